@@ -19,22 +19,32 @@ from streamkit.config import Settings
 from streamkit.dsl.column import Column
 from streamkit.dsl.table import Table
 from tests.conformance import functions
+from tests.conformance.kept import check_store, inputs_of, kept, kept_aggregate, name_of, options_of
 from tests.conformance.tally import tally
 
 Json = dict[str, Any]
-LONGEST_MS = 50 * 365 * 24 * 3600 * 1000  # a length of time may be shorter than a hundred years
+YEAR_MS = 365 * 24 * 3600 * 1000
+TOO_LONG_MS, LONGEST_MS = 100 * YEAR_MS, 50 * YEAR_MS  # the DSL takes less than a hundred years
+OF_VALUES = ("value", "swap", "value_value", "agg_repartition")  # key functions that give the value
+BOUNDS = ("window_start", "window_end")
+OF_PLAIN_KEYS = ("swap", "key_chars", "agg_repartition")  # they take a key to pieces, or make a value of it
 SQL_TYPES = {"int": "int", "long": "bigint", "string": "string"}
 
 
 @dataclass(frozen=True)
 class Place:
-    """What a node of a case became: its handle in the DSL, the types of key and value, and its windows if its key has some."""
+    """
+    What a node of a case became: its handle in the DSL, and the types of key and value.
+
+    `window` are the windows of a group. `has_windows` says whether the key has windows.
+    """
 
     handle: Any
     key: str
     value: str
     window: Json | None = None
     key_column: str = "k"
+    has_windows: bool = False
 
     def of(self, handle: Any, **changed: Any) -> Place:
         return replace(self, handle=handle, **changed)
@@ -52,6 +62,7 @@ class Builder:
     def build(self) -> dict[str, str]:
         """Declare the topology; the topic of each output, by its name."""
         for node in self.case["topology"]["nodes"]:
+            check_store(node)
             getattr(self, f"_{node['op']}")(node)
         self._keep_unobserved()
         return {output["name"]: self._output(output) for output in self.case["topology"]["outputs"]}
@@ -77,6 +88,19 @@ class Builder:
     def _put(self, node: Json, place: Place) -> None:
         self.places[node["id"]] = place
 
+    def _kept(self, node: Json, place: Place) -> Any:
+        """The table in the store that the case asks for."""
+        return kept(self.case, node, place.handle, place.has_windows, self._length)
+
+    def _length(self, length_ms: int) -> str:
+        """A length of time; one that is too long for the DSL as one that no record of the case outlasts. ValueError if one does."""
+        if length_ms < TOO_LONG_MS:
+            return f"{length_ms} ms"
+        times = [step["ts"] for step in self.case["steps"] if "ts" in step]
+        if times and max(times) - min(times) >= LONGEST_MS:
+            raise ValueError(f"found a length of {length_ms} ms, and records as far apart; expected less than a hundred years")
+        return f"{LONGEST_MS} ms"
+
     # Sources
 
     def _source(self, node: Json) -> tuple[str, str]:
@@ -98,10 +122,7 @@ class Builder:
 
     def _table(self, node: Json) -> None:
         key, value = self._source(node)
-        store = node.get("store", {})
-        history: dict[str, Any] = {"versioned": f"{store['history_retention_ms']} ms"} if store.get("type") == "versioned" else {}
-        kept: dict[str, Any] = {"store": f"kv-{node['id']}"} if store.get("type") == "kv" else {}
-        self._put(node, Place(self.app.table(node["topic"], **history, **kept), key, value))
+        self._put(node, Place(self.app.table(node["topic"], **options_of(node, self._length)), key, value))
 
     def _global_table(self, node: Json) -> None:
         key, value = self._source(node)
@@ -111,16 +132,18 @@ class Builder:
 
     def _filter(self, node: Json) -> None:
         place = self.places[node["in"]]
-        self._put(node, place.of(_stored(node, place.handle.filter(_condition(node["pred"])))))
+        filtered = place.of(place.handle.filter(_condition(node["pred"])))
+        self._put(node, filtered.of(self._kept(node, filtered)))
 
     def _filter_not(self, node: Json) -> None:
         place = self.places[node["in"]]
-        self._put(node, place.of(_stored(node, place.handle.filter_not(_condition(node["pred"])))))
+        filtered = place.of(place.handle.filter_not(_condition(node["pred"])))
+        self._put(node, filtered.of(self._kept(node, filtered)))
 
     def _map_values(self, node: Json) -> None:
         place, function = self.places[node["in"]], functions.value_function(node["fn"])
-        mapped = place.handle.map_values(lambda row: {"v": function(row["k"], row["v"])}, "v int")
-        self._put(node, place.of(_stored(node, mapped), value="int"))
+        mapped = place.of(place.handle.map_values(lambda row: {"v": function(row["k"], row["v"])}, "v int"), value="int")
+        self._put(node, mapped.of(self._kept(node, mapped)))
 
     def _select_key(self, node: Json) -> None:
         place = self.places[node["in"]]
@@ -128,6 +151,10 @@ class Builder:
 
     def _map(self, node: Json) -> None:
         place, function = self.places[node["in"]], functions.pair_function(node["fn"])
+        _check_key(node, place)
+        if place.has_windows and node["fn"] == "identity":
+            self._put(node, place)
+            return
         key, value = _pair_types(node["fn"], place)
         self._put(node, Place(place.handle.map(_pairing(function), f"k {key}, v {value}", key="k", tombstones=True), key, value))
 
@@ -138,7 +165,7 @@ class Builder:
             return [_pair(key, value) for key, value in function(row["k"], row.get("v"))]
 
         mapped = place.handle.flat_map(rows, f"k string, v {place.value}", key="k", tombstones=True)
-        self._put(node, place.of(mapped, key="string"))
+        self._put(node, place.of(mapped, key="string", has_windows=False))
 
     def _flat_map_values(self, node: Json) -> None:
         place, function = self.places[node["in"]], functions.flat_map_values_function(node["fn"])
@@ -178,7 +205,7 @@ class Builder:
 
     def _to_table(self, node: Json) -> None:
         place = self.places[node["in"]]
-        self._put(node, place.of(place.handle.to_table()))
+        self._put(node, place.of(place.handle.to_table(**options_of(node, self._length))))
 
     def _to_stream(self, node: Json) -> None:
         place = self.places[node["in"]]
@@ -197,13 +224,16 @@ class Builder:
             rekeyed = _rekeyed(place, node["fn"])
             self._put(node, rekeyed.of(self._counting_nulls(node, rekeyed).group_by_key()))
             return
+        _check_key(node, place)
         function = functions.pair_function(node["fn"])
         key, value = _pair_types(node["fn"], place)
         names = ("k", "v")
         grouped_key = F.udf(lambda k, v: (function(k, v) or (None, None))[0], key)(*names)
         grouped_value = F.udf(lambda k, v: (function(k, v) or (None, None))[1], value)(*names)
         rows = place.handle.with_columns(g=grouped_key, w=grouped_value)
-        self._put(node, Place(rows.group_by("g"), key, value, key_column="g"))
+        has_windows = place.has_windows and node["fn"] == "identity"
+        group = rows.group_by("g", *(BOUNDS if has_windows else ()))
+        self._put(node, Place(group, key, value, key_column="g", has_windows=has_windows))
 
     def _counting_nulls(self, node: Json, place: Place) -> Any:
         """The rows to group; those without a value get one that is null, if a window counts such."""
@@ -228,9 +258,21 @@ class Builder:
 
     def _window(self, node: Json) -> None:
         place = self.places[node["in"]]
-        window = _window(node)
+        window = self._windowing(node)
         late = {"late_to": f"late-{node['id']}"} if node.get("late") else {}
         self._put(node, place.of(place.handle.windowed_by(window, **late), window=node))
+
+    def _windowing(self, node: Json) -> Any:
+        """Windows; their lengths are those of the case, since results tell them, and those of waits are."""
+        grace = self._length(node.get("grace_ms", 0))
+        if node.get("emit", "on_update") not in ("on_update", "on_close"):
+            raise ValueError(f"found emit {node['emit']!r} of the window {node['id']}; expected on_update or on_close")
+        if node["type"] == "session":
+            return sk.session(self._length(node["gap_ms"]), grace=grace)
+        if node["type"] == "sliding":
+            return sk.sliding(f"{node['time_difference_ms']} ms", grace=grace)
+        advance = node.get("advance_ms", node["size_ms"])
+        return sk.hopping(f"{node['size_ms']} ms", f"{advance} ms", grace=grace)
 
     # Aggregates
 
@@ -276,11 +318,13 @@ class Builder:
         if place.window is not None and place.window.get("emit") == "on_close":
             table = table.suppress(until=sk.window_closes())
         names = {old: new for old, new in ((place.key_column, "k"), (column, "v")) if old != new}
-        self._put(node, place.of(table.rename(names) if names else table, key_column="k"))
+        has_windows = place.has_windows or place.window is not None
+        table = kept_aggregate(node, table.rename(names) if names else table, has_windows, self._length)
+        self._put(node, place.of(table, key_column="k", window=None, has_windows=has_windows))
 
     def _suppress(self, node: Json) -> None:
         place, buffer = self.places[node["in"]], node.get("buffer", {})
-        until = sk.window_closes() if node["until"] == "window_closes" else sk.time_limit(f"{min(node['ms'], LONGEST_MS)} ms")
+        until = sk.window_closes() if node["until"] == "window_closes" else sk.time_limit(self._length(node["ms"]))
         bounds: dict[str, Any] = {}
         if buffer:
             bounds = {
@@ -295,14 +339,20 @@ class Builder:
         left, right = self.places[node["left"]], self.places[node["right"]]
         joined = getattr(self, f"_{node['kind']}")(node, left, right)
         joiner = functions.joiner(node["joiner"])
-        self._put(node, left.of(joined.select(v=F.udf(joiner, "string")("k", "v", "other_v")), value="string"))
+        if left.has_windows and functions.called(node["joiner"])[0] == "key_colon_sum_null0":
+            raise ValueError(
+                f"found the joiner {node['joiner']} of keys that have windows; expected one that does not write the key"
+            )
+        place = left.of(joined.select(v=F.udf(joiner, "string")("k", "v", "other_v")), value="string")
+        self._put(node, place.of(self._kept(node, place)))
 
     def _stream_stream(self, node: Json, left: Place, right: Place) -> Any:
-        within = sk.within(before=f"{node['before_ms']} ms", after=f"{node['after_ms']} ms", grace=f"{node['grace_ms']} ms")
+        before, after, grace = (self._length(node[name]) for name in ("before_ms", "after_ms", "grace_ms"))
+        within = sk.within(before=before, after=after, grace=grace)
         return left.handle.join(right.handle.rename(v="other_v"), how=node["type"], within=within)
 
     def _stream_table(self, node: Json, left: Place, right: Place) -> Any:
-        grace = {"grace": f"{node['grace_ms']} ms"} if "grace_ms" in node else {}
+        grace = {"grace": self._length(node["grace_ms"])} if "grace_ms" in node else {}
         return left.handle.join(right.handle.rename(v="other_v"), how=node["type"], **grace)
 
     def _stream_global_table(self, node: Json, left: Place, right: Place) -> Any:
@@ -315,14 +365,9 @@ class Builder:
 
     def _foreign_key(self, node: Json, left: Place, right: Place) -> Any:
         foreign_key = F.udf(functions.foreign_key(node["fk_fn"]), right.key)("v")
-        table, store = right.handle.rename(k="other_k", v="other_v"), node["id"] if "store" in node else None
+        is_kept = node.get("store", {}).get("type") == "kv"
+        table, store = right.handle.rename(k="other_k", v="other_v"), name_of(node) if is_kept else None
         return left.handle.with_columns(mapped=foreign_key).join(table, on={"mapped": "other_k"}, how=node["type"], store=store)
-
-
-def _stored(node: Json, handle: Any) -> Any:
-    """A table with history, as one without if it has such a store of its own: what comes last counts there."""
-    has_history = isinstance(handle, Table) and handle.node.origin.history_kept_ms is not None
-    return handle.to_stream().to_table() if has_history and node.get("store", {}).get("type") == "kv" else handle
 
 
 def sends_old(case: Json, output: Json) -> bool:
@@ -352,12 +397,6 @@ def key_groups_of(topology: Json) -> int:
     return 1 if any("buffer" in node for node in topology["nodes"]) else Settings().key_groups
 
 
-def inputs_of(node: Json) -> list[str]:
-    """The nodes whose records a node takes."""
-    single = [node[name] for name in ("in", "left", "right") if name in node]
-    return [*single, *node.get("ins", []), *(one["group"] for one in node.get("inputs", []))]
-
-
 def _declared(text: str, op: str) -> str:
     """The key's type, where the inputs have several: "int (stream), string (global table)"."""
     found = [part.partition(" ") for part in text.split(", ")]
@@ -380,9 +419,13 @@ def _cast(stream: Any, sql_type: str) -> Any:
 
 
 def _rekeyed(place: Place, name: str) -> Place:
-    """The stream by another key, without the old one."""
-    types = {"value": place.value, "first_of": "string", "ordinal_word": "string", "ordinal_word_upper": "string"}
-    key = types.get(name, place.key)
+    """The stream by another key, without the old one; a key that stays has its windows, too."""
+    word = functions.called(name)[0]
+    if place.has_windows and word in ("key", "identity"):
+        return place
+    if place.has_windows and word in OF_PLAIN_KEYS[1:]:
+        raise ValueError(f"found the key function {name} of keys that have windows; expected one that takes the key as it is")
+    key = place.key if word in ("key", "null", "identity") else place.value if word in OF_VALUES else "string"
     stream = place.handle.select_key(g=_column(functions.key_function(name), key)).select("g", "v").rename(g="k")
     return Place(stream, key, place.value)
 
@@ -395,6 +438,14 @@ def _pair_types(name: str, place: Place) -> tuple[str, str]:
         "key_chars": ("string", "string"),
     }
     return known.get(name, (place.value, place.value))
+
+
+def _check_key(node: Json, place: Place) -> None:
+    """ValueError if a pair function is to take to pieces a key that has windows."""
+    if place.has_windows and functions.called(node["fn"])[0] in OF_PLAIN_KEYS:
+        raise ValueError(
+            f"found {node['op']} by {node['fn']} of keys that have windows; expected a function that leaves them whole"
+        )
 
 
 def _pair(key: Any, value: Any) -> dict[str, Any]:
@@ -436,13 +487,3 @@ def _merging(node: Json) -> Callable[[Any, Any], Any] | None:
         return None
     function = functions.merger(node["merger"])
     return lambda first, second: {"a": function(first["a"], second["a"])}
-
-
-def _window(node: Json) -> Any:
-    grace = f"{node['grace_ms']} ms"
-    if node["type"] == "session":
-        return sk.session(f"{node['gap_ms']} ms", grace=grace)
-    if node["type"] == "sliding":
-        return sk.sliding(f"{node['time_difference_ms']} ms", grace=grace)
-    advance = node.get("advance_ms", node["size_ms"])
-    return sk.hopping(f"{node['size_ms']} ms", f"{advance} ms", grace=grace)

@@ -11,7 +11,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tests.conformance.builder import Json, inputs_of
+from tests.conformance.builder import Json
+from tests.conformance.kept import inputs_of
 from tests.conformance.running import Record
 
 Grouped = dict[tuple[str, str], list[Record]]

@@ -14,6 +14,13 @@ from typing import Any
 Function = Callable[..., Any]
 
 ORDINALS = {1: "ONE", 2: "TWO", 3: "THREE"}
+PAIRS: dict[str, Function] = {
+    "identity": lambda key, value: (key, value),
+    "swap": lambda key, value: (value, key),
+    "value_value": lambda key, value: (value, value),
+    "key_chars": lambda key, value: (key[0], key[1]),
+    "agg_repartition": lambda key, value: _agg_repartition(text(key), value),
+}
 
 
 def called(name: str) -> tuple[str, str]:
@@ -42,27 +49,27 @@ def predicate(name: str) -> Function:
 
 
 def key_function(name: str) -> Function:
-    """A key, made of key and value."""
+    """A key, made of key and value: that of a pair, too."""
+    word, argument = called(name)
     known: dict[str, Function] = {
         "key": lambda key, value: key,
         "value": lambda key, value: value,
         "null": lambda key, value: None,
-        "first_of": lambda key, value: None if value is None else _token(value, ","),
+        "first_of": lambda key, value: _token(value, ","),
+        "fk_after_bar": lambda key, value: _token(value, "|"),
+        "fk_after_bar_null_if": lambda key, value: None if _token(value, "|") == argument else _token(value, "|"),
         "ordinal_word": lambda key, value: ORDINALS.get(key),
         "ordinal_word_upper": lambda key, value: ORDINALS.get(value),
     }
-    return _known(known, called(name)[0], "key function")
+    if word not in known and word in PAIRS:
+        return lambda key, value: PAIRS[word](key, value)[0]
+    return _known(known, word, "key function")
 
 
 def foreign_key(name: str) -> Function:
-    """The key of the other table, made of a value."""
-    word, argument = called(name)
-    known: dict[str, Function] = {
-        "fk_after_bar": lambda value: _token(value, "|"),
-        "fk_after_bar_null_if": lambda value: None if _token(value, "|") == argument else _token(value, "|"),
-        "null": lambda value: None,
-    }
-    return _known(known, word, "foreign key")
+    """The key of the other table, made of a value: a key function that is told no key."""
+    function = key_function(name)
+    return lambda value: function(None, value)
 
 
 def value_function(name: str) -> Function:
@@ -78,14 +85,7 @@ def value_function(name: str) -> Function:
 
 def pair_function(name: str) -> Function:
     """A new key and value, made of key and value; None for no pair at all."""
-    known: dict[str, Function] = {
-        "identity": lambda key, value: (key, value),
-        "swap": lambda key, value: (value, key),
-        "value_value": lambda key, value: (value, value),
-        "key_chars": lambda key, value: (key[0], key[1]),
-        "agg_repartition": _agg_repartition,
-    }
-    return _known(known, called(name)[0], "pair function")
+    return _known(PAIRS, called(name)[0], "pair function")
 
 
 def flat_map_function(name: str) -> Function:
@@ -152,7 +152,7 @@ def joiner(name: str) -> Function:
     return _known(known, word, "joiner")
 
 
-def _agg_repartition(key: Any, value: Any) -> Any:
+def _agg_repartition(key: str, value: Any) -> Any:
     if key == "NULL":
         return None
     return (None, value) if key == "null" else (value, value)
@@ -173,8 +173,10 @@ def _folded(character: str) -> str:
     return (upper if len(upper) == 1 else character).lower()[0]
 
 
-def _token(value: str, separator: str) -> str | None:
+def _token(value: str | None, separator: str) -> str | None:
     """The second part of a text; None if there is none. Empty parts at the end do not count, as in Java."""
+    if value is None:
+        return None
     parts = value.rstrip(separator).split(separator)
     return parts[1] if len(parts) > 1 else None
 

@@ -7,9 +7,9 @@ from typing import Any
 import streamkit as sk
 from streamkit.testing import TopologyTestDriver
 from tests.conformance import stores, suppressed
-from tests.conformance.builder import Json
+from tests.conformance.builder import BOUNDS, Json
 from tests.conformance.interpreter import explained
-from tests.conformance.running import FailedStepError, results
+from tests.conformance.running import FailedStepError, milliseconds, results
 
 KINDS = (
     "topology",
@@ -85,9 +85,7 @@ def _windows_for(case: Json) -> str | None:
     with TopologyTestDriver(app) as driver:
         for number, step in enumerate(case["steps"]):
             driver.pipe("in", {"k": "a", "v": 1}, timestamp=step["ts"])
-            found = [
-                [round(row[name].timestamp() * 1000) for name in ("window_start", "window_end")] for row in driver.read("out")
-            ]
+            found = [[milliseconds(row[name]) for name in BOUNDS] for row in driver.read("out")]
             if found != step["expect"]:
                 return f"step {number}: expected {step['expect']}, found {found}"
     return None

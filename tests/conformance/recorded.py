@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.builder import inputs_of
+from tests.conformance.kept import inputs_of
 
 FILE = Path(__file__).parent / "data" / "recorded.json.gz"
 OF_ITS_PLACE = ("id", "in", "left", "right", "name", "topic", "out", "store")  # names, which say nothing of what an operator does

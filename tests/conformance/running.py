@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 
 from streamkit.errors import StreamKitError
 from streamkit.testing import TopologyTestDriver
-from tests.conformance.builder import Builder, Json, is_nothing, key_groups_of
+from tests.conformance.builder import BOUNDS, Builder, Json, is_nothing, key_groups_of
 
 Record = dict[str, Any]
 Steps = list[list[Record]]
@@ -66,9 +68,9 @@ def new_records(driver: TopologyTestDriver, outputs: Mapping[str, str], case: Js
     found = []
     for name, topic in outputs.items():
         for row in driver.read(topic):
-            record = {"key": row["k"], "value": row["v"], "ts": _ms(row["_timestamp"])}
+            record = {"key": row["k"], "value": row["v"], "ts": milliseconds(row["_timestamp"])}
             if "window_start" in row:
-                record["window"] = [_ms(row["window_start"]), _ms(row["window_end"])]
+                record["window"] = [milliseconds(row[name]) for name in BOUNDS]
             if name in changes:
                 record["old"] = row.get("old_v")
             if len(outputs) > 1:
@@ -77,6 +79,8 @@ def new_records(driver: TopologyTestDriver, outputs: Mapping[str, str], case: Js
     return found
 
 
-def _ms(moment: Any) -> int:
-    milliseconds: int = round(moment.timestamp() * 1000)
-    return milliseconds
+def milliseconds(moment: dt.datetime | np.datetime64) -> int:
+    """A moment as a number; those after the year 9999 are NumPy's."""
+    if isinstance(moment, np.datetime64):
+        return int(moment.astype("datetime64[ms]").astype(np.int64))
+    return round(moment.timestamp() * 1000)

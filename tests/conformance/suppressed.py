@@ -13,13 +13,12 @@ from typing import Any
 import streamkit as sk
 from streamkit.errors import SuppressionFullError
 from streamkit.testing import TopologyTestDriver
-from tests.conformance.builder import LONGEST_MS
-from tests.conformance.running import bounded_as_a_whole
+from tests.conformance.builder import BOUNDS, LONGEST_MS
+from tests.conformance.running import bounded_as_a_whole, milliseconds
 from tests.engine.engine_run import moment
 
 Json = Mapping[str, Any]
 Record = dict[str, Any]
-BOUNDS = ("window_start", "window_end")
 FULL = {"emit_early": "emit", "shut_down": "stop"}
 
 
@@ -86,8 +85,8 @@ def feed(driver: TopologyTestDriver, step: Json) -> None:
 
 def as_record(row: Json, windowed: bool) -> Record:
     """A row as cases write it."""
-    window = {"window": [_ms(row[name]) for name in BOUNDS]} if windowed else {}
-    return {"key": row["k"], **window, "value": row["v"], "ts": _ms(row["_timestamp"]), "old": row["old_v"]}
+    window = {"window": [milliseconds(row[name]) for name in BOUNDS]} if windowed else {}
+    return {"key": row["k"], **window, "value": row["v"], "ts": milliseconds(row["_timestamp"]), "old": row["old_v"]}
 
 
 def has_windows(case: Json) -> bool:
@@ -110,8 +109,3 @@ def _identity(record: Json) -> tuple[Any, ...]:
 
 def _type_of(values: list[Any]) -> str:
     return "string" if any(isinstance(value, str) for value in values) else "bigint"
-
-
-def _ms(moment: Any) -> int:
-    milliseconds: int = round(moment.timestamp() * 1000)
-    return milliseconds

@@ -16,8 +16,9 @@ import pytest
 from streamkit.errors import SuppressionFullError
 from streamkit.testing import TopologyTestDriver
 from tests.conformance.__main__ import cases_in
+from tests.conformance.builder import BOUNDS
 from tests.conformance.running import bounded_as_a_whole
-from tests.conformance.suppressed import BOUNDS, as_record, difference, expected, has_windows, topology
+from tests.conformance.suppressed import as_record, difference, expected, has_windows, topology
 from tests.conformance.test_conformance import DATA
 from tests.engine.engine_run import moment
 from tests.sampling import first

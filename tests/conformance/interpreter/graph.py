@@ -189,7 +189,7 @@ class Graph:
         return stream
 
     def _rekeyed(self, parent: Stream, name: str) -> Stream:
-        function = _key_function(name)
+        function = functions.key_function(name)
         return self._each(parent, lambda record: [record._replace(key=function(record.key, record.value))], is_rekeyed=True)
 
     def _process(self, node: Json) -> Stream:
@@ -328,7 +328,7 @@ class Graph:
         emission = Emission(self.rules, self.wall_clock, int(self.config.get(EMIT_INTERVAL, 0)))
         kind, window = WINDOWED_TABLES[windows.window["type"]], windows.window
         delay_ms = self._delay_ms(inputs, tumbling_ms(window))
-        window = {**window, "grace_ms": window["grace_ms"] + delay_ms}
+        window = {**window, "grace_ms": window.get("grace_ms", 0) + delay_ms}
         table = kind(window, node.get("store", {}), times=self.times, emission=emission, inputs=inputs)
         table.too_late = windows.forward
         self.timed.append(table)
@@ -385,7 +385,7 @@ class Graph:
 
     def _stream_global_table(self, node: Json) -> Stream:
         left: Stream = self.nodes[node["left"]]
-        mapped = _key_function(node["key_fn"])
+        mapped = functions.key_function(node["key_fn"])
         table: Table = self.nodes[node["right"]]
         join = StreamTableJoin(table, functions.joiner(node["joiner"]), mapped, node["type"] == "left")
         return self._joined(left, join, left.is_rekeyed)
@@ -419,15 +419,6 @@ class Graph:
     def _pair_joiner(self, node: Json) -> Callable[[Any, Any], Any]:
         joiner = functions.joiner(node["joiner"])
         return lambda left, right: joiner(None, left, right)
-
-
-def _key_function(name: str) -> Callable[[Any, Any], Any]:
-    """A function that gives a key; one that gives a pair counts as well."""
-    word, _ = functions.called(name)
-    if word in ("identity", "swap", "value_value", "key_chars", "agg_repartition"):
-        pair = functions.pair_function(name)
-        return lambda key, value: pair(key, value)[0]
-    return functions.key_function(name)
 
 
 def _skipping_nulls(receive: Receiver) -> Receiver:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.conformance.builder import inputs_of
+from tests.conformance.kept import inputs_of
 
 Json = dict[str, Any]
 STREAM_JOINS = ("stream_stream", "stream_table", "stream_global_table")

@@ -87,5 +87,6 @@ class TableTableJoin(Table):
             return
         if self.replaces_what_it_gave:
             record = record._replace(old=self.given.get(record.key))
-        self.given[record.key] = record.value
+        if is_latest:
+            self.given[record.key] = record.value
         self.send(record._replace(is_latest=is_latest))
