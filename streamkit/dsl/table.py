@@ -16,6 +16,7 @@ from streamkit.dsl.stream import Stream, negated
 from streamkit.errors import Location, TopologyError
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node
+from streamkit.plan.on_error import FAIL, OnError
 from streamkit.plan.operators.bounded_final_table import BoundedFinalTableNode
 from streamkit.plan.operators.emit import EmitNode, EmitOldNode, windows_missing
 from streamkit.plan.operators.filter import FilterNode
@@ -32,7 +33,12 @@ AnyTable = TypeVar("AnyTable", bound="_StatelessVerbs")
 
 @dataclass(frozen=True, repr=False)
 class _StatelessVerbs(ForeignNames):
-    """The verbs that tables and global tables share; none of them changes a table's key."""
+    """
+    The verbs that tables and global tables share; none of them changes a table's key.
+
+    `on_error=` says what becomes of a change of a table that makes the step fail: "fail" ends the run, "skip" leaves the change out, so that the
+    table keeps the row it had, and counts it, `sk.dead_letter("topic")` also sends it to a topic.
+    """
 
     node: Node
     topology: Topology = field(compare=False)
@@ -43,32 +49,42 @@ class _StatelessVerbs(ForeignNames):
     def _repr_html_(self) -> str:
         return handle_table(type(self).__name__, self.node)
 
-    def filter(self: AnyTable, condition: Condition, *, name: str | None = None) -> AnyTable:
+    def filter(self: AnyTable, condition: Condition, *, name: str | None = None, on_error: OnError | None = None) -> AnyTable:
         """
         Keep the rows for which the condition is true; a row for which it no longer is gets deleted.
 
         The condition is a column, Spark SQL, or a Python function of a dict of all columns.
         """
-        return self._step(FilterNode(self.node, to_predicate(condition), name=name, at=user_location()))
+        return self._step(FilterNode(self.node, to_predicate(condition), name=name, at=user_location()), on_error)
 
-    def filter_not(self: AnyTable, condition: Condition, *, name: str | None = None) -> AnyTable:
+    def filter_not(self: AnyTable, condition: Condition, *, name: str | None = None, on_error: OnError | None = None) -> AnyTable:
         """Keep the rows for which the condition is false or null; a row for which it becomes true is deleted."""
-        return self._step(FilterNode(self.node, negated(to_predicate(condition)), name=name, at=user_location()))
+        return self._step(FilterNode(self.node, negated(to_predicate(condition)), name=name, at=user_location()), on_error)
 
-    def select(self: AnyTable, *columns: Column | str, **named: Column | str) -> AnyTable:
+    def select(
+        self: AnyTable, *columns: Column | str, on_error: OnError | Column | None = None, **named: Column | str
+    ) -> AnyTable:
         """Keep these columns, in this order; key columns that are not among them stay, and come first."""
-        return self._step(Select(self.node, arguments.selected(columns, named), at=user_location()))
+        policy, chosen = arguments.told_apart(on_error, named)
+        return self._step(Select(self.node, arguments.selected(columns, chosen), at=user_location()), policy)
 
-    def with_columns(self: AnyTable, *columns: Column, **named: Column) -> AnyTable:
+    def with_columns(self: AnyTable, *columns: Column, on_error: OnError | Column | None = None, **named: Column) -> AnyTable:
         """Add columns, or replace value columns of the same name; a key column cannot be replaced."""
+        policy, named = arguments.told_apart(on_error, named)
         added = (*arguments.aliased(columns, "column"), *arguments.keyworded(named))
-        return self._step(WithColumns(self.node, added, at=user_location()))
+        return self._step(WithColumns(self.node, added, at=user_location()), policy)
 
     def map_values(
-        self: AnyTable, function: Callable[..., Any], schema: str, *, by: str = "row", name: str | None = None
+        self: AnyTable,
+        function: Callable[..., Any],
+        schema: str,
+        *,
+        by: str = "row",
+        name: str | None = None,
+        on_error: OnError | None = None,
     ) -> AnyTable:
         """Replace the value columns by what a Python function gives of each row, as `Stream.map_values` does; None deletes the row."""
-        return self._step(arguments.python_columns(self.node, function, schema, "map_values", by, name=name))
+        return self._step(arguments.python_columns(self.node, function, schema, "map_values", by, name=name), on_error)
 
     def rename(self: AnyTable, names: Mapping[str, str] | None = None, /, **named: str) -> AnyTable:
         """Give columns other names: `rename(old="new")`, or a mapping of old to new."""
@@ -82,8 +98,8 @@ class _StatelessVerbs(ForeignNames):
         """Give the last step a name of its own."""
         return self._step(replace(self.node, name=name))
 
-    def _step(self: AnyTable, node: Node) -> AnyTable:
-        return type(self)(node, self.topology)
+    def _step(self: AnyTable, node: Node, on_error: OnError | None = None) -> AnyTable:
+        return type(self)(arguments.with_on_error(node, on_error), self.topology)
 
 
 @dataclass(frozen=True, repr=False)
@@ -210,3 +226,12 @@ class Table(_StatelessVerbs):
 @dataclass(frozen=True, repr=False)
 class GlobalTable(_StatelessVerbs):
     """A table that every task has whole; a stream joins it by any columns, and its records do not move."""
+
+    def _step(self, node: Node, on_error: OnError | None = None) -> GlobalTable:
+        if on_error not in (None, FAIL):
+            raise TopologyError(
+                f"found on_error={on_error!s} of a step of a global table, whose rows every task reads again; expected no on_error=, or a "
+                "table, or the step behind the join",
+                user_location(),
+            )
+        return GlobalTable(node, self.topology)

@@ -52,7 +52,7 @@ class Topology(ForeignNames):
     texts or dates, and all else that depends on a zone go by. Timestamps stay moments, and windows and event times stay aligned to UTC.
     TopologyError if there is no such zone.
 
-    `on_error` says what becomes of a record of a stream that makes a step fail, unless the step says so itself: "fail" ends the run,
+    `on_error` says what becomes of a record that makes a step fail, unless the step says so itself: "fail" ends the run,
     "skip" leaves the record out and counts it, `sk.dead_letter("topic")` also writes it to a topic.
     """
 

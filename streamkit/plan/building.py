@@ -78,27 +78,45 @@ class Building:
             self.under_way.pop()
         return self.changed[table]
 
-    def add(self, step: Step) -> Step:
-        """Append a step, unless it stands there already; TopologyError if its key cannot be one."""
+    def add(self, step: Step, of_table: Node | None = None) -> Step:
+        """
+        Append a step, unless it stands there already; TopologyError if its key cannot be one.
+
+        `of_table` is its node if that is a step of a table whose changes may be left out where they fail, since each stands for itself.
+        """
         check_key_types(step.key, step.schema, step.at)
         is_new = step.id not in self.steps
         known = self.steps.setdefault(step.id, step)
         assert known == step, f"two different steps are called {step.id!r}"
-        if is_new and step.operator.leaves_out and self.policy != FAIL:
-            self.policies[step.id] = self.policy
+        policy = self.policy if of_table is None else self.policy_of(of_table)
+        if is_new and step.operator.leaves_out and policy != FAIL:
+            self.policies[step.id] = policy
         return known
 
     @property
     def policy(self) -> OnError:
-        """What becomes of records that make the node fail whose steps are being added; a table's rows have no other policy than to fail."""
+        """What becomes of records that make the node fail whose steps are being added; a table's changes fail unless their step says more."""
         node = self.under_way[-1] if self.under_way else None
         if node is None or any(child.relation != STREAM for child in node.children or (node,)):
             return FAIL
+        return self.policy_of(node)
+
+    def policy_of(self, node: Node) -> OnError:
+        """What becomes of rows that make a node fail, as it says, or the topology."""
         return node.on_error or self.on_error
 
     def naming(self, node: Node) -> Naming:
         """How the stores behind a node are named: those of a table after its store, others after their step."""
         return Naming(node.naming_words, self.names.stores.get(node, self.names.steps[node]))
+
+    def check_fails(self, node: Node, why: str) -> None:
+        """TopologyError if a step of a table is to leave out changes where that cannot be exact."""
+        if node.on_error not in (None, FAIL):
+            raise TopologyError(
+                f"found on_error={node.on_error!s} of a step of a table {why}; expected no on_error= there, or the step behind to_stream(), "
+                "and to_table() behind the step",
+                node.at,
+            )
 
     def add_store(self, store: Store, naming: Naming) -> None:
         """Append a store, unless it stands there already; TopologyError for another of that name."""

@@ -42,7 +42,8 @@ class Node:
     """
     Any step; `name` overrides the generated one. `on_error` says what becomes of records that make it fail, None for what the topology says.
 
-    `shape` says how a flowchart draws the step. `changes_once` says that each key of a table has one change.
+    `shape` says how a flowchart draws the step. `changes_once` says that each key of a table has one change, `newest_are_last` that the
+    newest rows of an epoch are the last of each key among the changes that its step gives.
     `kept_variant` ends the name of the store in which a join keeps the table, if the step has another store of its own.
     """
 
@@ -50,6 +51,7 @@ class Node:
     shape: ClassVar[str] = BOX
     is_sink: ClassVar[bool] = False
     changes_once: ClassVar[bool] = False
+    newest_are_last: ClassVar[bool] = False
     kept_variant: ClassVar[str] = ""
     name: str | None = field(default=None, kw_only=True)
     at: Location | None = field(default=None, kw_only=True, compare=False, repr=False)

@@ -60,7 +60,9 @@ class StatelessStep(Node):
         return building.add(self.step(building.lower(self.child), building.name(self), building.analyzer_of(self)))
 
     def changes(self, building: Building) -> Step:
-        return building.add(self.step(building.changes(self.child), building.name(self), building.analyzer_of(self)))
+        return building.add(
+            self.step(building.changes(self.child), building.name(self), building.analyzer_of(self)), of_table=self
+        )
 
     def step(self, rows: Step, step_id: str, analyzer: Analyzer) -> Step:
         """The step over these rows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -9,10 +10,12 @@ from typing import ClassVar
 from streamkit.errors import TopologyError
 from streamkit.plan.building import EMIT_MODES, OLD_AND_NEW, Building
 from streamkit.plan.node import STREAM, Node
+from streamkit.plan.on_error import FAIL
 from streamkit.plan.operator import PORT, Names, Operator, port_of
+from streamkit.plan.operators.changes_by_key import by_key
 from streamkit.plan.operators.net_change import net_changes
 from streamkit.plan.operators.old_values import old_and_new
-from streamkit.plan.stateless import knows_what_is_dropped, mode_of_changes, steps_above_origin
+from streamkit.plan.stateless import StatelessStep, knows_what_is_dropped, mode_of_changes, steps_above_origin
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import Window
 from streamkit.schema import Schema
@@ -101,11 +104,26 @@ class EmitNode(Node):
         if self.mode == "every" and knows_what_is_dropped(self.child, building):
             return net_changes(old_and_new(self.child, building), building.name(self), self.mode, True, (), self.at, building)
         kept = building.lower(origin)
+        if self.mode == "latest" and origin.newest_are_last and any(building.policy_of(above) != FAIL for above in steps):
+            return self._newest_that_do_not_fail(kept, steps, building)
         emitted = f"{building.name(origin)}:emit-{self.mode}" if steps else building.name(self)
         step = replace(port_step(kept, self.mode, emitted, building), at=self.at)
         for above in steps:
-            step = building.add(above.step(step, f"{building.name(above)}:{self.mode}", building.analyzer))
+            if self.mode != "every":
+                building.check_fails(
+                    above, f"whose results are taken by emit({self.mode!r}), which has no row to give in place of one that fails"
+                )
+            of_table = above if self.mode == "every" else None
+            step = building.add(above.step(step, f"{building.name(above)}:{self.mode}", building.analyzer), of_table)
         return step
+
+    def _newest_that_do_not_fail(self, kept: Step, steps: Sequence[StatelessStep], building: Building) -> Step:
+        """The newest row of each key among those that the steps give of every change: of a key whose newest fails, the one before."""
+        step = kept
+        for above in steps:
+            step = building.add(above.step(step, f"{building.name(above)}:newest", building.analyzer), of_table=above)
+        changes = by_key(step, f"{building.name(self)}:by-key", building)
+        return replace(port_step(changes, "latest", building.name(self), building), at=self.at)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

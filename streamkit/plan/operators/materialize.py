@@ -30,6 +30,7 @@ class ToTable(Node):
 
     kind: ClassVar[str] = "to_table"
     shape: ClassVar[str] = CYLINDER
+    newest_are_last: ClassVar[bool] = True
     child: Node
     store: str | None = None
     history_ms: int | None = field(default=None, metadata=LATER)

@@ -53,6 +53,9 @@ def old_and_new(table: Node, building: Building, with_former: bool = False) -> S
     with_former = with_former and table.history_kept_ms is not None
     rows = table.origin.old_and_new(building) or _of_kept_table(table.origin, building, with_former)
     for above in steps_above_origin(table):
+        building.check_fails(
+            above, "of which what each change replaces must be known, which is computed from the row that failed"
+        )
         step_id = f"{building.name(above)}:old-and-new{WITH_FORMER if with_former else ''}"
         rows = building.add(above.step(rows, step_id, building.analyzer))
     return rows

@@ -116,6 +116,7 @@ class TableSource(SourceNode):
 
     kind: ClassVar[str] = "table"
     shape: ClassVar[str] = CYLINDER
+    newest_are_last: ClassVar[bool] = True
     bootstrap: bool = False
     store: str | None = None
     history_ms: int | None = field(default=None, metadata=LATER)

@@ -58,6 +58,7 @@ class SuppressNode(Node):
 
     kind: ClassVar[str] = "suppress"
     shape: ClassVar[str] = CYLINDER
+    newest_are_last: ClassVar[bool] = True
     kept_variant: ClassVar[str] = "-emitted"
     child: Node
     limit_ms: int

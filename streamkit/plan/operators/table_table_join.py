@@ -45,6 +45,7 @@ class TableTableJoin(Node):
 
     kind: ClassVar[str] = "table_table_join"
     shape: ClassVar[str] = CYLINDER
+    newest_are_last: ClassVar[bool] = True
     left: Node
     right: Node
     how: str = "inner"
