@@ -68,6 +68,7 @@ MAINTENANCE_HEARTBEATS = "maintenance/"
 NAME_LENGTH_MAX = 249  # Kafka's limit on topic names
 SLAB_NAMES_KEPT = 1024
 _NAMELESS = {"Cc": "control character", "Cs": "half of a character", "Co": "private character", "Cn": "unassigned character"}
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _SLAB = re.compile(r"slabs/([ap]\d+)/(\d+)/(\d+)-([0-9a-f]{32})\.slab")
 
@@ -96,6 +97,11 @@ def check_name(name: str, what: str, at: Location | None = None) -> str:
         "a-z A-Z 0-9 . _ - and neither '.' nor '..'",
         at,
     )
+
+
+def snake_case(name: str) -> str:
+    """A name as Python writes it: `groupBy` is `group_by`."""
+    return _HUMP.sub("_", name).lower()
 
 
 def quoted_name(name: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from streamkit.data_type import array_of, struct_of
 from streamkit.dsl.callback import A_ROW, check_arity
 from streamkit.dsl.column import Column, expression_name, to_expression
+from streamkit.dsl.endpoint import Endpoint, topic_of
 from streamkit.errors import SchemaError, TopologyError
 from streamkit.names import DELETED
 from streamkit.plan.expression import Alias, Call, Expression, Reference
@@ -62,6 +64,23 @@ def selected(columns: Iterable[Column | str], named: Mapping[str, Column | str])
         *(_with_own_name(to_expression(column)) for column in given),
         *((name, to_expression(value) if isinstance(value, str) else _column(name, value)) for name, value in named.items()),
     )
+
+
+def source_topics(given: Any) -> tuple[str | Endpoint, ...]:
+    """The topics that one stream reads; TopologyError for a pattern, for none, and for one that occurs twice."""
+    if isinstance(given, re.Pattern):
+        raise TopologyError(
+            f"stream() was given the pattern {given.pattern!r}, and a topology names its topics before it runs; expected "
+            'stream(["one", "other"]) of topics with the same columns',
+            user_location(),
+        )
+    topics = tuple(given) if isinstance(given, list | tuple) else (given,)
+    names = [topic_of(one) for one in topics]
+    twice = next((name for number, name in enumerate(names) if name in names[:number]), None)
+    if not topics or twice is not None:
+        found = "no topic" if not topics else f"the topic {twice!r} twice"
+        raise TopologyError(f"stream() was given {found}; expected the names of topics, each once", user_location())
+    return topics
 
 
 def with_on_error(node: AnyNode, on_error: OnError | None) -> AnyNode:

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from streamkit.errors import TopologyError, UnknownVerbError
+from streamkit.names import snake_case
 from streamkit.plan.location import user_location
 
 _FILTER, _COLUMNS, _TO = "filter(condition)", "with_columns(name=expression)", 'to("topic")'
@@ -53,6 +54,8 @@ FOREIGN: dict[str, dict[str, str]] = {
         **{verb: f"to_stream().{verb}(…)" for verb in _ONLY_STREAMS}, "windowed_by": 'to_stream().group_by("column").windowed_by(…)',
         "reduce": 'group_by("column").reduce(adder, subtractor)',
         "aggregate": 'group_by("column").aggregate(initial, adder, subtractor, schema)',
+        "to_table": "to_stream(), since it is a table already", "print": "to_stream().print()",
+        "queryable_store_name": 'store("name") of the run or of the log, by the name that store= gave it',
         "to_changelog_stream": "to_stream()", "changes": "to_stream()", "until_window_closes": "suppress(until=sk.window_closes())",
         "until_time_limit": 'suppress(until=sk.time_limit("5 minutes"))',
         "query": 'store("name") of the run or of the log', "transform_values": 'map_values(function, schema="column type")',
@@ -86,6 +89,8 @@ FOREIGN: dict[str, dict[str, str]] = {
         "topic": 'stream("topic")', "source": 'stream("topic")', "read_stream": 'stream("topic")', "add_source": 'stream("topic")', "agent": 'stream("topic")',
         "run": "sk.run(topology)", "start": "sk.run(topology)", "main": "sk.main(topology)", "build": "sk.compile(topology)", "show": "describe()",
         "to_string": "describe()", "add_state_store": "add_store(sk.key_value_store(…))", "add_processor": "stream(topic).process(…)",
+        "add_sink": 'stream("topic").to("other")', "add_global_store": 'global_table("topic")', "add_read_only_state_store": 'table("topic")',
+        "connect_processor_and_state_stores": "stream(topic).process(…, stores=[…])",
     },
 }  # fmt: skip
 FOREIGN_MODES = {
@@ -129,7 +134,6 @@ _NOUNS = {
     "Cogrouped": "a group of several streams",
     "Topology": "a topology",
 }
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class ForeignNames:
@@ -152,7 +156,7 @@ class ForeignNames:
 
 def _message(handle: type, name: str) -> str:
     kind = next(one.__name__ for one in handle.__mro__ if one.__name__ in _NOUNS)
-    noun, snake = _NOUNS[kind], _HUMP.sub("_", name).lower()
+    noun, snake = _NOUNS[kind], snake_case(name)
     if _is_there(handle, snake):
         return f"{noun} has no {name!r}; expected {snake}(…)"
     call = FOREIGN[kind].get(snake)

@@ -462,6 +462,12 @@ class Stream(ForeignNames):
         In place of a name, `sk.kafka(…)`, `sk.postgres(…)`, `sk.delta(…)` and their like write a foreign system: a connector, which
         `sk.run` starts, takes the rows there from a topic.
         """
+        if callable(topic):
+            raise TopologyError(
+                "to() was given a function, and a topology names its topics before it runs; expected "
+                'split().branch(condition, "name").default("rest"), and to("topic") of each branch',
+                user_location(),
+            )
         if isinstance(topic, Endpoint):
             self.topology._connect(topic.written())
         self.topology._add_sink(To(self.node, topic_of(topic), partitions, name=name, at=user_location()))

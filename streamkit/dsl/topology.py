@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from streamkit.dsl import arguments
@@ -25,6 +26,7 @@ from streamkit.plan.location import user_location
 from streamkit.plan.mermaid import mermaid
 from streamkit.plan.node import Node
 from streamkit.plan.on_error import FAIL, OnError, checked_on_error
+from streamkit.plan.operators.merge import MergeNode
 from streamkit.plan.operators.source import GlobalTableSource, StreamSource, TableSource
 from streamkit.plan.operators.write import To
 from streamkit.plan.picture import picture
@@ -69,7 +71,7 @@ class Topology(ForeignNames):
 
     def stream(
         self,
-        topic: str | Endpoint,
+        topic: str | Endpoint | Sequence[str | Endpoint],
         *,
         schema: str | Schema | None = None,
         key: str | Iterable[str] | None = None,
@@ -81,7 +83,9 @@ class Topology(ForeignNames):
         name: str | None = None,
     ) -> Stream:
         """
-        Read a topic as a stream of records, keyed by the topic's key columns.
+        Read a topic as a stream of records, keyed by the topic's key columns; of a list of topics, their records as one stream.
+
+        Topics of a list must have the same columns, types and key: it is `merge` of a stream of each, which goes by the `name`.
 
         `schema` ("user string, amount double") and `key` say what the topic holds where the topology is compiled without a log; with
         one they must agree with the topic.
@@ -104,16 +108,21 @@ class Topology(ForeignNames):
         """
         jump_ms = None if max_jump is None else length_ms(max_jump, "max_jump of a stream")
         decoding = _decoding(value_format, value_schema, key_format, format_settings, schema, key)
-        node = StreamSource(
-            self._read(topic, schema, key, decoding),
-            _schema(schema),
-            _key(key),
-            jump_ms,
-            name=name,
-            at=user_location(),
-            decoding=decoding,
+        topics = arguments.source_topics(topic)
+        is_one = len(topics) == 1
+        nodes = tuple(
+            StreamSource(
+                self._read(one, schema, key, decoding),
+                _schema(schema),
+                _key(key),
+                jump_ms,
+                name=name if is_one else None,
+                at=user_location(),
+                decoding=decoding,
+            )
+            for one in topics
         )
-        return Stream(node, self)
+        return Stream(nodes[0] if is_one else MergeNode(nodes, name=name, at=user_location()), self)
 
     def table(
         self,
@@ -320,6 +329,11 @@ class Topology(ForeignNames):
         decoding: Decoding | None,
     ) -> str:
         """The name of a topic that is read; a foreign system gets the connector that fills it."""
+        if isinstance(topic, list | tuple | re.Pattern):
+            raise TopologyError(
+                f"a table reads one topic, and found {topic!r}; expected its name, or stream([…]).to_table() of several topics",
+                user_location(),
+            )
         if isinstance(topic, Endpoint):
             has_columns = decoding is None
             self._connect(topic.read(_schema(schema) if has_columns else None, _key(key) if has_columns else None))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 from streamkit.engine.processor_call import Call
 from streamkit.engine.processor_stores import Moment, ProcessorStore, milliseconds
 from streamkit.names import DELETED
-from streamkit.plan.processing import RefusedCallError, Schedule
+from streamkit.plan.processing import ForeignCalls, RefusedCallError, Schedule
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
@@ -122,7 +122,7 @@ class Scheduled:
         self.is_cancelled = True
 
 
-class ProcessorContext:
+class ProcessorContext(ForeignCalls):
     """
     What a processor can ask for, within `init`, `process`, `close` and what it schedules.
 

@@ -6,10 +6,11 @@ import datetime as dt
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamkit.errors import Location, TopologyError
 from streamkit.plan.duration import duration_ms
+from streamkit.plan.foreign_calls import missing_call
 
 STREAM_TIME, WALL_CLOCK = "stream_time", "wall_clock"
 CLOCKS = (STREAM_TIME, WALL_CLOCK)
@@ -19,6 +20,21 @@ _OF_MANY = ("range", "reverse_range", "prefix_scan", "all", "reverse_all", "fetc
 
 class RefusedCallError(Exception):
     """A processor asked for what it cannot have; the message says what, and the engine adds where."""
+
+
+class UnknownCallError(RefusedCallError, AttributeError):
+    """The context of a processor has no such name; an AttributeError too, so that `hasattr` and `getattr` work as ever."""
+
+
+class ForeignCalls:
+    """A context that names the right call if it is asked for one that it does not have."""
+
+    if not TYPE_CHECKING:  # a type checker must not think that every name is there
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):  # names that Python looks for by itself
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise UnknownCallError(missing_call(name, type(self)))
 
 
 def used_too_late(what: str) -> RefusedCallError:
@@ -54,7 +70,7 @@ class Schedule:
         return f"every {self.interval_ms} ms of {self.clock.replace('_', ' ')}"
 
 
-class Declaration:
+class Declaration(ForeignCalls):
     """
     The context that `init` is given when the topology is declared: it notes the schedules, and its stores are empty.
 

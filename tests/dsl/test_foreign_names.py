@@ -57,6 +57,11 @@ HANDLES = {
         (lambda: sk.StreamsBuilder, r"'streamkit' has no attribute 'StreamsBuilder'; expected sk.Topology\(\"name\"\)"),
         (lambda: sk.JoinWindows, r"expected sk.within\(\"5 seconds\", grace=\"0 s\"\)"),
         (lambda: app.globalTable("users"), r"a topology has no 'globalTable'; expected global_table\(…\)"),
+        (lambda: users.toTable, r"a table has no 'toTable'; expected to_stream\(\), since it is a table already"),
+        (lambda: users.print, r"a table has no 'print'; expected to_stream\(\).print\(\)"),
+        (lambda: users.queryableStoreName, r"a table has no 'queryableStoreName'; expected store\(\"name\"\) of the run or of the log"),
+        (lambda: app.addSink("out"), r"a topology has no 'addSink'; expected stream\(\"topic\"\).to\(\"other\"\)"),
+        (lambda: app.add_global_store("x"), r"a topology has no 'add_global_store'; expected global_table\("),
         (lambda: app.topic("users"), r"a topology has no 'topic'; expected stream\(\"topic\"\)"),
     ],
 )  # fmt: skip

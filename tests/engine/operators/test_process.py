@@ -190,6 +190,34 @@ def test_a_tombstone_that_is_handed_on_stays_one(way: str) -> None:
         assert [row["k"] for row in driver.store("kept").to_arrow().to_pylist()] == ["b"]
 
 
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda context: context.commit(), "the context has no 'commit'; expected nothing, because stores"),
+        (lambda context: context.getStateStore("counts"), r"the context has no 'getStateStore'; expected store\(\"name\"\)"),
+        (lambda context: context.currentStreamTimeMs(), "expected stream_time"),
+        (lambda context: context.recordMetadata(), "the context has no 'recordMetadata'; expected record_metadata"),
+        (lambda context: context.stroe("counts"), "the context has no 'stroe'; did you mean store?"),
+    ],
+)
+def test_a_call_of_kafka_streams_names_ours(ask: Any, message: str) -> None:
+    """What a processor asks of its context by the name that Kafka Streams has is an error that says what to call, also in init."""
+
+    class Asking(sk.Processor):
+        def init(self, context: Any) -> None:
+            assert not hasattr(context, "commit") and getattr(context, "nothing", None) is None
+            super().init(context)
+            ask(context)
+
+        def process(self, record: Any) -> None:
+            """It does not come so far."""
+
+    with pytest.raises(EvaluationError, match=message):
+        given(counted(lambda record, context: ask(context)), ROW)
+    with pytest.raises(TopologyError, match=message):
+        counted(Asking)
+
+
 def test_a_tombstone_deletes_the_key_of_its_record() -> None:
     """None forwarded by a processor that declares the key columns itself deletes the record's key, and not a null one."""
     app = sk.Topology("deleting")
