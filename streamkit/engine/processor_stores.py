@@ -109,7 +109,7 @@ class KeyValueStore(ProcessorStore):
     def put(self, key: Any, value: Mapping[str, Any] | None) -> None:
         """Set the value of a key, or delete it with None."""
         self._begin()
-        self._put(self._at(key), value)
+        self._put(self._prefix + self._encode_key(self._key.to_put(key)), value)
 
     def put_if_absent(self, key: Any, value: Mapping[str, Any]) -> Value | None:
         """Set the value of a key that has none; returns the value that it had."""
@@ -174,7 +174,7 @@ class WindowStore(ProcessorStore):
     def put(self, key: Any, value: Mapping[str, Any] | None, start: Moment) -> None:
         """Set the value of a key in the window that starts then, or delete it with None; a store that retains duplicates adds a value."""
         self._begin()
-        start_ms, values = milliseconds(start), self._key.of(key)
+        start_ms, values = milliseconds(start), self._key.to_put(key)
         if self._is_gone(start_ms):
             self._call.count("expired")
         elif not self._definition.retain_duplicates:
@@ -250,7 +250,7 @@ class SessionStore(ProcessorStore):
     def put(self, key: Any, start: Moment, end: Moment, value: Mapping[str, Any] | None) -> None:
         """Set the value of a session, or delete it with None."""
         self._begin()
-        at = self._at(key, start, end)
+        at = self._at(self._key.to_put(key), start, end)
         if self._is_gone(milliseconds(end)):
             self._call.count("expired")
         else:
@@ -315,7 +315,7 @@ class VersionedStore(ProcessorStore):
     def put(self, key: Any, value: Mapping[str, Any] | None, timestamp: Moment) -> Put:
         """Set the value that is valid from a time on, until the next version; None: from then on there is none. The same time replaces."""
         self._begin()
-        time_ms, values = milliseconds(timestamp), self._key.of(key)
+        time_ms, values = milliseconds(timestamp), self._key.to_put(key)
         earliest = self._earliest()
         if earliest is not None and time_ms < earliest:
             self._call.count("expired")
@@ -433,6 +433,13 @@ class _Exact:
         if len(values) != len(self._convert):
             raise self._wrong(f"found {given!r}")
         return self._converted(values)
+
+    def to_put(self, given: Any) -> Values:
+        """A key to keep something under, as `of`; RefusedCallError if it is null, which is no key."""
+        values = self.of(given)
+        if all(value is None for value in values):
+            raise self._wrong(f"found {given!r}, a null key, under which nothing can be put; expected a value")
+        return values
 
     def of_first(self, given: Any) -> Values:
         """The first columns of a key, as a tuple, or the value of the first one."""

@@ -74,6 +74,40 @@ def put(*given: Any) -> Callable[[Any], None]:
     return step
 
 
+NULL_KEYS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+    "put": (sk.key_value_store("s", **COLUMNS), lambda store: store.put(None, {"v": 1})),
+    "put of a dict": (sk.key_value_store("s", **COLUMNS), lambda store: store.put({"k": None}, {"v": 1})),
+    "put of a deletion": (sk.key_value_store("s", **COLUMNS), lambda store: store.put(None, None)),
+    "put if absent": (sk.key_value_store("s", **COLUMNS), lambda store: store.put_if_absent(None, {"v": 1})),
+    "put all": (sk.key_value_store("s", **COLUMNS), lambda store: store.put_all([("a", {"v": 1}), (None, {"v": 1})])),
+    "two columns": (
+        sk.key_value_store("s", key="k string, l int", value="v int"),
+        lambda store: store.put({"k": None, "l": None}, {"v": 1}),
+    ),
+    "window": (
+        sk.window_store("s", **COLUMNS, size="10 ms", retention="50 ms"),
+        lambda store: store.put(None, {"v": 1}, 0),
+    ),
+    "session": (sk.session_store("s", **COLUMNS, retention="50 ms"), lambda store: store.put(None, 0, 1, {"v": 1})),
+    "versioned": (sk.versioned_store("s", **COLUMNS, history_retention="50 ms"), lambda store: store.put(None, {"v": 1}, 0)),
+}
+
+
+@pytest.mark.parametrize("case", NULL_KEYS)
+def test_nothing_is_put_under_a_null_key(case: str) -> None:
+    """A key whose columns are all null is none, so stores of all kinds refuse to keep anything under it; a part of a key may be null."""
+    store, step = NULL_KEYS[case]
+    with pytest.raises(
+        EvaluationError, match=r"the key of the store 's' has the columns .*a null key, under which nothing can be put"
+    ):
+        answers(store, "one", (0, step))
+    two = sk.key_value_store("s", key="k string, l int", value="v int")
+    assert answers(two, "one", (0, put(("a", None), {"v": 1})), (0, lambda store: store.get(("a", None)))) == [{"v": 1}]
+    assert answers(sk.key_value_store("s", **COLUMNS), "one", (0, lambda store: [store.get(None), store.delete(None)])) == [
+        [None, None]
+    ]
+
+
 @CUTS
 def test_windows_from_one_start_to_another_include_both(batching: str) -> None:
     """Both bounds of the starts are included, for one key and for all; of duplicates `get` gives the one that was put last."""
