@@ -81,6 +81,16 @@ def test_a_session_without_a_value_is_deleted() -> None:
     assert difference({"name": "made", "kind": "session_store", "store": store, "steps": steps}) is None
 
 
+def test_windows_of_a_time_do_not_depend_on_the_times_before() -> None:
+    """A case may ask for the windows of a time that lies years before the one of the step before."""
+    year = 365 * 24 * 3_600_000
+    steps = [{"ts": 50 * year + 7, "expect": [[50 * year, 50 * year + 12]]}, {"ts": 21, "expect": [[12, 24]]}]
+    assert (50 * year) % 12 == 0
+    assert (
+        difference({"name": "made", "kind": "windows_for", "window": {"type": "tumbling", "size_ms": 12}, "steps": steps}) is None
+    )
+
+
 def test_no_case_is_left_out() -> None:
     """All cases of the folder are run, under a name each."""
     assert len({case["name"] for case in CASES}) == len(CASES) == 205
