@@ -112,3 +112,15 @@ def test_a_computed_key_moves_the_records(app, stream):
     with TopologyTestDriver(app, tasks=3) as driver:
         driver.pipe("in", ROWS)
         assert [row["v"] for row in driver.read("out") if row["even"]] == [2, 4]
+
+
+@pytest.mark.parametrize(("names", "is_kept"), [((None, None), True), (("one", "other"), False)])
+def test_repartitions_that_are_alike_are_one_step(app, stream, names, is_kept):
+    """Without names two are one, which keeps null keys for the left join behind either; with other names each is for itself."""
+    table = app.table("names", schema="k string, name string", key="k")
+    stream.repartition(name=names[0]).to("out")
+    stream.repartition(name=names[1]).join(table, how="left").to("joined")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", ROWS)
+        assert any(row["k"] is None for row in driver.read("out")) == is_kept
+        assert any(row["k"] is None for row in driver.read("joined"))
