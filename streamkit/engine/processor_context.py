@@ -156,7 +156,7 @@ class ProcessorContext(ForeignCalls):
         Key columns that are not declared are the record's. None, or a dict with `_deleted` true, is a tombstone. `timestamp` is the
         record's unless it is given; in a call that was scheduled it is the time of the call. So are `headers`, a dict or pairs of a name
         and bytes; in a call that was scheduled there are none. With by="batch" the row is a pyarrow.RecordBatch, in which `_row` says which
-        row of the batch each one comes from; `_timestamp` and `_headers` are columns of it.
+        row of the batch each one comes from; `_timestamp` and `_headers` are columns of it. A call that was scheduled forwards either.
         """
         self._call.check("the context")
         if self._call.what in ("init", "close"):

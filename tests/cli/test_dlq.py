@@ -214,3 +214,24 @@ def test_a_tombstone_is_replayed(root):
         replay(log, "graves", [grave])
         rows = [row for row in log.read("items").to_pylist() if row["id"] == 9]
         assert [(row["_deleted"], row["_timestamp"]) for row in rows] == [(True, moment(1_009))] * 2
+
+
+def test_a_scheduled_call_is_shown_as_one(streamkit, root):
+    """What failed in a call that a processor had scheduled has no record: it is shown as a call, and no replay sends it."""
+
+    class Ticking(sk.Processor):
+        def init(self, context):
+            context.schedule("1 ms", "stream_time", self.tick)
+
+        def process(self, record):
+            """Only time matters."""
+
+        def tick(self, time):
+            raise ValueError("no time")
+
+    app = sk.Topology("clock")
+    app.stream("items").process(Ticking, name="ticking", on_error=sk.dead_letter("late"))
+    with sk.open_log(root) as log:
+        run_available(start(log.catalog, log.storage, compile(app, log), tasks=1))
+    assert "a scheduled call" in streamkit("dlq", "show", "late")
+    assert "0 records were sent" in streamkit("dlq", "replay", "late")

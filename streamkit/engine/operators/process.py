@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -615,9 +615,12 @@ class _GroupRun:
             ) from None
 
     def _forward_batch(self, given: pa.RecordBatch | pa.Table, to: str | None) -> None:
-        """Take a batch, each row at the place of the row it comes from."""
+        """Take a batch, each row at the place of the row it comes from; in a call that was scheduled at that of the call."""
+        if self._operator.by != BATCH:
+            raise RefusedCallError("found a batch; expected a dict, or a processor with by='batch'")
         if self._chosen is None:
-            raise RefusedCallError("found a batch; expected a dict, or a batch in process() with by='batch'")
+            self._forward_scheduled_batch(given, to)
+            return
         names = given.schema.names
         numbered = given[ROW_NUMBER].to_pylist() if ROW_NUMBER in names else list(range(len(self._chosen)))
         if len(numbered) != given.num_rows or not all(isinstance(one, int) and 0 <= one < len(self._chosen) for one in numbered):
@@ -625,10 +628,7 @@ class _GroupRun:
                 f"forward() was given {given.num_rows} rows of a batch of {len(self._chosen)}; expected as many, or a column {ROW_NUMBER} "
                 "with the number of the row that each one comes from"
             )
-        dicts = given.drop_columns([one for one in (ROW_NUMBER, TIMESTAMP, HEADERS) if one in names]).to_pylist()
-        own_times = given[TIMESTAMP].to_pylist() if TIMESTAMP in names else [None] * given.num_rows
-        own_headers = given[HEADERS].to_pylist() if HEADERS in names else [None] * given.num_rows
-        for number, row, own_time, headers in zip(numbered, dicts, own_times, own_headers, strict=True):
+        for number, (row, own_time, headers) in zip(numbered, _dicts(given), strict=True):
             parent = int(self._chosen[number])
             self._key_values = {name: self._epoch.values[name][parent] for name in self._operator.input_key}
             path = self._path_of(parent)
@@ -637,6 +637,25 @@ class _GroupRun:
             own = self._headers(parent) if headers is None else checked_headers(headers)
             self._add(parent, path, time, is_deleted, own, to, values, is_given)
         self._key_values = {}
+
+    def _forward_scheduled_batch(self, given: pa.RecordBatch | pa.Table, to: str | None) -> None:
+        """Take a batch in a call that was scheduled: there is no record, so its rows bring their keys."""
+        if ROW_NUMBER in given.schema.names:
+            raise RefusedCallError(
+                f"forward() in a call that was scheduled, with the column {ROW_NUMBER}; expected none, because there is no batch that rows come from"
+            )
+        for row, own_time, headers in _dicts(given):
+            is_deleted, values, is_given = self._values(row)
+            time = self._call.time if own_time is None else milliseconds(own_time)
+            own = () if headers is None else checked_headers(headers)
+            self._add(self._parent, self._path, time, is_deleted, own, to, values, is_given)
+
+
+def _dicts(batch: pa.RecordBatch | pa.Table) -> Iterator[tuple[dict[str, Any], Any, Any]]:
+    """The rows of a batch that a processor forwards, each with the time and the headers that it has of its own; None of what it has not."""
+    names, none = batch.schema.names, [None] * batch.num_rows
+    rows = batch.drop_columns([one for one in (ROW_NUMBER, TIMESTAMP, HEADERS) if one in names]).to_pylist()
+    yield from zip(rows, *(batch[name].to_pylist() if name in names else none for name in (TIMESTAMP, HEADERS)), strict=True)
 
 
 def _check_nothing(found: object) -> None:

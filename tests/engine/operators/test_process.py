@@ -655,6 +655,58 @@ def test_rows_of_a_batch_keep_their_places(options: Any) -> None:
     assert found == [(n, moment(at), [{"key": "v", "value": v}]) for n, at, v in expected]
 
 
+@pytest.mark.parametrize("options", CUTS[:2], ids=repr)
+def test_a_scheduled_call_forwards_a_batch(options: Any) -> None:
+    """A processor of batches forwards from its store a batch whose rows bring their keys, with the call's time or their own; or a dict."""
+
+    class Told(sk.Processor):
+        def init(self, context: Any) -> None:
+            self.context, self.counts = context, context.store("counts")
+            context.schedule("10 ms", "stream_time", self.tell)
+
+        def process(self, batch: pa.RecordBatch) -> None:
+            for key, number in zip(batch["k"].to_pylist(), batch["v"].to_pylist(), strict=True):
+                self.counts.put(key, {"n": number})
+
+        def tell(self, time: int) -> None:
+            rows = [{**one.key, "n": one.value["n"]} for one in self.counts.all()]
+            self.context.forward(pa.Table.from_pylist(rows))
+            self.context.forward(
+                pa.table({**{name: [row[name] for row in rows] for name in ("k", "n")}, "_timestamp": [7] * len(rows)})
+            )
+            for row in rows:
+                self.context.forward({**row, "n": -1})
+
+    app = counted(Told, "k string, n bigint", by="batch")
+    with TopologyTestDriver(app, **options) as driver:
+        for v, time in ((1, 5), (3, 16)):
+            driver.pipe("in", {"k": "a", "v": v}, timestamp=time)
+        driver.drain()
+        found = [(row["k"], row["n"], row["_timestamp"]) for row in driver.read("out", "k", "n", "_timestamp")]
+    expected = [("a", n, at) for n, told in ((1, 5), (3, 16)) for n, at in ((n, told), (n, 7), (-1, told))]
+    assert found == [(k, n, moment(at)) for k, n, at in expected]
+
+
+def test_a_batch_has_its_place() -> None:
+    """A batch is refused from a processor of rows; so is one of a scheduled call that says which rows its own come from."""
+
+    class Numbered(sk.Processor):
+        def init(self, context: Any) -> None:
+            self.context = context
+            context.schedule("10 ms", "stream_time", self.tell)
+
+        def process(self, batch: Any) -> None:
+            """Only time matters."""
+
+        def tell(self, time: int) -> None:
+            self.context.forward(pa.table({"k": ["a"], "n": [1], "_row": [0]}))
+
+    with pytest.raises(EvaluationError, match="with the column _row; expected none"):
+        given(counted(Numbered, "k string, n int", by="batch"), ROW)
+    with pytest.raises(EvaluationError, match="found a batch; expected a dict, or a processor with by='batch'"):
+        given(counted(Numbered, "k string, n int"), ROW)
+
+
 @pytest.mark.parametrize("options", first(1, CUTS), ids=repr)
 def test_children_that_meet_again_are_in_order(options: Any) -> None:
     """The rows of a record stand in the order in which they were forwarded, whichever child each went to."""
