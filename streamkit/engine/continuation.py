@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from streamkit.engine.definition import Difference, definition, differences, hindrance, in_stored_order, original_of
+from streamkit.engine.young_groups import Filling, filling_of, tables_below, young_groups
 from streamkit.errors import OrphanedStateError
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.plan.earlier_program import read_program
+from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
 from streamkit.state.format import is_earlier
 
@@ -23,13 +25,14 @@ class Continuation:
     The stores of a program beside those that its application has: what goes on, and what cannot.
 
     `known` is the application as the catalog has it, `before` the program that left its stores; None if there is none. `text` is the
-    program before as the catalog has it.
+    program before as the catalog has it. `with_rows` are the stores that hold something, or did.
     """
 
     program: Program
     known: ApplicationState | None = None
     before: Program | None = None
     text: str = ""
+    with_rows: frozenset[str] = frozenset()
 
     @property
     def kept(self) -> frozenset[str]:
@@ -70,6 +73,29 @@ class Continuation:
         return hindrance(self.program, store, self._different[store])
 
     @cached_property
+    def filled(self) -> tuple[Filling, ...]:
+        """The groups that come to tables with rows, and are filled with them."""
+        return tuple(one for one in self._fillings.values() if one is not None and one.source in self.with_rows)
+
+    @cached_property
+    def unfilled(self) -> Mapping[str, str]:
+        """The stores of groups that come to tables with rows and cannot be filled with them, with the table's store."""
+        renamed = {name for orphan in self.orphaned for name in self.namesakes(orphan)}
+        full = self.with_rows | {one.group.stores[0] for one in self.filled}
+        found: dict[str, str] = {}
+        for group, filling in self._fillings.items():
+            tables = [name for name in tables_below(self.program, group) if name in full]
+            if filling is None and tables and group.stores[0] not in renamed:
+                found[group.stores[0]] = tables[0]
+        return found
+
+    @cached_property
+    def _fillings(self) -> Mapping[Operator, Filling | None]:
+        if self.before is None:
+            return {}
+        return {one: filling_of(self.program, self.before, one) for one in young_groups(self.program, self.before)}
+
+    @cached_property
     def reordered(self) -> tuple[str, ...]:
         """The stores that go on with the same parts in another order, that in which they are stored."""
         return tuple(name for name in self._fitting if list(self._held(name)) != list(self._made(name)))
@@ -100,6 +126,8 @@ class Continuation:
             yield self._orphans()
         for name, different in self.differing.items():
             yield _other_store(self.program, name, different, self.hindrance(name))
+        for name, table in self.unfilled.items():
+            yield _young_group(self.program, name, table)
 
     def program_in_stored_order(self) -> Program:
         """The program with aggregates and columns of each store that goes on in the order in which they are stored."""
@@ -159,7 +187,9 @@ def continuation(catalog: Catalog, program: Program) -> Continuation:
     if known is None:
         return Continuation(program)
     text = catalog.program(known.name)
-    return Continuation(program, known, read_program(text) if text and known.stores else None, text)
+    ends = {name: catalog.end_offsets(store.changelog_topic_id) for name, store in known.stores.items()}
+    with_rows = frozenset(name for name, found in ends.items() if any(found.values()))
+    return Continuation(program, known, read_program(text) if text and known.stores else None, text, with_rows)
 
 
 def continued(catalog: Catalog, program: Program) -> Continuation:
@@ -180,6 +210,16 @@ def _line_of(program: Program, store: str, words: str) -> str:
     """The user's line that declares a store, behind a message."""
     lines = [program.lines[one.id] for one in program.operators if store in one.stores and one.id in program.lines]
     return f"{words} {lines[0]}" if lines else ""
+
+
+def _young_group(program: Program, name: str, table: str) -> OrphanedStateError:
+    return OrphanedStateError(
+        f"the group {name!r} of {program.application!r} is new, and its table {table!r} has rows already: they were never added to it, "
+        "and would be taken from it when they change. It cannot be filled with them, since the table keeps something else than rows by "
+        "their keys. Run the changed topology under another application name; or start from scratch with "
+        f"`streamkit apps reset {program.application}`"
+        f"{_line_of(program, name, _NEW_LINE + 'at')}"
+    )
 
 
 def _other_store(program: Program, name: str, different: Sequence[Difference], why: str | None) -> OrphanedStateError:

@@ -79,7 +79,10 @@ def hindrance(program: Program, store: str, different: Sequence[Difference]) -> 
     if not all(one.part.startswith((AGGREGATE, COLUMN)) and None in (one.before, one.now) for one in different):
         return ""
     if program.keeper(store).takes_rows_away:
-        return "rows that it never saw would be taken out of it: groups of a table take no other part"
+        return (
+            "rows that it never saw would be taken out of it: groups of a table take no other part; under another store= they begin with the "
+            f"table's rows, and app.drop_store({store!r}) deletes this one"
+        )
     added, removed = [one for one in different if one.before is None], {one.before for one in different if one.now is None}
     if renamed := [one.part for one in added if one.now in removed]:
         return f"{renamed[0]} may be a removed one under another name, whose state would be lost: start once without it, then with it"

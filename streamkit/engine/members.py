@@ -34,6 +34,10 @@ Mask = npt.NDArray[np.bool_]
 WIDTH_MAX = 16  # so many first members are found by intervals; of more all intervals are written out
 FOLLOWING = b"\x02"  # behind every member of a group: these begin with the tag of a value
 COPIES_MAX = 2**62
+YOUNG = (
+    "was the grouping added to a table that had rows already, by a version that did not fill it? Give it another store=, which is filled "
+    "with the table's rows, and delete this one by app.drop_store(…); or reset the application"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,8 +181,7 @@ def _check(aggregate: TypedAggregate, touched: _Touched, counts: Numbers, rows: 
         group = [column[int(rows.groups[touched.rows[below[0]]])].as_py() for column in rows.keys]
         raise EvaluationError(
             f"more rows were taken from the group {group} than it had, for {aggregate.name}; expected only rows that were added before: "
-            "was the grouping added to a table that had rows already? Give it another store and reset the application, or read its "
-            "topics from the start"
+            f"{YOUNG}"
         )
 
 

@@ -2,7 +2,7 @@
 The epoch in which a start brings stored state forward, before the application takes any record.
 
 It converts aggregates that an earlier version kept in another format, gives stored groups the aggregates and stored rows the columns
-that were added, and fills copies of tables that joins have not looked up before.
+that were added, and fills copies of tables that joins have not looked up before, and groups that are younger than their tables.
 It is an epoch as any other, of the new generation, in one transaction: before it all is as it was, and it is not repeated.
 """
 
@@ -16,8 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamkit.engine.context import Frame, key_groups_of, log_timestamps, runs
+from streamkit.engine.context import Context, Frame, key_groups_of, log_timestamps, runs
 from streamkit.engine.definition import original_of
+from streamkit.engine.epoch import Application, EpochEnd, EpochPlan, StoreNames
+from streamkit.engine.filling import frames_of_groups, rows_for_groups, table_rows
+from streamkit.engine.young_groups import Filling
 from streamkit.expressions.aggregates import neutral, per_aggregate
 from streamkit.expressions.aggregates.earlier import has_changed
 from streamkit.failpoints import reach
@@ -36,7 +39,8 @@ from streamkit.state.format import METRIC, STATE_FORMAT, decode_states, is_earli
 from streamkit.state.key_group import key_group_range
 from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows, encode_rows
-from streamkit.state.task_state import Share, read_changelogs
+from streamkit.state.store import MemoryStore
+from streamkit.state.task_state import Share, TaskState, read_changelogs
 
 Integers = npt.NDArray[np.int64]
 
@@ -56,6 +60,7 @@ class Migration:
     state: ApplicationState
     before: Program | None = None
     evolved: tuple[str, ...] = ()
+    groups: tuple[Filling, ...] = ()
 
     @property
     def converted(self) -> list[str]:
@@ -80,10 +85,11 @@ class Migration:
     def commit(self, now_ms: int) -> None:
         """Commit the epoch, if there is anything to bring forward; FencedError if a newer generation has started."""
         converted, filled = self.converted, self.filled
-        if not is_earlier(self.state) and not filled and not self.evolved:
+        if not is_earlier(self.state) and not filled and not self.evolved and not self.groups:
             return
         slabs = [slab for store in converted for slab in self._slabs(store, store)]
         slabs += [slab for copy, original in filled.items() for slab in self._slabs(original, copy)]
+        slabs += [slab for one in self.groups for slab in self._slabs_of_groups(one)]
         self.catalog.commit_epoch(
             EpochCommit(
                 application_id=self.state.id,
@@ -97,13 +103,31 @@ class Migration:
                 slabs=tuple(slabs),
                 metrics={"records": 0, "restored": 0, METRIC: STATE_FORMAT},
                 timestamp_ms=now_ms,
-                program=program_text(self.program) if self.evolved else None,
+                program=program_text(self.program) if self.evolved or self.groups else None,
             )
         )
         reach("migration.after_commit")
 
     def _slabs(self, source: str, target: str) -> Iterator[SlabReference]:
         """The rows of a store as changes of another, or of itself as it is kept now; a slab for each part, to bound the memory."""
+        for keys, values in self._parts(source):
+            if frames := self._frames(source, target, keys, values):
+                yield self._written(frames)
+
+    def _slabs_of_groups(self, filling: Filling) -> Iterator[SlabReference]:
+        """The first state of the groups of a table's rows; of these, what the groups take is in memory at once."""
+        context, found, first = self._context(), [], 0
+        for keys, values in self._parts(filling.source):
+            _, values = self._now(filling.source, values)
+            rows = table_rows(self.program.store(filling.source), keys, values, first)
+            first += len(keys)
+            if (made := rows_for_groups(filling, rows, context)) is not None:
+                found.append(made)
+        for frames in frames_of_groups(filling, found, context) if found else ():
+            yield self._written(frames)
+
+    def _parts(self, source: str) -> Iterator[tuple[pa.BinaryArray, pa.BinaryArray]]:
+        """Keys and values of a store, those of a changelog partition at once, without the lists of windows, which stay as they are."""
         changes = self._changes(self.state.stores[source])
         for part in range(self.program.changelog_partitions):
             groups = key_group_range(part, self.program.changelog_partitions, self.program.key_groups)
@@ -111,16 +135,29 @@ class Migration:
                 continue
             share = Share(groups, self.program.key_groups, self.program.changelog_partitions, tuple(changes.ends))
             ranges = layout_of(self.program.store(source)).ranges(self.state.stores[source].number, groups)
-            keys, values = read_changelogs(self.storage, share, changes).scan(ranges)  # lists of windows stay as they are
-            if frames := self._frames(source, target, keys, values):
-                writer = application_writer(self.state.id)
-                name = SlabName(writer, self.state.generation, self.state.epoch + 1, fresh_token())
-                yield write_slab(self.storage, name, frames)
-                reach("migration.slab_durable")
+            keys, values = read_changelogs(self.storage, share, changes).scan(ranges)
+            if len(keys):
+                yield keys, values
+
+    def _written(self, frames: Sequence[Frame]) -> SlabReference:
+        writer = application_writer(self.state.id)
+        name = SlabName(writer, self.state.generation, self.state.epoch + 1, fresh_token())
+        slab = write_slab(self.storage, name, frames)
+        reach("migration.slab_durable")
+        return slab
+
+    def _context(self) -> Context:
+        """What operators run in that find no state yet."""
+        state, program = self.state, self.program
+        stores = {name: StoreNames(one.number, one.changelog_topic_id) for name, one in state.stores.items()}
+        application = Application(
+            state.id, state.name, state.generation, 1, program.key_groups, program.changelog_partitions, 0, (), stores, ()
+        )
+        end = EpochEnd(state.epoch + 1, {})
+        plan = EpochPlan(application, end, end, 0, Changes(state.epoch, state.token, {}, {}, (), {}), {}, {})
+        return Context(program, plan, self.storage, state=TaskState(MemoryStore(), {}, 0))
 
     def _frames(self, source: str, target: str, keys: pa.BinaryArray, values: pa.BinaryArray) -> list[Frame]:
-        if not len(keys):
-            return []
         timestamps, values = self._now(source, values)
         keys = with_number(keys, self.state.stores[target].number)
         columns = {"key": keys, "value": values, TIMESTAMP: log_timestamps(timestamps)}

@@ -207,6 +207,8 @@ def _stores(catalog: Catalog, found: Continuation) -> Iterator[Change]:
     for store in program.stores:
         if failure := list(_failure(_check_changelog, catalog, declared_changelog(program, store.name))):
             yield Change(STORES, store.name, REFUSED, failure[0])
+        elif store.name in found.unfilled:
+            yield Change(STORES, store.name, REFUSED, f"its table {found.unfilled[store.name]} has rows that it never added")
         elif store.name not in found.kept:
             yield Change(STORES, store.name, ADDED, _filling(found, store.name))
         elif store.name in found.differing:
@@ -258,6 +260,8 @@ def _filling(found: Continuation, store: str) -> str:
     original = original_of(found.program, store)
     if original in found.kept:
         return f"filled from {original}"
+    if sources := [one.source for one in found.filled if store in one.group.stores]:
+        return f"filled with the rows of {sources[0]}"
     is_late = found.known is not None and found.known.epoch > 0
     changelog = f"changelog {changelog_topic(found.program.application, store)}"
     return f"begins empty, without the records read before; {changelog}" if is_late else f"begins empty; {changelog}"

@@ -61,7 +61,7 @@ def start(
         default_tasks=default_tasks,
         key_groups=program.key_groups,
         program_hash=program.fingerprint,
-        program=None if found.evolved else program_text(program),
+        program=None if found.evolved or found.filled else program_text(program),
         inputs=_input_ids(program, inputs),
         stores=[StoreDeclaration(store.name, declared_changelog(program, store.name)) for store in program.stores],
         dropped=found.dropped,
@@ -70,7 +70,7 @@ def start(
     reach("start.after_commit")
     collect_dead(catalog, storage, state)
     clock = clock or SystemClock()
-    Migration(catalog, storage, program, state, found.before, tuple(found.evolved)).commit(clock.now_ms())
+    Migration(catalog, storage, program, state, found.before, tuple(found.evolved), found.filled).commit(clock.now_ms())
     application = Application(
         id=state.id,
         name=state.name,

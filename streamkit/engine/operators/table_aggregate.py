@@ -20,7 +20,7 @@ from streamkit.engine.context import Context
 from streamkit.engine.every_row import Before, FoundGroups, each_result, find_groups, groups_of_rows
 from streamkit.engine.group_state import Groups, Numbers, state_names
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.members import Changed, GroupRows, MemberStore, keep_members, member_states
+from streamkit.engine.members import YOUNG, Changed, GroupRows, MemberStore, keep_members, member_states
 from streamkit.engine.operators.aggregate import keep, latest_results
 from streamkit.engine.place import in_canonical_order
 from streamkit.engine.rows import numbers, with_one_key
@@ -139,6 +139,5 @@ def _check_counts(operator: TableAggregate, after: Groups) -> None:
         if len(below):
             group = {name: keys[int(below[0])].as_py() for name, keys in zip(operator.key, after.keys, strict=True)}
             raise EvaluationError(
-                f"more rows were taken from the group {group} than it had; expected only rows that were added before: was the grouping "
-                "added to a table that had rows already? Give it another store and reset the application, or read its topics from the start"
+                f"more rows were taken from the group {group} than it had; expected only rows that were added before: {YOUNG}"
             )

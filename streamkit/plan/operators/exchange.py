@@ -22,6 +22,7 @@ class Send(Operator):
     """
 
     kind: ClassVar[str] = "send"
+    moves_rows: ClassVar[bool] = True
     narrows_input: ClassVar[bool] = True
     edge: int
     key: Key
@@ -46,6 +47,7 @@ class Receive(Operator):
     """The rows that arrived by edge `edge`, in canonical order unless they are folded; `key` is what they came by."""
 
     kind: ClassVar[str] = "receive"
+    moves_rows: ClassVar[bool] = True
     edge: int
     key: Key
     folded: bool = False

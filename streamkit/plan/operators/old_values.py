@@ -27,6 +27,7 @@ class OldValues(Operator):
     """
 
     kind: ClassVar[str] = "old_values"
+    tells_replaced_rows: ClassVar[bool] = True
     stage_min: ClassVar[int] = 1
     key: tuple[str, ...]
 

@@ -10,6 +10,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
+from streamkit.engine import continuation
 from streamkit.engine.compile import compile
 from streamkit.errors import EvaluationError, TopologyError, UnknownVerbError
 from streamkit.testing import TopologyTestDriver
@@ -308,8 +309,9 @@ def test_what_a_group_cannot_give_is_refused() -> None:
         windows.count().emit("final", old=True)
 
 
-def test_more_rows_taken_than_added_is_an_error() -> None:
-    """A grouping that begins when its table has rows already would count below zero: it stops, and says why."""
+def test_more_rows_taken_than_added_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A grouping that an earlier version began beside a table with rows would count below zero: it stops, and says what to do."""
+    monkeypatch.setattr(continuation, "young_groups", lambda program, before: [])  # as a version that filled none
 
     def app(is_grouped: bool) -> sk.Topology:
         topology = sk.Topology("late")
@@ -329,5 +331,7 @@ def test_more_rows_taken_than_added_is_an_error() -> None:
         assert metric(log, "late", "not_found") == 2
 
         append(log, "users", [{"user": name, "city": "oslo", "ts": 4} for name in ("cat", "dan")])
-        with pytest.raises(EvaluationError, match=r"more rows were taken from the group \{'city': 'rome'\} than it had"):
+        with pytest.raises(
+            EvaluationError, match=r"more rows were taken from the group \{'city': 'rome'\} than it had.*another store"
+        ):
             execute(log, compile(app(True), log), Run())
