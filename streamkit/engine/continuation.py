@@ -41,11 +41,20 @@ class Continuation:
 
     @cached_property
     def dropped(self) -> tuple[str, ...]:
-        """The stores that the program no longer needs: copies of others, and those that it says to drop."""
-        before, told = self.before, self.program.dropped_stores
-        return tuple(
-            name for name in self._left if name in told or (before is not None and _is_needless(before, self.program, name))
-        )
+        """The stores that the program no longer needs: copies of others, those that it says to drop, and unused ones."""
+        told = self.program.dropped_stores
+        return tuple(name for name in self._left if name in told or name in self.unused or self._is_needless(name))
+
+    @cached_property
+    def unused(self) -> frozenset[str]:
+        """The stores that hold nothing and that the program before has not: a start that failed behind the first commit left them."""
+        stored = {store.name for store in self.before.stores} if self.before is not None else self.kept
+        return self.kept - stored - self.with_rows
+
+    def _is_needless(self, store: str) -> bool:
+        """Whether a store was a copy of one that the program still has."""
+        original = None if self.before is None else original_of(self.before, store)
+        return original is not None and any(one.name == original for one in self.program.stores)
 
     @cached_property
     def orphaned(self) -> tuple[str, ...]:
@@ -198,12 +207,6 @@ def continued(catalog: Catalog, program: Program) -> Continuation:
     for refusal in found.refusals():
         raise refusal
     return found
-
-
-def _is_needless(before: Program, program: Program, store: str) -> bool:
-    """Whether a store was a copy of one that the program still has."""
-    original = original_of(before, store)
-    return original is not None and any(one.name == original for one in program.stores)
 
 
 def _line_of(program: Program, store: str, words: str) -> str:

@@ -105,10 +105,12 @@ def in_stored_order(program: Program, before: Program, stores: Iterable[str]) ->
 
 def original_of(program: Program, store: str) -> str | None:
     """
-    The store that this one is a copy of; None if it is none.
+    The store that this one is a copy of; None if it is none, or not the program's.
 
     The compiler copies a table that joins of several stages look up; the copy, and its operator, are called after it and the join.
     """
+    if all(one.name != store for one in program.stores):
+        return None
     keeper = program.keeper(store)
     for one in program.stores:
         join = store.removeprefix(f"{one.name}{FOR}")

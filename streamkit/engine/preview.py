@@ -221,10 +221,16 @@ def _stores(catalog: Catalog, found: Continuation) -> Iterator[Change]:
             converted = known is not None and is_earlier(known)
             yield Change(STORES, store.name, SAME, "read in the format of an earlier version" if converted else "")
     for name in found.dropped:
-        why = "as the topology says" if name in program.dropped_stores else "a copy that no join looks up any more"
+        why = _why_gone(found, name)
         yield Change(STORES, name, GONE, f"{why}; deleted with its changelog")
     for name in found.orphaned:
         yield Change(STORES, name, REFUSED, f"its state would be orphaned: {_renaming(found, name)}")
+
+
+def _why_gone(found: Continuation, store: str) -> str:
+    if store in found.program.dropped_stores:
+        return "as the topology says"
+    return "empty, left by a start that failed" if store in found.unused else "a copy that no join looks up any more"
 
 
 def _difference(found: Continuation, store: str) -> str:

@@ -11,9 +11,9 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.compile import compile
-from streamkit.engine.preview import ADDED, REFUSED, STORES, preview
+from streamkit.engine.preview import ADDED, GONE, REFUSED, SAME, STORES, preview
 from streamkit.engine.start import start
-from streamkit.errors import OrphanedStateError
+from streamkit.errors import EvaluationError, OrphanedStateError
 from streamkit.failpoints import armed
 from tests.engine.engine_run import Run, append, execute, fresh_log, stored, written
 
@@ -151,6 +151,27 @@ def with_other_outputs(app):
     """The topology without the copied topic, whose columns are those of before."""
     del app._sinks[next(sink for sink in app.sinks if sink.subject == "copied")]
     return app
+
+
+def failing(row):
+    if row["g"] == "z":
+        raise ValueError("no z")
+    return {"g": row["g"]}
+
+
+def test_a_function_that_fails_on_the_table_s_rows_changes_nothing(log):
+    """A start whose fill fails says which function did; the program of before goes on, and so does one that is put right."""
+    run(log, topology())
+    app = topology()
+    app.table("in", store="rows").map_values(failing, "g string").group_by("g").agg(n=F.count("*"), store="s").to("failing")
+    with pytest.raises(EvaluationError, match="no z"):
+        start(log.catalog, log.storage, compile(app, log))
+    append_part(log, 1)
+    assert {one.name: one.fate for one in preview(log.catalog, compile(topology(), log)).of(STORES)} == {"rows": SAME, "s": GONE}
+    run(log, topology())
+    start(log.catalog, log.storage, compile(topology("sums"), log))
+
+    assert {row["g"]: row["n"] for row in held(log)} == Counter(row["g"] for row in held(log, "rows") if row["g"] is not None)
 
 
 @pytest.mark.parametrize("point", POINTS)
