@@ -124,7 +124,8 @@ class Generator:
         """A stream of a topic, behind up to two steps that keep the type of its key."""
         place = self.source()
         for _ in range(self.random.randint(0, 2)):
-            place = self.random.choice([self.filtered, self.repartitioned, self.merged, self.split, self.rekeyed])(place)
+            steps = [self.filtered, self.repartitioned, self.merged, self.met_again, self.split, self.rekeyed]
+            place = self.random.choice(steps)(place)
         return self.processed(place) if self.own and self.random.random() < 0.3 else place
 
     def filtered(self, place: Place) -> Place:
@@ -140,6 +141,11 @@ class Generator:
 
     def repartitioned(self, place: Place) -> Place:
         return replace(place, name=self.add("repartition", **{"in": place.name}))
+
+    def met_again(self, place: Place) -> Place:
+        """Some of the records once more, in front of each: one record comes by two ways, in the order in which these were declared."""
+        some = self.filtered(place)
+        return place if some == place else replace(place, name=self.add("merge", ins=[some.name, place.name]))
 
     def merged(self, place: Place) -> Place:
         return replace(place, name=self.add("merge", ins=[place.name, self.source().name]))
