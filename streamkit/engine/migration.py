@@ -159,6 +159,7 @@ class Migration:
 
     def _frames(self, source: str, target: str, keys: pa.BinaryArray, values: pa.BinaryArray) -> list[Frame]:
         timestamps, values = self._now(source, values)
+        values = self._in_order_of(source, target, values)
         keys = with_number(keys, self.state.stores[target].number)
         columns = {"key": keys, "value": values, TIMESTAMP: log_timestamps(timestamps)}
         batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
@@ -181,6 +182,15 @@ class Migration:
         return timestamps, encode_rows(
             [timestamps, *_with_nulls(dict(zip(kept.names, columns, strict=True)), wanted, len(values))]
         )
+
+    def _in_order_of(self, source: str, target: str, values: pa.BinaryArray) -> pa.BinaryArray:
+        """Rows of a store as another keeps them, which may have the same columns in another order: one goes on in the order of before."""
+        held, wanted = self.program.store(source).value, self.program.store(target).value
+        if held.names == wanted.names:
+            return values
+        timestamps, *columns = decode_rows(values, ["bigint", *(column.type for column in held)])
+        by_name = dict(zip(held.names, columns, strict=True))
+        return encode_rows([timestamps, *(by_name[column.name] for column in wanted)])
 
     def _aggregates_of(self, store: str) -> tuple[TypedAggregate, ...]:
         return self.program.keeper(store).aggregates_in(store)

@@ -173,6 +173,34 @@ def test_a_new_copy_of_a_table_has_its_rows():
         assert stored(log, "friends", "people-for-friends") == stored(log, "friends", "people")
 
 
+def test_a_new_copy_has_its_columns_in_the_order_of_the_program():
+    """Where the table goes on with its columns in the order of before, a copy that begins with the same start does not take one for the other."""
+
+    def joined(order, second):
+        app = sk.Topology("friends")
+        people = app.table("people").select(*order).named("people")
+        found = app.stream("visits").join(people, on="person")
+        found.to("found")
+        if second:
+            found.join(people, on={"friend": "person"}, suffix="_of_friend", name="friends").to("friends")
+        return app
+
+    with fresh_log() as log:
+        log.create_topic("people", "person string, friend string, home string", key="person", partitions=1)
+        log.create_topic("visits", "id bigint, person string", key="id", partitions=1)
+        rows = [
+            {"person": name, "friend": other, "home": home}
+            for name, other, home in (("ann", "bob", "Rome"), ("bob", "cid", "Oslo"))
+        ]
+        append(log, "people", [{**row, "ts": 1} for row in rows])
+        append(log, "visits", [{"id": 1, "person": "ann", "ts": 2}])
+        execute(log, compile(joined(("friend", "home"), second=False), log), Run(drain=False))
+        append(log, "visits", [{"id": 2, "person": "ann", "ts": 3}])
+        execute(log, compile(joined(("home", "friend"), second=True), log), Run(drain=False))
+        found = [(emitted.row["friend_of_friend"], emitted.row["home_of_friend"]) for emitted in written(log, "friends")]
+        assert found == [("cid", "Oslo")]
+
+
 def test_numbers_of_stores_that_went_leave_no_rows():
     """A store that gets the number of a copy that went begins without the rows that the copy had in the local store."""
     with fresh_log() as log:
