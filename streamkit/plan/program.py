@@ -176,15 +176,28 @@ class Program:
 
     @cached_property
     def placed_inputs(self) -> frozenset[int]:
-        """The inputs whose rows leave the readers unfolded: folded rows need no place of their own."""
-        return frozenset(number for number in range(len(self.inputs)) if self._leaves_unfolded(number))
+        """
+        The inputs whose rows leave the readers unfolded: folded rows need no place of their own.
 
-    def _leaves_unfolded(self, number: int) -> bool:
+        Rows that a step takes together all have one, or none has.
+        """
+        taking = [self._takers(number) for number in range(len(self.inputs))]
+        sending = {operator.id for operator in self.operators_of(0) if operator.kind == "send"}
+        placed = {number for number, takers in enumerate(taking) if takers & sending}
+        while more := {number for number, takers in enumerate(taking) if any(takers & taking[one] for one in placed)} - placed:
+            placed |= more
+        return frozenset(placed)
+
+    def _takers(self, number: int) -> frozenset[str]:
+        """The readers' operators that take rows of an input, those that end their places among them, and none behind these."""
         reach = {operator.id for operator in self.operators_of(0) if operator.input_read == number}
+        taking = set(reach)
         for operator in self.operators_of(0):
-            if reach & set(operator.sources) and not operator.ends_place:
-                reach.add(operator.id)
-        return any(operator.kind == "send" and operator.id in reach for operator in self.operators_of(0))
+            if reach & set(operator.sources):
+                taking.add(operator.id)
+                if not operator.ends_place:
+                    reach.add(operator.id)
+        return frozenset(taking)
 
     @cached_property
     def columns_read(self) -> tuple[tuple[str, ...], ...]:
