@@ -71,14 +71,25 @@ def start(
     collect_dead(catalog, storage, state)
     clock = clock or SystemClock()
     Migration(catalog, storage, program, state, found.before, tuple(found.evolved), found.filled).commit(clock.now_ms())
-    application = Application(
+    application = _application(program, state, inputs, outputs, settings or Settings())
+    changelog_ids = [store.changelog_id for store in application.stores.values()]
+    anchor = Anchor().moved(catalog, storage, (state.id, state.generation), changelog_ids, extents_max=0)
+    limit = _records_per_epoch(program, records_max or EVERYTHING, settings or Settings())
+    return Planner(program, application, catalog, storage, clock, anchor, limit)
+
+
+def _application(
+    program: Program, state: ApplicationState, inputs: list[Topic], outputs: list[Topic], settings: Settings
+) -> Application:
+    """What the tasks of a new generation are told of their application."""
+    return Application(
         id=state.id,
         name=state.name,
         generation=state.generation,
         tasks=state.tasks,
         key_groups=program.key_groups,
         changelog_partitions=program.changelog_partitions,
-        store_memory_bytes=(settings or Settings()).store_memory_bytes,
+        store_memory_bytes=settings.store_memory_bytes,
         topic_ids=tuple(topic.id for topic in inputs),
         stores={
             store.name: StoreNames(state.stores[store.name].number, state.stores[store.name].changelog_topic_id)
@@ -88,10 +99,6 @@ def start(
             OutputTopic(topic.id, topic.name, topic.partitions, topic.partition_by, topic.compression) for topic in outputs
         ),
     )
-    changelog_ids = [store.changelog_id for store in application.stores.values()]
-    anchor = Anchor().moved(catalog, storage, (state.id, state.generation), changelog_ids, extents_max=0)
-    limit = _records_per_epoch(program, records_max or EVERYTHING, settings or Settings())
-    return Planner(program, application, catalog, storage, clock, anchor, limit)
 
 
 def collect_dead(catalog: Catalog, storage: Storage, state: ApplicationState) -> int:

@@ -25,6 +25,14 @@ from tests.engine.reference import Emitted, Key, Row, Waiting
 MEMORY = "/dev/shm"  # a log there costs no disk flushes
 
 
+class DiedError(BaseException):
+    """A process that ended at a failpoint; no engine code catches it."""
+
+
+def die() -> None:
+    raise DiedError
+
+
 @dataclass(frozen=True)
 class Run:
     """How to run: results must depend on none of it."""

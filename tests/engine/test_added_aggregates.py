@@ -15,7 +15,7 @@ from streamkit.engine.preview import CHANGED, preview
 from streamkit.engine.start import start
 from streamkit.errors import FencedError, OrphanedStateError
 from streamkit.failpoints import armed
-from tests.engine.engine_run import Run, append, execute, fresh_log, stored, written
+from tests.engine.engine_run import DiedError, Run, append, die, execute, fresh_log, stored, written
 
 SIZE_MS, GAP_MS, SPAN_MS = 10_000, 1_000, 60_000
 KEYS = ("a", "b", "c", "d", "e")
@@ -48,14 +48,6 @@ POINTS = (
     "commit.before_commit",
     "migration.after_commit",
 )
-
-
-class DiedError(BaseException):
-    """The process ended here."""
-
-
-def die():
-    raise DiedError
 
 
 @pytest.fixture

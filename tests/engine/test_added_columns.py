@@ -14,7 +14,7 @@ from streamkit.engine.preview import CHANGED, REFUSED, STORES, preview
 from streamkit.engine.start import start
 from streamkit.errors import OrphanedStateError
 from streamkit.failpoints import armed
-from tests.engine.engine_run import Run, append, execute, fresh_log, stored, written
+from tests.engine.engine_run import DiedError, Run, append, die, execute, fresh_log, stored, written
 
 NARROW, WIDE = "k string, g string, v bigint", "k string, c string, g string, v bigint"
 GRACE = {"grace": "1 hour"}
@@ -62,14 +62,6 @@ VERBS = {
         app.table("in", store="s"), on={"h": "k"}, how="left", suffix="_2"
     ),
 }  # fmt: skip
-
-
-class DiedError(BaseException):
-    """The process ended here."""
-
-
-def die():
-    raise DiedError
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from streamkit.engine.start import start
 from streamkit.errors import OrphanedStateError
 from streamkit.failpoints import armed
 from tests.engine import earlier
-from tests.engine.engine_run import Run, append, by_key, execute, fresh_log, stored, table_rows, written
+from tests.engine.engine_run import DiedError, Run, append, by_key, die, execute, fresh_log, stored, table_rows, written
 
 STORES = ("by_region", "by_product", "running", "customers", "accounts")
 NEWEST = ("by_region", "by_product")  # which newest results there are depends on the cut: the last ones count
@@ -27,14 +27,6 @@ POINTS = (
     "migration.after_commit",
 )
 HALF = earlier.PARTS // 2
-
-
-class DiedError(BaseException):
-    """The process ended here."""
-
-
-def die():
-    raise DiedError
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from streamkit.engine.preview import ADDED, GONE, REFUSED, SAME, STORES, preview
 from streamkit.engine.start import start
 from streamkit.errors import EvaluationError, OrphanedStateError
 from streamkit.failpoints import armed
-from tests.engine.engine_run import Run, append, execute, fresh_log, stored, written
+from tests.engine.engine_run import DiedError, Run, append, die, execute, fresh_log, stored, written
 
 POINTS = ("start.after_commit", "storage.after_fsync", "migration.slab_durable", "commit.before_commit", "migration.after_commit")
 
@@ -46,14 +46,6 @@ GROUPS = {
         total=F.sum("v"), store="s"
     ),
 }  # fmt: skip
-
-
-class DiedError(BaseException):
-    """The process ended here."""
-
-
-def die():
-    raise DiedError
 
 
 def topology(grouped=None, is_joined=False):
