@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from streamkit.data_type import normalise_type
+from streamkit.data_type import array_of, field_name, map_of, normalise_type
 from streamkit.errors import Location, SchemaError, TopologyError
 from streamkit.expressions.coercion import INTERVALS
 from streamkit.expressions.sql import LEVELS, TRIMS, WITH_UNIT
@@ -40,6 +40,7 @@ from streamkit.schema import Column, Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import DataType
 
 SETTINGS = {"spark.sql.ansi.enabled": "true", "spark.sql.caseSensitive": "false"}
 BINARY = {function: sign for level in LEVELS for sign, function in level.items()} | {
@@ -52,10 +53,11 @@ BINARY = {function: sign for level in LEVELS for sign, function in level.items()
 }
 PREFIXES = {"not": "NOT", "negate": "-", "positive": "+", "bitwise_not": "~"}
 SUFFIXES = {"isnull": "IS NULL", "isnotnull": "IS NOT NULL"}
+RANKINGS = {"top_k": "max_by", "bottom_k": "min_by"}  # with a number behind; Spark orders by the value itself only if told
 SUFFIXES_OF_NUMBERS = {"bigint": "L", "smallint": "S", "tinyint": "Y"}
 _UNNAMED = frozenset(("with_field", "drop_fields"))  # methods of a column
 _TRIM_SIDES = {function: side for side, function in TRIMS.items()}
-_WITH_UNIT = frozenset(WITH_UNIT.values())
+_WITH_UNIT = frozenset((*WITH_UNIT.values(), "timestamp_add", "timestamp_diff"))
 
 
 class UnseenError(ValueError):
@@ -140,7 +142,7 @@ def _types(session: SparkSession, seen: Sequence[tuple[Analysed, str]]) -> list[
         for number, ((schema, _), places) in enumerate(groups.items())
     ]
     analysed = session.sql(f"SELECT * FROM {' CROSS JOIN '.join(parts)}").schema
-    return [_normalised(analysed[f"c{place}"].dataType.simpleString()) for place in range(len(seen))]
+    return [_type_text(analysed[f"c{place}"].dataType) for place in range(len(seen))]
 
 
 def _type_alone(session: SparkSession, one: tuple[Analysed, str]) -> str:
@@ -157,6 +159,19 @@ def _relation(schema: Schema) -> str:
         f"{'NULL' if column.type == 'void' else f'CAST(NULL AS {column.type})'} AS {_quoted(column.name)}" for column in schema
     )
     return f"(SELECT {columns or 'NULL'})"
+
+
+def _type_text(type: DataType) -> str:
+    """A type of Spark as ours are written: names of fields in quotes where they need them, which Spark leaves out."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(type, ArrayType):
+        return array_of(_type_text(type.elementType))
+    if isinstance(type, MapType):
+        return map_of(_type_text(type.keyType), _type_text(type.valueType))
+    if isinstance(type, StructType):
+        return f"struct<{','.join(f'{field_name(one.name)}:{_type_text(one.dataType)}' for one in type.fields)}>"
+    return _normalised(type.simpleString())
 
 
 def _normalised(type: str) -> str:
@@ -235,6 +250,10 @@ def _call(function: str, arguments: Sequence[Expression]) -> str:
             return f"TRY_CAST({one} AS {_text_of(arguments[1])})"
         case "extract", [_, one] if isinstance(arguments[0], Literal):
             return f"EXTRACT({_text_of(arguments[0])} FROM {one})"
+        case "count_distinct", [_, *_]:
+            return f"count(DISTINCT {', '.join(texts)})"
+        case (("top_k" | "bottom_k"), [one, number, *by]):
+            return f"{RANKINGS[function]}({one}, {by[0] if by else one}, {number})"
         case "interval", [_]:
             return f"INTERVAL {texts[0]}"
         case "interval", [_, _]:
@@ -242,7 +261,7 @@ def _call(function: str, arguments: Sequence[Expression]) -> str:
         case _, [one, characters] if function in _TRIM_SIDES:
             return f"TRIM({_TRIM_SIDES[function]} {characters} FROM {one})"
         case _, [_, *rest] if function in _WITH_UNIT and isinstance(arguments[0], Literal):
-            return f"{function}({_text_of(arguments[0])}, {', '.join(rest)})"
+            return f"{function.replace('_', '')}({_text_of(arguments[0])}, {', '.join(rest)})"
     return f"{function if function == 'struct' else _quoted(function)}({', '.join(texts)})"
 
 

@@ -26,6 +26,7 @@ from streamkit.expressions.mapping import each_constant, each_value, on_arrays
 from streamkit.expressions.operation import (
     Datum,
     Invocation,
+    NoTranslationError,
     RuleError,
     always,
     always_nullable,
@@ -226,6 +227,8 @@ def _reverse_rule(call: Invocation) -> TypedExpression | None:
     """Of texts; arrays have a rule of their own."""
     if len(call.arguments) == 1 and element_of(call.typed(0).type):
         return None
+    if len(call.arguments) == 1 and call.typed(0).type == "binary":
+        raise NoTranslationError("reverse() of binary is not there; expected a text or an array: cast it to string")
     return signature_rule("reverse", "string", "string")(call)
 
 

@@ -15,6 +15,7 @@ from streamkit.errors import Location, TopologyError
 from streamkit.expressions.analysis import ExpressionAnalyzer
 from streamkit.expressions.catalyst import Recorder, confirm
 from streamkit.schema import Schema
+from tests.expressions.any_call import NAMES, calls_of
 
 pytestmark = pytest.mark.spark
 SCHEMA = Schema.parse(
@@ -108,3 +109,40 @@ def test_a_start_asks_spark_once(spark, tmp_path, monkeypatch):
             run(topology, spark, log, trigger="available_now").wait()
 
     assert asked == [2]
+
+
+def refused(analysed, spark):
+    """Those that Spark does not confirm."""
+    try:
+        confirm(analysed, spark)
+    except TopologyError:
+        half = len(analysed) // 2
+        return refused(analysed[:half], spark) + refused(analysed[half:], spark) if half else analysed
+    return []
+
+
+def test_spark_knows_every_function(spark):
+    """A program may call any function that `dir(F)` lists, aggregates too: of a few calls that our analysis takes, Spark confirms one."""
+    calls = {name: calls_of(name, 3) for name in NAMES}
+    assert {name for name, found in calls.items() if not found} == set()
+    waiting = set(calls)
+    for place in range(3):
+        turn = {id(found[place]): name for name in waiting if len(found := calls[name]) > place}
+        asked = [calls[name][place] for name in turn.values()]
+        parts = [asked[start : start + 40] for start in range(0, len(asked), 40)]
+        waiting &= {turn[id(one)] for part in parts for one in refused(part, spark)} | (waiting - set(turn.values()))
+
+    assert waiting == set()
+
+
+@pytest.mark.parametrize("function", ["top_k", "bottom_k"])
+@pytest.mark.parametrize("by", [None, "d"])
+def test_rankings_have_the_type_of_sparks_with_a_number(spark, function, by):
+    """Spark has no ranking of that name: it is asked for `max_by` or `min_by` with a number, by the value itself without another."""
+    recorder = Recorder(ExpressionAnalyzer())
+    best = getattr(F, function)(F.struct("c", F.col("a").alias("odd name")), 3, by=by)
+    recorder.aggregates(SCHEMA, [("best", best.expression)], LINE)
+
+    assert confirm(recorder.analysed, spark) == 1
+    with pytest.raises(TopologyError, match=r"Spark's is array<struct<c:string,`odd name`:int>> \(of m.._by\("):
+        confirm([replace(recorder.analysed[0], type="array<string>")], spark)

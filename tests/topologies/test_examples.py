@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import re
 import shlex
 from functools import partial
@@ -26,12 +25,12 @@ BUGS = [  # (example, what is written there, what a bug makes of it)
     ("clicks_and_impressions", "10 minutes", "9 minutes"),
     ("deduplication", "DAY_MS = 86_400_000", "DAY_MS = 86_400_000_000"),
     ("enrichment", 'how="left"', 'how="inner"'),
+    ("foreign_key_join", 'how="left"', 'how="inner"'),
     ("sessions", 'grace="5 minutes"', 'grace="2 hours"'),
     ("table_grouping", '- person["salary"]', ""),
     ("top_pages", "), 3)", "), 2)"),
     ("word_count", "F.lower", "F.upper"),
 ]
-ON_SPARK = EXAMPLES if "STREAMKIT_TORTURE" in os.environ else ["change_data_capture", "clicks_and_impressions"]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -69,7 +68,7 @@ def test_it_is_listed_and_tested(name):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", ON_SPARK)
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_it_does_the_same_on_spark(name, spark):
     """Topics and stores are on Spark what they are in the driver: with deletions, late records and a processor."""
     example, test = importlib.import_module(f"topologies.{name}"), importlib.import_module(f"tests.topologies.test_{name}")

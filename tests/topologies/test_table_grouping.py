@@ -7,6 +7,7 @@ from topologies.table_grouping import app
 
 
 def employ(driver, employee, department, salary):
+    driver.advance_wall_clock("1 minute")
     driver.pipe("employees", {"employee": employee, "department": department, "salary": salary})
 
 
@@ -16,6 +17,7 @@ def play(driver):
     employ(driver, "eve", "press", 300)
     employ(driver, "ann", "press", 150)
     employ(driver, "bob", "sales", 220)
+    driver.advance_wall_clock("1 minute")
     driver.delete("employees", {"employee": "eve"})
 
 
