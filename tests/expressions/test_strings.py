@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamkit.errors import UnsupportedExpressionError
 from tests.expressions.values import in_texts, value_of, values_of
 
 TEXTS = ("", "abc", "aé😀", "é\u0301", None)
@@ -74,3 +75,9 @@ def test_no_rows_and_only_nulls():
     for call in ("upper(s)", "lpad(s, 3, s)", "translate(s, 'a', 'b')", "mask(s)", "soundex(s)", "format_string('%s', upper(s))"):
         assert in_texts(call) == []
         assert in_texts(call, None, None) in ([None, None], ["null", "null"])
+
+
+def test_binary_is_not_reversed():
+    """Spark's result is binary, not the text that binary casts to: it is refused before anything runs."""
+    with pytest.raises(UnsupportedExpressionError, match=r"reverse\(\) of binary is not there; expected a text or an array"):
+        value_of("reverse(X'6162')")

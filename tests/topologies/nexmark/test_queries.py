@@ -2,7 +2,7 @@
 Each query of Nexmark, by StreamKit and by DuckDB over the same events.
 
 A million events on disk under STREAMKIT_TORTURE=1, else four thousand in memory, which last as long: a hundred seconds. Each topology takes them in
-epochs and with two tasks.
+epochs and with two tasks. Spark runs them too: one of them, or all under STREAMKIT_TORTURE=1.
 """
 
 from __future__ import annotations
@@ -82,6 +82,20 @@ def test_it_gives_what_duckdb_gives(query, log, reference):
     found = log.read(f"nexmark_{query}")
     assert reference.rows(query) > 0
     assert reference.difference(query, newest(found, TABLES[query]) if query in TABLES else found) == ""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("query", QUERIES if TAKES_ALL else ["q16"])
+def test_it_gives_the_same_on_spark(query, spark, tmp_path):
+    """A run on Spark gives what DuckDB gives, of four thousand events: every function and operator of a query is there, too."""
+    few = generate(FEW, seed=7, events_per_second=FEW / 100, out_of_order_group=100)
+    app = importlib.import_module(f"topologies.nexmark.{query}").app
+    with sk.open_log(tmp_path) as log:
+        load(log, few, partitions=3)
+        sk.run(app, spark, log=log, tasks=2, max_records_per_epoch=FEW // EPOCHS, drain=True).wait()
+        found = log.read(f"nexmark_{query}")
+
+    assert Reference(few).difference(query, newest(found, TABLES[query]) if query in TABLES else found) == ""
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug[0])
