@@ -41,7 +41,8 @@ from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.operators.aggregate import Aggregate
 
-PIECE_ROWS = 1 << 16
+PIECE_ROWS = (1 << 16, 1 << 18)  # at least and at most
+PIECE_SHARE = 2  # between them a piece has one of so many parts of the records that came
 NUMBERS_MAX = 1 << 62  # of groups
 STATES_SHARE = 2  # up to so many times the groups, states are kept that newer ones have replaced
 TABLE_SHARE = 2  # up to so many times the rows, ranks stand in a table that has the numbers of groups as places
@@ -229,6 +230,17 @@ def _running(operator: Aggregate, folded: Sequence[TypedAggregate], rows: Groups
     return replace(rows, timestamps=as_numbers(largest)[skip:], states=[column.slice(skip) for column in running_states])
 
 
+def piece_rows(records: int) -> int:
+    """
+    About how many rows a piece has, once a window.
+
+    The larger it is, the fewer groups are looked up again and again, and the more often keys repeat in a frame. It grows with the
+    records that came, which are in memory anyway, and not with their windows, which may be many.
+    """
+    least, most = PIECE_ROWS
+    return max(least, min(most, records // PIECE_SHARE))
+
+
 @dataclass(eq=False)
 class PieceByPiece:
     """
@@ -254,12 +266,12 @@ class PieceByPiece:
         They are not if they are few, if their groups cannot be numbered, as windows are too far apart, or if windows of one row
         stand between those of another in canonical order.
         """
-        if rows.total <= PIECE_ROWS or rows.are_mixed:
+        if rows.total <= piece_rows(rows.rows.num_rows) or rows.are_mixed:
             return None
         numbering = GroupNumbers.of(operator, rows)
         if numbering is None:
             return None
-        pieces = rows.in_pieces(PIECE_ROWS)
+        pieces = rows.in_pieces(piece_rows(rows.rows.num_rows))
         used = numbering.used(pieces)
         keys, groups, rank_of_used = sorted_groups(operator, numbering.groups(operator, used), context)
         newest = Newest.of_before(_stored(operator, keys, groups, context))

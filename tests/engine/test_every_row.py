@@ -104,7 +104,7 @@ def test_pieces_change_no_result(monkeypatch: Any, window: str, emission: str, p
     app = topology(WINDOWS[window], emission)
     wanted = [results(app, rows, run) for run in runs]
     assert all(len(found["changes"]) > 30 for found in wanted)
-    monkeypatch.setattr(every_row, "PIECE_ROWS", piece)
+    monkeypatch.setattr(every_row, "PIECE_ROWS", (piece, piece))
     for name, value in NUMBERED[numbered].items():
         monkeypatch.setattr(every_row, name, value)
     assert repr([results(app, rows, run) for run in runs]) == repr(wanted)  # also the sign of a zero
@@ -122,7 +122,7 @@ def test_a_piece_is_in_its_file_before_the_next_is_made(monkeypatch: Any) -> Non
 
         return call
 
-    monkeypatch.setattr(every_row, "PIECE_ROWS", 100)
+    monkeypatch.setattr(every_row, "PIECE_ROWS", (100, 100))
     monkeypatch.setattr(kernel, "FRAME_ROWS_MIN", 1)
     monkeypatch.setattr(every_row, "each_result", noted("made", every_row.each_result))
     monkeypatch.setattr(write, "_log_rows", noted("given", write._log_rows))
@@ -139,7 +139,7 @@ def test_a_piece_is_in_its_file_before_the_next_is_made(monkeypatch: Any) -> Non
 @pytest.mark.parametrize("partitions", [1, 4])
 def test_pieces_make_no_small_frames(monkeypatch: Any, partitions: int) -> None:
     """However many partitions share the rows of a piece, frames have some rows on average, and none is far beyond that."""
-    monkeypatch.setattr(every_row, "PIECE_ROWS", 8)
+    monkeypatch.setattr(every_row, "PIECE_ROWS", (8, 8))
     monkeypatch.setattr(kernel, "FRAME_ROWS_MIN", 20)
     app = sk.Topology("pieces")
     counts = app.stream("events").group_by("v").windowed_by(sk.hopping("10 ms", "2 ms", grace="1 day")).count()
@@ -160,7 +160,7 @@ def test_what_could_not_be_written_is_made_again(monkeypatch: Any) -> None:
     """A file that fails in the middle, when some pieces are gone into it, is written again whole, under another name."""
     app, rows, run = topology(MANY, "every"), events(4), Run(tasks=2)
     wanted = results(app, rows, run)
-    monkeypatch.setattr(every_row, "PIECE_ROWS", 100)
+    monkeypatch.setattr(every_row, "PIECE_ROWS", (100, 100))
     monkeypatch.setattr(kernel, "FRAME_ROWS_MIN", 1)
     create, created, failed = FileStorage.create, list[str](), list[str]()
 
@@ -213,7 +213,7 @@ def test_what_takes_all_rows_at_once_gets_all_of_them(monkeypatch: Any) -> None:
 
     wanted = results(app(), events(3), Run(tasks=2))
     assert all(len(rows) > 50 for rows in wanted.values())
-    monkeypatch.setattr(every_row, "PIECE_ROWS", 7)
+    monkeypatch.setattr(every_row, "PIECE_ROWS", (7, 7))
     monkeypatch.setattr(kernel, "FRAME_ROWS_MIN", 1)
     assert results(app(), events(3), Run(tasks=2)) == wanted
 
@@ -223,7 +223,7 @@ def test_what_takes_all_rows_at_once_gets_all_of_them(monkeypatch: Any) -> None:
 def test_an_error_names_its_record_whatever_the_pieces(monkeypatch: Any, piece: int, is_merged: bool) -> None:
     """A value, a sum that leaves its range, and an expression behind it that fail name the record that brought them about."""
     rows = [{"user": "ann", "share": 0.0, "v": number, "text": "x", "ts": 100 + number} for number in range(20)]
-    monkeypatch.setattr(every_row, "PIECE_ROWS", piece)
+    monkeypatch.setattr(every_row, "PIECE_ROWS", (piece, piece))
     for added, found, offset in (("10 div (v - 3)", "total", 3), (f"{2**62} + v", "total", 1), ("1", "total div (5 - rows)", 4)):
         app = sk.Topology("pieces")
         stream = app.stream("events")
@@ -253,6 +253,13 @@ def test_pieces_are_all_rows_in_order(rows_max: int) -> None:
             assert sum(windows[piece]) < rows_max + max(windows)
 
 
+def test_a_piece_grows_with_the_records_and_not_with_their_windows() -> None:
+    """Rows that are many because their records are many come in larger pieces; those that are many because of windows in small ones."""
+    least, most = every_row.PIECE_ROWS
+    sizes = [every_row.piece_rows(records) for records in (1, 2 * least, 3 * least, 2 * most, 100 * most)]
+    assert sizes == [least, least, 3 * least // 2, most, most]
+
+
 def test_a_number_is_a_key_and_a_window() -> None:
     """Rows have the number of their group, each window the next; groups that are too far apart have none."""
     rows = in_windows(["ann", "bob", "ann"], [5, 7, 6], [2, 1, 2])
@@ -272,5 +279,5 @@ def test_a_piece_may_be_empty(monkeypatch: Any) -> None:
         for number, ts in enumerate([500, 501, 502, 100, 120, 510])
     ]
     wanted = results(app, rows, Run(records_max=1))
-    monkeypatch.setattr(every_row, "PIECE_ROWS", 1)
+    monkeypatch.setattr(every_row, "PIECE_ROWS", (1, 1))
     assert results(app, rows, Run(records_max=3)) == wanted
