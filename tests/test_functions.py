@@ -11,7 +11,7 @@ import pyspark.sql.functions as spark_functions
 import pytest
 
 from streamkit import functions as F
-from streamkit.errors import UnknownFunctionError, UnsupportedExpressionError
+from streamkit.errors import TopologyError, UnknownFunctionError, UnsupportedExpressionError
 from streamkit.expressions import arrow  # noqa: F401 - registers the functions
 from streamkit.expressions.aggregates import AGGREGATES
 from streamkit.expressions.operation import FUNCTIONS
@@ -57,6 +57,13 @@ def test_text_names_a_column_except_where_it_is_text_by_nature():
     assert F.concat_ws("-", "a", "b").expression == Call("concat_ws", (Literal("-"), Reference("a"), Reference("b")))
     assert F.to_date("a", "yyyy").expression == Call("to_date", (Reference("a"), Literal("yyyy")))
     assert F.substring("a", 1, 2).expression == Call("substring", (Reference("a"), Literal(1), Literal(2)))
+
+
+@pytest.mark.parametrize("name", [3, None, F.col("a")])
+def test_a_column_is_named_by_a_text(name):
+    """Anything else is refused where it is written, not by what comes to read the name."""
+    with pytest.raises(TopologyError, match=rf"expected the name of a column(.|\n)*{Path(__file__).name}:"):
+        F.col(name)
 
 
 def test_count_of_every_row():

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from streamkit.dsl.column import Column, sql_text, to_literal
+from streamkit.errors import TopologyError
 from streamkit.plan.expression import Reference
+from streamkit.plan.location import user_location
 
 __all__ = ["col", "column", "expr", "lit"]
 
 
 def col(name: str) -> Column:
-    """The column of that name."""
+    """The column of that name; TopologyError if it is not a text."""
+    if not isinstance(name, str):
+        raise TopologyError(f"found {name!r}; expected the name of a column; F.lit(…) is a constant", user_location())
     return Column(Reference(name))
 
 
