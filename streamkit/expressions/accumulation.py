@@ -55,6 +55,8 @@ class _PerGroup:
             return np.bincount(groups.codes, weights=values, minlength=groups.size)[groups.used]
         if ufunc is np.add and ones.share(values):
             return np.bincount(groups.codes, minlength=groups.size)[groups.used].astype(np.int64, copy=False)
+        if ufunc is np.maximum and _never_fall(values):
+            return values[groups.rows]
         totals = np.full(groups.size, neutral, values.dtype)
         ufunc.at(totals, groups.codes, values)
         return totals[groups.used]
@@ -66,6 +68,11 @@ class _PerGroup:
         return Runs(order, np.searchsorted(codes, used, "left"), np.searchsorted(codes, used, "right"))
 
 
+def _never_fall(values: Values) -> bool:
+    """Whether no integer is less than the one before, as event times often are not: then the greatest so far is the last."""
+    return values.dtype.kind in "iu" and bool((values[1:] >= values[:-1]).all())
+
+
 @dataclass(frozen=True, eq=False)
 class _WithinGroups:
     order: Codes
@@ -73,7 +80,7 @@ class _WithinGroups:
     sizes: Codes
 
     def __call__(self, ufunc: np.ufunc, values: Values, neutral: Any) -> Values:
-        if ufunc is np.maximum and values.dtype.kind in "iu" and (values[1:] >= values[:-1]).all():
+        if ufunc is np.maximum and _never_fall(values):
             return values
         if ufunc is np.add and ones.share(values):
             return self.turns.numbers

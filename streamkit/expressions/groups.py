@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.expressions.short_texts import short_text_codes
+
 Codes: TypeAlias = npt.NDArray[np.int64]
 
 CODES_MIN = 1 << 12  # up to so many codes, unused ones cost less than hashing rows
@@ -30,7 +32,7 @@ class KeyCodes:
             return cls._of_dictionary(column)
         if pa.types.is_floating(column.type):
             column = one_zero(column)
-        return _by_distance(column) or cls._by_hash(column)
+        return _by_distance(column) or _by_bytes(column) or cls._by_hash(column)
 
     @classmethod
     def _of_dictionary(cls, column: pa.DictionaryArray) -> KeyCodes:
@@ -47,7 +49,7 @@ class KeyCodes:
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """A number below `size` per row, equal where the keys are; numbers may be unused. Some row of each group in `rows`."""
+    """A number below `size` per row, equal where the keys are; numbers may be unused. The last row of each group in `rows`."""
 
     codes: Codes
     size: int
@@ -56,9 +58,9 @@ class Groups:
     @classmethod
     def of(cls, codes: Codes, size: int) -> Groups:
         """The groups of rows that are numbered already."""
-        some_row = np.full(size, -1, np.int64)
-        some_row[codes] = np.arange(len(codes))
-        return cls(codes, size, some_row[some_row >= 0])
+        last_row = np.full(size, -1, np.int64)
+        last_row[codes] = np.arange(len(codes))  # of several assignments to a place numpy leaves the last one
+        return cls(codes, size, last_row[last_row >= 0])
 
     @cached_property
     def used(self) -> Codes:
@@ -107,6 +109,12 @@ def one_zero(column: pa.Array) -> pa.Array:
         values = values + values.dtype.type(0.0)
     values[np.isnan(values)] = np.nan
     return pa.array(values, mask=None if column.null_count == 0 else column.is_null().to_numpy(zero_copy_only=False))
+
+
+def _by_bytes(column: pa.Array) -> KeyCodes | None:
+    """Short texts, coded as numbers; None for any other column."""
+    found = short_text_codes(column)
+    return None if found is None else KeyCodes(*found)
 
 
 def _by_distance(column: pa.Array) -> KeyCodes | None:
