@@ -39,6 +39,8 @@ class Rules:
     """Who reads the changes of a table gets old values, also where no operator asks for them."""
     joins_replace_what_they_gave: bool = False
     """The old value of a join of tables is what it gave last; in Kafka Streams it is the old value of one side with the other as it is now."""
+    joined_rows_have_the_time_they_came_with: bool = False
+    """A row of a join of tables has the time that it was given with; in Kafka Streams that of the rows it is made of, once a partner is gone."""
     partners_are_kept_by_stream_time: bool = False
     """A join of streams keeps records by its stream time, as long as one in time may meet them; Kafka Streams by that of their side."""
     windows_begin_before_1970: bool = False
