@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from streamkit.log.opening import open_log
 from tests.bench import windowed
-from tests.bench.rates import EPOCHS, FILES_AN_EPOCH, SHORT_WARM_UP_ROUNDS, medians, part_of, rate_row, streamkit_rate
+from tests.bench.rates import EPOCHS, FILES_AN_EPOCH, medians, part_of, rate_row, streamkit_rate
 from tests.bench.row import Row
 from tests.bench.rows import Rows, fill
 
@@ -30,6 +30,6 @@ def emissions(session: SparkSession, folder: Path, fraction: float = 1) -> Itera
             log.delete_topic(f"{name}-totals")
         return measured
 
-    sides = medians(lambda name: rate(name, "every"), lambda name: rate(name, "latest"), warm_up=SHORT_WARM_UP_ROUNDS)
+    sides = medians(lambda name: rate(name, "every"), lambda name: rate(name, "latest"))
     yield rate_row(f"windowed, every change, {count:,} records", sides, "latest", ">= 0.5")
     shutil.rmtree(root)

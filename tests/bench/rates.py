@@ -18,7 +18,6 @@ from tests.bench.windowed import steady_seconds
 
 ROUNDS = 3
 WARM_UP_ROUNDS = 1
-SHORT_WARM_UP_ROUNDS = 2  # where a round takes seconds: the JVM still compiles in the second, which has 0.7 of later rates
 EPOCHS = 5
 FILES_AN_EPOCH = 2  # one for each of Spark's tasks
 Side = Callable[[str], float]

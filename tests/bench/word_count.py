@@ -17,17 +17,7 @@ import streamkit as sk
 from streamkit import functions as sf
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
-from tests.bench.rates import (
-    EPOCHS,
-    FILES_AN_EPOCH,
-    SHORT_WARM_UP_ROUNDS,
-    medians,
-    parquet_stream,
-    part_of,
-    rate_row,
-    spark_rate,
-    streamkit_rate,
-)
+from tests.bench.rates import EPOCHS, FILES_AN_EPOCH, medians, parquet_stream, part_of, rate_row, spark_rate, streamkit_rate
 from tests.bench.row import Row
 from tests.bench.rows import append
 
@@ -71,7 +61,6 @@ def word_count(session: SparkSession, folder: Path, fraction: float = 1) -> Iter
     sides = medians(
         lambda name: streamkit_rate(session, topology(name), root, lines.count),
         lambda name: spark_rate(counted.groupBy("word").count(), folder, "update"),
-        warm_up=SHORT_WARM_UP_ROUNDS,
     )
     yield rate_row(f"word count, {lines.count:,} lines", sides, "Spark over Parquet", ">= 2")
     shutil.rmtree(root)
