@@ -34,6 +34,7 @@ from streamkit.errors import ConfigError, Location
 
 TOPIC = "_topic"  # name of the topic a polled record came from
 TIMESTAMP = "_timestamp"  # event time, ms since 1970 UTC
+ROW_TIME = "_row_time"  # event time of a row of a table, ms, where that is not the time of its change
 PARTITION = "_partition"  # partition of the topic the record came from
 OFFSET = "_offset"  # its offset there
 HEADERS = "_headers"
@@ -55,7 +56,7 @@ WINDOW_END = "window_end"
 LOG_COLUMNS = (TIMESTAMP, PARTITION, OFFSET, HEADERS, DELETED)
 ORDER_COLUMNS = (ORDER, INPUT, PARTITION, OFFSET)
 RESERVED_COLUMNS = frozenset(
-    (TOPIC, *LOG_COLUMNS, *ORDER_COLUMNS, PATH, DUE, KEY_GROUP, CHANGE, INSTRUCTION, WINDOW, ROW_NUMBER, ALONE)
+    (TOPIC, *LOG_COLUMNS, ROW_TIME, *ORDER_COLUMNS, PATH, DUE, KEY_GROUP, CHANGE, INSTRUCTION, WINDOW, ROW_NUMBER, ALONE)
 )
 
 CATALOG_FILE = "catalog.db"

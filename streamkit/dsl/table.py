@@ -126,6 +126,10 @@ class Table(_StatelessVerbs):
         have is an error unless `suffix` is given, which is appended to the other table's. `store` makes the result queryable under
         that name.
 
+        The event time of a change is the greater of its own and that of the row it meets. Who looks the row up later finds it with the
+        greatest time of the rows that it is made of then: a row that lost its partner does not keep the time of that loss, except in a
+        `store` (the rules are Kafka Streams').
+
             customers.join(levels, how="left").to("customers_with_levels")
             orders.join(customers, on={"customer": "id"}).to("orders_with_customers")
         """

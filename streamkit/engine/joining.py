@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from streamkit.engine.context import Context
 from streamkit.engine.place import place_ranks
-from streamkit.engine.rows import deletions_of, is_null_key, numbers, record_columns, rows_of, without_deletions
+from streamkit.engine.rows import deletions_of, is_null_key, numbers, record_columns, row_times, rows_of, without_deletions
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import KEY_GROUP, TIMESTAMP
@@ -137,10 +137,8 @@ def with_changes(
 ) -> tuple[pa.RecordBatch, Indices]:
     """The stored rows followed by an epoch's changes, and each row's position: of `newest` where there is one, else of `found`."""
     changed = np.where(deletions_of(changes)[newest], -1, newest + committed.num_rows)
-    columns = [
-        pa.concat_arrays([committed[name], changes[name].cast(committed.schema.field(name).type)])
-        for name in (TIMESTAMP, *store.value.names)
-    ]
+    values = [pa.concat_arrays([committed[name], changes[name].cast(committed[name].type)]) for name in store.value.names]
+    columns = [pa.concat_arrays([committed[TIMESTAMP], row_times(changes)]), *values]
     rows = pa.RecordBatch.from_arrays(columns, names=[TIMESTAMP, *store.value.names])
     return rows, np.where(newest >= 0, changed, found)
 

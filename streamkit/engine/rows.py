@@ -3,7 +3,8 @@ Rows as the operators see them: Arrow batches whose own columns come with record
 
 `_timestamp` (int64 ms) is always there; `_order, _input, _partition, _offset` if an operator downstream needs the order (see
 `streamkit.engine.place`); `_deleted` on rows of a table, and on those of a stream if one of them is a tombstone, whose value
-columns are null; `_headers` if an output or a processor behind can see them, and a record has any; `_key_group` behind an exchange.
+columns are null; `_row_time` on changes of a join of tables, if one of them brings a row of another time than its own; `_headers` if
+an output or a processor behind can see them, and a record has any; `_key_group` behind an exchange.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from streamkit.names import (
     PARTITION,
     PATH,
     RESERVED_COLUMNS,
+    ROW_TIME,
     TIMESTAMP,
     WINDOW,
 )
@@ -38,6 +40,7 @@ from streamkit.schema import Schema
 
 RECORD_FIELDS = {
     TIMESTAMP: pa.int64(),
+    ROW_TIME: pa.int64(),
     ORDER: pa.int64(),
     INPUT: pa.int16(),
     PARTITION: pa.int32(),
@@ -52,7 +55,7 @@ RECORD_FIELDS = {
 }
 
 
-OPTIONAL = (PATH, DUE, DELETED, HEADERS)
+OPTIONAL = (ROW_TIME, PATH, DUE, DELETED, HEADERS)
 
 
 def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
@@ -66,7 +69,7 @@ def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _with_same_columns(batches: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
-    """The batches with the same columns in one order: a path, due moment, deletion mark or headers that only some have are filled in."""
+    """The batches with the same columns in one order: an optional one that only some have is filled in."""
     optional = [name for name in OPTIONAL if any(name in batch.schema.names for batch in batches)]
     filled = [with_columns(batch, {name: _filled(batch, name) for name in optional}) for batch in batches]
     names = filled[0].schema.names
@@ -76,6 +79,8 @@ def _with_same_columns(batches: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordB
 def _filled(batch: pa.RecordBatch, name: str) -> pa.Array:
     if name in batch.schema.names:
         return batch[name]
+    if name == ROW_TIME:
+        return batch[TIMESTAMP]
     if name == PATH:
         return no_paths(batch.num_rows)
     if name == HEADERS:
@@ -104,6 +109,16 @@ def numbers(batch: pa.RecordBatch, name: str) -> npt.NDArray[np.int64]:
     """A record column as numpy; it has no nulls."""
     values: npt.NDArray[np.int64] = batch[name].to_numpy(zero_copy_only=False)
     return values
+
+
+def row_times(batch: pa.RecordBatch) -> pa.Array:
+    """The event times of the rows that changes of a table bring: those of the changes, unless these say otherwise."""
+    return batch[ROW_TIME if ROW_TIME in batch.schema.names else TIMESTAMP]
+
+
+def without_row_times(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows as records, whose times are their own."""
+    return batch.drop_columns([ROW_TIME]) if ROW_TIME in batch.schema.names else batch
 
 
 def own_columns(batch: pa.RecordBatch) -> list[str]:

@@ -111,6 +111,10 @@ class Node:
         """Whether the origin of a table keeps its rows anyway, and so knows which row each change replaces."""
         return False
 
+    def has_row_times(self, building: Building) -> bool:
+        """Whether a change of the table may bring a row of another time than its own: that of what a join has left without a partner."""
+        return False
+
     @property
     def history_kept_ms(self) -> int | None:
         """How long a table that keeps history knows which rows it had before; None if it keeps none."""

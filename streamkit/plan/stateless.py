@@ -38,6 +38,9 @@ class StatelessStep(Node):
     def origin(self) -> Node:
         return self.child.origin
 
+    def has_row_times(self, building: Building) -> bool:
+        return self.child.has_row_times(building)
+
     @property
     def history_kept_ms(self) -> int | None:
         return self.child.history_kept_ms

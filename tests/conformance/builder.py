@@ -19,7 +19,7 @@ from streamkit.config import Settings
 from streamkit.dsl.column import Column
 from streamkit.dsl.table import Table
 from tests.conformance import functions
-from tests.conformance.kept import check_store, inputs_of, kept, kept_aggregate, name_of, options_of
+from tests.conformance.kept import check_store, inputs_of, kept, kept_aggregate, options_of
 from tests.conformance.tally import tally
 
 Json = dict[str, Any]
@@ -361,12 +361,14 @@ class Builder:
         return left.handle.with_columns(mapped=key).join(table, on={"mapped": "other_k"}, how=node["type"])
 
     def _table_table(self, node: Json, left: Place, right: Place) -> Any:
-        return left.handle.join(right.handle.rename(v="other_v"), how=node["type"])
+        return left.handle.join(
+            right.handle.rename(v="other_v"), how=node["type"], store=options_of(node, self._length).get("store")
+        )
 
     def _foreign_key(self, node: Json, left: Place, right: Place) -> Any:
         foreign_key = F.udf(functions.foreign_key(node["fk_fn"]), right.key)("v")
-        is_kept = node.get("store", {}).get("type") == "kv"
-        table, store = right.handle.rename(k="other_k", v="other_v"), name_of(node) if is_kept else None
+        table = right.handle.rename(k="other_k", v="other_v")
+        store = options_of(node, self._length).get("store")
         return left.handle.with_columns(mapped=foreign_key).join(table, on={"mapped": "other_k"}, how=node["type"], store=store)
 
 

@@ -49,6 +49,7 @@ class Generator:
         self.random = random.Random(f"{seed} {number}")
         self.name = f"generated_{seed}_{number:04}{'_own' if own else ''}"
         self.own = own
+        self.gone = 0.12  # how many records have no value
         self.key = self.random.choice(["string", "string", "int"])
         self.value = self.random.choice(["string", "string", "int"])
         self.keys = self.random.sample(KEYS[self.key], 3)
@@ -94,7 +95,7 @@ class Generator:
             late = self.random.choice(back) if self.random.random() < lateness else 0
             topic = self.random.choice(list(self.topics))
             key = None if self.random.random() < self.topics[topic] else self.random.choice(self.keys)
-            value = None if self.random.random() < 0.12 else self.random.choice(VALUES[self.value])
+            value = None if self.random.random() < self.gone else self.random.choice(VALUES[self.value])
             found.append({"topic": topic, "key": key, "value": value, "ts": max(0, now - late)})
         return found
 
@@ -295,14 +296,25 @@ class Generator:
         return replace(left, name=self.add("join", **fields, joiner="concat(-)"), value="string", has_null_values=False)
 
     def table_table(self, left: Place | None = None) -> Place:
+        """The other table may be a join itself, or hold changes back."""
         left = left or self.table()
         if left.key != self.key:
             return self.filtered(left)
-        right = self.table()
+        return self.joined(left, self.random.choice([self.table, self.table, self.table, self.table_table, self.suppressed])())
+
+    def joins_that_lose_partners(self) -> Place:
+        """Joins of few keys, whose rows come and go, behind a join that is made of what is left."""
+        self.gone, self.keys = 0.4, self.keys[:1]
+        between = self.random.choice([lambda joined: joined, self.filtered, self.suppressed])
+        joined = between(self.joined(self.source("table"), self.source("table"), ["left", "outer"]))
+        return self.joined(*self.random.sample([joined, self.source("table")], 2))
+
+    def joined(self, left: Place, right: Place, kinds: Sequence[str] = ("inner", "left", "outer")) -> Place:
+        """Two tables joined by their keys, sometimes in a store."""
+        fields: Json = {"kind": "table_table", "type": self.random.choice(kinds), "left": left.name, "right": right.name}
         store = {"store": {"type": "kv"}} if self.random.random() < 0.3 else {}
-        kind = self.random.choice(["inner", "left", "outer"])
-        name = self.add("join", kind="table_table", type=kind, left=left.name, right=right.name, joiner="pair", **store)
-        return Place(name, self.key, "string", True, False, is_held=left.is_held)
+        name = self.add("join", **fields, joiner="pair", **store)
+        return Place(name, self.key, "string", True, False, is_held=left.is_held or right.is_held)
 
     def foreign_key(self, left: Place | None = None) -> Place:
         """Foreign keys are cut out of texts; the other table has any store, may be filtered, or is a join itself."""
@@ -314,7 +326,7 @@ class Generator:
         kind, function = self.random.choice(["inner", "left"]), self.random.choice(["fk_after_bar", "fk_after_bar_null_if(a)"])
         fields = {"kind": "foreign_key", "type": kind, "left": left.name, "right": right.name, "fk_fn": function}
         name = self.add("join", **fields, joiner="pair")
-        return Place(name, "string", "string", True, False, is_held=left.is_held)
+        return Place(name, "string", "string", True, False, is_held=left.is_held or right.is_held)
 
     def flat_mapped(self, place: Place | None = None) -> Place:
         place = place or self.stream()
@@ -379,6 +391,7 @@ OPERATORS: list[Callable[[Generator], Place]] = [
     Generator.stream_table,
     Generator.stream_global_table,
     Generator.table_table,
+    Generator.joins_that_lose_partners,
     Generator.foreign_key,
     Generator.flat_mapped,
 ]

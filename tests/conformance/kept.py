@@ -69,9 +69,10 @@ def _asks(topology: Json, node: Json, name: str) -> bool:
 
 def kept(case: Json, node: Json, handle: Any, has_windows: bool, length: Length) -> Any:
     """
-    What a step without state makes, or a join, in the store that the case asks for; a stream has none.
+    What a step without state makes, or a join, in the store that the case asks for; a stream has none, and a join its own.
 
-    Tables of windows know their old values, and need no other store for that.
+    A store that nobody asks for old values has no name, so that the table does not know them. Tables of windows know their old values, and
+    need no other store for that.
     """
     kind = node.get("store", {}).get("type")
     if kind is None or not isinstance(handle, Table) or (has_windows and kind == KEPT):
@@ -79,10 +80,10 @@ def kept(case: Json, node: Json, handle: Any, has_windows: bool, length: Length)
     if has_windows:
         raise ValueError(f"found a versioned store of {node['op']} {node['id']}, whose keys have windows; these have no history")
     has_history = handle.node.origin.history_kept_ms is not None
-    is_needed = node["op"] != "join" and asks_for_old(case["topology"], node["id"])
-    if kind == VERSIONED or has_history or is_needed:
+    is_join, is_asked = node["op"] == "join", asks_for_old(case["topology"], node["id"])
+    if kind == VERSIONED or has_history or (is_asked and not is_join):
         return _changes(case, node, handle).to_table(**options_of(node, length))
-    return handle
+    return handle if is_join else handle.to_stream().to_table()
 
 
 def kept_aggregate(node: Json, table: Table, has_windows: bool, length: Length) -> Any:

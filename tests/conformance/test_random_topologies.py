@@ -23,6 +23,7 @@ from streamkit.engine.place import place_ranks
 from streamkit.engine.rows import deletions_of
 from streamkit.engine.sessions import merged_sessions
 from streamkit.errors import StreamKitError
+from streamkit.names import TIMESTAMP
 from tests.conformance.builder import Json
 from tests.conformance.changed_topology import difference_of_change
 from tests.conformance.generator import random_case
@@ -144,11 +145,17 @@ def take_all_as_late(patch: Patch) -> None:
     patch(late, "stream_times", lambda *arguments: stream_times(*arguments) + 1)
 
 
+def forget_what_is_left(patch: Patch) -> None:
+    for place in (joining, materialize):
+        patch(place, "row_times", lambda rows: rows[TIMESTAMP])
+
+
 BUGS: dict[str, tuple[Callable[[Patch], None], int]] = {  # and the number of a case in which it shows
     "a window takes records for a millisecond longer": (close_late, 300),
     "final results come a millisecond late": (report_late, 14),
     "a deletion leaves the row in its table": (keep_deleted_rows, 17),
     "a record meets the newest row of a table, not that of its place": (look_up_the_newest, 13),
+    "a row that lost its partner has the time of that loss": (forget_what_is_left, 841),
     "what a group loses has a result of its own": (tell_every_loss, 7),
     "records that are a gap apart are in two sessions": (shorten_the_gap, 109),
     "a record that is in time goes to the late ones": (take_all_as_late, 77),

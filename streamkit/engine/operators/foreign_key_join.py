@@ -41,7 +41,7 @@ from streamkit.engine.rows import (
 )
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
-from streamkit.names import DELETED, INSTRUCTION, KEY_GROUP, PATH, TIMESTAMP
+from streamkit.names import DELETED, INSTRUCTION, KEY_GROUP, PATH, ROW_TIME, TIMESTAMP
 from streamkit.plan.operators.foreign_key_join import ForeignKeyJoin, Subscribe
 from streamkit.plan.program import Store
 from streamkit.state.layout import layout_of
@@ -260,4 +260,4 @@ def _columns(
 def _record(operator: ForeignKeyJoin, cause: pa.RecordBatch, turn: int, left: pa.RecordBatch) -> dict[str, pa.Array]:
     """The record columns of results: the place of their cause, then the left key, in whose order the results of a cause stand."""
     path = extended_by_key(cause, turn, [left[name] for name in operator.left_key])
-    return {name: column for name, column in record_columns(cause).items() if name != INSTRUCTION} | {PATH: path}
+    return {name: column for name, column in record_columns(cause).items() if name not in (INSTRUCTION, ROW_TIME)} | {PATH: path}

@@ -10,12 +10,20 @@ import pyarrow.compute as pc
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import in_canonical_order
-from streamkit.engine.rows import deletions_of, last_of_each, numbers, with_columns, without_null_keys
+from streamkit.engine.rows import (
+    deletions_of,
+    last_of_each,
+    numbers,
+    row_times,
+    with_columns,
+    without_null_keys,
+    without_row_times,
+)
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, TIMESTAMP
-from streamkit.plan.operator import Operator
 from streamkit.plan.operators.materialize import Materialize
+from streamkit.plan.operators.windowed_table import WindowedTable
 from streamkit.plan.program import Store
 from streamkit.state.layout import layout_of
 from streamkit.state.row import encode_rows
@@ -33,11 +41,13 @@ def materialize(operator: Materialize, inputs: Sequence[Rows], context: Context)
 
 
 def changes_to_keep(
-    operator: Operator, batch: pa.RecordBatch, key: Sequence[str], context: Context
+    operator: Materialize | WindowedTable, batch: pa.RecordBatch, key: Sequence[str], context: Context
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """The changes of a table in canonical order, without those whose key is null, which are counted; and the newest of each key."""
     batch, dropped = without_null_keys(batch, key)
     context.count("null_key", operator.id, dropped)
+    if not operator.has_row_times:
+        batch = without_row_times(batch)
     if DELETED not in batch.schema.names:
         batch = with_columns(batch, {DELETED: pa.array(deletions_of(batch))})
     batch = in_canonical_order(batch)
@@ -46,7 +56,7 @@ def changes_to_keep(
 
 def row_values(store: Store, rows: pa.RecordBatch) -> pa.BinaryArray:
     """Rows as a store keeps them: their time and values; null for those that delete."""
-    values = encode_rows([rows[TIMESTAMP], *(rows[name] for name in store.value.names)])
+    values = encode_rows([row_times(rows), *(rows[name] for name in store.value.names)])
     return pc.if_else(rows[DELETED], pa.scalar(None, pa.binary()), values)
 
 

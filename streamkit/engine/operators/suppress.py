@@ -27,11 +27,20 @@ from streamkit.engine.context import Context
 from streamkit.engine.joining import milliseconds
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import in_canonical_order, paths_in_turn, place_ranks
-from streamkit.engine.rows import deletions_of, last_of_each, numbers, rows_of, without_null_keys, without_nulls
+from streamkit.engine.rows import (
+    deletions_of,
+    last_of_each,
+    numbers,
+    row_times,
+    rows_of,
+    with_columns,
+    without_null_keys,
+    without_nulls,
+)
 from streamkit.errors import SuppressionFullError
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
-from streamkit.names import DELETED, DUE, KEY_GROUP, ORDER_COLUMNS, PATH, SINCE, TIMESTAMP
+from streamkit.names import DELETED, DUE, KEY_GROUP, ORDER_COLUMNS, PATH, ROW_TIME, SINCE, TIMESTAMP
 from streamkit.plan.operators.suppress import Suppress
 from streamkit.plan.program import Store
 from streamkit.state.layout import layout_of
@@ -178,7 +187,7 @@ def _rows(operator: Suppress, batch: Rows, context: Context) -> pa.RecordBatch |
     if not batch.num_rows:
         return None
     batch = in_canonical_order(batch)
-    return rows_of({**{name: batch[name] for name in batch.schema.names}, DELETED: pa.array(deletions_of(batch))})
+    return with_columns(batch, {DELETED: pa.array(deletions_of(batch)), ROW_TIME: row_times(batch)})
 
 
 def _held(operator: Suppress, rows: pa.RecordBatch | None, context: Context) -> pa.RecordBatch:
@@ -213,6 +222,8 @@ def _decoded(store: Store, keys: pa.BinaryArray, values: pa.BinaryArray) -> pa.R
     groups, _, columns = layout_of(store).split(keys, [column.type for column in store.key])
     times, *kept = decode_rows(values, ["bigint", *(column.type for column in store.value)])
     own = {**dict(zip(store.key.names, columns, strict=True)), **dict(zip(store.value.names, kept, strict=True))}
+    if ROW_TIME in own:  # not in rows that were held back before their table had such times
+        own[ROW_TIME] = pc.coalesce(own[ROW_TIME], times)
     return rows_of({**own, TIMESTAMP: times, KEY_GROUP: pa.array(groups, pa.int32())})
 
 

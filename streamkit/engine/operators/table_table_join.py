@@ -21,9 +21,18 @@ from streamkit.engine.context import Context
 from streamkit.engine.joining import Kept, as_of, kept_table, newest_at, times_found
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import in_canonical_order, place_ranks
-from streamkit.engine.rows import concatenate, deletions_of, last_of_each, numbers, record_columns, rows_of
+from streamkit.engine.rows import (
+    concatenate,
+    deletions_of,
+    last_of_each,
+    numbers,
+    record_columns,
+    row_times,
+    rows_of,
+    without_row_times,
+)
 from streamkit.log.values.keys import encode_keys
-from streamkit.names import DELETED, TIMESTAMP
+from streamkit.names import DELETED, ROW_TIME, TIMESTAMP
 from streamkit.plan.operators.table_table_join import TableTableJoinRows
 
 Mask = npt.NDArray[np.bool_]
@@ -74,9 +83,14 @@ def _joined(operator: TableTableJoinRows, side: Side, inputs: Sequence[Rows], co
         has_other |= ~has_value & _vanishes_too(other_table, changes, in_order, inputs[side.other], context)
     is_given, is_deleted = _decided(operator, side, changes, has_value, has_other, context)
     result = _columns(operator, side, changes, has_value & ~is_deleted, other, np.where(is_deleted, -1, found))
-    times = np.maximum(numbers(changes, TIMESTAMP), times_found(other, found))
-    rows = rows_of({**result, **record_columns(changes), TIMESTAMP: pa.array(times), DELETED: pa.array(is_deleted)})
-    return rows.filter(pa.array(is_given))
+    other_times = times_found(other, found)
+    times = np.maximum(numbers(changes, TIMESTAMP), other_times)
+    record = {**record_columns(without_row_times(changes)), TIMESTAMP: pa.array(times), DELETED: pa.array(is_deleted)}
+    if operator.has_row_times:
+        own_times = row_times(changes).to_numpy()
+        left_times = np.where(has_value, np.maximum(own_times, other_times), np.where(has_other, other_times, times))
+        record |= {ROW_TIME: pa.array(left_times)} if (left_times != times).any() else {}
+    return rows_of({**result, **record}).filter(pa.array(is_given))
 
 
 def _vanishes_too(other: Kept, changes: pa.RecordBatch, in_order: Sequence[str], others: Rows, context: Context) -> Mask:

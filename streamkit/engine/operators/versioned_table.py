@@ -19,7 +19,7 @@ from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import in_canonical_order
 from streamkit.engine.row_lists import Keys, Places
-from streamkit.engine.rows import deletions_of, last_of_each, numbers, with_columns, without_null_keys
+from streamkit.engine.rows import deletions_of, last_of_each, numbers, with_columns, without_null_keys, without_row_times
 from streamkit.engine.stream_time import NO_TIME
 from streamkit.engine.versions import IN_STORE, History, Mask, Numbers, Versions, coded_keys
 from streamkit.log.values.byte_order import byte_order
@@ -38,7 +38,7 @@ def versioned_table(operator: VersionedTable, inputs: Sequence[Rows], context: C
         _forget(history)
         return {}
     store = history.store
-    batch, dropped = without_null_keys(batch, store.key.names)
+    batch, dropped = without_null_keys(without_row_times(batch), store.key.names)
     context.count("null_key", operator.id, dropped)
     if DELETED not in batch.schema.names:
         batch = with_columns(batch, {DELETED: pa.array(deletions_of(batch))})

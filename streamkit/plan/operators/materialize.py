@@ -111,13 +111,18 @@ def history_text(history_ms: int | None) -> str:
 
 @dataclass(frozen=True)
 class Materialize(Operator):
-    """Keep the newest row per key of a table in `store`; its rows pass on as `every`, the newest of an epoch as `latest`."""
+    """
+    Keep the newest row per key of a table in `store`; its rows pass on as `every`, the newest of an epoch as `latest`.
+
+    `has_row_times` says that changes may bring rows of another time than their own.
+    """
 
     kind: ClassVar[str] = "materialize"
     stage_min: ClassVar[int] = 1
     is_looked_up: ClassVar[bool] = True
     store_fields: ClassVar[tuple[str, ...]] = ("store",)
     store: str
+    has_row_times: bool = False
 
     @property
     def stores(self) -> tuple[str, ...]:
@@ -141,14 +146,14 @@ def materialized(table: Node, rows: Step, building: Building, variant: str = "")
     """The step that keeps a table's rows in its store; `variant` tells apart what is kept beside it, such as copies with wider keys."""
     name, naming = building.store_name(table) + variant, building.naming(table)
     step_id = f"{building.name(table)}{variant}:materialize"
-    window, bounds = table.key_window, bounds_of(rows)
+    window, bounds, has_row_times = table.key_window, bounds_of(rows), table.has_row_times(building)
     if window is not None and bounds:
         building.add_store(windowed_store(name, rows, window, table.reads_windows), naming)
-        windowed = WindowedTable(step_id, UNSTAGED, (rows.id,), name, bounds, _settlings(table, building))
+        windowed = WindowedTable(step_id, UNSTAGED, (rows.id,), name, bounds, _settlings(table, building), has_row_times)
         return building.add(replace(rows, operator=windowed, at=table.at))
     values = [column for column in rows.schema.names if column not in rows.key]
     building.add_store(Store(name, 0, UNSTAGED, rows.schema.select(rows.key), rows.schema.select(values)), naming)
-    operator: Operator = Materialize(step_id, UNSTAGED, (rows.id,), name)
+    operator: Operator = Materialize(step_id, UNSTAGED, (rows.id,), name, has_row_times)
     if (history_ms := table.history_kept_ms) is not None:
         _check_no_jumps(table, building)
         history = f"{name}-history"

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import ClassVar, TypeAlias
 
 from streamkit.errors import TopologyError
-from streamkit.names import DELETED, SINCE
+from streamkit.names import DELETED, ROW_TIME, SINCE
 from streamkit.plan.building import OLD_AND_NEW, Building
 from streamkit.plan.duration import duration_text
 from streamkit.plan.node import CYLINDER, NEWER, TABLE, Node, shortened
@@ -94,6 +94,9 @@ class SuppressNode(Node):
     def key_window(self) -> Window | None:
         return self.child.key_window
 
+    def has_row_times(self, building: Building) -> bool:
+        return self.child.has_row_times(building)
+
     @property
     def reads_windows(self) -> bool:
         return self.child.reads_windows
@@ -144,7 +147,8 @@ class SuppressNode(Node):
         rows, store = self._changes(building), building.store_name(self)
         key = rows.schema.select(rows.key)
         values = [column for column in rows.schema if column.name not in rows.key]
-        held = Schema((Column(SINCE, "bigint", False), Column(DELETED, "boolean", False), *values))
+        row_time = (Column(ROW_TIME, "bigint"),) if self.has_row_times(building) else ()
+        held = Schema((Column(SINCE, "bigint", False), Column(DELETED, "boolean", False), *values, *row_time))
         index = f"{store}-since"
         building.add_store(Store(store, 0, UNSTAGED, key, held), building.naming(self))
         building.add_store(Store(index, 0, UNSTAGED, key, Schema(()), layout="since"), building.naming(self))

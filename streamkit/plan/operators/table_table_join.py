@@ -126,6 +126,11 @@ class TableTableJoin(Node):
     def tells_old_values(self, building: Building) -> bool:
         return self.knows_old_values or not self._is_by_foreign_key(building.changes(self.left))
 
+    def has_row_times(self, building: Building) -> bool:
+        """As in Kafka Streams: without a store a row is made again of the rows that are left, with the greatest of their times."""
+        operator = building.steps[building.name(self)].operator
+        return isinstance(operator, TableTableJoinRows) and operator.has_row_times
+
     def settlings(self, building: Building) -> tuple[Settling, ...]:
         """A change of either side changes the window."""
         return settled_together(table.settlings(building) for table in self.tables)
@@ -213,9 +218,11 @@ class TableTableJoin(Node):
         in_order = dict(zip(right_on, types, strict=True))
         kept_right = kept_table(self.right, right, tuple(in_order[name] for name in right.key), building)
         columns = joined_names(self, kept_left.schema, kept_right.schema, right.key, "right table")
+        may_lose_partner = self.how != "inner" or any(table.has_row_times(building) for table in self.tables)
         operator = TableTableJoinRows(
             building.name(self), UNSTAGED, (kept_left.id, kept_right.id), self.how, left.key, right_on, columns,
             self.right.join_depth > self.left.join_depth, bounds_of(left), self._skips(building),
+            self.store is None and may_lose_partner,
         )  # fmt: skip
         schema = joined_schema(columns, kept_left.schema, kept_right.schema, OPTIONAL_SIDES[self.how], self.at, left.key)
         return building.add(Step(operator, schema, left.key, left.partition_by, True, self.at))
@@ -228,7 +235,8 @@ class TableTableJoinRows(Operator):
 
     `left_key` and `right_key` are the key columns of either side, in the same order; `columns` is what the result holds.
     `right_first` says which side's results come first where one record changes both. `bounds` are the windows' columns in the left key.
-    Of the sides in `skips` a deletion of what was not there is no change.
+    Of the sides in `skips` a deletion of what was not there is no change. If it `has_row_times`, a change says which time its row has
+    that is not its own.
     """
 
     kind: ClassVar[str] = "table_table_join"
@@ -240,6 +248,7 @@ class TableTableJoinRows(Operator):
     right_first: bool = False
     bounds: Key = ()
     skips: tuple[str, ...] = ()
+    has_row_times: bool = False
 
     def looks_up(self, place: int) -> bool:
         return True

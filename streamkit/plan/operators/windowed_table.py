@@ -18,7 +18,7 @@ class WindowedTable(Operator):
     Keep the newest row per key and window in `store`; the rows pass on as `every`, the newest of an epoch as `latest`.
 
     `bounds` are the columns with the start and the end of a window. A window is deleted once all `settlings` say that nobody changes it
-    any more, neither in this table nor in one that is joined with it; without any it stays.
+    any more, neither in this table nor in one that is joined with it; without any it stays. `has_row_times` is that of `Materialize`.
     """
 
     kind: ClassVar[str] = "windowed_table"
@@ -28,6 +28,7 @@ class WindowedTable(Operator):
     store: str
     bounds: Key
     settlings: tuple[Settling, ...] = ()
+    has_row_times: bool = False
 
     @property
     def stores(self) -> tuple[str, ...]:

@@ -402,7 +402,6 @@ class Graph:
         table = TableTableJoin(left, right, self._pair_joiner(node), node["type"], store)
         table.replaces_what_it_gave = self.rules.joins_replace_what_they_gave
         table.deletes_what_vanished = self.rules.joined_rows_vanish_together
-        table.keeps_time = self.rules.joined_rows_have_the_time_they_came_with
         left.feed(table.receiver_left())
         right.feed(table.receiver_right())
         return table

@@ -30,7 +30,7 @@ class Rules:
     old_is_last_emitted: bool = False
     """The old value that a suppress sends is the one it sent last, not the one that it held back last."""
     rows_that_were_sent_have_times: bool = False
-    """A join meets the row that a suppress sent last with its timestamp; Kafka Streams does not know that while another is held back."""
+    """A join meets the row that a suppress sent last with its time; Kafka Streams does not know that while another is held back."""
     first_result_replaces_nothing: bool = False
     """The first result of an aggregate has no old value; in Kafka Streams that is the initial one, or that of the window it is a copy of."""
     sessions_replace: bool = False
@@ -39,8 +39,6 @@ class Rules:
     """Who reads the changes of a table gets old values, also where no operator asks for them."""
     joins_replace_what_they_gave: bool = False
     """The old value of a join of tables is what it gave last; in Kafka Streams it is the old value of one side with the other as it is now."""
-    joined_rows_have_the_time_they_came_with: bool = False
-    """A row of a join of tables has the time that it was given with; in Kafka Streams that of the rows it is made of, once a partner is gone."""
     partners_are_kept_by_stream_time: bool = False
     """A join of streams keeps records by its stream time, as long as one in time may meet them; Kafka Streams by that of their side."""
     windows_begin_before_1970: bool = False

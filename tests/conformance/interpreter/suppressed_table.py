@@ -19,11 +19,12 @@ class BufferFullError(Exception):
 
 @dataclass
 class Held:
-    """A row that is held back: since when, its last change, and the value before the first one."""
+    """A row that is held back: since when, its last change, the value before the first one, and the time of the row in its table."""
 
     since: int
     record: Record
     prior: Any
+    time: int
 
 
 @dataclass(frozen=True)
@@ -77,11 +78,12 @@ class SuppressedTable(Table):
         if self.is_final and self.rules.finals_when_time_passes and not self.rules.time_gives_results:
             self._send_due()
         since = record.key.end + self._extra_ms if self.is_final else record.timestamp
-        held = self.held.get(record.key)
+        row, held = self.parent.get(record.key), self.held.get(record.key)
+        time = record.timestamp if row is None else row.timestamp
         if held is None:
-            self.held[record.key] = Held(since, record, record.old)
+            self.held[record.key] = Held(since, record, record.old, time)
         else:
-            held.record = record
+            held.record, held.time = record, time
         if self._sends_at_the_end:
             self._end_wait(record.key, is_first=held is None)
         elif not (self.is_final and self.rules.time_gives_results):
@@ -179,7 +181,7 @@ class SuppressedTable(Table):
         record = held.record._replace(is_latest=True)
         if self.rules.old_is_last_emitted:
             record = record._replace(old=held.prior)
-        self.sent[record.key] = record.timestamp
+        self.sent[record.key] = held.time
         if record.value is not None or not self.is_final:
             with self.times.at(due, is_ahead):
                 self.forward(record)

@@ -17,7 +17,6 @@ class TableTableJoin(Table):
 
     replaces_what_it_gave = False
     deletes_what_vanished = False
-    keeps_time = False
 
     def __init__(self, left: Table, right: Table, joiner: Joiner, how: str, store: Store | None) -> None:
         skips_older = store is not None and store.is_versioned
@@ -30,7 +29,6 @@ class TableTableJoin(Table):
         self.keeps_left, self.keeps_right = how in ("left", "outer"), how == "outer"
         self.store = store
         self.given: dict[Any, Any] = {}
-        self.times: dict[Any, int] = {}
         self.reads_history = skips_older
         if self.keeps_left:
             left.enable_old(True)
@@ -55,11 +53,7 @@ class TableTableJoin(Table):
             return self.store.get(key)
         left, right = self.left.get(key), self.right.get(key)
         value = self._joined(value_of(left), value_of(right))
-        if value is None:
-            return None
-        if self.keeps_time and self.given.get(key) is not None:
-            return Stored(value, self.times[key])
-        return Stored(value, max(row.timestamp for row in (left, right) if row is not None))
+        return None if value is None else Stored(value, max(row.timestamp for row in (left, right) if row is not None))
 
     def get_as_of(self, key: Any, timestamp: int) -> Stored | None:
         return self.get(key) if self.store is None else self.store.get_as_of(key, timestamp)
@@ -95,5 +89,4 @@ class TableTableJoin(Table):
             record = record._replace(old=self.given.get(record.key))
         if is_latest:
             self.given[record.key] = record.value
-            self.times[record.key] = record.timestamp
         self.send(record._replace(is_latest=is_latest))
