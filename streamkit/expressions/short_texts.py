@@ -2,7 +2,8 @@
 Short texts, coded by their bytes.
 
 A text of up to eight bytes is a number of 64 bits, which Arrow hashes in less than half the time it takes for a text. Measured on
-4 M words of six bytes, 50,000 of them distinct: 18 ns a word as texts, 12 ns as numbers, with making them.
+4 M words of six bytes, 50,000 of them distinct: 18 ns a word as texts, 12 ns as numbers, with making them. Texts of one length, as codes
+and padded numbers are, lie at equal distances: 9 ns.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 
 Codes = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.uint64]
+Bytes = npt.NDArray[np.uint8]
 
 SHORT_BYTES = 8
 ROWS_MIN = 1 << 12  # below, the steps cost more than the hashes
@@ -25,21 +27,38 @@ def short_text_codes(column: pa.Array) -> tuple[Codes, pa.Array] | None:
 
     None if the column has few rows or a null, if it is no column of texts, if one of them is longer, or if one has a zero byte.
     """
-    if not pa.types.is_string(column.type) or len(column) < ROWS_MIN or column.null_count or not _are_short(column):
+    if not pa.types.is_string(column.type) or len(column) < ROWS_MIN or column.null_count:
         return None
-    padded = pc.ascii_rpad(column, width=SHORT_BYTES, padding="\0").buffers()[2]
-    encoded = pa.array(np.frombuffer(padded, np.uint64, len(column))).dictionary_encode()
-    return encoded.indices.to_numpy().astype(np.int64), _texts_of(encoded.dictionary.to_numpy())
-
-
-def _are_short(column: pa.StringArray) -> bool:
-    """Whether no text is longer, or has the byte that they are padded with."""
     _, places, data = column.buffers()
     offsets = np.frombuffer(places, np.int32)[column.offset : column.offset + len(column) + 1]
     first, end = int(offsets[0]), int(offsets[-1])
-    if end - first > SHORT_BYTES * len(column) or np.diff(offsets).max() > SHORT_BYTES:
-        return False
-    return first == end or np.frombuffer(data, np.uint8)[first:end].min() > 0
+    if end - first > SHORT_BYTES * len(column):
+        return None
+    lengths = np.diff(offsets)
+    longest = int(lengths.max())
+    raw = np.frombuffer(data, np.uint8)[first:end] if first < end else np.empty(0, np.uint8)
+    if longest > SHORT_BYTES or not raw.all():
+        return None
+    has_one_length = 0 < longest == int(lengths.min())
+    numbers = _numbers_of_length(raw, longest) if has_one_length else _padded(column)
+    encoded = pa.array(numbers).dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), _texts_of(encoded.dictionary.to_numpy())
+
+
+def _padded(column: pa.StringArray) -> Numbers:
+    """The texts as numbers, zero bytes behind them."""
+    padded = pc.ascii_rpad(column, width=SHORT_BYTES, padding="\0").buffers()[2]
+    return np.frombuffer(padded, np.uint64, len(column))
+
+
+def _numbers_of_length(raw: Bytes, length: int) -> Numbers:
+    """The texts of that length, one behind the other, as numbers: read as they lie, without the bytes of the next ones."""
+    numbers = np.zeros(len(raw) // length, "<u8")
+    inside = max(0, (len(raw) - SHORT_BYTES) // length + 1)  # behind the others there are no eight bytes to read
+    as_they_lie = np.ndarray((inside,), "<u8", buffer=raw, strides=(length,))
+    np.bitwise_and(as_they_lie, np.uint64((1 << 8 * length) - 1), out=numbers[:inside])
+    numbers[inside:].view(np.uint8).reshape(-1, SHORT_BYTES)[:, :length] = raw[inside * length :].reshape(-1, length)
+    return numbers
 
 
 def _texts_of(numbers: Numbers) -> pa.StringArray:

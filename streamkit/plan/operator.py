@@ -89,6 +89,11 @@ class Operator:
         return None
 
     @property
+    def reads_order(self) -> bool:
+        """Whether it reads the order key of its rows, or hands them to others in another way than row by row."""
+        return True
+
+    @property
     def output_written(self) -> int | None:
         """The number of the output that it appends to."""
         return None

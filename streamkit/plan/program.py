@@ -188,6 +188,12 @@ class Program:
             placed |= more
         return frozenset(placed)
 
+    @cached_property
+    def ordered_inputs(self) -> frozenset[int]:
+        """The inputs of whose rows a reader's operator reads the order key, or that leave the readers with their place."""
+        reading = {operator.id for operator in self.operators_of(0) if operator.reads_order}
+        return self.placed_inputs | {number for number in range(len(self.inputs)) if self._takers(number) & reading}
+
     def _takers(self, number: int) -> frozenset[str]:
         """The readers' operators that take rows of an input, those that end their places among them, and none behind these."""
         reach = {operator.id for operator in self.operators_of(0) if operator.input_read == number}

@@ -36,6 +36,23 @@ def test_each_code_stands_for_its_text(monkeypatch, longest: int, cut: int) -> N
         assert sorted(values.to_pylist()) == sorted(set(column.to_pylist()))
 
 
+@pytest.mark.parametrize("length", range(1, 9))
+@pytest.mark.parametrize("rows", [1, 2, 3, 9, 60])
+def test_texts_of_one_length_have_their_codes_as_well(monkeypatch, length: int, rows: int) -> None:
+    """Each text is told from every other, also by its last byte, and also the last rows, behind which no bytes are."""
+    monkeypatch.setattr(short_texts, "ROWS_MIN", 1)
+    for seed in range(20):
+        chance = random.Random(seed)
+        column = pa.array(["".join(chance.choices("ab\x7f", k=length)) for _ in range(rows + 3)])[3:]
+        assert set(map(len, column.to_pylist())) == {length}
+        found = short_text_codes(column)
+        assert found is not None
+        codes, values = found
+        values.validate(full=True)
+        assert values.take(pa.array(codes)).to_pylist() == column.to_pylist()
+        assert sorted(values.to_pylist()) == sorted(set(column.to_pylist()))
+
+
 @pytest.mark.parametrize(
     "column",
     [

@@ -81,6 +81,10 @@ class Explode(Operator):
     position: bool = False
     drops: tuple[str, ...] = ()
 
+    @property
+    def reads_order(self) -> bool:
+        return False
+
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return needed.difference(self.columns) | referenced(self.expression)
 

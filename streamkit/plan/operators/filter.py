@@ -54,6 +54,10 @@ class Filter(Operator):
     table: bool = False
     key: Key = ()
 
+    @property
+    def reads_order(self) -> bool:
+        return False
+
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return needed | referenced(self.predicate)
 

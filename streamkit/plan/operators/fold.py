@@ -28,6 +28,11 @@ class Fold(Operator):
         """Nothing is due; but which rows are late may depend on what other inputs have closed."""
         return None if self.window is None else closing_for(self.window, ())
 
+    @property
+    def reads_order(self) -> bool:
+        """Windows alone are told by it: which of them are closed."""
+        return self.window is not None
+
     def needs_headers(self, place: int, are_needed: bool) -> bool:
         return False
 

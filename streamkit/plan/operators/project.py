@@ -172,6 +172,10 @@ class Project(Operator):
     key: Key = ()
     table: bool = False
 
+    @property
+    def reads_order(self) -> bool:
+        return False
+
     def partitioning(self, inputs: Sequence[Key | None]) -> Key | None:
         """The columns that the rows are partitioned by, under their new names; None if one is dropped or computed."""
         before = inputs[0]

@@ -241,6 +241,10 @@ class Source(Operator):
     def input_read(self) -> int:
         return self.input
 
+    @property
+    def reads_order(self) -> bool:
+        return False
+
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         schema = step.schema.select(name for name in step.schema.names if name in needed)
         return with_operator(step, schema, columns=schema.names, headers=HEADERS in needed)
