@@ -24,7 +24,7 @@ def inner_kernel(job: str, stage: int) -> Callable[[Iterator[pa.RecordBatch]], I
                 decoded.program, stage, current_task(), arrived_rows(batches), task_storage(decoded.root, decoded.replication)
             )
         )
-        freeze_garbage_collector()
+        freeze_garbage_collector("inner kernel")
 
     return run
 
@@ -39,7 +39,7 @@ def last_kernel(job: str, batches: Iterator[pa.RecordBatch]) -> str:
         arrived_rows(batches),
         task_storage(decoded.root, decoded.replication),
     )
-    freeze_garbage_collector()
+    freeze_garbage_collector("last kernel")
     return json.dumps(to_plain(report)) if report else ""
 
 

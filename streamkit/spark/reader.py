@@ -19,4 +19,4 @@ def read_packed(job: str, split: str, plan: str) -> Iterator[pa.RecordBatch]:
     decoded = decode_job(job)
     parts = from_plain(EpochPlan, json.loads(plan)), from_plain(Split, json.loads(split))
     yield from packed_batches(read_split(decoded.program, *parts, task_storage(decoded.root, decoded.replication)))
-    freeze_garbage_collector()
+    freeze_garbage_collector("reader")

@@ -56,7 +56,7 @@ def _load(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     import streamkit.spark.kernel
     import streamkit.spark.reader
 
-    streamkit.spark.job.freeze_garbage_collector()
+    streamkit.spark.job.freeze_garbage_collector("warm-up")
     for _ in batches:
         pass
     return iter(())
