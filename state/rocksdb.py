@@ -69,7 +69,7 @@ class RocksStore:
     def get_many(self, keys: Sequence[Key]) -> list[Value | None]:
         self._check_process()
         newest = self._newest
-        others = [key for key in keys if key not in newest] if newest else list(keys)
+        others: list[Any] = [key for key in keys if key not in newest] if newest else list(keys)
         with self._translating():
             found = list(self._database[others] or ()) if others else []
         if len(others) == len(keys):
