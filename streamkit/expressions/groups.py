@@ -58,9 +58,9 @@ class Groups:
     @classmethod
     def of(cls, codes: Codes, size: int) -> Groups:
         """The groups of rows that are numbered already."""
-        number = np.int32 if len(codes) <= np.iinfo(np.int32).max else np.int64  # the smaller ones take half the time
-        last_row: npt.NDArray[Any] = np.full(size, -1, number)
-        last_row[codes] = np.arange(len(codes), dtype=number)  # of several assignments to a place numpy leaves the last one
+        width = np.int32 if len(codes) <= np.iinfo(np.int32).max else np.int64  # the smaller ones take half the time
+        last_row: npt.NDArray[Any] = np.full(size, -1, width)
+        last_row[codes] = np.arange(len(codes), dtype=width)  # of several assignments to a place numpy leaves the last one
         return cls(codes, size, last_row[last_row >= 0].astype(np.int64))
 
     @cached_property

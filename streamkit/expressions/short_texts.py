@@ -29,20 +29,26 @@ def short_text_codes(column: pa.Array) -> tuple[Codes, pa.Array] | None:
     """
     if not pa.types.is_string(column.type) or len(column) < ROWS_MIN or column.null_count:
         return None
+    numbers = _numbers(column)
+    if numbers is None:
+        return None
+    encoded = pa.array(numbers).dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), _texts_of(encoded.dictionary.to_numpy())
+
+
+def _numbers(column: pa.StringArray) -> Numbers | None:
+    """The texts as numbers; None if one is longer, or has the byte that they are padded with."""
     _, places, data = column.buffers()
     offsets = np.frombuffer(places, np.int32)[column.offset : column.offset + len(column) + 1]
     first, end = int(offsets[0]), int(offsets[-1])
-    if end - first > SHORT_BYTES * len(column):
-        return None
     lengths = np.diff(offsets)
-    longest = int(lengths.max())
-    raw = np.frombuffer(data, np.uint8)[first:end] if first < end else np.empty(0, np.uint8)
-    if longest > SHORT_BYTES or not raw.all():
+    shortest, longest = int(lengths.min()), int(lengths.max())
+    if longest > SHORT_BYTES:
         return None
-    has_one_length = 0 < longest == int(lengths.min())
-    numbers = _numbers_of_length(raw, longest) if has_one_length else _padded(column)
-    encoded = pa.array(numbers).dictionary_encode()
-    return encoded.indices.to_numpy().astype(np.int64), _texts_of(encoded.dictionary.to_numpy())
+    raw = np.frombuffer(data, np.uint8)[first:end] if longest else np.empty(0, np.uint8)
+    if not raw.all():
+        return None
+    return _numbers_of_length(raw, longest) if 0 < shortest == longest else _padded(column)
 
 
 def _padded(column: pa.StringArray) -> Numbers:

@@ -90,7 +90,7 @@ class Operator:
 
     @property
     def reads_order(self) -> bool:
-        """Whether it reads the order key of its rows, or hands them to others in another way than row by row."""
+        """Whether its rows need their order key; not if it takes each row alone, or combines rows whatever their order."""
         return True
 
     @property

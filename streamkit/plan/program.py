@@ -190,7 +190,7 @@ class Program:
 
     @cached_property
     def ordered_inputs(self) -> frozenset[int]:
-        """The inputs of whose rows a reader's operator reads the order key, or that leave the readers with their place."""
+        """The inputs whose rows need their order key: an operator of the readers reads it, or they leave the readers with their place."""
         reading = {operator.id for operator in self.operators_of(0) if operator.reads_order}
         return self.placed_inputs | {number for number in range(len(self.inputs)) if self._takers(number) & reading}
 

@@ -21,6 +21,16 @@ def texts(seed: int, count: int, longest: int) -> list[str]:
     return [text for text in found if len(text.encode()) <= longest][:count]
 
 
+def check_codes(column: pa.StringArray) -> None:
+    """Each row has the code of its text, and each distinct text has one code."""
+    found = short_text_codes(column)
+    assert found is not None
+    codes, values = found
+    values.validate(full=True)
+    assert values.take(pa.array(codes)).to_pylist() == column.to_pylist()
+    assert sorted(values.to_pylist()) == sorted(set(column.to_pylist()))
+
+
 @pytest.mark.parametrize("longest", [0, 1, 3, 8])
 @pytest.mark.parametrize("cut", [0, 5])
 def test_each_code_stands_for_its_text(monkeypatch, longest: int, cut: int) -> None:
@@ -28,12 +38,7 @@ def test_each_code_stands_for_its_text(monkeypatch, longest: int, cut: int) -> N
     monkeypatch.setattr(short_texts, "ROWS_MIN", 1)
     for seed in range(20):
         column = pa.array(texts(seed, 60, longest), pa.string())[cut:]
-        found = short_text_codes(column)
-        assert found is not None
-        codes, values = found
-        values.validate(full=True)
-        assert values.take(pa.array(codes)).to_pylist() == column.to_pylist()
-        assert sorted(values.to_pylist()) == sorted(set(column.to_pylist()))
+        check_codes(column)
 
 
 @pytest.mark.parametrize("length", range(1, 9))
@@ -45,12 +50,7 @@ def test_texts_of_one_length_have_their_codes_as_well(monkeypatch, length: int, 
         chance = random.Random(seed)
         column = pa.array(["".join(chance.choices("ab\x7f", k=length)) for _ in range(rows + 3)])[3:]
         assert set(map(len, column.to_pylist())) == {length}
-        found = short_text_codes(column)
-        assert found is not None
-        codes, values = found
-        values.validate(full=True)
-        assert values.take(pa.array(codes)).to_pylist() == column.to_pylist()
-        assert sorted(values.to_pylist()) == sorted(set(column.to_pylist()))
+        check_codes(column)
 
 
 @pytest.mark.parametrize(

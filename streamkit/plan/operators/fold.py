@@ -30,7 +30,7 @@ class Fold(Operator):
 
     @property
     def reads_order(self) -> bool:
-        """Windows alone are told by it: which of them are closed."""
+        """Only with windows: the order key says which of them are closed."""
         return self.window is not None
 
     def needs_headers(self, place: int, are_needed: bool) -> bool:
