@@ -17,6 +17,7 @@ from streamkit.engine.global_table import GlobalTable
 from streamkit.engine.report import Counts, ReachedBy, SplitReport
 from streamkit.engine.scheduled_call import ScheduledCall
 from streamkit.log.storage.storage import Storage
+from streamkit.log.values.keys import PlacedEntries
 from streamkit.names import DELETED, TIMESTAMP
 from streamkit.plan.operators.global_join import GlobalJoin
 from streamkit.plan.program import Program, Store
@@ -36,6 +37,7 @@ class Context:
     (name, operator id). `sent` leaves by the next exchange, `frames` go into the slab.
     `is_leaving_out`: something failed before, so rows that fail are looked for, and left out if the program says so. `slices` are what the
     epoch takes of the inputs, as far as it is known here; records that failed are read from them. `left_out_calls` are not made.
+    `placed`, by topic id, are the partitions of the keys that were written last.
     `may_give_pieces`: an operator may hand on its rows in pieces, since what fails is looked for in another run.
     """
 
@@ -54,6 +56,7 @@ class Context:
     is_leaving_out: bool = False
     may_give_pieces: bool = False
     left_out_calls: frozenset[ScheduledCall] = frozenset()
+    placed: dict[int, PlacedEntries] = field(default_factory=dict)
     _stream_times: dict[tuple[str, tuple[int, ...]], tuple[int, int]] = field(default_factory=dict)
 
     def count(self, name: str, operator_id: str, rows: int) -> None:

@@ -17,7 +17,7 @@ from streamkit.engine.place import canonical_order, has_place
 from streamkit.engine.rows import is_null_key, plain, rows_of
 from streamkit.expressions.accumulation import stable_order
 from streamkit.log.slab.dictionary import kept_if_repeated
-from streamkit.log.values.keys import partitions_of_rows
+from streamkit.log.values.keys import PlacedEntries, partitions_of_rows
 from streamkit.names import DELETED, HEADERS, TIMESTAMP
 from streamkit.plan.operators.write import Write
 from streamkit.plan.program import Output
@@ -32,7 +32,7 @@ def write(operator: Write, inputs: Sequence[Rows], context: Context) -> None:
     batch = _without_keyless_deletions(operator, output, batch, context)
     if not batch.num_rows:
         return
-    labels = _partitions_of(batch, output.key, topic)
+    labels = _partitions_of(batch, output.key, topic, context)
     order = canonical_order(batch) if has_place(batch) else np.arange(batch.num_rows)
     if (labels != labels[0]).any():
         order = order[stable_order(labels[order])]
@@ -47,11 +47,12 @@ def _with_own_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([kept_if_repeated(column) for column in batch.columns], names=batch.schema.names)
 
 
-def _partitions_of(batch: pa.RecordBatch, key: tuple[str, ...], topic: OutputTopic) -> npt.NDArray[np.int64]:
+def _partitions_of(batch: pa.RecordBatch, key: tuple[str, ...], topic: OutputTopic, context: Context) -> npt.NDArray[np.int64]:
     """The partition of each row, by its key; rows without one are spread by where they come from."""
     if not topic.partition_by:
         return groups_of(batch, (), topic.partitions).astype(np.int64)
-    labels = partitions_of_rows(batch, key, topic.partition_by, topic.partitions).astype(np.int64)
+    placed = context.placed.setdefault(topic.id, PlacedEntries())
+    labels = partitions_of_rows(batch, key, topic.partition_by, topic.partitions, placed).astype(np.int64)
     missing = labels < 0
     return np.where(missing, groups_of(batch, (), topic.partitions), labels) if missing.any() else labels
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -104,13 +105,30 @@ def murmur2(values: pa.BinaryArray) -> npt.NDArray[np.int32]:
     return hashes
 
 
-def partitions(columns: Sequence[pa.Array], count: int) -> npt.NDArray[np.int32]:
-    """The partition of each row's key among `count`, where any Kafka client would put it; -1 for a null key."""
+@dataclass
+class PlacedEntries:
+    """The partitions of a dictionary's entries, and behind them that of null, which the next batch takes too if it shares the dictionary."""
+
+    dictionary: pa.Array | None = None
+    places: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+
+    def of(self, dictionary: pa.Array, count: int) -> npt.NDArray[np.int32]:
+        """The partitions among `count`, which is always the same."""
+        if self.dictionary is None or not _are_same(self.dictionary, dictionary):
+            self.dictionary, self.places = dictionary, partitions([_with_null(dictionary)], count)
+        return self.places
+
+
+def partitions(columns: Sequence[pa.Array], count: int, placed: PlacedEntries | None = None) -> npt.NDArray[np.int32]:
+    """
+    The partition of each row's key among `count`, where any Kafka client would put it; -1 for a null key.
+
+    `placed` is what was found for the batch before, and is told what is found for this one.
+    """
     if count < 1:
         raise ValueError(f"keys are spread over at least one place, found {count}")
     if len(columns) == 1 and _is_small_dictionary(columns[0]):
-        of_entries = partitions([_with_null(columns[0].dictionary)], count)
-        return of_entries.take(_codes(columns[0]))
+        return (placed or PlacedEntries()).of(columns[0].dictionary, count).take(_codes(columns[0]))
     if len(columns) == 1 and _is_one_text(columns[0]):
         return np.array([_place_alone(columns[0], count)], np.int32)
     encoded = partition_bytes(columns)
@@ -121,14 +139,18 @@ def partitions(columns: Sequence[pa.Array], count: int) -> npt.NDArray[np.int32]
 
 
 def partitions_of_rows(
-    rows: pa.RecordBatch, key: Sequence[str], partition_by: Sequence[str], count: int
+    rows: pa.RecordBatch,
+    key: Sequence[str],
+    partition_by: Sequence[str],
+    count: int,
+    placed: PlacedEntries | None = None,
 ) -> npt.NDArray[np.int32]:
     """
     The partition of each row among `count`, by the part of its key that chooses one; -1 for a null key.
 
     Where that part is null and the key is not, its encoding is hashed instead, so that the rows of a key stay together.
     """
-    places = partitions([rows.column(name) for name in partition_by], count)
+    places = partitions([rows.column(name) for name in partition_by], count, placed)
     if set(partition_by) != set(key) and (places < 0).any():
         has_key = _not_all_null([rows.column(name) for name in key])
         places[(places < 0) & (True if has_key is None else has_key)] = _place_of_null(len(partition_by), count)
@@ -185,6 +207,13 @@ def _canonical_key(column: pa.Array) -> tuple[pa.Array, str]:
 def _is_small_dictionary(column: pa.Array) -> bool:
     """Whether it pays to encode the dictionary instead of the rows."""
     return pa.types.is_dictionary(column.type) and len(column.dictionary) <= len(column)
+
+
+def _are_same(one: pa.Array, other: pa.Array) -> bool:
+    """Whether two arrays are the same memory."""
+    return (one.type, one.offset, len(one)) == (other.type, other.offset, len(other)) and [
+        buffer and buffer.address for buffer in one.buffers()
+    ] == [buffer and buffer.address for buffer in other.buffers()]
 
 
 def _with_null(dictionary: pa.Array) -> pa.Array:

@@ -10,6 +10,7 @@ import stat
 import pytest
 
 from streamkit.errors import StorageFailedError, StorageFullError
+from streamkit.log.storage import storage as storage_module
 from streamkit.log.storage.storage import FileStorage
 from tests.program import Program
 
@@ -57,6 +58,28 @@ def test_file_and_folders_are_synced_in_order(tmp_path, monkeypatch):
     synced.clear()
     storage.create("slabs/p1/b", [b"x"])
     assert synced == ["log/slabs/p1/b", "log/slabs/p1"]
+
+
+def test_a_large_file_goes_to_the_disk_while_it_is_made(tmp_path, monkeypatch):
+    """Each byte of it is handed to the disk once, in order, before the last part is made, and the file is whole."""
+    monkeypatch.setattr(storage_module, "WRITE_BACK_BYTES", 5)
+    begun: list[tuple[int, int]] = []
+    advise = os.posix_fadvise
+
+    def record(descriptor, start, size, advice):
+        begun.append((start, size))
+        advise(descriptor, start, size, advice)
+
+    monkeypatch.setattr(os, "posix_fadvise", record)
+
+    def parts():
+        yield from (b"abc", b"def", b"g", b"hijklmnop")
+        assert begun == [(0, 6), (6, 10)]
+        yield b"q"
+
+    FileStorage(str(tmp_path / "log")).create("slabs/a", parts())
+    assert begun == [(0, 6), (6, 10)]
+    assert (tmp_path / "log" / "slabs" / "a").read_bytes() == b"abcdefghijklmnopq"
 
 
 def test_short_writes_are_completed(tmp_path, monkeypatch):
@@ -131,6 +154,7 @@ def test_what_the_system_refuses_says_what_to_do(tmp_path, monkeypatch, number, 
 FULL_DISK = """
 import resource, sys
 from streamkit.errors import StorageFailedError, StorageFullError
+from streamkit.log.storage import storage as storage_module
 from streamkit.log.storage.storage import FileStorage
 storage = FileStorage(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))

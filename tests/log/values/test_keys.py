@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from streamkit.data_type import to_arrow
 from streamkit.errors import CorruptionError, SchemaError
-from streamkit.log.values.keys import decode_keys, encode_keys, key_groups, murmur2, partition_bytes, partitions
+from streamkit.log.values.keys import PlacedEntries, decode_keys, encode_keys, key_groups, murmur2, partition_bytes, partitions
 from tests.sampling import examples
 
 UTC = dt.timezone.utc
@@ -316,3 +316,18 @@ def test_null_keys_have_no_partition_and_no_key_group() -> None:
         assert groups.tolist() == [(scalar_murmur2(k) & 0x7FFFFFFF) % 128 if k else -1 for k in (b"a", b"", b"b", b"a")]
     with pytest.raises(ValueError, match="found 0"):
         partitions([column], 0)
+
+
+def test_a_dictionary_that_batches_share_is_placed_once_and_another_one_anew() -> None:
+    """What is kept of the dictionary before never places the keys of another one, and a shared dictionary is hashed once."""
+    users = pa.array(["a", "b", "c"])
+    first = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None]), users)
+    second = pa.DictionaryArray.from_arrays(pa.array([2, 2, 1, 0]), users)
+    other = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2]), pa.array(["x", "y", "z"]))
+    placed = PlacedEntries()
+    found = [partitions([column], 64, placed).tolist() for column in (first, second)]
+    shared = placed.places
+    partitions([first], 64, placed)
+    assert placed.places is shared
+    found.append(partitions([other], 64, placed).tolist())
+    assert found == [partitions([column.dictionary_decode()], 64).tolist() for column in (first, second, other)]
