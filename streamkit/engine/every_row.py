@@ -41,7 +41,7 @@ from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.operators.aggregate import Aggregate
 
-PIECE_ROWS = (1 << 16, 1 << 18)  # at least and at most
+PIECE_ROWS = (1 << 16, 1 << 19)  # at least and at most
 PIECE_SHARE = 2  # between them a piece has one of so many parts of the records that came
 NUMBERS_MAX = 1 << 62  # of groups
 STATES_SHARE = 2  # up to so many times the groups, states are kept that newer ones have replaced
