@@ -11,7 +11,7 @@ def show(driver, impression, time):
 
 
 def click(driver, impression, user, time):
-    driver.pipe("clicks", {"impression": impression, "user": user}, timestamp=f"2026-01-01 {time}")
+    driver.pipe("ad_clicks", {"impression": impression, "user": user}, timestamp=f"2026-01-01 {time}")
 
 
 def play(driver):

@@ -47,17 +47,36 @@ def test_the_commands_at_its_head_are_enough(name, tmp_path):
     """The topics that its first lines create are those that it reads: it runs on them."""
     root = str(tmp_path / "log")
     module = importlib.import_module(f"topologies.{name}")
-    head = str(module.__doc__)
-    commands = re.findall(r"^    streamkit (topics create .*)$", head, re.MULTILINE)
-    for command in commands:
-        CliRunner().invoke(program, [*shlex.split(command), "--log", root], catch_exceptions=False)
+    commands = topics_created(module, root)
 
     with sk.open_log(root) as log:
         assert len(log.topics()) == len(commands) > 0
         sk.run(module.app, log=log, drain=True, engine="local").wait()
-        read = re.findall(r"^    streamkit consume (\w+)", head, re.MULTILINE)
+        read = re.findall(r"^    streamkit consume (\w+)", str(module.__doc__), re.MULTILINE)
         assert len(read) == 1
         assert set(read) < set(log.topics())
+
+
+def test_one_log_is_enough_for_all(tmp_path):
+    """Whoever tries one example after the other, on the log of the one before, meets no topic of another's."""
+    root = str(tmp_path / "log")
+    for name in EXAMPLES:
+        module = importlib.import_module(f"topologies.{name}")
+        topics_created(module, root)
+        with sk.open_log(root) as log:
+            before = set(log.topics())
+            sk.run(module.app, log=log, drain=True, engine="local").wait()
+            outputs = {output.topic for output in module.app.outputs}
+            assert outputs and not outputs & before
+
+
+def topics_created(example: ModuleType, root: str) -> list[str]:
+    """The commands at the head of an example that create topics, which are there then."""
+    commands = re.findall(r"^    streamkit (topics create .*)$", str(example.__doc__), re.MULTILINE)
+    for command in commands:
+        made = CliRunner().invoke(program, [*shlex.split(command), "--log", root], catch_exceptions=False)
+        assert made.exit_code == 0, made.output
+    return commands
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
