@@ -110,12 +110,13 @@ class PlacedEntries:
     """The partitions of a dictionary's entries, and behind them that of null, which the next batch takes too if it shares the dictionary."""
 
     dictionary: pa.Array | None = None
+    count: int = 0
     places: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
 
     def of(self, dictionary: pa.Array, count: int) -> npt.NDArray[np.int32]:
-        """The partitions among `count`, which is always the same."""
-        if self.dictionary is None or not _are_same(self.dictionary, dictionary):
-            self.dictionary, self.places = dictionary, partitions([_with_null(dictionary)], count)
+        """The partitions among `count`."""
+        if self.dictionary is None or self.count != count or _memory(self.dictionary) != _memory(dictionary):
+            self.dictionary, self.count, self.places = dictionary, count, partitions([_with_null(dictionary)], count)
         return self.places
 
 
@@ -209,11 +210,9 @@ def _is_small_dictionary(column: pa.Array) -> bool:
     return pa.types.is_dictionary(column.type) and len(column.dictionary) <= len(column)
 
 
-def _are_same(one: pa.Array, other: pa.Array) -> bool:
-    """Whether two arrays are the same memory."""
-    return (one.type, one.offset, len(one)) == (other.type, other.offset, len(other)) and [
-        buffer and buffer.address for buffer in one.buffers()
-    ] == [buffer and buffer.address for buffer in other.buffers()]
+def _memory(array: pa.Array) -> tuple[object, ...]:
+    """Where an array lies: those for which it is equal have the same values."""
+    return (array.type, array.offset, len(array), *(buffer and buffer.address for buffer in array.buffers()))
 
 
 def _with_null(dictionary: pa.Array) -> pa.Array:

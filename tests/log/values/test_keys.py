@@ -331,3 +331,4 @@ def test_a_dictionary_that_batches_share_is_placed_once_and_another_one_anew() -
     assert placed.places is shared
     found.append(partitions([other], 64, placed).tolist())
     assert found == [partitions([column.dictionary_decode()], 64).tolist() for column in (first, second, other)]
+    assert partitions([other], 4, placed).tolist() == partitions([other.dictionary_decode()], 4).tolist()
