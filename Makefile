@@ -51,7 +51,7 @@ type: $(STAMP) ## mypy, strict
 build: $(STAMP) ## dist/: the wheel, and streamkit.zip for spark-submit --py-files
 	@rm -rf build/lib build/bdist.* dist
 	@$(IN) python -m build --wheel --no-isolation --outdir dist
-	@cp dist/streamkit-*.whl dist/streamkit.zip
+	@cp dist/pyspark_streamkit-*.whl dist/streamkit.zip
 	@ls -l dist
 
 set-up: $(STAMP) ## the environment alone, in .venv
@@ -67,7 +67,7 @@ $(CLASSES): $(STAMP)
 	-@$(IN) python -m tests.spark.class_archive $@ >/dev/null 2>&1
 
 clean: ## remove what can be made again; keeps .streamkit, the log
-	rm -rf $(VENV) build dist streamkit.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	rm -rf $(VENV) build dist pyspark_streamkit.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: help demo demo-cdc test test-busy bench torture lint format type build set-up clean

@@ -41,15 +41,14 @@ def class_of(text: str) -> type[Connector]:
 
 
 def known_classes() -> list[str]:
-    """The names of StreamKit's own connectors, found without importing them."""
+    """The names of StreamKit's own connectors, found without importing them, in an archive of Python files too."""
     found = []
     for package in pkgutil.iter_modules(streamkit.connectors.__path__):
-        spec = importlib.util.find_spec(f"streamkit.connectors.{package.name}") if package.ispkg else None
-        if spec is not None and spec.origin is not None:
-            with open(spec.origin, encoding="utf-8") as file:
-                found += re.findall(
-                    r"^ *from streamkit\.connectors\.\S+ import (\w+(?:Source|Sink))\b", file.read(), re.MULTILINE
-                )
+        if package.ispkg:
+            text = pkgutil.get_data("streamkit.connectors", f"{package.name}/__init__.py") or b""
+            found += re.findall(
+                r"^ *from streamkit\.connectors\.\S+ import (\w+(?:Source|Sink))\b", text.decode(), re.MULTILINE
+            )
     return sorted(set(found))
 
 

@@ -107,5 +107,5 @@ def _filled_in(config: Mapping[str, Any], values: Mapping[str, Any]) -> set[str]
 def needed(module: str, extra: str) -> ConfigError:
     """The error for a library that is not installed, and belongs to an extra."""
     return ConfigError(
-        f"this connector needs the package {module}, which is not installed; run: pip install 'streamkit[{extra}]'"
+        f"this connector needs the package {module}, which is not installed; run: pip install 'pyspark-streamkit[{extra}]'"
     )

@@ -86,7 +86,7 @@ def compiled(text: str, imports: tuple[tuple[str, str], ...] = IMPORTS) -> Compi
         from google.protobuf import descriptor_pool
     except ImportError as error:
         raise ConfigError(
-            f"the format protobuf needs the package {error.name}, which is not installed; run: pip install 'streamkit[registry]'"
+            f"the format protobuf needs the package {error.name}, which is not installed; run: pip install 'pyspark-streamkit[registry]'"
         ) from error
     pool = descriptor_pool.DescriptorPool()
     main = _serialized(text)

@@ -66,5 +66,5 @@ def test_a_missing_library_names_its_extra(monkeypatch, name, module, extra, set
     monkeypatch.setitem(sys.modules, module, None)
     source = class_of(name)("in", settings)
     assert isinstance(source, Source)
-    with pytest.raises(ConfigError, match=rf"pip install 'streamkit\[{extra}\]'"):
+    with pytest.raises(ConfigError, match=rf"pip install 'pyspark-streamkit\[{extra}\]'"):
         source.open(dict.fromkeys(source.splits()))

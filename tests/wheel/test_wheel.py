@@ -29,6 +29,12 @@ source = pickle.loads(pickle.dumps(__import__(found).DefaultSource))
 print(source.name(), "pyarrow" in sys.modules)
 """
 
+LOAD_CONNECTORS = """
+from streamkit.connectors.classes import class_of, known_classes
+assert len(known_classes()) > 5
+print([(name, class_of(name).__module__) for name in known_classes()])
+"""
+
 
 def run(*command, folder, path=None):
     """What a program prints, started away from the checkout."""
@@ -111,3 +117,12 @@ def test_wheel_as_zip(wheel, tmp_path):
     code = "import sys, streamkit.state, streamkit.connectors, streamkit.schema as s; print(s.__file__, s.Schema.parse('a int'))"
 
     assert run(sys.executable, "-c", code, folder=tmp_path, path=archive).strip() == f"{archive}/streamkit/schema.py a int"
+
+
+def test_connectors_of_a_zip(wheel, tmp_path):
+    """A configuration names connectors by their class from the archive too: all of them are found and loaded there."""
+    archive = shutil.copy(wheel, tmp_path / "streamkit.zip")
+
+    assert run(sys.executable, "-c", LOAD_CONNECTORS, folder=tmp_path, path=archive) == run(
+        sys.executable, "-c", LOAD_CONNECTORS, folder=tmp_path, path=ROOT
+    )
