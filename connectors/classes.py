@@ -46,9 +46,7 @@ def known_classes() -> list[str]:
     for package in pkgutil.iter_modules(streamkit.connectors.__path__):
         if package.ispkg:
             text = pkgutil.get_data("streamkit.connectors", f"{package.name}/__init__.py") or b""
-            found += re.findall(
-                r"^ *from streamkit\.connectors\.\S+ import (\w+(?:Source|Sink))\b", text.decode(), re.MULTILINE
-            )
+            found += re.findall(r"^ *from streamkit\.connectors\.\S+ import (\w+(?:Source|Sink))\b", text.decode(), re.MULTILINE)
     return sorted(set(found))
 
 

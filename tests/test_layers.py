@@ -18,6 +18,7 @@ LAYERS = (
         "failpoints",
         "html_table",
         "java",
+        "notebook",
         "schema",
         "time_zone",
         "stop_signals",

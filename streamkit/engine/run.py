@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,12 +15,14 @@ from streamkit.engine.commit import check_generation
 from streamkit.engine.epoch import Application
 from streamkit.engine.options import Options
 from streamkit.engine.planner import Planner
+from streamkit.engine.progress import NotebookProgress
 from streamkit.engine.start import start
 from streamkit.errors import EpochFailedError, FencedError, StreamKitError
 from streamkit.html_table import html_table
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.log import Log
 from streamkit.log.statistics import lag_of
+from streamkit.notebook import is_notebook
 from streamkit.plan.program import Program
 
 if TYPE_CHECKING:
@@ -74,12 +76,15 @@ class Run(ABC):
 
         Raises what ended it: FencedError if a newer run of the same application took over, EvaluationError, CorruptionError …
         An epoch whose attempts did not agree is run again, a few times. An interrupt of the wait stops the run.
+        In a notebook a line below the cell shows meanwhile how far the run is.
         The error of a connector that the topology asks for ends it too. Sinks of a bounded run take what it made before this returns.
         """
+        watching = [] if self._companion is None else [self._companion.check]
+        watching += [NotebookProgress(self).show] if is_notebook() else []
         if self._companion is None:
-            return self._wait_for_query(timeout)
+            return self._wait_watching(watching, timeout)
         try:
-            if not self._wait_with(self._companion, timeout):
+            if not self._wait_watching(watching, timeout):
                 return False
             self._companion.finish()
         except BaseException:
@@ -87,13 +92,17 @@ class Run(ABC):
             raise
         return True
 
-    def _wait_with(self, companion: Companion, timeout: float | None) -> bool:
+    def _wait_watching(self, watching: Sequence[Callable[[], None]], timeout: float | None) -> bool:
+        """Wait for the query, and call what watches it meanwhile and once it has ended by itself."""
+        if not watching:
+            return self._wait_for_query(timeout)
         until = math.inf if timeout is None else time.monotonic() + timeout
-        while not self._wait_for_query(max(0.0, min(CHECK_SECONDS, until - time.monotonic()))):
-            companion.check()
-            if time.monotonic() >= until:
-                return False
-        return True
+        while True:
+            ended = self._wait_for_query(max(0.0, min(CHECK_SECONDS, until - time.monotonic())))
+            for watch in watching:
+                watch()
+            if ended or time.monotonic() >= until:
+                return ended
 
     def stop(self) -> None:
         """Stop now: the epoch under way is finished or leaves no trace; so do the connectors that the topology asks for."""

@@ -8,6 +8,7 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from streamkit.engine.progress import progress_line
 from streamkit.engine.run import Run
 from streamkit.stop_signals import StopSignals
 
@@ -47,12 +48,7 @@ def _follow_in_lines(running: Run, console: Console, stopped: StopSignals) -> No
 def _progress_line(running: Run, per_second: float) -> str:
     """Where a run stands, for a file that is read later."""
     now = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
-    status = running.status()
-    lag = running.lag() if status["epoch"] else running.backlog()
-    return (
-        f"{now} {status['application']}: epoch {status['epoch']}, {running.records():,} records, {per_second:,.0f} records/s, "
-        f"lag {lag:,}, late {sum(running.total('late').values()):,}"
-    )
+    return f"{now} {progress_line(running, per_second)}"
 
 
 def _has_ended(running: Run, stopped: StopSignals) -> bool:

@@ -25,7 +25,8 @@ from streamkit.log.database.sqlite import IN_MEMORY
 from streamkit.log.log import Log
 from streamkit.log.opening import NOT_IN_MEMORY, open_existing_log
 from streamkit.log.upkeep import Upkeep
-from streamkit.names import checkpoint_folder, checkpoint_generation, checkpoints_folder, fresh_token
+from streamkit.names import checkpoint_folder, checkpoint_generation, checkpoints_folder, fresh_token, spark_log_path
+from streamkit.notebook import is_notebook
 from streamkit.plan.program import Program
 from streamkit.spark.failure import SparkError, failure_of, without_jvm_frames
 from streamkit.spark.format import FORMAT, PACKED_DDL
@@ -138,11 +139,16 @@ def run_on_spark(topology: Topology | Program, session: SparkSession | None, log
     """Start a topology as one Structured Streaming query of a session, the active one or a new one if None; returns its handle."""
     opened = log if isinstance(log, Log) else open_existing_log(log)
     check_shareable(opened)
-    chosen = session or get_or_create_session(topology.application if isinstance(topology, Program) else topology.name)
+    chosen = session or _own_session(topology.application if isinstance(topology, Program) else topology.name, opened)
     prepare_session(chosen)
     warm_up(chosen)
     program = topology if isinstance(topology, Program) else _compiled(topology, opened, chosen)
     return SparkRun(chosen, opened, program, options)
+
+
+def _own_session(name: str, log: Log) -> SparkSession:
+    """The active session, else a new one, whose messages go into a file where a notebook would show them as errors."""
+    return get_or_create_session(name, Path(log.root, spark_log_path(name)) if is_notebook() else None)
 
 
 def check_shareable(log: Log) -> None:

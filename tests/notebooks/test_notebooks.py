@@ -25,6 +25,54 @@ def executed(name, environment):
     return notebook
 
 
+ORDERS = """
+import tempfile
+import streamkit as sk
+
+log = sk.open_log(tempfile.mkdtemp())
+log.create_topic("orders", "customer string, amount int", key="customer")
+with log.producer() as producer:
+    producer.send_batch("orders", [{"customer": name, "amount": 1} for name in ("ann", "bob", "ann")])
+app = sk.Topology("spending")
+app.stream("orders").group_by("customer").count(store="counts").to("spending")
+"""
+
+
+def outputs_of(*cells):
+    """What each of these cells of a fresh notebook shows, in a kernel whose JVM, if it starts one, is its own."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    NotebookClient(notebook, timeout=240, kernel_name="python3").execute(env={**os.environ, "PYTHONPATH": str(NOTEBOOKS.parent)})
+    return [cell.outputs for cell in notebook.cells]
+
+
+def test_wait_shows_a_line_that_moves():
+    """While somebody waits in a notebook, one line says how far the run is, and in the end that it has ended; the next wait has its own."""
+    _, shown, again = outputs_of(
+        ORDERS,
+        "run = sk.run(app, log=log, engine='local', trigger='available_now')\nrun.wait()",
+        "sk.run(app, log=log, engine='local', trigger='available_now').wait()",
+    )
+
+    lines = [output["data"]["text/plain"] for output in shown if output.output_type == "display_data"]
+    assert len(lines) == 1
+    assert lines[0].startswith("spending: epoch 1, 3 records, ") and "lag 0, late 0, ended after " in lines[0]
+    assert [output["data"]["text/plain"][:31] for output in again[:1]] == ["spending: epoch 1, 0 records, 0"]
+
+
+@pytest.mark.slow
+def test_spark_does_not_speak_in_a_notebook():
+    """A session that a run starts in a notebook writes its messages into the log's file, and nothing red stands below the cell."""
+    _, shown, said = outputs_of(
+        ORDERS,
+        "sk.run(app, log=log, drain=True).wait()",
+        "from pathlib import Path\nprint(*(file.stat().st_size > 0 for file in Path(log.root).rglob('spark.log')))",
+    )
+
+    assert [output for output in shown if output.output_type == "stream"] == []
+    assert ", ended after " in shown[0]["data"]["text/plain"]
+    assert said[0]["text"] == "True\n"
+
+
 def cell_ending(notebook, line):
     """The code cell whose last line begins so."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
