@@ -24,7 +24,7 @@ class MovingLine:
 
         line = _Line(text)
         if self._shown is None:
-            self._shown = display(line, display_id=True)
+            self._shown = display(line, display_id=True)  # type: ignore[no-untyped-call]
         else:
             self._shown.update(line)
 

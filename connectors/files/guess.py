@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -48,7 +49,7 @@ class Guess:
 
     @property
     def group(self) -> str | None:
-        """A column to count by: of those with few different values the one with most; None if there is none."""
+        """A column to count by: of those with few different values the one with most; None if every column is different in most rows."""
         counts = {name: pc.count_distinct(self.sample[name]).as_py() for name in self._countable()}
         few = [name for name, count in counts.items() if 1 < count <= self.sample.num_rows // 2]
         return max(few, key=lambda name: counts[name], default=None)
@@ -59,6 +60,23 @@ class Guess:
         numbers = [column.name for column in self.schema if column.type in (*INTEGERS, "float", "double")]
         others = [name for name in numbers if name not in self.key and not _ID.match(name) and name != self.group]
         return others[0] if others else None
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """The least event time of the rows, in milliseconds since 1970; None without a timestamp column."""
+        return None if self.timestamp is None else int(self._times_ms().min())
+
+    @property
+    def disorder_ms(self) -> int:
+        """By how much a row's event time is behind the largest before it, at most; 0 without a timestamp column."""
+        if self.timestamp is None:
+            return 0
+        times_ms = self._times_ms()
+        return int((np.maximum.accumulate(times_ms) - times_ms).max())
+
+    def _times_ms(self) -> np.ndarray:
+        times_ms: np.ndarray = self.sample[self.timestamp].cast(pa.timestamp("ms"), safe=False).to_numpy().astype("int64")
+        return times_ms
 
     def _countable(self) -> list[str]:
         return [

@@ -8,7 +8,7 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,9 +21,13 @@ from streamkit.connectors.files.record_file import Format
 from streamkit.data_type import field_name
 from streamkit.errors import ConfigError, TopicExistsError
 from streamkit.log.opening import open_log
+from streamkit.log.topic.settings import RETENTION_MS, SETTINGS
+from streamkit.plan.duration import duration_text
 
 SAMPLE_ROWS = 10_000
 TEST_ROWS = 3
+_HOUR_MS = 3_600_000
+_GRACES = {"10 minutes": _HOUR_MS // 6, "1 hour": _HOUR_MS, "1 day": 24 * _HOUR_MS, "7 days": 168 * _HOUR_MS}
 _IMPORTS = {"dt.date": "import datetime as dt", "Decimal(": "from decimal import Decimal"}
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]+")
 
@@ -64,27 +68,45 @@ def init(
     with open_log(log) as opened:
         if name in opened.topics():
             raise TopicExistsError(f"there is a topic {name!r} already, which is left as it is; expected another --topic")
-        opened.create_topic(name, schema=found.schema, key=list(found.key), timestamp=found.timestamp)
+        is_old = _is_old(found, opened.clock.now_ms())
+        config = {RETENTION_MS: -1} if is_old else None
+        opened.create_topic(name, schema=found.schema, key=list(found.key), timestamp=found.timestamp, config=config)
         with opened.producer() as producer:
             producer.send_batch(name, found.sample)
     for target, text in files.items():
         target.write_text(text, encoding="utf-8")
     if as_json:
         columns = {column.name: column.type for column in found.schema}
-        facts = {"topic": name, "records": found.sample.num_rows, "key": list(found.key), "timestamp": found.timestamp}
+        facts: dict[str, Any] = {
+            "topic": name,
+            "records": found.sample.num_rows,
+            "key": list(found.key),
+            "timestamp": found.timestamp,
+        }
+        facts |= {"retention_ms": -1} if is_old else {}
         show_json({**facts, "schema": columns, "files": [str(target) for target in files]})
     else:
-        _show(name, found, files)
+        _show(name, found, files, is_old=is_old)
 
 
-def _show(name: str, found: Guess, files: dict[Path, str]) -> None:
+def _is_old(found: Guess, now_ms: int) -> bool:
+    """Whether the next maintenance would delete some of the rows, were the topic to keep rows as long as topics do unless told."""
+    return found.oldest_ms is not None and found.oldest_ms < now_ms - int(SETTINGS[RETENTION_MS].default)
+
+
+def _show(name: str, found: Guess, files: dict[Path, str], *, is_old: bool) -> None:
     of_key = f"key {', '.join(found.key)}" if found.key else "no key"
     of_time = f"event time {found.timestamp}" if found.timestamp else "event time of arrival"
     module, test = files
     typer.echo(f"topic {name}: {counted(found.sample.num_rows, 'record')} loaded, {of_key}, {of_time}")
     typer.echo(f"  {found.schema}")
+    if is_old:
+        kept = duration_text(int(SETTINGS[RETENTION_MS].default))
+        typer.echo(
+            f"  {RETENTION_MS}=-1: it keeps rows of any age, because some here are older than {kept}, which topics keep otherwise"
+        )
     typer.echo(f"{module}  run it:  streamkit run {module} --local --drain")
-    typer.echo(f"{test}  test it: python -m pytest {test}")
+    typer.echo(f"{test}  test it: python {test}, or pytest {test}")
 
 
 def _form_of(path: Path) -> Format:
@@ -118,19 +140,33 @@ class _Example:
         return name if name.isidentifier() else "records"
 
     @property
-    def group(self) -> str:
-        """What the records are counted by."""
-        return self.guess.group or (self.guess.key or self.guess.schema.names)[0]
+    def by(self) -> str:
+        """The column of the result that tells the groups apart."""
+        return self.guess.group or "topic"
+
+    @property
+    def counted(self) -> str:
+        """The column of the result with the number of records."""
+        return "records" if self.by.lower() != "records" else "how_many"
+
+    @property
+    def grace(self) -> str:
+        """How long a window waits for late records: long enough for the order of the rows in the file."""
+        return next(
+            (text for text, length_ms in _GRACES.items() if length_ms >= self.guess.disorder_ms), _days(self.guess.disorder_ms)
+        )
 
     def topology(self) -> str:
-        window = '\n    .windowed_by(sk.tumbling("1 hour", grace="10 minutes"))' if self.guess.timestamp else ""
+        window = f'\n    .windowed_by(sk.tumbling("1 hour", grace="{self.grace}"))' if self.guess.timestamp else ""
         mean = (
             f",\n        mean_{_NOT_IN_NAMES.sub('_', self.guess.measure)}=F.avg({_literal(self.guess.measure)})"
             if self.guess.measure
             else ""
         )
-        per = "per value and hour" if window else "per value"
-        return f'''"""How many records of the topic {self.topic} there are of each {self.group}, {per}."""
+        group = _literal(self.guess.group) if self.guess.group else f"topic=F.lit({_literal(self.topic)})"
+        what = f"of each {self.guess.group}" if self.guess.group else "in all"
+        per = ", per hour" if window else ""
+        return f'''"""How many records of the topic {self.topic} there are {what}{per}."""
 
 from __future__ import annotations
 
@@ -142,9 +178,9 @@ SCHEMA = {self._schema()}
 app = sk.Topology({_literal(f"{self.topic}-counts")})
 {self.variable} = app.stream({_literal(self.topic)}, schema=SCHEMA, key={_literal(list(self.guess.key))})
 counts = (
-    {self.variable}.group_by({_literal(self.group)}){window}
+    {self.variable}.group_by({group}){window}
     .agg(
-        records=F.count("*"){mean},
+        {self.counted}=F.count("*"){mean},
         store="counts",
     )
 )
@@ -160,6 +196,10 @@ if __name__ == "__main__":
         listed = "\n".join(f"    {_literal(row)}," for row in rows)
         modules = [text for name, text in _IMPORTS.items() if name in listed]
         imports = "".join(f"{text}\n" for text in modules) + ("\n" if modules else "")
+        key = f"row[{_literal(self.by)}]"
+        key = f'({key}, row["window_start"])' if self.guess.timestamp else key
+        expected = f"sum(row[{_literal(self.guess.group)}] is not None for row in ROWS)" if self.guess.group else "len(ROWS)"
+        left_out = "; records without a group are left out" if self.guess.group else ""
         return f'''"""The topology in {self.module}.py, driven row by row, without Spark."""
 
 {imports}from streamkit.testing import TopologyTestDriver
@@ -172,18 +212,28 @@ ROWS = [
 
 
 def test_every_record_is_counted():
-    """The counts of all groups add up to the records that were piped; records without a group are left out."""
+    """The newest counts of all groups add up to the records that were piped{left_out}."""
     topic = {{"schema": SCHEMA, "key": {_literal(list(self.guess.key))}{timestamp}}}
     with TopologyTestDriver(app, topics={{{_literal(self.topic)}: topic}}) as driver:
         driver.pipe({_literal(self.topic)}, ROWS)
-        counts = driver.store("counts").to_arrow()
-        assert sum(counts["records"].to_pylist()) == sum(row[{_literal(self.group)}] is not None for row in ROWS)
+        newest = {{{key}: row[{_literal(self.counted)}] for row in driver.read({_literal(f"{self.topic}_counts")})}}
+    assert sum(newest.values()) == {expected}
+
+
+if __name__ == "__main__":
+    test_every_record_is_counted()
+    print("ok")
 '''
 
     def _schema(self) -> str:
         """The schema as a text of Python, a column a line."""
         lines = (f"    {field_name(column.name)} {column.type}" for column in self.guess.schema)
         return '"""\n' + ",\n".join(lines) + '\n"""'
+
+
+def _days(length_ms: int) -> str:
+    """Whole days that are at least as long."""
+    return f"{-(-length_ms // (24 * _HOUR_MS))} days"
 
 
 def _literal(value: object) -> str:

@@ -63,6 +63,7 @@ def runs_as_told(tmp_path, name):
     for words in (
         ["-m", "streamkit.cli", "run", str(module), "--local", "--drain", "--log", str(tmp_path / "mine")],
         ["-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path / f"test_{name}_counts.py")],
+        [str(tmp_path / f"test_{name}_counts.py")],
     ):
         done = subprocess.run([sys.executable, *words], check=False, capture_output=True, text=True, cwd=tmp_path)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -86,6 +87,39 @@ def test_csv_becomes_a_running_topology(begin, tmp_path):
     with sk.open_log(tmp_path / "mine") as log:
         assert log.read("orders")["note"].to_pylist().count(None) == 2
         assert log.topic("orders").timestamp == "created_at"
+
+
+def test_every_record_is_counted_whatever_its_time(begin, runs, tmp_path):
+    """Records that lie years apart, in no order, are counted in the test and in the run, and no maintenance deletes them."""
+    times = ("2013-01-01T10:00:00", "2015-06-01T10:00:00", "2014-01-01T11:00:00", "2015-06-01T09:00:00", "2013-01-01T10:30:00")
+    output = begin("visits.csv", "page,at\n" + "".join(f"/{number % 2},{time}\n" for number, time in enumerate(times)))
+    assert "retention.ms=-1: it keeps rows of any age" in output
+    newest = {(row["page"], row["window_start"]): row["records"] for row in runs("visits")}
+    assert sum(newest.values()) == len(times)
+    with sk.open_log(tmp_path / "mine") as log:
+        log.maintain()
+        assert log.read("visits").num_rows == len(times)
+
+
+def test_young_records_are_kept_as_topics_keep_them(begin, tmp_path):
+    """A topic whose records are of today has the retention of every topic, and nothing is said of it."""
+    now = dt.datetime.now(dt.timezone.utc).replace(microsecond=0, tzinfo=None).isoformat()
+    assert "retention" not in begin("visits.csv", f"page,at\n/a,{now}\n/a,{now}\n")
+    with sk.open_log(tmp_path / "mine") as log:
+        assert log.topic("visits").setting("retention.ms") == "604800000"
+
+
+def test_a_unique_column_is_no_group(begin, runs):
+    """Where no value comes twice, all records are counted together, by the topic's name."""
+    begin("planes.csv", "tail,built,weight\nN1,1999,1.5\nN2,2001,2.5\nN3,2004,4.5\n")
+    (row,) = runs("planes")[-1:]
+    assert (row["topic"], row["records"]) == ("planes", 3)
+
+
+def test_a_column_called_as_the_count(begin, runs):
+    """A group by a column `records` has its number in another column."""
+    begin("sums.csv", "records\na\nb\na\nb\n")
+    assert {row["records"]: row["how_many"] for row in runs("sums")} == {"a": 2, "b": 2}
 
 
 def test_json_lines_keep_nested_values(begin, runs, tmp_path):
