@@ -35,6 +35,7 @@ class Settings:
 
     log: str = ".streamkit"
     log_storage: str = ""
+    catalog_wait_ms: int = 60_000
     topic_partitions: int = 4
     frame_rows: int = 65_536
     key_groups: int = 128

@@ -17,6 +17,7 @@ StreamKitError
 ├── SuppressionFullError       raise max_rows of suppress(), or let it emit early
 ├── CorruptionError            restore from a copy: topic, partition, offset, file, position
 ├── CatalogLostError           rebuild the catalog (`streamkit rebuild`), or restore a newer copy
+├── CatalogUnavailableError    start the catalog's server, or wait until it is back: it does not answer
 ├── FormatVersionError         upgrade StreamKit: the log was written by a newer one
 ├── FencedError                stop: a newer generation has taken over
 │   └── MembershipLostError    poll again, which joins again: the group gave the partitions to others
@@ -175,6 +176,12 @@ class CorruptionError(StreamKitError):
 
 class CatalogLostError(StreamKitError):
     """The catalog is missing, or older than what the log's journal says was committed."""
+
+
+class CatalogUnavailableError(StreamKitError):
+    """The server of the catalog does not answer, although it was waited for; nothing of the call became visible."""
+
+    is_retryable = True
 
 
 class FormatVersionError(StreamKitError):

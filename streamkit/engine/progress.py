@@ -12,12 +12,13 @@ if TYPE_CHECKING:
 
 
 def progress_line(running: Run, per_second: float) -> str:
-    """Application, epoch, records, records a second, lag and late ones."""
+    """Application, epoch, records, records a second, lag and late ones, and what the run waits for if that is missing."""
     status = running.status()
     lag = running.lag() if status["epoch"] else running.backlog()
+    missing = f", waits for {status['waits_for']}" if status["waits_for"] else ""
     return (
         f"{status['application']}: epoch {status['epoch']}, {running.records():,} records, {per_second:,.0f} records/s, "
-        f"lag {lag:,}, late {sum(running.total('late').values()):,}"
+        f"lag {lag:,}, late {sum(running.total('late').values()):,}{missing}"
     )
 
 

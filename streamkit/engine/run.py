@@ -144,6 +144,10 @@ class Run(ABC):
             facts |= {"stream time": _utc(time_ms), "records": self.records(), "waited at the start": self._backlog}
         return html_table(f"run of {self.program.application}", facts.items())
 
+    def waits_for(self) -> str | None:
+        """What the run needs and does not have yet, such as executors, in words; None if nothing is missing."""
+        return None
+
     def _situation(self) -> str:
         return "running" if self.is_active else "ended"
 
@@ -158,6 +162,7 @@ class Run(ABC):
             "stream_time_ms": state.stream_time_ms,
             "tasks": state.tasks,
             "drained": state.drained,
+            "waits_for": self.waits_for(),
         }
 
     def progress(self) -> list[Mapping[str, Any]]:

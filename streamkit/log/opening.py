@@ -27,7 +27,13 @@ NOT_IN_MEMORY = (
 )
 
 
-def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | None = None, vfs: str | None = None) -> Log:
+def open_log(
+    path_or_url: str | os.PathLike[str] | None = None,
+    clock: Clock | None = None,
+    vfs: str | None = None,
+    *,
+    is_known: bool = False,
+) -> Log:
     """
     Open the log at a directory, which is made if it is missing; `:memory:` is a log that lives and dies with this object.
 
@@ -36,7 +42,8 @@ def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | N
     `storage`, the setting `log_storage` (`$STREAMKIT_LOG_STORAGE`) names it. The first opening binds the two together.
 
     Without an argument: `$STREAMKIT_LOG`, else the setting `log` (`.streamkit`). `vfs` names a SQLite VFS for the catalog,
-    for tests that inject faults. FormatVersionError if a newer StreamKit wrote it, ConfigError if the place cannot be one,
+    for tests that inject faults. A server that does not answer gets five seconds, and the time of the setting `catalog_wait_ms` if the log
+    `is_known`, because another process has it open. FormatVersionError if a newer StreamKit wrote it, ConfigError if the place cannot be one,
     CatalogLostError if the catalog is missing beside slabs, or older than the log's journal, SetupError if psycopg is missing.
     """
     settings = load_settings()
@@ -45,7 +52,7 @@ def open_log(path_or_url: str | os.PathLike[str] | None = None, clock: Clock | N
     if location == IN_MEMORY:
         return Log(location, MemoryStorage(), Catalog(SqliteDatabase(IN_MEMORY), chosen), chosen, settings)
     if is_address(location):
-        return _open_shared(parse_address(location, settings.log_storage), chosen, settings)
+        return _open_shared(parse_address(location, settings.log_storage), chosen, settings, is_known=is_known)
     root = _directory(location)
     check_present(root)
     database = SqliteDatabase(os.path.join(root, CATALOG_FILE), vfs)
@@ -88,7 +95,7 @@ def open_catalog(location: str) -> Catalog:
     """
     settings = load_settings()
     if is_address(location):
-        return _shared_catalog(parse_address(location, settings.log_storage), SystemClock())
+        return _shared_catalog(parse_address(location, settings.log_storage), SystemClock(), settings.catalog_wait_ms)
     return Catalog(SqliteDatabase(os.path.join(log_directory(location), CATALOG_FILE), read_only=True))
 
 
@@ -110,33 +117,36 @@ def _is_there(path: str) -> bool:
     return True
 
 
-def _open_shared(address: Address, clock: Clock, settings: Settings) -> Log:
+def _open_shared(address: Address, clock: Clock, settings: Settings, *, is_known: bool) -> Log:
     try:
         importlib.import_module("streamkit.log.database.postgres")
     except ImportError as error:
         raise SetupError(f"a log in PostgreSQL needs psycopg ({error}): pip install 'psycopg[binary]'") from error
-    catalog = _shared_catalog(address, clock)
+    catalog = _shared_catalog(address, clock, settings.catalog_wait_ms, is_known=is_known)
     try:
         catalog.claim_storage(FileStorage(address.storage))
         storage = _opened(address.storage, catalog)
     except BaseException:
         catalog.close()
         raise
-    heartbeats = importlib.import_module("streamkit.log.database.postgres_heartbeats").PostgresHeartbeats(address)
+    heartbeats = importlib.import_module("streamkit.log.database.postgres_heartbeats").PostgresHeartbeats(
+        address, settings.catalog_wait_ms
+    )
     return Log(
         storage.root, storage, catalog, clock, settings, address.text, has_password=address.has_password, heartbeats=heartbeats
     )
 
 
-def _shared_catalog(address: Address, clock: Clock, left: int = RETRIES) -> Catalog:
+def _shared_catalog(address: Address, clock: Clock, wait_ms: int, *, is_known: bool = False) -> Catalog:
     """The catalog in PostgreSQL; opened again when its server starts again meanwhile, since it makes only what is missing."""
     postgres = importlib.import_module("streamkit.log.database.postgres")
-    try:
-        return Catalog(postgres.PostgresDatabase(address), clock)
-    except (ConnectionLostError, OutcomeUnknownError):
-        if not left:
-            raise
-    return _shared_catalog(address, clock, left - 1)
+    for left in reversed(range(RETRIES + 1)):
+        try:
+            return Catalog(postgres.PostgresDatabase(address, wait_ms, is_known=is_known), clock)
+        except (ConnectionLostError, OutcomeUnknownError):
+            if not left:
+                raise
+    raise AssertionError("a loop that returns or raises")
 
 
 def _opened(root: str, catalog: Catalog) -> Storage:

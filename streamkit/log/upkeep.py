@@ -57,18 +57,25 @@ class Upkeep:
             self._thread.join()
         self._pulse.close()
         try:
-            self._log.heartbeats.end(self._name)
+            self._log.heartbeats.without_waiting().end(self._name)
         except StreamKitError as error:
             _logger.warning("the application counts as running for a minute more: %s", error)
 
     def _run(self) -> None:
         while not self._is_closed.wait(self._interval_ms / 1000):
+            self._maintain_in_turn()
+
+    def _maintain_in_turn(self) -> None:
+        """A pass, if it is this application's turn; what cannot be told now is asked again after the interval."""
+        try:
             if self._has_lease():
                 self._maintain()
+        except StreamKitError as error:
+            _logger.warning("a pass of maintenance was left out: %s", error)
 
     def _has_lease(self) -> bool:
         """Whether this is the first of those that could maintain the log; if two think so, no harm is done."""
-        ages = self._log.heartbeats.ages_ms(MAINTENANCE_HEARTBEATS)
+        ages = self._log.heartbeats.without_waiting().ages_ms(MAINTENANCE_HEARTBEATS)
         return min((name for name, age in ages.items() if age <= LAPSE_MS), default=self._lease) == self._lease
 
     def _maintain(self) -> None:

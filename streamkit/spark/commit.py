@@ -10,13 +10,14 @@ from streamkit.engine.commit import commit_epoch, functions_of
 from streamkit.engine.epoch_heartbeat import forget_epoch
 from streamkit.engine.report import TaskReport
 from streamkit.plan.plain import from_plain
-from streamkit.spark.job import decode_job, open_job_log
+from streamkit.spark.job import decode_job
+from streamkit.spark.job_log import job_log
 
 
 def commit_reports(job: str, texts: Sequence[str]) -> None:
     """Commit the epoch that the tasks' reports name; empty ones are of tasks that heard no plan."""
     decoded = decode_job(job)
     reports = [from_plain(TaskReport, json.loads(text)) for text in texts if text]
-    with open_job_log(decoded) as log:
+    with job_log(decoded) as log:
         commit_epoch(log.catalog, log.storage, decoded.program.stages, reports, partial(functions_of, decoded.program))
         forget_epoch(log.heartbeats, decoded.application)

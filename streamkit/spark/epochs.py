@@ -14,7 +14,8 @@ from streamkit.engine.epoch_heartbeat import beat_epoch
 from streamkit.engine.planner import Planner
 from streamkit.failpoints import reach
 from streamkit.plan.plain import from_plain, to_plain
-from streamkit.spark.job import Job, decode_job, open_job_log
+from streamkit.spark.job import Job, decode_job
+from streamkit.spark.job_log import job_log
 
 Offset = Mapping[str, Any]  # an `EpochEnd` as plain values
 
@@ -36,14 +37,14 @@ class Epochs:
 
     def initial_offset(self) -> dict[str, Any]:
         """Where the last committed epoch stopped."""
-        with open_job_log(self._job) as log:
+        with job_log(self._job) as log:
             end: dict[str, Any] = to_plain(self._job.planner(log).committed_end())
             return end
 
     def latest_offset(self, start: dict[str, Any]) -> dict[str, Any]:
         """Where the next epoch stops; `start` if there is nothing to take."""
         job = self._job
-        with open_job_log(job) as log:
+        with job_log(job) as log:
             planner = job.planner(log)
             before = _committed_or(start, planner)
             end = planner.next_end(before, job.until)
@@ -54,7 +55,7 @@ class Epochs:
     def splits(self, start: Offset, end: Offset) -> list[tuple[str, str]]:
         """The splits of an epoch, each with its plan, as texts; none if it was committed before."""
         job, stop = self._job, from_plain(EpochEnd, end)
-        with open_job_log(job) as log:
+        with job_log(job) as log:
             beat_epoch(log.heartbeats, job.application)  # before anything is read that the plan will name
             planner = job.planner(log, self._anchor).with_near_anchor()
             self._anchor = planner.anchor

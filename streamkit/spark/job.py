@@ -20,10 +20,10 @@ from streamkit.engine.planner import Planner
 from streamkit.errors import TopologyError
 from streamkit.expressions.python_functions import PYTHON_FUNCTIONS, functions_in, known_functions
 from streamkit.log.log import Log
-from streamkit.log.opening import open_log
-from streamkit.log.storage.replication import Replication
+from streamkit.names import fresh_token
 from streamkit.plan.plain import from_plain, to_plain
 from streamkit.plan.program import Program
+from streamkit.spark.task_storage import StoragePlace
 from streamkit.state.changelog import Offsets
 
 PACKED = pa.schema([("task", pa.int32()), ("edge", pa.int32()), ("payload", pa.binary())])
@@ -34,7 +34,7 @@ class Job:
     """One generation of an application, as its options travel through Spark."""
 
     location: str
-    root: str
+    place: StoragePlace
     program: Program
     application: Application
     anchor: Anchor
@@ -42,8 +42,8 @@ class Job:
     splits: int
     until: Offsets | None = None  # stop where the inputs ended at the start
     drain: bool = False
-    replication: Replication = field(default_factory=Replication)  # in how many copies, and where
     functions: str = ""  # the users' functions that the program calls, pickled, as hexadecimal text
+    token: str = field(default_factory=fresh_token)  # of this start, so that nothing kept of another one is taken for its own
 
     def encode(self) -> str:
         return json.dumps(to_plain(self))
@@ -80,11 +80,6 @@ def decode_job(text: str) -> Job:
     if job.functions:
         PYTHON_FUNCTIONS.update(cloudpickle.loads(bytes.fromhex(job.functions)))
     return job
-
-
-def open_job_log(job: Job) -> Log:
-    """The log of the job, opened in this process; only driver-side processes call it."""
-    return open_log(job.location)
 
 
 def packed_batches(rows: Iterable[Packed]) -> Iterator[pa.RecordBatch]:

@@ -20,9 +20,7 @@ def inner_kernel(job: str, stage: int) -> Callable[[Iterator[pa.RecordBatch]], I
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         decoded = decode_job(job)
         yield from packed_batches(
-            run_inner_kernel(
-                decoded.program, stage, current_task(), arrived_rows(batches), task_storage(decoded.root, decoded.replication)
-            )
+            run_inner_kernel(decoded.program, stage, current_task(), arrived_rows(batches), task_storage(decoded.place))
         )
         freeze_garbage_collector("inner kernel")
 
@@ -37,7 +35,7 @@ def last_kernel(job: str, batches: Iterator[pa.RecordBatch]) -> str:
         decoded.program.stages,
         current_task(),
         arrived_rows(batches),
-        task_storage(decoded.root, decoded.replication),
+        task_storage(decoded.place),
     )
     freeze_garbage_collector("last kernel")
     return json.dumps(to_plain(report)) if report else ""

@@ -10,6 +10,7 @@ from streamkit.plan.program import Program
 from streamkit.spark.job import Job
 from streamkit.spark.run import rows_for_sink
 from streamkit.spark.session import activate, get_or_create_session
+from streamkit.spark.task_storage import StoragePlace
 
 
 def explain_spark(program: Program, session: SparkSession | None = None, tasks: int | None = None) -> str:
@@ -18,7 +19,7 @@ def explain_spark(program: Program, session: SparkSession | None = None, tasks: 
     activate(chosen)
     count = tasks or min(chosen.sparkContext.defaultParallelism, program.key_groups)
     application = Application(0, program.application, 0, count, program.key_groups, program.changelog_partitions, 1, (), {}, ())
-    rows = rows_for_sink(chosen, Job("", "", program, application, Anchor(), 1, count))
+    rows = rows_for_sink(chosen, Job("", StoragePlace(), program, application, Anchor(), 1, count))
     jvm = chosen.sparkContext._jvm
     assert jvm is not None, "a session without a JVM"
     text = jvm.PythonSQLUtils.explainString(rows._jdf.queryExecution(), "simple")

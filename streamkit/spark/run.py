@@ -34,6 +34,7 @@ from streamkit.spark.job import Job, pickled_functions
 from streamkit.spark.kernel import inner_kernel
 from streamkit.spark.registration import register_source
 from streamkit.spark.session import get_or_create_session, prepare_session
+from streamkit.spark.task_storage import place_of
 from streamkit.spark.warm_up import warm_up
 
 POLL_SECONDS = 0.05
@@ -88,6 +89,16 @@ class SparkRun(Run):
             return bool(self._query.isActive)
         return False
 
+    def waits_for(self) -> str | None:
+        """Executors, where a cluster has given the application none: it has no free cores, or no workers."""
+        with suppress(Py4JError, OSError):
+            context = self.session.sparkContext
+            if self.is_active and not (context.master or "local").startswith("local") and _executors(self.session) == 0:
+                return (
+                    f"executors: {context.master} has given the application none yet; it needs workers with free cores and memory"
+                )
+        return None
+
     def explain(self) -> str:
         """The plan Spark made of the query."""
         execution = self._query._jsq.streamingQuery().lastExecution()
@@ -110,8 +121,7 @@ class SparkRun(Run):
         options, planner = self._options, self._begin()
         self.job = Job(
             location=self.log.location,
-            root=self.log.root,
-            replication=self.log.catalog.replication(),
+            place=place_of(self.log),
             functions=pickled_functions(planner.program),
             program=planner.program,
             application=planner.application,
@@ -149,6 +159,11 @@ def run_on_spark(topology: Topology | Program, session: SparkSession | None, log
 def _own_session(name: str, log: Log) -> SparkSession:
     """The active session, else a new one, whose messages go into a file where a notebook would show them as errors."""
     return get_or_create_session(name, Path(log.root, spark_log_path(name)) if is_notebook() else None)
+
+
+def _executors(session: SparkSession) -> int:
+    """How many executors the application has now; Spark counts the driver among them."""
+    return int(session.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1
 
 
 def check_shareable(log: Log) -> None:

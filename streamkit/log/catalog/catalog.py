@@ -92,6 +92,10 @@ class Catalog:
             self._write(identity.give)
             self._write(lambda transaction: identity.claim(transaction, storage))
 
+    def identity(self) -> str | None:
+        """The token that marks the log's storage; None for a log whose catalog is in it."""
+        return self._read(identity.claimed_token)
+
     # Topics
 
     def create_topic(self, topic: Topic) -> Topic:

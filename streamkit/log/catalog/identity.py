@@ -22,6 +22,11 @@ def is_claimed(transaction: Transaction, storage: Storage) -> bool:
     return False
 
 
+def claimed_token(transaction: Transaction) -> str | None:
+    """The token of the log whose storage is claimed; None if there is no such storage."""
+    return next((str(token) for token, claimed in transaction.execute("SELECT token, is_claimed FROM identity") if claimed), None)
+
+
 def give(transaction: Transaction) -> None:
     """Give the log a token of its own, unless it has one."""
     transaction.execute(

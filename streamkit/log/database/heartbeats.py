@@ -49,6 +49,9 @@ class Heartbeats(Protocol):
     def ages_ms(self, prefix: str) -> dict[str, int]:
         """How long ago each name that begins so was last alive; a name that was never heard of is missing."""
 
+    def without_waiting(self) -> Heartbeats:
+        """The same heartbeats, for whoever rather leaves one out than waits for a server that is out of reach."""
+
 
 class MemoryHeartbeats:
     """Heartbeats of a log that lives in this process."""
@@ -57,6 +60,10 @@ class MemoryHeartbeats:
         self._clock = clock or MonotonicClock()
         self._beaten: dict[str, int] = {}
         self._lock = threading.Lock()
+
+    def without_waiting(self) -> MemoryHeartbeats:
+        """These: there is no server that could be out of reach."""
+        return self
 
     def beat(self, *names: str) -> None:
         """Note that these are alive now."""
@@ -93,6 +100,10 @@ class FileHeartbeats:
         self._path = path
         self._clock = clock or MonotonicClock()
         self._boot = _boot_id()
+
+    def without_waiting(self) -> FileHeartbeats:
+        """These: there is no server that could be out of reach."""
+        return self
 
     def beat(self, *names: str) -> None:
         """Note that these are alive now."""

@@ -11,6 +11,7 @@ the other: `settle` ends it, takes the lock, and from then on what can be read i
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import threading
 import time
@@ -26,7 +27,7 @@ from psycopg.raw_cursor import RawCursor
 from psycopg.sql import Identifier
 from psycopg.types.numeric import Int8Dumper
 
-from streamkit.errors import ConfigError, CorruptionError, StorageFullError, StreamKitError
+from streamkit.errors import CatalogUnavailableError, ConfigError, CorruptionError, StorageFullError, StreamKitError
 from streamkit.log.database.address import Address
 from streamkit.log.database.database import ConnectionLostError, OutcomeUnknownError, Row
 from streamkit.log.database.dialect import for_postgres
@@ -34,15 +35,18 @@ from streamkit.log.database.dialect import for_postgres
 LOCK_TIMEOUT_MS = 30_000  # for the writer before
 STATEMENT_TIMEOUT_MS = 60_000
 IDLE_TIMEOUT_MS = 30_000  # within a transaction: a process that was stopped or cut off must not keep all others from writing
-OPEN_TIMEOUT_S = 5.0  # for a server that does not answer the first time
+OPEN_TIMEOUT_S = 5.0  # for a server that does not answer the first time: its address may be wrong
+WAIT_MS = 60_000  # for a server that answered before: a managed one that fails over is away for 20 to 60 seconds
+NOTICE_S = 2.0  # from then on a wait is said
 PING_TIMEOUT_S = 2
-RECONNECT_TIMEOUT_S = 30.0  # for a server that starts again
 RECONNECT_PAUSE_S = 0.1
 FINAL_REFUSALS = 3  # one after the other, of a server that says each time that it takes connections
 CONNECTION: dict[str, Any] = {  # unless the URL says otherwise: a server or a host that has gone is noticed in half a minute
     "application_name": "streamkit", "connect_timeout": 10, "client_encoding": "utf8", "tcp_user_timeout": 30_000,
     "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4,
 }  # fmt: skip
+WAIT_SETTING = "the setting catalog_wait_ms"
+_logger = logging.getLogger(__name__)
 _SNAPSHOT = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _SESSION_START = b"SELECT backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"  # pids come again
 _END_SESSION = b"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND backend_start::text = $2"
@@ -107,15 +111,58 @@ def conninfo(address: Address, **changes: Any) -> str:
     return make_conninfo("", **(CONNECTION | conninfo_to_dict(address.server) | changes))
 
 
+def connect_patiently(address: Address, patience_s: float, start_s: float = 0.0) -> psycopg.Connection[Row]:
+    """
+    A new session. A server that does not answer gets `patience_s`, one that is starting `start_s` if that is more; a refusal is final.
+
+    The refusal of a server that is there may have come just before it was ready, and it may have failed again and be
+    back before it is asked: only one that is repeated at once, without a server that is away in between, is taken for one.
+    A wait of some seconds is logged, so that people see why nothing happens. psycopg's errors as they are.
+    """
+    begun, refusals, is_said = time.monotonic(), 0, False
+    while True:
+        try:
+            connection = connect(address)
+        except psycopg.OperationalError as error:
+            state = state_of(address)
+            refusals = refusals + 1 if state == Ping.OK else 0
+            limit_s = max(patience_s, start_s) if state == Ping.REJECT else patience_s
+            waited_s = time.monotonic() - begun
+            if refusals == FINAL_REFUSALS or waited_s >= limit_s:
+                raise
+            if waited_s >= NOTICE_S and not is_said:
+                is_said = True
+                _logger.warning(
+                    "the catalog %s is out of reach: %s; waiting for it, at most %g s in all",
+                    address.text,
+                    words_of(error),
+                    limit_s,
+                )
+        else:
+            if is_said:
+                _logger.warning("the catalog %s is back after %.0f s", address.text, time.monotonic() - begun)
+            return connection
+        if not refusals:
+            time.sleep(RECONNECT_PAUSE_S)
+
+
+def state_of(address: Address) -> Ping:
+    """Whether the server takes connections, is starting, or does not answer."""
+    return Ping(PGconn.ping(conninfo(address, connect_timeout=PING_TIMEOUT_S).encode()))
+
+
 class PostgresDatabase:
     """
     A schema of a PostgreSQL database as a Database; one transaction at a time in a process, any number of processes and hosts.
 
-    The schema is created if it is missing. ConfigError if the server cannot be reached or lets nobody in.
+    The schema is created if it is missing. ConfigError if the server cannot be reached or lets nobody in. A server that answered before
+    is waited for, `wait_ms` at most, whenever it is out of reach, and then it is a CatalogUnavailableError; `is_known` says that
+    another process has had an answer, so that the first connection is waited for as well.
     """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, wait_ms: int = WAIT_MS, *, is_known: bool = False) -> None:
         self.address = address
+        self._wait_s = wait_ms / 1000
         self._begin_write = f"BEGIN; SELECT pg_advisory_xact_lock({_lock_number(address.schema)})".encode()
         self._lock = threading.RLock()
         self._process = os.getpid()
@@ -123,10 +170,15 @@ class PostgresDatabase:
         self._unsettled: tuple[int, str] | None = None  # the session whose commit raised
         self._session = (0, "")
         self._connection: psycopg.Connection[Row] | None = None
-        try:
-            self._connect_patiently(OPEN_TIMEOUT_S)
-        except psycopg.Error as error:
-            raise ConfigError(f"{self._place} cannot be opened: {words_of(error)}; fix the URL, or start the server") from None
+        if is_known:
+            self._reconnect()
+        else:
+            try:
+                self._connect(min(OPEN_TIMEOUT_S, self._wait_s))
+            except psycopg.Error as error:
+                raise ConfigError(
+                    f"{self._place} cannot be opened: {words_of(error)}; fix the URL, or start the server"
+                ) from None
         with self._translated():
             self._create_schema()
 
@@ -223,10 +275,14 @@ class PostgresDatabase:
         if connection.closed or connection.info.transaction_status is not TransactionStatus.IDLE:
             self._disconnect()
 
-    def _connect(self) -> psycopg.Connection[Row]:
+    def _connect(self, patience_s: float) -> psycopg.Connection[Row]:
         self._disconnect()
-        connection = connect(self.address)
-        ((start,),) = connection.execute(_SESSION_START).fetchall()
+        connection = connect_patiently(self.address, patience_s, self._wait_s)
+        try:
+            ((start,),) = connection.execute(_SESSION_START).fetchall()
+        except BaseException:
+            connection.close()
+            raise
         self._connection, self._session = connection, (connection.info.backend_pid, start)
         return connection
 
@@ -236,36 +292,14 @@ class PostgresDatabase:
             connection.close()
 
     def _reconnect(self) -> psycopg.Connection[Row]:
-        """Connect, once a server that starts again lets us."""
+        """Connect to a server that answered before, once it lets us."""
         try:
-            return self._connect_patiently(RECONNECT_TIMEOUT_S)
+            return self._connect(self._wait_s)
         except psycopg.OperationalError as error:
-            raise StreamKitError(
-                f"{self._place} cannot be reached: {words_of(error)}; run again when the server is back"
+            raise CatalogUnavailableError(
+                f"{self._place} cannot be reached: {words_of(error)}; it was waited for ({WAIT_SETTING}): "
+                "run again when the server is back"
             ) from None
-
-    def _connect_patiently(self, patience_s: float) -> psycopg.Connection[Row]:
-        """
-        Connect; a server that does not answer gets so much time, one that is starting what it needs, a refusal is final.
-
-        The refusal of a server that is there may have come just before it was ready, and it may have failed again and be
-        back before it is asked: only one that is repeated at once, without a server that is away in between, is taken for one.
-        """
-        start, refusals = time.monotonic(), 0
-        while True:
-            try:
-                return self._connect()
-            except psycopg.OperationalError:
-                state = self._state()
-                refusals = refusals + 1 if state == Ping.OK else 0
-                limit_s = RECONNECT_TIMEOUT_S if state == Ping.REJECT else patience_s
-                if refusals == FINAL_REFUSALS or time.monotonic() - start >= limit_s:
-                    raise
-            if not refusals:
-                time.sleep(RECONNECT_PAUSE_S)
-
-    def _state(self) -> Ping:
-        return Ping(PGconn.ping(conninfo(self.address, connect_timeout=PING_TIMEOUT_S).encode()))
 
     def _create_schema(self) -> None:
         find, create = "SELECT 1 FROM pg_namespace WHERE nspname = ?", f"CREATE SCHEMA {_quoted(self.address.schema)}"

@@ -16,10 +16,10 @@ from typing import TypeVar
 import psycopg
 from psycopg import errors
 
-from streamkit.errors import StreamKitError
+from streamkit.errors import CatalogUnavailableError, StreamKitError
 from streamkit.log.database.address import Address
 from streamkit.log.database.database import Row
-from streamkit.log.database.postgres import connect, words_of
+from streamkit.log.database.postgres import WAIT_MS, connect_patiently, words_of
 from streamkit.names import EPOCH_HEARTBEATS
 
 _TABLE = b'CREATE UNLOGGED TABLE IF NOT EXISTS heartbeat (name TEXT COLLATE "C" PRIMARY KEY, beaten TIMESTAMPTZ NOT NULL)'
@@ -36,10 +36,19 @@ Result = TypeVar("Result")
 
 
 class PostgresHeartbeats:
-    """Heartbeats of every host's processes. Each call is a session of its own, so nothing is held across a fork."""
+    """
+    Heartbeats of every host's processes.
 
-    def __init__(self, address: Address) -> None:
+    Each call is a session of its own, so nothing is held across a fork. A server that is out of reach is waited for.
+    """
+
+    def __init__(self, address: Address, wait_ms: int = WAIT_MS) -> None:
         self.address = address
+        self._wait_ms = wait_ms
+
+    def without_waiting(self) -> PostgresHeartbeats:
+        """These, for whoever rather leaves one out than waits for a server that is out of reach."""
+        return PostgresHeartbeats(self.address, 0)
 
     def beat(self, *names: str) -> None:
         """Note that these are alive now."""
@@ -59,7 +68,7 @@ class PostgresHeartbeats:
 
     def _run(self, work: Callable[[psycopg.Connection[Row]], Result]) -> Result:
         try:
-            with connect(self.address) as session:
+            with connect_patiently(self.address, self._wait_ms / 1000) as session:
                 session.execute(b"SET synchronous_commit TO off")
                 try:
                     return work(session)
@@ -70,4 +79,5 @@ class PostgresHeartbeats:
                         session.execute(_TABLE)
                     return work(session)
         except psycopg.Error as error:
-            raise StreamKitError(f"the heartbeats at {self.address.text} cannot be used: {words_of(error)}") from None
+            failure = CatalogUnavailableError if isinstance(error, psycopg.OperationalError) else StreamKitError
+            raise failure(f"the heartbeats at {self.address.text} cannot be used: {words_of(error)}") from None

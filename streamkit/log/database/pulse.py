@@ -21,7 +21,7 @@ class Pulse:
     """Beats under some names from the moment it is made until it is closed, and then takes them back."""
 
     def __init__(self, heartbeats: Heartbeats, *names: str, interval_seconds: float = INTERVAL_SECONDS) -> None:
-        self._heartbeats = heartbeats
+        self._heartbeats = heartbeats.without_waiting()  # who closes it, does not wait for a server that is away
         self._names = names
         self._interval = interval_seconds
         self._is_closed = threading.Event()
@@ -40,7 +40,10 @@ class Pulse:
         if not self._is_closed.is_set():
             self._is_closed.set()
             self._thread.join()
-            self._heartbeats.forget(*self._names)
+            try:
+                self._heartbeats.forget(*self._names)
+            except StreamKitError as error:
+                _logger.warning("a heartbeat stays for a while: %s", error)
 
     def _run(self) -> None:
         while not self._is_closed.wait(self._interval):

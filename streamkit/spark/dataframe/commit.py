@@ -26,6 +26,7 @@ from streamkit.names import SlabName, fresh_token, producer_writer
 from streamkit.spark.dataframe.options import WriteOptions
 from streamkit.spark.dataframe.owners import declare_owners, owner_row, read_owner
 from streamkit.spark.dataframe.staging import WritePlan, without_places
+from streamkit.spark.task_storage import place_of
 
 
 def plan_write(log: Log, options: WriteOptions, schema: StructType) -> WritePlan:
@@ -35,8 +36,7 @@ def plan_write(log: Log, options: WriteOptions, schema: StructType) -> WritePlan
     known = log.catalog.find_producer(options.id) if options.id is not None else None
     state = known or log.catalog.open_producer(options.id)
     return WritePlan(
-        log.root,
-        log.catalog.replication(),
+        place_of(log),
         topic,
         producer_writer(state.id),
         state.epoch,

@@ -14,10 +14,9 @@ from streamkit.log.consume.reader import EVER, Reader, Times, read_placed, rows_
 from streamkit.log.log import Log
 from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import GONE
-from streamkit.log.storage.replication import Replication
 from streamkit.log.topic.topic import Topic
 from streamkit.spark.dataframe.table import arrow_schema, log_columns
-from streamkit.spark.task_storage import task_storage
+from streamkit.spark.task_storage import StoragePlace, place_of, task_storage
 
 PARTITION_BYTES = 128 << 20  # of frames; what spark.sql.files.maxPartitionBytes gives a task
 
@@ -35,8 +34,7 @@ class Piece:
 class Scan:
     """A topic, and what of it is read in which form."""
 
-    root: str
-    replication: Replication
+    place: StoragePlace
     topic: Topic
     schema: pa.Schema
     times: Times
@@ -74,7 +72,7 @@ def plan_scan(
     """The tasks that read what lies between these offsets as the log stands now; none if that is nothing."""
     form = arrow_schema(topic, schema)
     reader = Reader(log.storage_now(), log.catalog, topic, log_columns(form.names), partitions, start, end, times)
-    scan = Scan(log.root, log.catalog.replication(), topic, form, times)
+    scan = Scan(place_of(log), topic, form, times)
     pieces = [Piece(extent, *reader.bounds_of(extent)) for extent in reader.extents]
     return [ScanPartition(scan, group) for group in _groups(pieces)]
 
@@ -84,7 +82,7 @@ def read_scan(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     if not isinstance(partition, ScanPartition):  # Spark's own, where the scan has no tasks
         return
     scan = partition.scan
-    storage = task_storage(scan.root, scan.replication)
+    storage = task_storage(scan.place)
     columns = log_columns(scan.schema.names)
     for piece in partition.pieces:
         try:

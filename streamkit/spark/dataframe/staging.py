@@ -13,10 +13,9 @@ from streamkit.log.produce.buffer import Buffer, split
 from streamkit.log.rows.records import records_of, stamped
 from streamkit.log.slab.reference import SlabReference
 from streamkit.log.slab.slab import write_slab
-from streamkit.log.storage.replication import Replication
 from streamkit.log.topic.topic import Topic
 from streamkit.names import OFFSET, PARTITION, SlabName, fresh_token
-from streamkit.spark.task_storage import task_storage
+from streamkit.spark.task_storage import StoragePlace, task_storage
 
 SLAB_BYTES = 64 << 20  # of rows that a task gathers before it writes them
 PLACES = (PARTITION, OFFSET)  # the log gives rows new ones
@@ -26,8 +25,7 @@ PLACES = (PARTITION, OFFSET)  # the log gives rows new ones
 class WritePlan:
     """Where tasks write, and as whom: slabs of the next step of a producer. Sequences up to `last_sequence` are committed."""
 
-    root: str
-    replication: Replication
+    place: StoragePlace
     topic: Topic
     writer: str
     generation: int
@@ -69,4 +67,4 @@ def _staged(plan: WritePlan, buffer: Buffer, now_ms: int) -> SlabReference:
         (at, partition, stamped(rows, now_ms) if topic.is_stamped_on_append else rows) for at, partition, rows in buffer.frames()
     )
     name = SlabName(plan.writer, plan.generation, plan.step, fresh_token())
-    return write_slab(task_storage(plan.root, plan.replication), name, frames, {topic.id: topic.compression})
+    return write_slab(task_storage(plan.place), name, frames, {topic.id: topic.compression})

@@ -13,12 +13,13 @@ import pyarrow as pa
 import pytest
 from psycopg.pq import Ping
 
-from streamkit.errors import ConfigError, SetupError, StorageFullError, StreamKitError
+from streamkit.errors import CatalogUnavailableError, ConfigError, SetupError, StorageFullError, StreamKitError
 from streamkit.log.catalog import tables
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.database.address import parse_address
 from streamkit.log.database.database import ConnectionLostError, OutcomeUnknownError
 from streamkit.log.database.postgres import connect
+from streamkit.log.database.pulse import Pulse
 from streamkit.log.opening import open_log
 from tests.places import open_postgres
 from tests.wire import ANSWER_LOST, CUTS, HELD_BACK, NEVER_SENT, Wire
@@ -227,16 +228,70 @@ def test_a_server_that_crashes_while_a_log_is_opened(postgres, url, monkeypatch,
 
 def test_a_server_that_is_gone_is_named(postgres, database, monkeypatch):
     """After waiting for it, the error says that the server cannot be reached; when it is back, the same object works."""
-    monkeypatch.setattr("streamkit.log.database.postgres.RECONNECT_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(database, "_wait_s", 0.3)
     postgres.crash()
     try:
         start = time.monotonic()
-        with pytest.raises(StreamKitError, match=r"cannot be reached: .*; run again when the server is back"):
+        with pytest.raises(
+            CatalogUnavailableError, match=r"cannot be reached: .*catalog_wait_ms.*run again when the server is back"
+        ):
             count(database)
         assert 0.3 <= time.monotonic() - start < 5
     finally:
         postgres.start()
     assert count(database) == 0
+
+
+@pytest.fixture
+def away(postgres):
+    """Takes the server away for some seconds; it is back at the end in any case."""
+    timers = []
+
+    def leave(seconds):
+        postgres.crash()
+        timers.append(threading.Timer(seconds, postgres.start))
+        timers[-1].start()
+
+    yield leave
+    for timer in timers:
+        timer.join()
+
+
+def test_a_server_that_is_away_is_waited_for_and_named(url, away, caplog):
+    """Producers, consumers, heartbeats and maintenance that were there before go on after six seconds, and the log says why they stood still."""
+    with open_log(url) as log:
+        log.create_topic("t", "n bigint", partitions=1)
+    with open_log(url) as log, log.producer() as producer, log.consumer("t", group="g", auto_offset_reset="earliest") as consumer:
+        producer.send("t", {"n": 1})
+        producer.flush()
+        assert (first := consumer.poll(timeout=30)) is not None and first["n"].to_pylist() == [1]
+        away(6)
+        producer.send("t", {"n": 2})
+        producer.flush()
+        consumer.commit()
+        assert (second := consumer.poll(timeout=30)) is not None and second["n"].to_pylist() == [2]
+        log.heartbeats.beat("x/1")
+        log.maintain()
+    said = [record.getMessage() for record in caplog.records if "out of reach" in record.getMessage()]
+    assert said and all("waiting for it, at most 60 s in all" in text and log.location in text for text in said)
+    assert any("is back after" in record.getMessage() for record in caplog.records)
+
+
+def test_who_closes_does_not_wait(url, postgres, monkeypatch):
+    """The pulse of a run ends at once while the server is away, and a log that another process has open is waited for when it is opened."""
+    monkeypatch.setenv("STREAMKIT_CATALOG_WAIT_MS", "1500")
+    with open_log(url) as log:
+        pulse = Pulse(log.heartbeats, "x/1", interval_seconds=0.05)
+        postgres.crash()
+        try:
+            start = time.monotonic()
+            pulse.close()
+            assert time.monotonic() - start < 1.5
+            with pytest.raises(CatalogUnavailableError, match="cannot be reached"):
+                open_log(url, is_known=True)
+            assert time.monotonic() - start > 1.5
+        finally:
+            postgres.start()
 
 
 def test_refusals_of_a_server_that_comes_and_goes_are_not_final(database, monkeypatch):
@@ -248,7 +303,7 @@ def test_refusals_of_a_server_that_comes_and_goes_are_not_final(database, monkey
             raise psycopg.OperationalError("the database system is in recovery mode")
         return connect(address)
 
-    monkeypatch.setattr("streamkit.log.database.postgres.PostgresDatabase._state", lambda _: states.pop(0))
+    monkeypatch.setattr("streamkit.log.database.postgres.state_of", lambda _: states.pop(0))
     monkeypatch.setattr("streamkit.log.database.postgres.connect", connect_at_last)
     database._disconnect()
 
@@ -257,8 +312,8 @@ def test_refusals_of_a_server_that_comes_and_goes_are_not_final(database, monkey
 
 def test_a_commit_is_left_open_while_the_server_is_gone(postgres, url, wire, monkeypatch):
     """While nothing can be known nothing is claimed; the next transaction settles it first."""
-    monkeypatch.setattr("streamkit.log.database.postgres.RECONNECT_TIMEOUT_S", 0.3)
     catalog = Catalog(open_postgres(through(wire, url)))
+    monkeypatch.setattr(catalog._database, "_wait_s", 0.3)
     catalog.open_producer("before")
     with pytest.raises(OutcomeUnknownError), catalog._database.write() as transaction:
         transaction.execute(INSERT)
@@ -418,7 +473,7 @@ def test_schemas_may_be_words_of_sql(postgres, tmp_path, schema):
         log.create_topic("t", "n int", partitions=1)
         with log.producer() as producer:
             producer.send("t", {"n": 1})
-        with log.consumer("t", group="g") as consumer:
+        with log.consumer("t", group="g", auto_offset_reset="earliest") as consumer:
             assert (found := consumer.poll(timeout=5)) is not None and found["n"].to_pylist() == [1]
         with log.catalog.database.read() as transaction:
             tables_there = transaction.execute("SELECT count(*) FROM pg_tables WHERE schemaname = ?", (schema,))
