@@ -20,11 +20,12 @@ class Polled(NamedTuple):
     """
     What a poll brought: rows by topic, and the position after them by split.
 
-    A table has the topic's columns, and maybe `_timestamp`, `_deleted` and `_headers`, and `_topic`, `_partition` and
+    Rows of a topic are one table, or several in their order where the columns are not of the same types. A table has the
+    topic's columns, and maybe `_timestamp`, `_deleted` and `_headers`, and `_topic`, `_partition` and
     `_offset`, where the row comes from. A position is a value of JSON.
     """
 
-    tables: Mapping[str, pa.Table]
+    tables: Mapping[str, pa.Table | Sequence[pa.Table]]
     positions: Mapping[str, Position]
 
 
@@ -47,6 +48,7 @@ class Source(Connector):
     )
     refused: list[tuple[str, bytes, Exception]]  # of the poll under way; the runtime takes them
     keeps_partitions = False  # True: a row of an opaque topic goes to its `_partition`, if the topic has as many
+    says_columns: ClassVar[str] = "value.format and value.schema, such as 'id bigint, name string'"  # the settings
     IS_RAW: ClassVar[bool] = False  # True: tables are `key binary, value binary`, which `value.format` says how to read
 
     def use(self, log: Log) -> None:
@@ -72,7 +74,7 @@ class Source(Connector):
         """Hear that the log has committed these positions: only now may the foreign system forget what lies before them."""
 
     def topic(self, topic: Topic) -> None:
-        """Hear of the topic of the setting `topic`, if it is there, before `open`."""
+        """Hear of the topic of the setting `topic`, if it is there and no transform makes other columns of the rows, before `open`."""
 
     def refuse_record(self, topic: str, record: bytes, error: Exception) -> None:
         """
@@ -96,6 +98,10 @@ class Source(Connector):
         """The partitions of a topic that is created; None for the setting of the log."""
         found: int | None = self.settings["topic.partitions"]
         return found
+
+    def format_of_bytes(self) -> str | None:
+        """The format of a topic that is created for rows of `key binary, value binary`; None if these are columns like others."""
+        return self.settings["value.format"] or "bytes" if self.IS_RAW else None
 
     def close(self) -> None:
         """Let go of everything; called once, also after an error."""

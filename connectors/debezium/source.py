@@ -114,8 +114,9 @@ class DebeziumSource(Source):
         polled = self._reader.poll(timeout)
         if polled is None:
             return None
-        tables = {self._target(name): self._table(self._target(name), records) for name, records in polled.tables.items()}
-        return Polled({name: rows for name, rows in tables.items() if rows is not None}, polled.positions)
+        read = ((self._target(name), records) for name, records in polled.tables.items() if isinstance(records, pa.Table))
+        tables = {name: self._tables(name, records) for name, records in read}
+        return Polled({name: rows for name, rows in tables.items() if rows}, polled.positions)
 
     def committed(self, positions: Mapping[str, Position]) -> None:
         """Tell Kafka, which shows the lag."""
@@ -176,13 +177,13 @@ class DebeziumSource(Source):
     def _target(self, topic: str) -> str:
         return str(self.settings["topic"]).replace("${topic}", topic)
 
-    def _table(self, topic: str, records: pa.Table) -> pa.Table | None:
-        """The rows of a poll: those of one layout together, since a poll may have several."""
+    def _tables(self, topic: str, records: pa.Table) -> list[pa.Table]:
+        """The rows of a poll: those of one layout together, since a poll may have several, in one table if they go together."""
         runs: list[TableRows] = []
         for row, types in self._rows(topic, records):
-            if not runs or runs[-1].types is not types:
+            if not runs or runs[-1].types is not types or not runs[-1].takes(row):
                 runs.append(TableRows(types))
-            runs[-1].rows.append(row)
+            runs[-1].add(row)
         tables = []
         for run in runs:
             rows, refused = run.table()
@@ -190,7 +191,7 @@ class DebeziumSource(Source):
                 self._refuse(topic, bad.place, bad.record, error)
             if rows is not None:
                 tables.append(rows)
-        return joined(tables) if tables else None
+        return joined(tables)
 
     def _rows(self, topic: str, records: pa.Table) -> Iterator[tuple[TableRow, Types | None]]:
         keys, values, *places = (records[name].to_pylist() for name in (KEY, VALUE, TOPIC_COLUMN, PARTITION, OFFSET))

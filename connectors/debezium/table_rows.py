@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from streamkit.connectors.debezium.connect_type import ConnectType, guessed_type
 from streamkit.connectors.debezium.envelope import Types
+from streamkit.connectors.joined_rows import as_schema, joined_schema
 from streamkit.errors import SchemaError
 from streamkit.names import DELETED, OFFSET, PARTITION, TIMESTAMP
 from streamkit.names import TOPIC as TOPIC_COLUMN
@@ -34,6 +35,19 @@ class TableRows:
 
     types: Types | None
     rows: list[TableRow] = field(default_factory=list)
+    kinds: dict[str, type] = field(default_factory=dict)  # of values without a schema
+
+    def takes(self, row: TableRow) -> bool:
+        """Whether a row is of this layout; without a schema its values say so, and a null fits all."""
+        if self.types is not None:
+            return True
+        return all(value is None or self.kinds.get(name, type(value)) is type(value) for name, value in row.values.items())
+
+    def add(self, row: TableRow) -> None:
+        """Take the row."""
+        self.rows.append(row)
+        if self.types is None:
+            self.kinds |= {name: type(value) for name, value in row.values.items() if value is not None}
 
     def table(self) -> tuple[pa.Table | None, list[tuple[TableRow, SchemaError]]]:
         """The rows as a poll gives them, None if there are none; and those with a value that does not fit."""
@@ -74,9 +88,10 @@ class TableRows:
         }
 
 
-def joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """Tables behind one another; a column that one lacks is null there, and a type that was widened is the wider one."""
-    return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
+def joined(tables: list[pa.Table]) -> list[pa.Table]:
+    """One table if the columns go together: what one lacks is null there, and of two types the wider one counts. Else all."""
+    schema = joined_schema([table.schema for table in tables]) if len(tables) > 1 else None
+    return tables if schema is None else [pa.concat_tables([as_schema(table, schema) for table in tables])]
 
 
 def _refused(name: str, kind: ConnectType, values: Sequence[Any]) -> Iterator[tuple[int, SchemaError]]:

@@ -20,11 +20,14 @@ from streamkit.connectors.files.guess import NoRecordsError, guess_open
 from streamkit.connectors.files.open_file import format_of, mark_of, open_reading, whole
 from streamkit.connectors.files.record_blocks import Block, blocks, header_of, header_of_names, records_of, start_of_records
 from streamkit.connectors.files.record_file import Format, RecordFile
+from streamkit.connectors.runtime.positions import read_positions
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import Polled, Position, Source
 from streamkit.errors import ConfigError, SchemaError
+from streamkit.log.log import Log
 from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.names import check_name
+from streamkit.schema import Schema
 
 GUESS_ROWS = 10_000
 _LINE = re.compile(r"^.*?, (line|record) (\d+): ", re.DOTALL)
@@ -34,7 +37,7 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass
 class Reading:
-    """A file that is being read: where it lies, its mark, and how far it was read."""
+    """A file that is being read: where it lies, its mark, how far it was read, and the columns that were guessed."""
 
     split: str
     path: Path
@@ -43,6 +46,7 @@ class Reading:
     line: int
     rows: int
     parts: Generator[tuple[pa.Table, int, int], None, None]
+    guessed: str | None = None
 
 
 class FileSource(Source):
@@ -76,6 +80,8 @@ class FileSource(Source):
         self._waiting: list[tuple[str, Position | None]] = []
         self._reading: Reading | None = None
         self._moved: set[str] = set()  # whose place may have another file later
+        self._log: Log | None = None
+        self._guessed: str | None = None  # the columns, where nothing but the first file says them
 
     def check(self) -> None:
         """A topic is needed: a folder says no name."""
@@ -83,6 +89,10 @@ class FileSource(Source):
         delimiter = self.settings["delimiter"]
         if len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
             raise ConfigError(f"delimiter={delimiter!r}; expected one character, such as ; or |")
+
+    def use(self, log: Log) -> None:
+        """What was guessed of an earlier file is in its position."""
+        self._log = log
 
     def topic(self, topic: Topic) -> None:
         """Records are read in the types of the topic."""
@@ -124,6 +134,7 @@ class FileSource(Source):
             reading = self._reading
             try:
                 part = next(reading.parts, None)
+                reading.guessed = self._guessed
             except SchemaError as error:
                 return self._failed(reading, error)
             _check_unchanged(reading.split, {"mark": reading.mark})
@@ -289,10 +300,23 @@ class FileSource(Source):
             if schema is None and form is Format.CSV and not self.settings["header"]:
                 raise ConfigError(f"the connector {self.name} has header=false, so it needs schema, or a topic with columns")
             if schema is None:
-                with open_reading(path) as file:
-                    schema = guess_open(file, path, form, GUESS_ROWS, key, self.settings["delimiter"]).schema
-            self._topic = declare_topic(self.settings["topic"], schema, key or None)
+                schema = self._guess(path, form, key)
+            self._topic = declare_topic(self.settings["topic"], schema, tuple(name for name in key if name in schema) or None)
         return self._topic
+
+    def _guess(self, path: Path, form: Format, key: tuple[str, ...]) -> Schema:
+        """The columns of the first file that was read: where transforms make others, no topic keeps them, and a position does."""
+        is_kept_by_topic = self.chain is None or self.chain.keeps_columns
+        if not is_kept_by_topic and self._log is not None:
+            known = read_positions(self._log, self.name).values()
+            self._guessed = next((found for position in known if (found := position.get("schema")) is not None), None)
+        if self._guessed is not None:
+            return Schema.from_ddl(self._guessed)
+        with open_reading(path) as file:
+            names = key if is_kept_by_topic else ()
+            found = guess_open(file, path, form, GUESS_ROWS, names, self.settings["delimiter"]).schema
+        self._guessed = None if is_kept_by_topic else found.ddl()
+        return found
 
     def _failed(self, reading: Reading, error: SchemaError) -> Polled:
         """A file that cannot be read at all is put aside, if there is a place for it and failures are tolerated."""
@@ -304,7 +328,8 @@ class FileSource(Source):
 
 
 def _position(reading: Reading) -> dict[str, Any]:
-    return {"mark": reading.mark, "byte": reading.start, "line": reading.line, "rows": reading.rows}
+    found = {"mark": reading.mark, "byte": reading.start, "line": reading.line, "rows": reading.rows}
+    return found if reading.guessed is None else {**found, "schema": reading.guessed}
 
 
 def _is_done(position: Position | None) -> bool:

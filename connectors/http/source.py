@@ -24,7 +24,7 @@ from streamkit.connectors.http.records import records_of
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import Polled, Position, Source
 from streamkit.errors import SchemaError
-from streamkit.log.topic.formats import declare_format
+from streamkit.log.topic.formats import OPAQUE_SCHEMA, declare_format
 from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.names import check_name
 
@@ -66,6 +66,8 @@ class HttpSource(Source):
         Setting("commit.timeout.ms", "how long a request waits for its commit", "integer", 30_000, least=1),
     )
 
+    says_columns = "schema, such as 'id bigint, name string'"
+
     def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
         super().__init__(name, config, **settings)
         self._topic: Topic | None = None
@@ -81,6 +83,10 @@ class HttpSource(Source):
     def topic(self, topic: Topic) -> None:
         """Records are read in the types of the topic."""
         self._topic = topic
+
+    def format_of_bytes(self) -> str | None:
+        """Without a schema a topic takes any JSON."""
+        return "json"
 
     @property
     def port(self) -> int:
@@ -147,7 +153,7 @@ class HttpSource(Source):
     def read(self, body: bytes) -> pa.Table:
         """The records of a body; SchemaError names the one that does not fit."""
         topic = self._declared()
-        if topic.format is not None:
+        if topic.format is not None or topic.schema == OPAQUE_SCHEMA:
             values = records_of(body)
             return pa.table({"key": pa.nulls(len(values), pa.binary()), "value": pa.array(values, pa.binary())})
         lines = io.BytesIO(body if _is_of_lines(body) else b"\n".join(records_of(body)))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,6 +22,7 @@ from streamkit.names import DELETED, LOG_COLUMNS, ROW_NUMBER, TOPIC
 from streamkit.schema import Column, Schema
 
 Parts = dict[str, pa.Table]
+Numbers = npt.NDArray[np.int64]
 _OWN = (*LOG_COLUMNS, TOPIC, ROW_NUMBER)
 _SCHEMA = "schema"
 _OF_ONE = ("string", "bytes")  # formats whose values are one column
@@ -77,34 +80,104 @@ def decoder_of_source(connector: Connector, log: Log) -> SourceDecoder | None:
 
 @dataclass(frozen=True, eq=False)
 class SourceDecoder:
-    """Columns of key and value bytes, for topics that have columns, or get those that the settings say."""
+    """
+    Columns of key and value bytes, by what a value is: the schema that wrote it, or `value.schema`.
+
+    Where neither is known the columns are those of the topic, unless transforms stand between: then bytes stay bytes. So what a
+    value becomes depends neither on what came before nor on when it is read.
+    """
 
     connector: Connector
     log: Log
     formats: Formats
 
-    def run(self, name: str, rows: pa.Table) -> Parts:
-        """The rows with columns in place of bytes, or as they are where the topic is opaque; SchemaError with `rows` for those that do not decode."""
+    def run(self, name: str, rows: pa.Table) -> Parts | list[tuple[str, pa.Table]]:
+        """The rows with columns in place of bytes, those of other columns apart; SchemaError with `rows` for those that do not decode."""
         if KEY not in rows.column_names or VALUE not in rows.column_names:
             return {name: rows}
-        keys, wanted, is_opaque = self._wanted(name)
-        if is_opaque:
+        topic = self.log.topic(name) if name in self.log.topics() else None
+        known = topic if self._is_of_values else None
+        if topic is not None and topic.format is not None:
+            return {name: rows}
+        if self.formats.columns is None and not self.formats.has_columns and known is None:
             return {name: rows}
         subject = rows[TOPIC][0].as_py() if TOPIC in rows.column_names and rows.num_rows else name
-        return {name: decoded(rows, self._codec(subject, wanted), keys, self.formats.key)}
+        if self.formats.columns is not None or not self.formats.has_columns:
+            declared = self.formats.columns if known is None or self.formats.columns is not None else known.schema
+            assert declared is not None
+            return {name: decoded(rows, self._codec(subject, declared), self._keys(topic, declared), self.formats.key)}
+        return [(name, part) for part in self._by_writer(rows, self._codec(subject, None), topic)]
 
-    def _wanted(self, name: str) -> tuple[Schema | None, Schema | None, bool]:
-        """The key's columns, those of the value, and whether the topic keeps bytes; None for what is not known yet."""
-        if name in self.log.topics():
-            topic = self.log.topic(name)
-            return topic.schema.select(topic.key), topic.schema, topic.format is not None
-        key = tuple(self.connector.settings["key"])
-        keys = Schema(tuple(Column(one, "string") for one in key))
-        return keys, self.formats.columns, not self.formats.has_columns
+    @property
+    def _is_of_values(self) -> bool:
+        """Whether the topic's columns are those of values: no transform makes others of them."""
+        return self.connector.chain is None or self.connector.chain.keeps_columns
+
+    def _by_writer(self, rows: pa.Table, codec: Codec, topic: Topic | None) -> list[pa.Table]:
+        """The rows by the schemas that wrote them, each with its own columns; deletions have those of the key alone."""
+        values = _binary(rows[VALUE])
+        live = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        writers: list[tuple[Numbers, Schema | None]] = [
+            (live[some], columns) for some, columns in codec.by_writer(values.take(pa.array(live)))
+        ]
+        if len(live) < len(values):
+            writers.append((np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)), None))
+        parts, refused = [], dict[int, SchemaError]()
+        for numbers, columns in writers:
+            some = rows if len(numbers) == rows.num_rows else rows.take(pa.array(numbers))
+            try:
+                parts.append(self._part(some, codec, columns, topic))
+            except SchemaError as error:
+                refused |= {int(numbers[row]): error for row in error.rows or range(len(numbers))}
+        if refused:
+            first = refused[min(refused)]
+            raise SchemaError(str(first), tuple(sorted(refused))) from first
+        return parts
+
+    def _part(self, rows: pa.Table, codec: Codec, columns: Schema | None, topic: Topic | None) -> pa.Table:
+        if columns is None:
+            keys = self._keys(topic, codec.written if self._needs_types(topic) else None)
+            return _deletions(rows, keys, self.formats.key, codec.topic) if len(keys) else decoded(rows, codec, None, None)
+        found = self._fitted(columns, topic) if self._is_of_values and topic is not None else columns
+        return decoded(rows, self._codec(codec.topic, found), self._keys(topic, found), self.formats.key)
+
+    def _fitted(self, columns: Schema, topic: Topic) -> Schema:
+        """The columns of JSON in the types of the topic, where JSON has none of that kind: times, bytes and decimals are texts there."""
+        assert self.formats.value is not None
+        if self.formats.value.name != "json":
+            return columns
+        types = {one.name: one.type for one in topic.schema}
+        return Schema(tuple(replace(one, type=types[one.name]) if _is_written_as(one, types) else one for one in columns))
+
+    def _keys(self, topic: Topic | None, columns: Schema | None) -> Schema:
+        """The key columns that are read: those of the setting `key`, else of the topic, unless transforms say what they are."""
+        names = tuple(self.connector.settings["key"])
+        if topic is not None and not names and self._is_of_values and not self._makes_keys:
+            names = topic.key
+        types = {column.name: column.type for column in columns or ()}
+        if topic is not None and self._is_of_values:
+            types = {column.name: column.type for column in topic.schema} | types
+        return Schema(tuple(Column(one, types.get(one, "string")) for one in names))
+
+    def _needs_types(self, topic: Topic | None) -> bool:
+        """Whether nothing but the newest schema says of which type a deletion's key is."""
+        return bool(self.connector.settings["key"]) and not (topic is not None and self._is_of_values)
+
+    @property
+    def _makes_keys(self) -> bool:
+        return self.connector.chain is not None and self.connector.chain.makes_keys
 
     def _codec(self, subject: str, wanted: Schema | None) -> Codec:
         assert self.formats.value is not None
         return _codec(self.formats.value, wanted, subject, VALUE)
+
+
+def _is_written_as(column: Column, types: Mapping[str, str]) -> bool:
+    """Whether JSON of a column's type is how a value of the topic's type is written."""
+    kind = types.get(column.name, column.type)
+    if kind.startswith("decimal"):
+        return column.type in ("string", "double", "bigint")
+    return column.type == "string" and kind in ("timestamp", "timestamp_ntz", "date", "binary")
 
 
 def decoded(rows: pa.Table, codec: Codec, keys: Schema | None, key_format: Format | None) -> pa.Table:
@@ -120,11 +193,19 @@ def decoded(rows: pa.Table, codec: Codec, keys: Schema | None, key_format: Forma
     if len(keys):
         arrays |= _key_columns(arrays, _binary(rows[KEY]), keys, key_format, codec.topic)
     order = [name for name in keys.names if name not in columns] + list(columns.names)
-    result = pa.table({name: arrays[name] for name in order})
-    for name in rows.column_names:
-        if name not in (KEY, VALUE):
-            result = result.append_column(rows.schema.field(name), rows[name])
-    return result
+    return _with_columns(rows, {name: arrays[name] for name in order})
+
+
+def _deletions(rows: pa.Table, keys: Schema, key_format: Format | None, topic: str) -> pa.Table:
+    """Rows without values, of which only the key is known."""
+    arrays = _key_columns({}, _binary(rows[KEY]), keys, key_format, topic) if len(keys) else {}
+    return _with_columns(rows, arrays)
+
+
+def _with_columns(rows: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
+    """Rows of bytes with these columns in place of them."""
+    others = {name: rows[name] for name in rows.column_names if name not in (KEY, VALUE)}
+    return pa.table({**columns, **others})
 
 
 def _key_columns(

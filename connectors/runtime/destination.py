@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from streamkit.connectors.source import Source
-from streamkit.connectors.transforms.records import key_columns
+from streamkit.connectors.transforms.records import is_opaque, key_columns
 from streamkit.errors import ConfigError
 from streamkit.log.log import Log
 from streamkit.log.produce.producer import Producer
@@ -34,6 +34,7 @@ class Destination:
 
     def fitted(self, name: str, rows: pa.Table) -> dict[str, pa.Table]:
         """The rows, after the topic was made to fit them; SchemaError with `rows` for those that it cannot take."""
+        rows = _typed(rows)
         topic = self._topic(name, rows)
         records_of(topic, _columns_of(topic, rows), self._log.clock.now_ms())
         return {name: rows}
@@ -59,6 +60,7 @@ class Destination:
         topic = self._topics.get(name)
         if topic is None:
             topic = self._log.topic(name) if name in self._log.topics() else self._created(name, rows)
+        self._check_bytes(topic, rows)
         given = key_columns(rows)
         if given is not None and topic.format is None and set(given) != set(topic.key):
             raise ConfigError(
@@ -72,14 +74,22 @@ class Destination:
         self._topics[name] = topic
         return topic
 
+    def _check_bytes(self, topic: Topic, rows: pa.Table) -> None:
+        """Bytes that nobody decoded are no columns of a topic."""
+        is_bytes = self._source.format_of_bytes() is not None and is_opaque(rows)
+        if is_bytes and topic.format is None and not {KEY, VALUE} <= set(topic.schema.names):
+            raise ConfigError(
+                f"connector {self._source.name}: topic {topic.name} has the columns {', '.join(topic.schema.names)}, and nothing says which "
+                f"columns the values have that come{'' if self._source.chain is None else ' to the transforms'}; expected {self._source.says_columns}"
+            )
+
     def _created(self, name: str, rows: pa.Table) -> Topic:
         source = self._source
         config = source.settings["topic.config."]
         partitions = source.partitions_of(name)
-        if source.IS_RAW and set(rows.column_names) - set(_OWN) == {KEY, VALUE}:
-            return self._log.create_topic(
-                name, format=source.settings["value.format"] or "bytes", partitions=partitions, config=config
-            )
+        format = source.format_of_bytes()
+        if format is not None and is_opaque(rows):
+            return self._log.create_topic(name, format=format, partitions=partitions, config=config)
         of_transforms = key_columns(rows)
         key = tuple(source.key_of(name)) if of_transforms is None else of_transforms
         missing = sorted(set(key) - set(rows.column_names))
@@ -89,6 +99,11 @@ class Destination:
                 f"{', '.join(_named(rows))}"
             )
         return self._log.create_topic(name, _schema_of(rows, key), key=key or None, partitions=partitions, config=config)
+
+
+def _typed(rows: pa.Table) -> pa.Table:
+    """The rows without columns that are null in all of them and of no type: they say nothing that a topic could have."""
+    return rows.drop_columns([field.name for field in rows.schema if pa.types.is_null(field.type)])
 
 
 def _schema_of(rows: pa.Table, key: Sequence[str]) -> Schema:

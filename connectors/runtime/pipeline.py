@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.connectors.joined_rows import in_order, together
 from streamkit.connectors.runtime.retry import Retry
 from streamkit.errors import EvaluationError, SchemaError
 from streamkit.names import ROW_NUMBER
 
-Parts = Mapping[str, pa.Table]
+Part: TypeAlias = tuple[str, pa.Table]  # a topic, and rows of it
+Parts: TypeAlias = Mapping[str, pa.Table] | Sequence[Part]
 FAILURES = (SchemaError, EvaluationError)  # of a record, not of the task
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step; `stage` is Connect's name for it, which dead letters carry. `run` gives the rows by topic."""
+    """
+    One step; `stage` is Connect's name for it, which dead letters carry. `run` gives the rows by topic.
+
+    Rows of other columns come apart to a step, so that they are what they would be alone. Where it `is_last` those of a topic
+    come together and in their order, as far as their columns go together.
+    """
 
     stage: str
     run: Callable[[str, pa.Table], Parts]
+    is_last: bool = False
 
 
 @dataclass(frozen=True)
@@ -36,9 +45,9 @@ class Failure:
 
 @dataclass(frozen=True)
 class Passed:
-    """What came through, by topic, and what did not."""
+    """What came through, with its topic, and what did not."""
 
-    parts: Parts
+    parts: tuple[Part, ...]
     failures: tuple[Failure, ...]
 
 
@@ -53,31 +62,42 @@ def pass_through(
     the first failure ends the search for others, and what comes through is not all. Rows keep their number in the column
     `_row` on the way.
     """
-    parts: Parts = {topic: rows.append_column(ROW_NUMBER, pa.array(range(rows.num_rows), pa.int64()))}
+    parts: list[Part] = [(topic, rows.append_column(ROW_NUMBER, pa.array(range(rows.num_rows), pa.int64())))]
     failures: list[Failure] = []
     for step in steps:
-        outcomes = [_attempt(_tried(step, retry), name, part, failures, is_tolerant=is_tolerant) for name, part in parts.items()]
-        parts = joined(found for outcome in outcomes for found in outcome)
-    return Passed({name: part for name, part in parts.items() if part.num_rows}, tuple(sorted(failures, key=lambda one: one.row)))
+        if step.is_last:
+            parts = in_topics(parts)
+        outcomes = [_attempt(_tried(step, retry), name, part, failures, is_tolerant=is_tolerant) for name, part in parts]
+        found = [one for outcome in outcomes for some in outcome for one in _pairs(some)]
+        parts = found if step.is_last else of_one_layout(found)
+    kept = tuple((name, part) for name, part in parts if part.num_rows)
+    return Passed(kept, tuple(sorted(failures, key=lambda one: one.row)))
 
 
 def _tried(step: Step, retry: Retry | None) -> Step:
     """The step, tried again while its error may pass."""
-    return step if retry is None else Step(step.stage, lambda topic, rows: retry.run(lambda: step.run(topic, rows)))
+    return step if retry is None else replace(step, run=lambda topic, rows: retry.run(lambda: step.run(topic, rows)))
 
 
-def joined(found: Iterator[Parts]) -> dict[str, pa.Table]:
-    """The parts of each topic behind one another."""
+def in_topics(parts: Iterable[Part]) -> list[Part]:
+    """The rows of each topic together, in their order; in several parts where their columns do not go together."""
     tables: dict[str, list[pa.Table]] = {}
-    for parts in found:
-        for name, part in parts.items():
-            tables.setdefault(name, []).append(part)
-    return {name: _concatenated(some) for name, some in tables.items()}
+    for name, part in parts:
+        tables.setdefault(name, []).append(part)
+    return [(name, table) for name, some in tables.items() for table in together(some)]
 
 
-def _concatenated(tables: Sequence[pa.Table]) -> pa.Table:
-    kept = [table for table in tables if table.num_rows] or tables[:1]
-    return kept[0] if len(kept) == 1 else pa.concat_tables(kept, promote_options="permissive")
+def of_one_layout(parts: Iterable[Part]) -> list[Part]:
+    """The rows of each topic and of the same columns together, in their order."""
+    tables: dict[tuple[str, str], list[pa.Table]] = {}
+    for name, part in parts:
+        layout = part.schema.to_string(show_schema_metadata=True, truncate_metadata=False)
+        tables.setdefault((name, layout), []).append(part)
+    return [(name, in_order(pa.concat_tables(some)) if len(some) > 1 else some[0]) for (name, _), some in tables.items()]
+
+
+def _pairs(parts: Parts) -> Iterable[Part]:
+    return parts.items() if isinstance(parts, Mapping) else parts
 
 
 def _attempt(step: Step, topic: str, rows: pa.Table, failures: list[Failure], *, is_tolerant: bool) -> Iterator[Parts]:

@@ -16,7 +16,7 @@ from streamkit.connectors.runtime.converters import topic_of_sink
 from streamkit.connectors.runtime.dead_letters import dead_letters, declare_dead_letters
 from streamkit.connectors.runtime.error_log import log_failures
 from streamkit.connectors.runtime.outgoing import targets_of
-from streamkit.connectors.runtime.pipeline import Failure, Step, pass_through
+from streamkit.connectors.runtime.pipeline import Failure, Step, in_topics, pass_through
 from streamkit.connectors.runtime.retry import Retry
 from streamkit.connectors.runtime.shares import partitions_of
 from streamkit.connectors.runtime.source_task import producer_name
@@ -197,7 +197,7 @@ class SinkTask:
             self._steps[topic] = steps_of_sink(self._sink, self._log.topic(topic), self._log)
         is_tolerant = self._sink.settings["errors.tolerance"] == "all"
         passed = pass_through(self._steps[topic], topic, rows, self._retry, is_tolerant=is_tolerant)
-        ready = list(passed.parts.values())
+        ready = [part for _, part in in_topics(passed.parts)]
         failures = list(passed.failures)
         self._letter(topic, rows, failures)
         self._written(topic, rows, ready, ends)

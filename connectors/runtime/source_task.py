@@ -68,7 +68,8 @@ class SourceTask:
             mine = splits_of(self._task, self._tasks, self._source.splits())
             self._steps = steps_of_source(self._source, self._log)
             self._source.refused = []
-            if self._source.settings["topic"] in self._log.topics():
+            is_of_rows = self._source.chain is None or self._source.chain.keeps_columns  # else its columns are others
+            if is_of_rows and self._source.settings["topic"] in self._log.topics():
                 self._source.topic(self._log.topic(self._source.settings["topic"]))
             self._positions = {split: known.get(split) for split in mine}
             self._source.open(self._positions)
@@ -99,11 +100,12 @@ class SourceTask:
     def _write(self, producer: Producer, polled: Polled) -> None:
         sends: list[tuple[str, pa.Table]] = []
         letters = []
-        for topic, rows in polled.tables.items():
-            passed = self._passed(topic, rows)
-            sends += passed.parts.items()
-            letters += self._letters(topic, rows, passed.failures)
-            self.progress.rows += rows.num_rows
+        for topic, found in polled.tables.items():
+            for rows in [found] if isinstance(found, pa.Table) else found:
+                passed = self._passed(topic, rows)
+                sends += passed.parts
+                letters += self._letters(topic, rows, passed.failures)
+                self.progress.rows += rows.num_rows
         letters += self._refused_letters()
         if sends or letters or polled.positions:
             self._commit(producer, sends, letters, polled)
@@ -115,7 +117,11 @@ class SourceTask:
         """The rows by topic as the topics take them; those that fail apart."""
         is_tolerant = self._source.settings["errors.tolerance"] == "all"
         return pass_through(
-            [*self._steps, Step("KAFKA_PRODUCE", self._destination.fitted)], topic, rows, self._retry, is_tolerant=is_tolerant
+            [*self._steps, Step("KAFKA_PRODUCE", self._destination.fitted, is_last=True)],
+            topic,
+            rows,
+            self._retry,
+            is_tolerant=is_tolerant,
         )
 
     def _refused_letters(self) -> list[dict[str, object]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -46,8 +46,12 @@ def transform_steps(source: Source, log: Log) -> Sequence[Step]:
     chain = source.chain
     if chain is None:
         return ()
-    known = {name: log.topic(name).key for name in log.topics()}
-    return (Step("TRANSFORMATION", lambda name, rows: chain.run(name, rows, known.get(name) or source.key_of(name))),)
+    known = {} if chain.makes_keys else {name: log.topic(name).key for name in log.topics()}
+
+    def run(name: str, rows: pa.Table) -> Mapping[str, pa.Table]:
+        return chain.run(name, rows, source.key_of(name) or known.get(name, ()))
+
+    return (Step("TRANSFORMATION", run),)
 
 
 def _encoded(topic: Topic, name: str, rows: pa.Table) -> dict[str, pa.Table]:

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamkit.connectors.joined_rows import as_schema, joined_schema
 from streamkit.connectors.transforms.classes import predicate_of, transform_of
 from streamkit.connectors.transforms.insert_field import InsertField
 from streamkit.connectors.transforms.predicates import Predicate
 from streamkit.connectors.transforms.records import Records, records_of, rows_of
 from streamkit.connectors.transforms.transform import Transform, TransformError
+from streamkit.connectors.transforms.value_to_key import ValueToKey
 from streamkit.errors import ConfigError, EvaluationError, SchemaError
 
 _OF_CHAIN = ("type", "predicate", "negate", "plugin.version")
@@ -58,6 +60,16 @@ class Chain:
     """All transforms of a connector, in their order."""
 
     links: tuple[Link, ...]
+
+    @property
+    def keeps_columns(self) -> bool:
+        """Whether rows leave the transforms with the columns that they came with, so that a topic's columns are those of its values."""
+        return all(link.transform.keeps_columns for link in self.links)
+
+    @property
+    def makes_keys(self) -> bool:
+        """Whether the transforms say what the key is, whatever it was before."""
+        return any(isinstance(link.transform, ValueToKey) for link in self.links)
 
     def run(self, topic: str, rows: pa.Table, key: Sequence[str]) -> dict[str, pa.Table]:
         """The rows by topic; TransformError names the rows that a transform refuses."""
@@ -133,8 +145,8 @@ def _ordered(tables: Sequence[pa.Table], rows: np.ndarray, class_name: str) -> p
     """The rows of one topic, in the order in which they came."""
     if len(tables) == 1:
         return tables[0]
-    try:
-        joined = pa.concat_tables(tables, promote_options="permissive")
-    except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
-        raise TransformError(f"records of one topic have columns of types that differ: {error}", (), class_name) from error
+    schema = joined_schema([table.schema for table in tables])
+    if schema is None:  # then they pass apart
+        raise TransformError("records of one topic have columns of types that differ", (), class_name)
+    joined = pa.concat_tables([as_schema(table, schema) for table in tables])
     return joined.take(pa.array(np.argsort(rows, kind="stable")))

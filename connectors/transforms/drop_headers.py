@@ -18,6 +18,10 @@ class DropHeaders(Transform):
     NAME = "DropHeaders"
     SETTINGS = (Setting("headers", "the names of the headers", "list"),)
 
+    @property
+    def keeps_columns(self) -> bool:
+        return True
+
     def check(self) -> None:
         if not self.settings["headers"]:
             raise ConfigError(self.said("headers is empty; expected at least one name"))

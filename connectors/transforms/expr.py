@@ -36,6 +36,10 @@ class Expr(Transform):
         Setting("where", "a condition", default=None),
     )
 
+    @property
+    def keeps_columns(self) -> bool:
+        return not self.settings["select"]
+
     def check(self) -> None:
         if not self.settings["select"] and not self.settings["where"]:
             raise ConfigError(self.said("found neither select nor where; expected one of them, or both"))

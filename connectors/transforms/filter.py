@@ -15,5 +15,9 @@ class Filter(Transform):
 
     NAME = "Filter"
 
+    @property
+    def keeps_columns(self) -> bool:
+        return True
+
     def apply(self, records: Records) -> Iterable[Records]:
         yield records.take(np.zeros(0, np.int64))

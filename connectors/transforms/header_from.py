@@ -24,6 +24,10 @@ class HeaderFrom(PartTransform):
         NULL_DEFAULT,
     )
 
+    @property
+    def keeps_columns(self) -> bool:
+        return str(self.settings["operation"]) == "copy"
+
     def check(self) -> None:
         fields, headers = self.settings["fields"], self.settings["headers"]
         if not fields or len(fields) != len(headers):

@@ -19,6 +19,10 @@ class InsertHeader(Transform):
     NAME = "InsertHeader"
     SETTINGS = (Setting("header", "the header's name"), Setting("value.literal", "its text"))
 
+    @property
+    def keeps_columns(self) -> bool:
+        return True
+
     def apply(self, records: Records) -> Iterable[Records]:
         value = pa.array([self.settings["value.literal"]] * records.count, pa.string())
         yield records.with_fact(HEADERS, added(headers_of(records), [self.settings["header"]], [value]))

@@ -28,6 +28,10 @@ class MaskField(PartTransform):
         NULL_DEFAULT,
     )
 
+    @property
+    def keeps_columns(self) -> bool:
+        return True
+
     def check(self) -> None:
         check_distinct(self, "fields", self.settings["fields"], may_be_empty=False)
         if self.settings["replacement"] == "":

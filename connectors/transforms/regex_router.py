@@ -20,6 +20,10 @@ class RegexRouter(Transform):
         Setting("replacement", "what takes its place, with $1 for a group"),
     )
 
+    @property
+    def keeps_columns(self) -> bool:
+        return True
+
     def check(self) -> None:
         self._pattern = compiled(self.settings["regex"], self.said)
         check_replacement(self._pattern, self.settings["replacement"], self.said)

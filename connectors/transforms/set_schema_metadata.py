@@ -22,6 +22,10 @@ class SetSchemaMetadata(Transform):
         NULL_DEFAULT,
     )
 
+    @property
+    def keeps_columns(self) -> bool:
+        return True
+
     def check(self) -> None:
         if self.settings["schema.name"] is None and self.settings["schema.version"] is None:
             raise ConfigError(self.said("found neither schema.name nor schema.version; expected one of them, or both"))

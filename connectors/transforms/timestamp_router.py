@@ -25,6 +25,10 @@ class TimestampRouter(Transform):
         Setting("timestamp.format", "a pattern of SimpleDateFormat, in UTC", default="yyyyMMdd"),
     )
 
+    @property
+    def keeps_columns(self) -> bool:
+        return True
+
     def check(self) -> None:
         self._format = SimpleDateFormat(self.settings["timestamp.format"])
 

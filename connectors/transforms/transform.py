@@ -56,6 +56,11 @@ class Transform(ABC):
     def apply(self, records: Records) -> Iterable[Records]:
         """The records by topic; SchemaError names the rows that it refuses."""
 
+    @property
+    def keeps_columns(self) -> bool:
+        """Whether rows leave it with the columns that they came with: then those of a topic are those of values."""
+        return False
+
     def check(self) -> None:  # noqa: B027  most have nothing to check
         """Raise ConfigError for settings that do not go together."""
 

@@ -18,6 +18,10 @@ class ValueToKey(PartTransform):
     SIDES = ()
     SETTINGS = (Setting("fields", "the columns", "list"), NULL_DEFAULT)
 
+    @property
+    def keeps_columns(self) -> bool:
+        return True
+
     def check(self) -> None:
         self.side = "Value"
         check_distinct(self, "fields", self.settings["fields"], may_be_empty=False)

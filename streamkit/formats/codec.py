@@ -29,7 +29,7 @@ from streamkit.formats.format import (
     format_of,
 )
 from streamkit.formats.json_schema import check_json_schema, columns_of_json_schema, json_schema_of, title_of
-from streamkit.formats.protobuf_schema import check_protobuf, compiled, protobuf_of
+from streamkit.formats.protobuf_schema import Compiled, check_protobuf, columns_of_message, compiled, protobuf_of
 from streamkit.formats.registry import TYPES, Registered, Registry, registry_of
 from streamkit.schema import Schema
 
@@ -42,6 +42,7 @@ _WRITERS: dict[str, Any] = {
 _CHECKS: dict[str, Callable[[Any], str]] = {
     "avro": check_avro_schema, "json": check_json_schema, "protobuf": check_protobuf, "csv": check_csv_schema,
 }  # fmt: skip
+_UNKNOWN = Schema.parse(f"{VALUE} binary")
 _NEEDS_SCHEMA = ("avro", "protobuf", "csv")
 _MADE: dict[str, Callable[[Schema], str]] = {
     "avro": avro_of, "json": json_schema_of, "protobuf": protobuf_of, "csv": lambda columns: columns.ddl(),
@@ -151,6 +152,41 @@ class Codec:
         found = self._attempt(values.take(pa.array(present)), columns)
         rows = put_back([(present, found.rows)], columns, len(values))
         return Decoded(rows, {int(present[row]): reason for row, reason in found.failures.items()})
+
+    def by_writer(self, values: pa.Array) -> list[tuple[npt.NDArray[np.int64], Schema]]:
+        """
+        Which of the values, none of which is null, each schema has written, and its columns; the format's own is that of all.
+
+        Those of a schema that nobody knows have the column `value`: they fail when they are decoded.
+        """
+        if self.registry is None or self.format.schema is not None:
+            return [(np.arange(len(values)), self.written)]
+        ids = wire.schema_ids(values)
+        found: list[tuple[npt.NDArray[np.int64], Schema]] = []
+        for schema_id in np.unique(ids).tolist():
+            rows = np.flatnonzero(ids == schema_id)
+            try:
+                registered = self._checked(self.registry.schema(schema_id)) if schema_id != wire.NO_ID else None
+                found += [(rows, _UNKNOWN)] if registered is None else self._by_message(registered, values, rows)
+            except SchemaError:
+                found.append((rows, _UNKNOWN))
+        return found
+
+    def _by_message(
+        self, found: Registered, values: pa.Array, rows: npt.NDArray[np.int64]
+    ) -> list[tuple[npt.NDArray[np.int64], Schema]]:
+        """The columns of values under a schema; a file of Protobuf has one for each message, and a value says which it is."""
+        if self.format.name != "protobuf":
+            return [(rows, _columns(self.format, found.text))]
+        file = compiled(found.text, self._imports(found))
+        by_path: dict[tuple[int, ...], list[int]] = {}
+        for row in rows.tolist():
+            try:
+                path, _ = wire.read_message_index(values[row].as_py(), wire.HEADER_BYTES)
+            except ValueError:
+                path = ()
+            by_path.setdefault(path, []).append(row)
+        return [(np.array(some, np.int64), _columns_at(file, path)) for path, some in by_path.items()]
 
     def encode(self, rows: pa.RecordBatch) -> pa.Array:
         """The rows as values of the format; SchemaError names those that do not fit, or a schema that the registry refuses."""
@@ -392,6 +428,13 @@ def _columns(format: Format, text: str, imports: Any = ()) -> Schema:
     if format.name == "csv":
         return Schema.from_ddl(text)
     return columns_of_avro(text) if format.name == "avro" else columns_of_json_schema(text)
+
+
+def _columns_at(file: Compiled, path: tuple[int, ...]) -> Schema:
+    try:
+        return columns_of_message(file.at(path)) if path else _UNKNOWN
+    except SchemaError:
+        return _UNKNOWN
 
 
 def _all_fail(values: pa.Array, columns: Schema, reason: str) -> Decoded:

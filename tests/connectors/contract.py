@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -37,10 +37,18 @@ class SourceContract:
     """A source brings each row exactly once, whatever dies when. Rows are numbered from 0 on, in the order they were added."""
 
     TOPIC = "numbers"
+    CHANGES: ClassVar[Mapping[str, str]] = {  # transforms after which rows have other columns
+        "transforms": "renamed,told",
+        "transforms.renamed.type": "ReplaceField$Value",
+        "transforms.renamed.renames": "text:words",
+        "transforms.told.type": "InsertField$Value",
+        "transforms.told.static.field": "place",
+        "transforms.told.static.value": "here",
+    }
 
     @abstractmethod
-    def source(self) -> Source:
-        """A new connector, always of the same name and settings."""
+    def source(self, **settings: Any) -> Source:
+        """A new connector, always of the same name; with the same settings, and these."""
 
     @abstractmethod
     def add(self, first: int, count: int) -> None:
@@ -53,6 +61,9 @@ class SourceContract:
     @abstractmethod
     def found(self, log: sk.Log) -> Sequence[Row]:
         """The rows of the topic."""
+
+    def fill_other(self, other: sk.Log) -> None:
+        """Put the first four rows where a source finds them that writes to another log; most find what is there."""
 
     @pytest.fixture
     def log(self, tmp_path):
@@ -110,6 +121,29 @@ class SourceContract:
         with armed("connect.polled", take_over), pytest.raises(FencedError):
             self.run(log)
         self.check(log, 30)
+
+    @pytest.mark.parametrize("is_changed", [False, True], ids=["as_they_are", "transformed"])
+    def test_polls_of_one(self, log, tmp_path, is_changed):
+        """Rows that come one by one, each to a new task, are what they are in one poll: what the topic has says nothing of values."""
+        settings = dict(self.CHANGES) if is_changed else {}
+        for n in range(4):
+            self.add(n, 1)
+            SourceTask(self.source(**settings), n % 2, 2, log, is_once=True).run(Orders())
+        for task in range(2):
+            SourceTask(self.source(**settings), task, 2, log, is_once=True).run(Orders())
+        with sk.open_log(tmp_path / "other") as other:
+            self.fill_other(other)
+            SourceTask(self.source(**settings), 0, 1, other, is_once=True).run(Orders())
+            one_by_one, together = described(log, self.TOPIC), described(other, self.TOPIC)
+            assert one_by_one == together, f"one by one:\n{one_by_one}\ntogether:\n{together}"
+
+
+def described(log: sk.Log, name: str) -> tuple[Any, ...]:
+    """A topic's columns, key and format, and its rows."""
+    topic = log.topic(name)
+    names = [*topic.schema.names, "_deleted"]
+    rows = log.read(name, columns=names).select(names).to_pylist()
+    return str(topic.schema), topic.key, topic.format, sorted(map(repr, rows))
 
 
 class SinkContract:

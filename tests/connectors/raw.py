@@ -22,10 +22,11 @@ class RawSource(Source):
         return ["all"]
 
     def open(self, positions):
-        self._next = (positions["all"] or {"next": 0})["next"]
+        self._is_mine = "all" in positions
+        self._next = (positions.get("all") or {"next": 0})["next"]
 
     def poll(self, timeout):
-        found = RECORDS[self.name][self._next :]
+        found = RECORDS[self.name][self._next :] if self._is_mine else []
         if not found:
             return None
         keys, values = ([pair[place] for pair in found] for place in (0, 1))

@@ -43,8 +43,8 @@ class TestSource(SourceContract):
         self.path, self.mode = path, mode
         DeltaTable.create(path, pa.schema([("n", pa.int64()), ("text", pa.string())]), configuration=FEED)
 
-    def source(self):
-        return DeltaSource("in", path=self.path, topic="numbers", key="n", read_mode=self.mode)
+    def source(self, **settings):
+        return DeltaSource("in", {"path": self.path, "topic": "numbers", "key": "n", "read.mode": self.mode, **settings})
 
     def add(self, first, count):
         rows = self.expected(first, count)

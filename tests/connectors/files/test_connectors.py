@@ -33,8 +33,8 @@ class TestSource(SourceContract):
         self.folder = tmp_path / "in"
         self.folder.mkdir()
 
-    def source(self):
-        return FileSource("in", path=str(self.folder), topic="numbers", key="n")
+    def source(self, **settings):
+        return FileSource("in", {"path": str(self.folder), "topic": "numbers", "key": "n", **settings})
 
     def add(self, first, count):
         (self.folder / f"part-{first:04d}.jsonl").write_text(

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import time
+from typing import ClassVar
 
 import confluent_kafka as kafka
 import pytest
@@ -115,13 +116,19 @@ def consume(broker, name):
 class TestSource(SourceContract):
     """A topic of three partitions, of bytes."""
 
+    CHANGES: ClassVar[dict[str, str]] = {
+        "transforms": "held",
+        "transforms.held.type": "HoistField$Value",
+        "transforms.held.field": "words",
+    }
+
     @pytest.fixture(autouse=True)
     def _topic(self, broker, name):
         self.broker, self.name = broker, name
         create(broker, name, 3)
 
-    def source(self):
-        return source_of(self.broker, self.name, topic="numbers")
+    def source(self, **settings):
+        return source_of(self.broker, self.name, topic="numbers", **settings)
 
     def add(self, first, count):
         produce(self.broker, self.name, [{"key": str(n), "value": f"text {n}"} for n in range(first, first + count)])

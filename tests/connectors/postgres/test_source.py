@@ -62,8 +62,8 @@ class TestContract(SourceContract):
         if is_streamed:
             self.run(log)
 
-    def source(self):
-        return PostgresSource("in", connection_url=self.url, tables="numbers", poll_rows=17)
+    def source(self, **settings):
+        return PostgresSource("in", {"connection.url": self.url, "tables": "numbers", "poll.rows": 17, **settings})
 
     def add(self, first, count):
         self.database.execute(

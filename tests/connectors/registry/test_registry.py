@@ -19,6 +19,7 @@ from streamkit.formats.codec import Codec, declare_format
 from streamkit.formats.protobuf_schema import compiled
 from streamkit.schema import Schema
 from streamkit.testing import TopologyTestDriver
+from tests.connectors.contract import SourceContract
 from tests.connectors.raw import RECORDS, WRITTEN, RawSink, RawSource
 
 pytestmark = pytest.mark.foreign("registry")
@@ -326,3 +327,90 @@ def test_what_a_registry_said_is_bounded(answers, monkeypatch):
         client.schema(schema_id)
 
     assert [path.rpartition("/")[2] for path, _ in handler.asked] == ["1", "2", "3", "2"]
+
+
+GROWN = {  # schemas of the numbers, each newer than the one before
+    "avro": [
+        json.dumps({"type": "record", "name": "N", "fields": [{"name": name, "type": type} for name, type in fields]})
+        for fields in (
+            [("n", "int"), ("text", "string")],
+            [("n", "long"), ("text", "string"), ("more", ["null", "double"])],
+            [("text", "string"), ("n", "long"), ("last", {"type": "array", "items": "string"})],
+        )
+    ],
+    "json": [
+        json.dumps({"type": "object", "properties": {name: {"type": type} for name, type in fields}})
+        for fields in (
+            [("n", "integer"), ("text", "string")],
+            [("n", "integer"), ("text", "string"), ("more", "number")],
+            [("text", "string"), ("n", "integer"), ("last", "boolean")],
+        )
+    ],
+    "protobuf": [
+        f'syntax = "proto3"; message N {{ {fields} }}'
+        for fields in (
+            "optional int64 n = 1; optional string text = 2;",
+            "optional int64 n = 1; optional string text = 2; optional double more = 3;",
+            "optional string text = 2; optional int64 n = 1; repeated string last = 4;",
+        )
+    ],
+}
+MORE: dict[str, Any] = {"more": 1.5, "last": []}
+
+
+@pytest.mark.parametrize("form", GROWN)
+class TestGrowingSchemas(SourceContract):
+    """Records under three schemas in turn, which the registry knows by their ids: each is what its own schema says."""
+
+    @pytest.fixture(autouse=True)
+    def _records(self, form, registry, topic):
+        self.settings = settings_of(registry, **{"subject.name.strategy": "TopicNameStrategy"})
+        self.form = form
+        RECORDS["in"] = []
+        self.codecs = [
+            Codec(declare_format(form, text, {**settings_of(registry), "schema.compatibility": "NONE"}), None, topic)
+            for text in GROWN[form]
+        ]
+
+    def source(self, **settings):
+        url = self.settings["schema.registry.url"]
+        return RawSource("in", {"topic": "numbers", "value.format": self.form, "schema.registry.url": url, **settings})
+
+    def add(self, first, count):
+        for n in range(first, first + count):
+            codec = self.codecs[n % 3]
+            row = {"n": n, "text": f"text {n}", "more": 1.5, "last": n % 2 == 0 if self.form == "json" else ["x"] * n}
+            columns = codec.written
+            batch = pa.RecordBatch.from_pylist([{name: row[name] for name in columns.names}], schema=columns.arrow)
+            RECORDS["in"] += [(None, value) for value in codec.encode(batch).to_pylist()]
+
+    def expected(self, first, count):
+        return [(n, f"text {n}", 1.5 if n % 3 == 1 else None, n % 3 == 2) for n in range(first, first + count)]
+
+    def found(self, log):
+        rows = log.read("numbers").to_pylist()
+        return [(row["n"], row["text"], row.get("more"), row.get("last") is not None) for row in rows]
+
+
+@pytest.mark.parametrize("is_together", [True, False])
+def test_a_schema_whose_types_do_not_go_together(registry, topic, tmp_path, is_together):
+    """A column of another type is refused by its record and with both types, whether the records come in one poll or each in its own."""
+    text = ({"type": "record", "name": "N", "fields": [{"name": "n", "type": type}]} for type in ("int", "string"))
+    settings = {**settings_of(registry), "schema.compatibility": "NONE"}
+    codecs = [Codec(declare_format("avro", one, settings), None, topic) for one in text]
+    RECORDS["in"] = []
+    config = {"topic": "numbers", "value.format": "avro", "schema.registry.url": registry.url}
+    tolerant = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"}
+    with sk.open_log(tmp_path / "log") as log:
+        for number in range(6):
+            row = {"n": number if number % 2 == 0 else str(number)}
+            batch = pa.RecordBatch.from_pylist([row], schema=codecs[number % 2].written.arrow)
+            RECORDS["in"] += [(None, value) for value in codecs[number % 2].encode(batch).to_pylist()]
+            if not is_together:
+                run([RawSource("in", {**config, **tolerant})], log, once=True)
+        if is_together:
+            with pytest.raises(SchemaError, match=r"offset 1, KAFKA_PRODUCE: .*column 'n': found '1' \(string\), expected int"):
+                run([RawSource("in", config)], log, once=True)
+            run([RawSource("in", {**config, **tolerant})], log, once=True)
+        assert log.read("numbers")["n"].to_pylist() == [0, 2, 4]
+        assert log.read("dead").num_rows == 3

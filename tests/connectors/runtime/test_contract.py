@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from typing import ClassVar
 
+import pyarrow as pa
 import pytest
 
+from streamkit.formats.codec import Codec, declare_format
+from streamkit.schema import Schema
 from tests.connectors.contract import SinkContract, SourceContract
+from tests.connectors.raw import RECORDS, RawSource
 from topologies.connectors.sqlite_connector import SqliteSink, SqliteSource
 
 
@@ -20,8 +25,8 @@ class TestSource(SourceContract):
         with closing(sqlite3.connect(self.path)) as database:
             database.execute("CREATE TABLE numbers (n, text)")
 
-    def source(self):
-        return SqliteSource("in", path=self.path, tables="numbers", key="n")
+    def source(self, **settings):
+        return SqliteSource("in", {"path": self.path, "tables": "numbers", "key": "n", **settings})
 
     def add(self, first, count):
         with closing(sqlite3.connect(self.path)) as database, database:
@@ -32,6 +37,71 @@ class TestSource(SourceContract):
 
     def found(self, log):
         return [(row["n"], row["text"]) for row in log.read("numbers").to_pylist()]
+
+
+NUMBERS = Schema.parse("n bigint, text string")
+SCHEMAS = {
+    "json_of_columns": ("json", "n bigint, text string"),
+    "json_schema": ("json", '{"type": "object", "properties": {"n": {"type": "integer"}, "text": {"type": "string"}}}'),
+    "avro": (
+        "avro",
+        '{"type": "record", "name": "N", "fields": [{"name": "n", "type": "long"}, {"name": "text", "type": "string"}]}',
+    ),
+    "protobuf": ("protobuf", 'syntax = "proto3"; message N { optional int64 n = 1; optional string text = 2; }'),
+    "csv": ("csv", "n bigint, text string"),
+}
+UNWRAPPED = {"transforms": "row", "transforms.row.type": "io.debezium.transforms.ExtractNewRecordState"}
+
+
+@pytest.mark.parametrize("form", SCHEMAS)
+class TestFormats(SourceContract):
+    """Records of bytes, which `value.format` and `value.schema` say how to read."""
+
+    @pytest.fixture(autouse=True)
+    def _records(self, form):
+        self.format, self.schema = SCHEMAS[form]
+        RECORDS["in"] = []
+
+    def source(self, **settings):
+        given = {"topic": "numbers", "value.format": self.format, "value.schema": self.schema}
+        return RawSource("in", {**given, **settings})
+
+    def add(self, first, count):
+        format = declare_format(self.format, None if self.schema == "n bigint, text string" else self.schema, needs_schema=False)
+        rows = [{"n": n, "text": text} for n, text in self.expected(first, count)]
+        values = Codec(format, NUMBERS).encode(pa.RecordBatch.from_pylist(rows, schema=NUMBERS.arrow))
+        RECORDS["in"] += [(None, value) for value in values.to_pylist()]
+
+    def expected(self, first, count):
+        return [(n, f"text {n}") for n in range(first, first + count)]
+
+    def found(self, log):
+        return [(row["n"], row["text"]) for row in log.read("numbers").to_pylist()]
+
+
+class TestEnvelopes(SourceContract):
+    """Envelopes, of whose columns the transform leaves none; with it they are the rows that are in them."""
+
+    CHANGES: ClassVar[dict[str, str]] = UNWRAPPED
+
+    @pytest.fixture(autouse=True)
+    def _records(self):
+        RECORDS["in"] = []
+
+    def source(self, **settings):
+        schema = "op string, before struct<n: bigint, text: string>, after struct<n: bigint, text: string>"
+        return RawSource("in", {"topic": "numbers", "value.format": "json", "value.schema": schema, **settings})
+
+    def add(self, first, count):
+        rows = self.expected(first, count)
+        RECORDS["in"] += [(None, f'{{"op":"c","before":null,"after":{{"n":{n},"text":"{text}"}}}}'.encode()) for n, text in rows]
+
+    def expected(self, first, count):
+        return [(n, f"text {n}") for n in range(first, first + count)]
+
+    def found(self, log):
+        rows = log.read("numbers").to_pylist()
+        return [(row["after"]["n"], row["after"]["text"]) for row in rows]
 
 
 class TestSink(SinkContract):

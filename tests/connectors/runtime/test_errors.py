@@ -104,7 +104,7 @@ def test_steps_are_tried_again():
     passed = pass_through([Step("VALUE_CONVERTER", run)], "t", pa.table({"n": [1, None, 3]}), clock.retry(10_000))
     assert times == [3, 3, 3, 2]
     assert [failure.row for failure in passed.failures] == [1]
-    assert passed.parts["t"]["n"].to_pylist() == [1, 3]
+    assert dict(passed.parts)["t"]["n"].to_pylist() == [1, 3]
 
 
 @pytest.mark.parametrize("has_places", [False, True])

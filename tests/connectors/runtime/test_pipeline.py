@@ -38,7 +38,7 @@ def test_only_rows_that_fail_are_left_out(names_rows):
         rows = pa.table({"value": pa.array(values, pa.int64())})
         passed = pass_through([refuse(names_rows)], "t", rows)
         assert [failure.row for failure in passed.failures] == [row for row, value in enumerate(values) if value is None]
-        kept = passed.parts["t"]["value"].to_pylist() if passed.parts else []
+        kept = dict(passed.parts)["t"]["value"].to_pylist() if passed.parts else []
         assert kept == [value for value in values if value is not None]
 
 
@@ -48,8 +48,8 @@ def test_numbers_outlive_other_steps():
     later = Step("KAFKA_PRODUCE", lambda topic, some: refuse(True).run(topic, some))
     passed = pass_through([Step("TRANSFORMATION", route), later], "even", rows)
     assert [(failure.row, failure.stage) for failure in passed.failures] == [(2, "KAFKA_PRODUCE"), (4, "KAFKA_PRODUCE")]
-    assert passed.parts["even"]["value"].to_pylist() == [2, 4]
-    assert passed.parts["odd"]["value"].to_pylist() == [1, 3]
+    assert dict(passed.parts)["even"]["value"].to_pylist() == [2, 4]
+    assert dict(passed.parts)["odd"]["value"].to_pylist() == [1, 3]
 
 
 def test_the_first_failure_is_enough():
@@ -76,4 +76,4 @@ def test_failures_are_told_in_the_order_of_the_rows():
     rows = pa.table({"value": pa.array([0, 1, 2, None])})
     passed = pass_through([refuse(True), Step("KAFKA_PRODUCE", late)], "t", rows)
     assert [(failure.row, failure.stage) for failure in passed.failures] == [(1, "KAFKA_PRODUCE"), (3, "TRANSFORMATION")]
-    assert passed.parts["t"]["value"].to_pylist() == [0, 2]
+    assert dict(passed.parts)["t"]["value"].to_pylist() == [0, 2]
