@@ -14,6 +14,7 @@ from streamkit.log.log import Log
 from streamkit.log.topic.topic import Topic
 
 Position: TypeAlias = Mapping[str, Any]
+RECREATED_MODE, BEGIN = "recreated.mode", "begin"
 
 
 class Polled(NamedTuple):
@@ -42,6 +43,12 @@ class Source(Connector):
     KIND: ClassVar[tuple[Setting, ...]] = (
         Setting("topic", "the topic of the log that takes the rows", default=""),
         Setting("topic.partitions", "the partitions of a topic that is created", "integer", None, least=1),
+        Setting(
+            RECREATED_MODE,
+            "what a topic or table does that was deleted and made again: fail stops the task, begin reads it from its beginning",
+            default="fail",
+            choices=("fail", BEGIN),
+        ),
         Setting(
             "topic.config.", "Kafka's settings of a topic that is created, such as topic.config.cleanup.policy", default=None
         ),
@@ -72,6 +79,15 @@ class Source(Connector):
 
     def committed(self, positions: Mapping[str, Position]) -> None:
         """Hear that the log has committed these positions: only now may the foreign system forget what lies before them."""
+
+    def identities(self, splits: Sequence[str]) -> Mapping[str, str]:
+        """
+        What the splits are beyond their names, as far as the foreign system says: such as the id of a topic or a table.
+
+        A position is of one of these. If the split is another one later, it was deleted and made again, and nothing that lies
+        behind the position is what came before: the setting `recreated.mode` says what becomes of it.
+        """
+        return {}
 
     def topic(self, topic: Topic) -> None:
         """Hear of the topic of the setting `topic`, if it is there and no transform makes other columns of the rows, before `open`."""

@@ -36,6 +36,11 @@ class LogReader:
             )
         return [f"{topic.name}-{partition}" for topic in found for partition in range(topic.partitions)]
 
+    def identities(self, splits: Sequence[str]) -> Mapping[str, str]:
+        """The ids of the topics."""
+        ids = {name: str(self._log.topic(name).id) for name in {_place(split).topic for split in splits}}
+        return {split: ids[_place(split).topic] for split in splits}
+
     def open(self, positions: Mapping[str, Position | None]) -> None:
         self.close()
         self._consumer = self._log.consumer(max_poll_records=ROWS_MAX, auto_offset_reset="none")

@@ -103,6 +103,11 @@ class DebeziumSource(Source):
         assert self._reader is not None
         return self._reader.splits()
 
+    def identities(self, splits: Sequence[str]) -> Mapping[str, str]:
+        """The ids of the topics that are read."""
+        assert self._reader is not None
+        return self._reader.identities(splits)
+
     def open(self, positions: Mapping[str, Position | None]) -> None:
         """Read these partitions."""
         assert self._reader is not None

@@ -66,6 +66,11 @@ class DeltaSource(Source):
         """A table is one split: its versions have an order."""
         return [SPLIT]
 
+    def identities(self, splits: Sequence[str]) -> Mapping[str, str]:
+        """The id of the table."""
+        table = self._newest() if splits else None
+        return {} if table is None else {split: str(table.metadata().id) for split in splits}
+
     def open(self, positions: Mapping[str, Position | None]) -> None:
         """Go on in the version that was read last; or begin with the table as it is."""
         if SPLIT not in positions or self._position is not None:

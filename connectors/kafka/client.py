@@ -108,6 +108,26 @@ def meaning(error: Any, connector: Connector, errors: Errors) -> Exception:
     return ConnectionError(f"{where} does not answer as it should: {found.str()}{said}")
 
 
+def admin_client(connector: Connector, errors: Errors) -> Any:
+    """A client that asks what there is."""
+    return importlib.import_module("confluent_kafka.admin").AdminClient(client_config(connector, errors))
+
+
+def topic_ids(client: Any, topics: Iterable[str]) -> dict[str, str]:
+    """The ids of topics, which one that is made again has not; those are missing that the cluster does not tell."""
+    kafka = library()
+    found = client.describe_topics(kafka.TopicCollection(list(topics)), request_timeout=ENDS_SECONDS)
+    ids = {}
+    for topic, future in found.items():
+        try:
+            one = future.result().topic_id
+        except kafka.KafkaException:  # an old cluster, or one that does not let the connector ask
+            continue
+        if one.get_most_significant_bits() or one.get_least_significant_bits():
+            ids[topic] = str(one)
+    return ids
+
+
 def largest_batch(connector: Connector, errors: Errors, topic: str) -> int | None:
     """The `max.message.bytes` of a topic; None if the cluster does not say."""
     kafka, admin = library(), importlib.import_module("confluent_kafka.admin")

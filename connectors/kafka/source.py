@@ -14,11 +14,13 @@ import pyarrow.compute as pc
 from streamkit.connectors.kafka.client import (
     CLIENT_SETTINGS,
     Errors,
+    admin_client,
     client_config,
     library,
     meaning,
     missing_topic,
     partitions_of,
+    topic_ids,
     written_ends,
 )
 from streamkit.connectors.setting import Setting
@@ -55,6 +57,7 @@ class KafkaSource(Source):
         super().__init__(name, config, **settings)
         self._errors = Errors()
         self._consumer: Any = None
+        self._admin: Any = None  # kept: it is asked again and again
         self._counts: dict[str, int] = {}
         self._ended: dict[tuple[str, int], int] = {}  # where the committed records end
         self._written: dict[tuple[str, int], int] | None = None  # where all records end, as it was when it was first asked
@@ -77,6 +80,14 @@ class KafkaSource(Source):
                 raise missing_topic(topic, self)
             self._counts[topic] = count
         return [f"{topic}-{partition}" for topic, count in self._counts.items() for partition in range(count)]
+
+    def identities(self, splits: Sequence[str]) -> Mapping[str, str]:
+        """The ids of the topics."""
+        if not splits:
+            return {}
+        self._admin = self._admin or admin_client(self, self._errors)
+        ids = topic_ids(self._admin, self.settings["kafka.topic"])
+        return {split: ids[topic] for split in splits if (topic := _place(split)[0]) in ids}
 
     def partitions_of(self, topic: str) -> int | None:
         """As many as Kafka's topic has, unless the setting says otherwise."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from streamkit.connectors.runtime import positions
 from streamkit.connectors.runtime.dead_letters import dead_letters, declare_dead_letters
 from streamkit.connectors.runtime.destination import Destination
 from streamkit.connectors.runtime.error_log import log_failures
+from streamkit.connectors.runtime.identity import adopted, checked, with_identities, without_identities
 from streamkit.connectors.runtime.pipeline import Failure, Passed, Step, pass_through
 from streamkit.connectors.runtime.retry import Retry
 from streamkit.connectors.runtime.shares import splits_of
@@ -27,6 +28,7 @@ from streamkit.names import OFFSET, PARTITION, ROW_NUMBER, TOPIC
 
 _SETTLE_TRIES = 20
 SPLITS_SECONDS = 2.0  # between two looks for new splits
+IDENTITY_SECONDS = 1.0  # between two looks at whether splits are what they were
 
 
 def producer_name(connector: str, task: int) -> str:
@@ -51,6 +53,8 @@ class SourceTask:
         self._steps: Sequence[Step] = ()
         self._retry: Retry | None = None
         self._positions: dict[str, Position | None] = {}
+        self._identities: Mapping[str, str] = {}
+        self._identified = 0.0
         self._dead_letters: str = source.settings["errors.deadletterqueue.topic.name"]
 
     def run(self, orders: Orders) -> None:
@@ -72,8 +76,33 @@ class SourceTask:
             if is_of_rows and self._source.settings["topic"] in self._log.topics():
                 self._source.topic(self._log.topic(self._source.settings["topic"]))
             self._positions = {split: known.get(split) for split in mine}
-            self._source.open(self._positions)
+            self._identify(producer)
+            self._source.open(without_identities(self._positions))
             self._follow(producer, orders)
+
+    def _identify(self, producer: Producer) -> None:
+        """Find out whether the positions are of what is there now."""
+        self._identities = self._source.identities(list(self._positions))
+        silent = adopted(self._positions, self._identities)
+        if silent:
+            with producer.transaction():
+                positions.send_positions(producer, self._source.name, silent)
+        self._positions = checked(self._source, {**self._positions, **silent}, self._identities)
+        self._identified = time.monotonic()
+
+    def _check_identities(self) -> None:
+        """Now and then while it runs: ConnectionError, which starts the task again, where that says what becomes of another one."""
+        if not self._identities or time.monotonic() - self._identified < IDENTITY_SECONDS:
+            return
+        now = self._source.identities(list(self._positions))
+        self._identified = time.monotonic()
+        if checked(self._source, with_identities(self._known(), self._identities), now) != with_identities(
+            self._known(), self._identities
+        ):
+            raise ConnectionError(f"connector {self._source.name}: what it reads was deleted and made again")
+
+    def _known(self) -> dict[str, Position]:
+        return {split: position for split, position in self._positions.items() if position is not None}
 
     def _follow(self, producer: Producer, orders: Orders) -> None:
         look = time.monotonic() + SPLITS_SECONDS
@@ -82,6 +111,7 @@ class SourceTask:
                 continue
             polled = self._source.poll(0.0 if self._is_once else POLL_SECONDS)
             failpoints.reach("connect.polled")
+            self._check_identities()
             if polled is not None:
                 self._write(producer, polled)
             elif self._is_once and self._source.is_at_end():
@@ -95,7 +125,8 @@ class SourceTask:
         found = splits_of(self._task, self._tasks, self._source.splits())
         if set(found) - set(self._positions):
             self._positions = {split: self._positions.get(split) for split in [*self._positions, *found]}
-            self._source.open(self._positions)
+            self._identities = {**self._source.identities(list(self._positions)), **self._identities}
+            self._source.open(without_identities(self._positions))
 
     def _write(self, producer: Producer, polled: Polled) -> None:
         sends: list[tuple[str, pa.Table]] = []
@@ -153,7 +184,7 @@ class SourceTask:
                     self._destination.send(producer, topic, rows.drop_columns([ROW_NUMBER]))
                 if letters:
                     producer.send_batch(self._dead_letters, letters)
-                positions.send_positions(producer, self._source.name, polled.positions)
+                positions.send_positions(producer, self._source.name, with_identities(polled.positions, self._identities))
                 failpoints.reach("connect.staged")
         except OutcomeUnknownError:
             _settle(producer)

@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 import pytest
 
 import streamkit as sk
+from streamkit.connectors.runtime.identity import IDENTITY
+from streamkit.connectors.runtime.positions import change_positions, read_positions
 from streamkit.connectors.runtime.sink_task import SinkTask, reset_group
 from streamkit.connectors.runtime.source_task import SourceTask
 from streamkit.connectors.runtime.task import Orders
@@ -61,6 +63,10 @@ class SourceContract:
     @abstractmethod
     def found(self, log: sk.Log) -> Sequence[Row]:
         """The rows of the topic."""
+
+    def make_again(self) -> bool:
+        """Delete what holds the rows in the foreign system, and make it again, empty; False of a system that has no such thing."""
+        return False
 
     def fill_other(self, other: sk.Log) -> None:
         """Put the first four rows where a source finds them that writes to another log; most find what is there."""
@@ -136,6 +142,40 @@ class SourceContract:
             SourceTask(self.source(**settings), 0, 1, other, is_once=True).run(Orders())
             one_by_one, together = described(log, self.TOPIC), described(other, self.TOPIC)
             assert one_by_one == together, f"one by one:\n{one_by_one}\ntogether:\n{together}"
+
+    def test_what_was_made_again(self, log):
+        """What has the name of something that was deleted is another thing: an error, or by the setting read from its beginning."""
+        self.add(0, 20)
+        self.run(log)
+        if not self.make_again():
+            pytest.skip("nothing that could be made again")
+        self.add(20, 40)
+        for _ in range(2):
+            with pytest.raises(
+                ConfigError, match=r"made again.*lost.*recreated\.mode=begin, or streamkit connect offsets reset in"
+            ):
+                self.run(log)
+        self.check(log, 20)
+        SourceTask(self.source(**{"recreated.mode": "begin"}), 0, 1, log, is_once=True).run(Orders())
+        self.check(log, 60)
+        self.run(log)
+        self.check(log, 60)
+
+    def test_positions_that_do_not_say_of_what(self, log):
+        """A position of an earlier version, or one that was set by hand, is one of what is there when it is next seen."""
+        self.add(0, 20)
+        self.run(log)
+        kept = read_positions(log, "in")
+        change_positions(log, "in", {split: _silent(position) for split, position in kept.items()})
+        self.run(log)
+        assert read_positions(log, "in") == kept
+        self.add(20, 20)
+        self.run(log)
+        self.check(log, 40)
+
+
+def _silent(position: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: value for name, value in position.items() if name != IDENTITY}
 
 
 def described(log: sk.Log, name: str) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ import base64
 import datetime as dt
 import json
 from decimal import Decimal
+from typing import Any
 
 import confluent_kafka as kafka
 import pyarrow as pa
@@ -92,6 +93,11 @@ class TestContract(SourceContract):
     def add(self, first, count):
         rows = [{"n": n, "text": f"text {n}"} for n in range(first, first + count)]
         fill(self.log, "raw", [envelope("c", after=row, key={"n": row["n"]}) for row in rows])
+
+    def make_again(self):
+        log: Any = self.log
+        log.delete_topic("raw")
+        return True
 
     def fill_other(self, other):
         self.log = other
@@ -307,14 +313,14 @@ def test_columns_that_come(log):
 @pytest.mark.parametrize("is_together", [True, False])
 def test_types_that_values_say(log, is_together):
     """Without a schema the first value says a column's type, and one of another type is refused, however the records are cut into polls."""
-    for record in (
+    for row in (
         {"id": 1, "n": 1},
         {"id": 2, "n": None},
         {"id": 3, "n": 1.5},
         {"id": 4, "n": "x"},
         {"id": 5, "n": 2, "more": 1},
     ):
-        fill(log, "raw", [envelope("c", after=record, key={"id": record["id"]})])
+        fill(log, "raw", [envelope("c", after=row, key={"id": row["id"]})])
         if not is_together:
             run([source(errors_tolerance="all")], log, once=True)
     run([source(errors_tolerance="all")], log, once=True)
@@ -342,7 +348,8 @@ def test_rows_without_their_key_go_together(log):
     one.open(dict.fromkeys(one.splits()))
     polled = one.poll(1.0)
     one.close()
-    (rows,) = polled.tables["rows"] if polled is not None else ()
+    assert polled is not None
+    (rows,) = polled.tables["rows"]
     assert rows.select(["id", "name"]).to_pylist() == [{"id": n, "name": f"n{n}"} for n in range(20)]
     assert rows.schema.field("id").type == pa.int32() and rows["id"].num_chunks == 1
 

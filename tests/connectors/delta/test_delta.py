@@ -41,7 +41,15 @@ class TestSource(SourceContract):
     @pytest.fixture(autouse=True)
     def _table(self, path, mode):
         self.path, self.mode = path, mode
-        DeltaTable.create(path, pa.schema([("n", pa.int64()), ("text", pa.string())]), configuration=FEED)
+        self._create()
+
+    def _create(self):
+        DeltaTable.create(self.path, pa.schema([("n", pa.int64()), ("text", pa.string())]), configuration=FEED)
+
+    def make_again(self):
+        shutil.rmtree(self.path)
+        self._create()
+        return True
 
     def source(self, **settings):
         return DeltaSource("in", {"path": self.path, "topic": "numbers", "key": "n", "read.mode": self.mode, **settings})

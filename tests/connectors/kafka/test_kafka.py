@@ -127,6 +127,19 @@ class TestSource(SourceContract):
         self.broker, self.name = broker, name
         create(broker, name, 3)
 
+    def make_again(self):
+        admin = AdminClient({"bootstrap.servers": self.broker.address})
+        admin.delete_topics([self.name])[self.name].result(30)
+        wait_until(self._is_made)
+        return True
+
+    def _is_made(self):
+        try:
+            create(self.broker, self.name, 3)
+        except kafka.KafkaException:  # it is still being deleted
+            return False
+        return True
+
     def source(self, **settings):
         return source_of(self.broker, self.name, topic="numbers", **settings)
 

@@ -12,6 +12,7 @@ from streamkit.connectors import Polled, Source
 from streamkit.connectors.runtime.positions import change_positions, read_positions
 from streamkit.connectors.runtime.source_task import SourceTask
 from streamkit.connectors.runtime.task import Orders
+from streamkit.errors import ConfigError
 from streamkit.failpoints import SimulatedCrash
 from tests.connectors.contract import dies
 
@@ -100,3 +101,21 @@ def test_positions_are_a_connector_s_own_until_they_are_forgotten(log):
     assert (read_positions(log, "in"), read_positions(log, "other")) == ({}, {"all-0": {"polls": 9}})
     bring(log)
     assert log.read("numbers").num_rows == 10
+
+
+class Renewed(Counting):
+    """Is another thing from its third poll on."""
+
+    def identities(self, splits):
+        return dict.fromkeys(splits, "new" if getattr(self, "polls", 0) > 1 else "old")
+
+
+@pytest.mark.parametrize(("mode", "error"), [("fail", ConfigError), ("begin", ConnectionError)])
+def test_what_is_made_again_while_the_task_runs(log, monkeypatch, mode, error):
+    """Nothing that comes from another thing of the name is committed behind the position; the next start decides with that in view."""
+    monkeypatch.setattr("streamkit.connectors.runtime.source_task.IDENTITY_SECONDS", 0.0)
+    task = SourceTask(Renewed("in", {"topic": "numbers", "recreated.mode": mode}), 0, 1, log, is_once=True)
+    with pytest.raises(error, match="was deleted and made again"):
+        task.run(Orders())
+    assert read_positions(log, "in") == {"all-0": {"polls": 1, "identity": "old"}}
+    assert log.read("numbers")["n"].to_pylist() == [0, 1]
