@@ -83,6 +83,15 @@ def source_topics(given: Any) -> tuple[str | Endpoint, ...]:
     return topics
 
 
+def timestamp_column(given: Any) -> str | None:
+    """The name of the column that has the event time of records; TopologyError if it is none."""
+    if given is None or (isinstance(given, str) and given):
+        return given
+    raise TopologyError(
+        f"timestamp={given!r}; expected the name of a column with the event time of the records, such as 'at'", user_location()
+    )
+
+
 def with_on_error(node: AnyNode, on_error: OnError | None) -> AnyNode:
     """The node with what becomes of records that make it fail; TopologyError if that is nothing there is."""
     if on_error is None:

@@ -79,6 +79,7 @@ class Topology(ForeignNames):
         value_schema: Schemas | None = None,
         key_format: str = "string",
         format_settings: Mapping[str, Any] | None = None,
+        timestamp: str | None = None,
         max_jump: Duration | None = None,
         name: str | None = None,
     ) -> Stream:
@@ -89,6 +90,12 @@ class Topology(ForeignNames):
 
         `schema` ("user string, amount double") and `key` say what the topic holds where the topology is compiled without a log; with
         one they must agree with the topic.
+
+        `timestamp` names the column that has the event time of the records: a timestamp, or a bigint of milliseconds since 1970. It may be a
+        field of a struct ("payload.at"), and a column that `value_format` reads. Without it the event time is that under which the records
+        were written. A record without such a time is one that makes the step fail (`on_error`).
+
+            app.stream("clicks", value_format="json", schema="user string, at bigint", key="user", timestamp="at")
 
         `max_jump`, a length of time such as "1 day", bounds jumps of stream time: a record whose event time is further ahead of what its
         partition had reached goes on as any other, but moves no time. So one record from the year 2100 does not close all windows.
@@ -119,6 +126,7 @@ class Topology(ForeignNames):
                 name=name if is_one else None,
                 at=user_location(),
                 decoding=decoding,
+                timestamp=arguments.timestamp_column(timestamp),
             )
             for one in topics
         )
@@ -134,6 +142,7 @@ class Topology(ForeignNames):
         value_schema: Schemas | None = None,
         key_format: str = "string",
         format_settings: Mapping[str, Any] | None = None,
+        timestamp: str | None = None,
         bootstrap: bool = False,
         store: str | None = None,
         versioned: Duration | None = None,
@@ -145,7 +154,7 @@ class Topology(ForeignNames):
 
         With `bootstrap`, what the topic holds when the application's first epoch begins is read before any stream, whatever the times of its
         records. So streams meet the whole table from the first record on. `store` makes the table queryable under that name.
-        `schema`, `key` and the formats are as in `stream`.
+        `schema`, `key`, `timestamp` and the formats are as in `stream`.
 
         With `versioned`, a length of time such as "1 day", the row of the largest event time is the newest, and the table remembers for so
         long which rows it had. A stream that joins it meets the row that was valid at the record's event time. A record that is older than
@@ -176,6 +185,7 @@ class Topology(ForeignNames):
             name=name,
             at=user_location(),
             decoding=decoding,
+            timestamp=arguments.timestamp_column(timestamp),
         )
         return self._table(node, store)
 

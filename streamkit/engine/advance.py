@@ -22,7 +22,7 @@ from streamkit.engine.context import Context
 from streamkit.engine.epoch import Slice
 from streamkit.engine.place import WITHOUT_RECORD, Numbers
 from streamkit.engine.report import ReachedBy
-from streamkit.engine.stream_time import NO_TIME
+from streamkit.engine.stream_time import NO_TIME, UNKNOWN
 from streamkit.errors import CorruptionError
 from streamkit.names import DUE, INPUT, OFFSET, ORDER, ORDER_COLUMNS, PARTITION
 from streamkit.plan.operator import Operator
@@ -53,7 +53,7 @@ class Advances:
             window = operator.closing
             assert window is not None
             before, _ = context.stream_time(window)
-            ahead = np.flatnonzero(keys > before)
+            ahead = np.flatnonzero(keys > max(before, UNKNOWN))
             if not len(ahead):
                 continue
             closed = closed_at(window, keys[ahead])

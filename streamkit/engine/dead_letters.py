@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from streamkit.engine.place import OPERATORS
 from streamkit.engine.rows import own_columns, plain, rows_of
+from streamkit.engine.stream_time import UNKNOWN
 from streamkit.errors import EvaluationError
 from streamkit.log.dead_letter import SCHEMA, attempt_of, encoded, shown
 from streamkit.log.slab.slab import read_rows
@@ -39,7 +40,8 @@ def dead_letters(operator: Operator, failures: Sequence[Failure], context: Conte
     columns = {column.name: pa.array([letter[column.name] for letter in letters], column.arrow.type) for column in SCHEMA}
     names = [name for name in _PLACE if name in failures[0].row.schema.names]
     places = {name: pa.concat_arrays([plain(failure.row[name]) for failure in failures]) for name in names}
-    return rows_of({**columns, **places})
+    times = pa.array([letter["timestamp"] // MICROSECONDS for letter in letters], pa.int64())
+    return rows_of({**columns, **places, TIMESTAMP: times})
 
 
 def _letter(operator: Operator, failure: Failure, context: Context) -> dict[str, Any]:
@@ -60,11 +62,12 @@ def _record(failure: Failure, context: Context) -> dict[str, Any]:
     row = failure.row
     found = original(row, context) if failure.error.call is None else None
     record = _own(row) if found is None else found
+    time = row if found is None or row[TIMESTAMP][0].as_py() != UNKNOWN else found
     letter = {
         "record": encoded(record),
         "is_whole": found is not None,
         "attempt": attempt_of(record),
-        "timestamp": row[TIMESTAMP].cast(pa.int64())[0].as_py() * MICROSECONDS,
+        "timestamp": time[TIMESTAMP].cast(pa.int64())[0].as_py() * MICROSECONDS,
     }
     if found is None:
         return {**letter, **dict.fromkeys(("topic", "partition", "offset", "key")), "value": shown(record, own_columns(record))}

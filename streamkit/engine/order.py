@@ -18,7 +18,7 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
-from streamkit.engine.stream_time import NO_TIME
+from streamkit.engine.stream_time import NO_TIME, UNKNOWN
 from streamkit.log.slab.extent import Extent
 
 Timestamps = npt.NDArray[np.int64]
@@ -89,15 +89,15 @@ def partition_times(timestamps: Timestamps, time: int, jump_ms: int | None = Non
     """
     The time of a partition at consecutive records of it, after records that reached `time`.
 
-    A record that is more than `jump_ms` ahead of that time does not move it; the first record of a partition always does.
+    A record that is more than `jump_ms` ahead of that time does not move it; the first record of a partition that has a time always does.
     """
     if not len(timestamps):
         return timestamps
     running = np.maximum(np.maximum.accumulate(timestamps), time)
     if jump_ms is None:
         return running
-    before = np.concatenate([[timestamps[0] if time == NO_TIME else time], running[:-1]])
-    jumps = np.flatnonzero(running > before + jump_ms)
+    before = np.concatenate([[time], running[:-1]])
+    jumps = np.flatnonzero((before > UNKNOWN) & (running > before + jump_ms))
     return running if not len(jumps) else _without_jumps(timestamps, running, int(jumps[0]), int(before[jumps[0]]), jump_ms)
 
 
@@ -221,7 +221,7 @@ class _Lane:
 
     @property
     def first_key_bound(self) -> int:
-        if self.backlog.jump_ms is not None and self.backlog.time_ms != NO_TIME:
+        if self.backlog.jump_ms is not None and self.backlog.time_ms > UNKNOWN:
             return max(self._floor, self.backlog.time_ms)
         return max(self._floor, min(extent.min_timestamp for extent in self.backlog.extents))
 
@@ -262,7 +262,7 @@ class _Lane:
 
     def _may_begin_up_to(self, frame: int, key: int) -> bool:
         before = int(self._frame_keys[frame - 1]) if frame else self._floor
-        if self.backlog.jump_ms is not None and self.times_before[frame] != NO_TIME:
+        if self.backlog.jump_ms is not None and self.times_before[frame] > UNKNOWN:
             return before <= key
         return max(before, self.backlog.extents[frame].min_timestamp) <= key
 
@@ -297,4 +297,4 @@ class _Lane:
 
 def _may_jump(extent: Extent, time: int, jump_ms: int | None) -> bool:
     """Whether a record of a frame may be further ahead of the partition's time than jumps go, which is `time` before the frame."""
-    return jump_ms is not None and extent.max_timestamp > (extent.min_timestamp if time == NO_TIME else time) + jump_ms
+    return jump_ms is not None and extent.max_timestamp > (extent.min_timestamp if time <= UNKNOWN else time) + jump_ms

@@ -13,16 +13,17 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 
 from streamkit.clock import Clock
 from streamkit.engine.anchor import EXTENTS_MAX, AddedExtents, Anchor, GenerationStart
 from streamkit.engine.epoch import Application, EpochEnd, EpochPlan, Slice, Split
+from streamkit.engine.frame_times import FrameTimes
 from streamkit.engine.order import Backlog, Records, cut, times_before
 from streamkit.engine.stream_time import (
     BOOTSTRAP,
     CLOCK_SEEN,
     NO_TIME,
+    UNKNOWN,
     Times,
     clock_start,
     closed_by_idleness,
@@ -38,9 +39,7 @@ from streamkit.errors import OffsetOutOfRangeError, TopicNotFoundError
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.span import ManifestSlice
 from streamkit.log.slab.extent import Extent
-from streamkit.log.slab.slab import read_rows
 from streamkit.log.storage.storage import Storage
-from streamkit.names import TIMESTAMP
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
 from streamkit.plan.windows import Windowing
@@ -75,6 +74,12 @@ class Planner:
         """What `next_end` saw behind an epoch, for the plan of the next."""
         return {}
 
+    @cached_property
+    def _frame_times(self) -> FrameTimes:
+        """The event times of the frames of inputs."""
+        inputs = zip(self.topic_ids, self.program.inputs, strict=True)
+        return FrameTimes(self.storage, {topic_id: source for topic_id, source in inputs if source.event_time is not None})
+
     @property
     def topic_ids(self) -> tuple[int, ...]:
         """Those of the program's inputs, in order."""
@@ -107,7 +112,9 @@ class Planner:
             return self._tick_end(before, idle)
         bounds = self._bootstrap_bounds(before, backlogs)
         backlogs = self._first_backlogs(backlogs, bounds)
-        taken = cut(backlogs, min(records_max, self.records_max), self._records, is_between_keys=self._reads_a_topic_twice())
+        most, is_between_keys = min(records_max, self.records_max), self._reads_a_topic_twice()
+        backlogs = [self._frame_times.timed(one, self.topic_ids[one.input], most, is_between_keys) for one in backlogs]
+        taken = cut(backlogs, most, self._frame_times.records, is_between_keys=is_between_keys)
         positions = self._moved(before.positions, backlogs, taken.ends)
         times = {**self._reached(before.times, backlogs, taken.reached), **idle, **self._arrivals(before, backlogs), **bounds}
         times |= self._partition_times(backlogs, taken.times)
@@ -211,7 +218,7 @@ class Planner:
         times = dict(before)
         for backlog, key in zip(backlogs, reached, strict=True):
             name = of_input(self.topic_ids[backlog.input])
-            if key != NO_TIME:
+            if key > UNKNOWN:
                 times[name] = max(times.get(name, NO_TIME), key)
         for window in self._windowings():
             if (time := of_windows(times, window, self.topic_ids)) != NO_TIME:
@@ -238,6 +245,7 @@ class Planner:
 
     def _look(self, before: EpochEnd) -> ManifestSlice:
         """What the catalog has of the streams and tables behind an epoch."""
+        self._frame_times.forget(before.positions)
         topic_ids = {self.topic_ids[number] for number in self._numbers(*STREAM_KINDS)}
         return self.catalog.extents_of(topic_ids, before.positions)
 
@@ -317,17 +325,15 @@ class Planner:
             moved.setdefault(self.topic_ids[backlog.input], {})[backlog.partition] = end
         return moved
 
-    def _records(self, extent: Extent, start: int) -> Records:
-        batch, offsets = read_rows(self.storage, extent, start, extent.next_offset, [TIMESTAMP])
-        return batch[TIMESTAMP].cast(pa.int64()).to_numpy(), offsets
-
     def _slices(self, before: EpochEnd, end: EpochEnd, found: ManifestSlice) -> list[Slice]:
         slices: list[Slice] = []
-        for backlog in self._backlogs(before, end.positions, found):
-            topic_id = self.topic_ids[backlog.input]
+        for waiting in self._backlogs(before, end.positions, found):
+            topic_id = self.topic_ids[waiting.input]
+            backlog = self._frame_times.timed(waiting, topic_id, EVERYTHING, is_between_keys=False)
             stop = end.positions.get(topic_id, {}).get(backlog.partition, 0)
             topic = self.program.inputs[backlog.input].topic
-            slices += _frame_slices(backlog, topic, stop, self._records)
+            found_slices = _frame_slices(backlog, topic, stop, self._frame_times.records)
+            slices += [replace(one, extents=tuple(map(self._frame_times.written, one.extents))) for one in found_slices]
         return slices
 
     def _changes(self, epoch: int) -> Changes:

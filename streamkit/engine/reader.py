@@ -17,6 +17,7 @@ import pyarrow as pa
 from streamkit.engine.advance import Advances
 from streamkit.engine.context import Context
 from streamkit.engine.epoch import EpochPlan, Slice, Split
+from streamkit.engine.event_time import columns_for_time, event_times
 from streamkit.engine.exchange import Packed, control, fingerprint
 from streamkit.engine.kernels import Rows, kernel_of, run_operator
 from streamkit.engine.order import partition_times
@@ -118,20 +119,19 @@ def _slice_batches(
     columns = program.columns_read[piece.input]
     source = program.inputs[piece.input]
     is_table, time = source.kind == "table", piece.time_ms
+    wanted = list(dict.fromkeys([*columns, *columns_for_time(source), TIMESTAMP, DELETED]))
     for extent in piece.extents:
-        batch, offsets = read_rows(
-            context.storage, extent, piece.start, piece.end, [*columns, TIMESTAMP, DELETED], program.inputs[piece.input]
-        )
+        batch, offsets = read_rows(context.storage, extent, piece.start, piece.end, wanted, program.inputs[piece.input])
         if not batch.num_rows:
             continue
         context.records += batch.num_rows
-        timestamps = batch[TIMESTAMP].view(pa.int64())
-        times = partition_times(timestamps.to_numpy(), time, source.jump_ms)
+        own = event_times(source, batch)
+        times = partition_times(own, time, source.jump_ms)
         time, keys = int(times[-1]), np.maximum(times, piece.floor_ms)
         if source.jump_ms is not None:
-            context.count("ahead", source.topic, int(np.count_nonzero(timestamps.to_numpy() > times)))
+            context.count("ahead", source.topic, int(np.count_nonzero(own > times)))
         advances.take(piece, keys, offsets, context)
-        record: dict[str, pa.Array] = {TIMESTAMP: timestamps}
+        record: dict[str, pa.Array] = {TIMESTAMP: pa.array(own)}
         if placed or piece.input in program.ordered_inputs:
             record[ORDER] = pa.array(keys)
         if placed:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from streamkit.log.catalog.applications import ApplicationState
+from streamkit.log.rows.records import TIME_MS_MAX
 from streamkit.plan.windows import Windowing
 
 Times: TypeAlias = Mapping[str, int]  # in ms, by `of_input` and `of_store`
@@ -20,6 +21,7 @@ METRIC = "stream_times"  # (name, time) pairs in the metrics of an epoch; those 
 CLOCK_SEEN = "clock/seen"  # among the stream times: when the last epoch was, by the wall clock, if operators ask for ticks
 BOOTSTRAP = "bootstrap/"  # begins the names of the offsets up to which tables are read before all streams
 NO_TIME = -(2**63)  # before every event time
+UNKNOWN = -TIME_MS_MAX  # the event time of a record whose column says none: it moves no time
 
 
 def of_input(topic_id: int) -> str:

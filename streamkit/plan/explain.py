@@ -79,7 +79,8 @@ def _stage_title(stage: int) -> str:
 
 def _input(one: Input) -> str:
     bootstrap = ", bootstrap" if one.bootstrap else ""
-    return f"{one.kind} {one.topic} ({one.schema}), key [{', '.join(one.key)}]{bootstrap}"
+    times = "" if one.event_time is None else f", event time {one.event_time}"
+    return f"{one.kind} {one.topic} ({one.schema}), key [{', '.join(one.key)}]{bootstrap}{times}"
 
 
 def _edge(edge: Edge) -> str:

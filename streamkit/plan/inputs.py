@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from streamkit.errors import StreamKitError, TopicNotFoundError, TopologyError
 from streamkit.log.topic.formats import KEY, OPAQUE_SCHEMA
+from streamkit.plan.decoding import decoded
+from streamkit.plan.event_time import EventTime, event_time_of
 from streamkit.plan.node import STREAM, TABLE, Node
 from streamkit.plan.operators.source import SourceNode
 from streamkit.plan.program import Input
@@ -95,9 +98,18 @@ def _input(source: SourceNode, topics: Topics | None) -> Input:
         )
     is_decoded = source.decoding is not None and topics is not None
     own = getattr(topics.topic(source.topic), "format", None) if is_decoded and topics is not None else None
-    return Input(
+    found = Input(
         source.topic, source.relation, schema, key, getattr(source, "bootstrap", False), getattr(source, "jump_ms", None), own
     )
+    return found if source.timestamp is None else replace(found, event_time=_event_time(source, found))
+
+
+def _event_time(source: SourceNode, found: Input) -> EventTime:
+    """The column that has the event time of a source's records."""
+    assert source.timestamp is not None
+    how = source.decoding
+    columns = None if how is None else decoded(how, found, source.at)
+    return event_time_of(source.timestamp, source.topic, found.schema, columns, None if how is None else how.keys, source.at)
 
 
 def _described(source: SourceNode, topics: Topics | None) -> tuple[Schema, tuple[str, ...]]:
@@ -148,6 +160,10 @@ def _check_declared(source: SourceNode, topic: TopicDescription) -> None:
         raise TopologyError(f"the key of {source.topic!r} is {list(topic.key)}, not {list(source.key)} as declared", source.at)
 
 
+def _spoken(found: Input) -> str:
+    return "the log" if found.event_time is None else f"the column {str(found.event_time)!r}"
+
+
 def _types(schema: Schema) -> list[tuple[str, str]]:
     return [(column.name, column.type) for column in schema]
 
@@ -166,6 +182,13 @@ def _check_agree(inputs: dict[SourceNode, Input]) -> None:
             raise TopologyError(
                 f"stream({found.topic!r}, max_jump=…) bounds jumps of the topic's stream time, and the topic is read as a table, too, which "
                 "does not; expected no max_jump, or another topic",
+                source.at,
+            )
+        ordered = [one for one in inputs.values() if one.topic == found.topic and one.kind in (STREAM, TABLE)]
+        if any(one.event_time != found.event_time for one in ordered) and found.kind in (STREAM, TABLE):
+            raise TopologyError(
+                f"the topic {found.topic!r} is read as a stream and as a table, with event times of {_spoken(ordered[0])} and of "
+                f"{_spoken(ordered[1])}: its records have one order; expected the same timestamp= of both",
                 source.at,
             )
         if found.bootstrap and (found.topic, STREAM) in streams:

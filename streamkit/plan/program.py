@@ -20,6 +20,7 @@ from streamkit.config import check_key_groups
 from streamkit.errors import FormatVersionError
 from streamkit.formats.format import Format
 from streamkit.names import HEADERS
+from streamkit.plan.event_time import EventTime
 from streamkit.plan.operator import KINDS, Operator, source_of
 from streamkit.plan.plain import from_plain, to_plain
 from streamkit.schema import Schema
@@ -34,7 +35,8 @@ class Input:
 
     With `bootstrap` it is read up to its end of the first start before all streams. A record that is more than `jump_ms` ahead of its
     partition's time does not move stream time. `format` is an opaque topic's, if its bytes are
-    decoded; only the compiler needs it.
+    decoded; only the compiler needs it. `event_time` is the column that has the event time of its records; without one they have that
+    under which they were written.
     """
 
     topic: str
@@ -44,10 +46,12 @@ class Input:
     bootstrap: bool = False
     jump_ms: int | None = None
     format: Format | None = field(default=None, compare=False)
+    event_time: EventTime | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The input as plain values; its format is in the step that decodes it."""
-        return {name: value for name, value in to_plain(self).items() if name != "format"}
+        left_out = {"format"} if self.event_time is not None else {"format", "event_time"}
+        return {name: value for name, value in to_plain(self).items() if name not in left_out}
 
     @property
     def name(self) -> str:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from streamkit.clock import HandClock
 from streamkit.dsl.topology import Topology
 from streamkit.engine.compile import compile_with_settings
+from streamkit.engine.event_time import event_times
 from streamkit.engine.planner import EVERYTHING
 from streamkit.errors import ConfigError, TopologyError
 from streamkit.expressions.python_functions import called_twice
@@ -393,8 +394,13 @@ class TopologyTestDriver:
         offsets = piped.receipt.result() or {}
         start = {partition: first for partition, (first, _) in offsets.items()}
         end = {partition: following for partition, (_, following) in offsets.items()}
-        rows = self._log.read(piped.topic, [], partitions=list(offsets), start=start, end=end)
-        times = rows[TIMESTAMP].cast(pa.int64()).to_pylist()
+        source = next((one for one in self.program.inputs if one.topic == piped.topic and one.event_time is not None), None)
+        columns = [] if source is None or source.event_time is None else list(source.event_time.columns_read)
+        rows = self._log.read(piped.topic, columns, partitions=list(offsets), start=start, end=end)
+        if source is None:
+            times = rows[TIMESTAMP].cast(pa.int64()).to_pylist()
+        else:
+            times = [time for batch in _with_deleted(rows).to_batches() for time in event_times(source, batch).tolist()]
         return min(times), max(times)
 
 

@@ -70,5 +70,5 @@ class Arrival:
                 for topic, declared in self.topics.items():
                     log.create_topic(topic, **{**declared, "partitions": partitions})
                     for key in sorted(key for name, key in keys if name == topic):
-                        producer.send(topic, {"k": key, "v": None})
+                        producer.send(topic, {**dict.fromkeys(log.topic(topic).schema.names), "k": key})
             return {(topic, row["k"]): row["_partition"] for topic in self.topics for row in log.read(topic, ["k"]).to_pylist()}

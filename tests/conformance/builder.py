@@ -52,12 +52,17 @@ class Place:
 
 @dataclass
 class Builder:
-    """The topology of a case as it is built, node by node; `topics` has the schema of each topic that it reads."""
+    """
+    The topology of a case as it is built, node by node; `topics` has the schema of each topic that it reads.
+
+    With `has_own_times` a column of the topics, `at`, says the event time of their records.
+    """
 
     case: Json
     app: sk.Topology = field(default_factory=lambda: sk.Topology("conformance"))
     places: dict[str, Place] = field(default_factory=dict)
     topics: dict[str, dict[str, Any]] = field(default_factory=dict)
+    has_own_times: bool = False
 
     def build(self) -> dict[str, str]:
         """Declare the topology; the topic of each output, by its name."""
@@ -110,19 +115,24 @@ class Builder:
         types = self.case["topology"].get("types", {"key": "string", "value": "string"})
         key = _shown([step["key"] for step in steps], _declared(types["key"], node["op"]))
         value = _shown([step["value"] for step in steps], SQL_TYPES[types["value"]])
-        self.topics[topic] = {"schema": f"k {key}, v {value}", "key": "k", "partitions": 1}
+        time = ", at bigint" if self.has_own_times and node["op"] != "global_table" else ""
+        self.topics[topic] = {"schema": f"k {key}, v {value}{time}", "key": "k", "partitions": 1}
         return key, value
+
+    def _read(self, verb: Any, topic: str, **options: Any) -> Any:
+        """A topic as a stream or a table, without the column of its time."""
+        return verb(topic, timestamp="at", **options).select("k", "v") if self.has_own_times else verb(topic, **options)
 
     def _stream(self, node: Json) -> None:
         key, value = self._source(node)
-        stream = self.app.stream(node["topic"])
+        stream = self._read(self.app.stream, node["topic"])
         if any(is_nothing(step) for step in self.case["steps"] if step.get("topic") == node["topic"]):
             stream = stream.map_values(lambda row: None if row["v"] is None else {"v": row["v"]}, f"v {value}")
         self._put(node, Place(stream, key, value))
 
     def _table(self, node: Json) -> None:
         key, value = self._source(node)
-        self._put(node, Place(self.app.table(node["topic"], **options_of(node, self._length)), key, value))
+        self._put(node, Place(self._read(self.app.table, node["topic"], **options_of(node, self._length)), key, value))
 
     def _global_table(self, node: Json) -> None:
         key, value = self._source(node)

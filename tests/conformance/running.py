@@ -50,16 +50,19 @@ def bounded_as_a_whole(case: Json) -> Iterator[None]:
         yield
 
 
-def take(driver: TopologyTestDriver, step: Json, streams: set[str]) -> None:
+def take(driver: TopologyTestDriver, step: Json, streams: set[str], timed: Mapping[str, int] | None = None) -> None:
+    """Send the record of a step; to the topics `timed` with its time in a column, written under the one that stands there."""
+    own = {"at": step["ts"]} if step.get("topic") in (timed or {}) else {}
+    written = (timed or {}).get(step.get("topic", ""), step.get("ts"))
     if "advance_wall_clock_ms" in step:
         driver.advance_wall_clock(f"{step['advance_wall_clock_ms']} ms")
     elif is_nothing(step):
         if step["topic"] in streams:  # a table drops it
-            driver.pipe(step["topic"], {"k": None, "v": None}, timestamp=step["ts"])
+            driver.pipe(step["topic"], {"k": None, "v": None, **own}, timestamp=written)
     elif step["value"] is None:
         driver.delete(step["topic"], {"k": step["key"]}, timestamp=step["ts"])
     else:
-        driver.pipe(step["topic"], {"k": step["key"], "v": step["value"]}, timestamp=step["ts"])
+        driver.pipe(step["topic"], {"k": step["key"], "v": step["value"], **own}, timestamp=written)
 
 
 def new_records(driver: TopologyTestDriver, outputs: Mapping[str, str], case: Json) -> list[Record]:

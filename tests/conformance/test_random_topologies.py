@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streamkit.engine import advance, joining, windows
+from streamkit.engine import advance, frame_times, joining, windows
 from streamkit.engine.advance import stream_times
 from streamkit.engine.changes import REMOVED, REPLACED
 from streamkit.engine.operators import late, materialize, regroup, session_aggregate
@@ -150,6 +150,10 @@ def forget_what_is_left(patch: Patch) -> None:
         patch(place, "row_times", lambda rows: rows[TIMESTAMP])
 
 
+def cut_by_written_times(patch: Patch) -> None:
+    patch(frame_times, "event_times", lambda source, batch: batch[TIMESTAMP].view(pa.int64()).to_numpy())
+
+
 BUGS: dict[str, tuple[Callable[[Patch], None], int]] = {  # and the number of a case in which it shows
     "a window takes records for a millisecond longer": (close_late, 300),
     "final results come a millisecond late": (report_late, 14),
@@ -159,6 +163,7 @@ BUGS: dict[str, tuple[Callable[[Patch], None], int]] = {  # and the number of a 
     "what a group loses has a result of its own": (tell_every_loss, 7),
     "records that are a gap apart are in two sessions": (shorten_the_gap, 109),
     "a record that is in time goes to the late ones": (take_all_as_late, 77),
+    "an epoch is cut by the times under which records were written, not by those of a column": (cut_by_written_times, 10),
 }
 
 

@@ -46,7 +46,8 @@ class Way:
 
     `batching` is that of the driver, or "random". `is_shuffled`: records of different partitions arrive in any order, all before the
     only epoch. `is_late`: they arrive as the case has them, later ones after the epochs of earlier ones; else in canonical order.
-    `crashes` and `restarts`: how likely one is before a record.
+    `crashes` and `restarts`: how likely one is before a record. `has_own_times`: a column says their event time, and they are written
+    under any other.
     """
 
     seed: int = 0
@@ -57,6 +58,7 @@ class Way:
     is_late: bool = False
     crashes: float = 0.0
     restarts: float = 0.0
+    has_own_times: bool = False
 
 
 def random_way(seed: int) -> Way:
@@ -72,13 +74,14 @@ def random_way(seed: int) -> Way:
         is_late=batching in ("each", "one"),
         crashes=chance.choice([0.0, 0.0, 0.1, 0.3]),
         restarts=chance.choice([0.0, 0.0, 0.1]),
+        has_own_times=chance.random() < 0.3,
     )
 
 
 def difference(case: Json, way: Way) -> str | None:
     """The first key of which the engine gave something else than the interpreter, in words; None if there is none."""
     case, chance = asking_for_old_values(case), random.Random(way.seed)
-    builder = Builder(case)
+    builder = Builder(case, has_own_times=way.has_own_times)
     outputs = builder.build()
     arrival = Arrival(case, builder.topics, way.partitions)
     steps = arrival.steps if way.is_late else arrival.canonical()
@@ -86,12 +89,18 @@ def difference(case: Json, way: Way) -> str | None:
     with _driver(builder, way, chance) as driver:
         for step in arrival.shuffled(chance) if way.is_shuffled else steps:
             _disturb(driver, way, chance)
-            take(driver, step, set(arrival.kinds))
+            timed = {name: chance.randrange(100_000) for name in builder.topics} if way.has_own_times else None
+            take(driver, step, set(arrival.kinds), _timed(timed, arrival.kinds))
         driver.log
         if not driver.is_running:
             driver.restore(tasks=chance.choice(TASKS))
         found = new_records(driver, outputs, case)
     return first_difference(by_key(case, expected), by_key(case, found))
+
+
+def _timed(timed: Mapping[str, int] | None, kinds: Mapping[str, str]) -> Mapping[str, int]:
+    """The topics whose records have their time in a column: all but global tables."""
+    return {name: time for name, time in (timed or {}).items() if kinds[name] != "global_table"}
 
 
 def is_bounded(case: Json) -> bool:

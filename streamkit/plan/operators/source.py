@@ -14,6 +14,7 @@ from streamkit.plan.duration import duration_text
 from streamkit.plan.node import CYLINDER, GLOBAL_TABLE, LATER, NEWER, ROUNDED, STREAM, TABLE, Node, words
 from streamkit.plan.operator import Names, Operator, listed
 from streamkit.plan.operators.decode import decode_step
+from streamkit.plan.operators.event_times import event_times_step
 from streamkit.plan.operators.materialize import check_history, history_text, materialized
 from streamkit.plan.program import Program
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
@@ -29,12 +30,14 @@ class SourceNode(Node):
     Rows of a topic; `schema` and `key` stand in for the topic's own where there is no log.
 
     With a `decoding` the topic is opaque, and its bytes are read as columns: `schema` and `key` are those of the decoding.
+    `timestamp` names the column that has the event time of the records.
     """
 
     topic: str
     schema: Schema | None = None
     key: tuple[str, ...] | None = None
     decoding: Decoding | None = field(default=None, metadata=LATER, kw_only=True)
+    timestamp: str | None = field(default=None, metadata=NEWER, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,7 +59,8 @@ class SourceNode(Node):
         return frozenset({self})
 
     def text(self) -> str:
-        return f"{words(self.kind)} {self.topic}{'' if self.decoding is None else f', {self.decoding.text()}'}"
+        times = "" if self.timestamp is None else f", event time {self.timestamp}"
+        return f"{words(self.kind)} {self.topic}{'' if self.decoding is None else f', {self.decoding.text()}'}{times}"
 
     def label(self) -> tuple[str, ...]:
         return (self.short_text(), *([f"key {', '.join(self.key)}"] if self.key else []))
@@ -218,6 +222,8 @@ def rows_read(node: SourceNode, building: Building) -> Step:
     rows = source_step(node, building)
     if node.decoding is not None:
         rows = decode_step(node.decoding, building.inputs[node], building.add(rows), node.at)
+    if (time := building.inputs[node].event_time) is not None:
+        rows = event_times_step(str(time), time.type, building.add(rows))
     return building.add(node.partitioned(rows))
 
 

@@ -1,0 +1,30 @@
+"""Event times: refuses rows whose column says none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from streamkit.engine.context import Context
+from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.rows import numbers
+from streamkit.engine.stream_time import UNKNOWN
+from streamkit.errors import EvaluationError
+from streamkit.names import TIMESTAMP
+from streamkit.plan.operators.event_times import EventTimes
+
+
+@kernel(EventTimes)
+def event_times(operator: EventTimes, inputs: Sequence[Rows], context: Context) -> Rows:
+    """The rows as they came; EvaluationError about the first without an event time."""
+    (batch,) = inputs
+    assert batch is not None
+    missing = np.flatnonzero(numbers(batch, TIMESTAMP) == UNKNOWN)
+    if len(missing):
+        raise EvaluationError(
+            f"its event time, column {operator.column!r} ({operator.type}), is null or out of range; expected a time in each record, or "
+            "on_error= of the topology to leave such records out",
+            batch.slice(int(missing[0]), 1),
+        )
+    return batch

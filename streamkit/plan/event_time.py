@@ -1,0 +1,78 @@
+"""Where the event time of a topic's records comes from, if a column of theirs says it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from streamkit.data_type import from_arrow
+from streamkit.errors import Location, TopologyError
+from streamkit.formats.format import Format
+from streamkit.log.topic.formats import KEY, VALUE
+from streamkit.plan.decoding import Decoded
+from streamkit.schema import Column, Schema
+
+NO_COLUMNS = Schema(())
+MILLISECONDS, DAY = "bigint", "date"
+TYPES = ("timestamp", "timestamp_ntz", MILLISECONDS, DAY)
+EXPECTED = "a timestamp, a bigint of milliseconds since 1970, a date, or a field 'struct.field' of such a type"
+
+
+@dataclass(frozen=True)
+class EventTime:
+    """
+    The column of a topic that has the event time of its records, and the fields of structs within it; `type` is one of `TYPES`.
+
+    Of a topic of bytes `column` is the one that is decoded from the topic's column `part` (key or value), by `format` and as `columns`.
+    """
+
+    column: str
+    fields: tuple[str, ...]
+    type: str
+    part: str = ""
+    format: Format | None = None
+    columns: Schema = NO_COLUMNS
+
+    @property
+    def columns_read(self) -> tuple[str, ...]:
+        """The columns of the topic that must be read for it."""
+        return (self.part or self.column,)
+
+    def __str__(self) -> str:
+        return ".".join((self.column, *self.fields))
+
+
+def event_time_of(
+    name: str, topic: str, schema: Schema, decoded: Decoded | None, keys: Format | None, at: Location | None
+) -> EventTime:
+    """
+    The event time that the column `name` of a topic says, or a field of a struct, such as "payload.at".
+
+    TopologyError if there is no such column, or if it is none of these.
+    """
+    parts = {"": schema} if decoded is None else {KEY: decoded.key, VALUE: decoded.value}
+    for part, columns in parts.items():
+        for column in columns:
+            if name == column.name or name.startswith(f"{column.name}."):
+                fields = tuple(name.removeprefix(column.name).split(".")[1:])
+                type = _type(name, topic, column, fields, at)
+                format = keys if part == KEY else decoded.format if decoded is not None else None
+                return EventTime(column.name, fields, type, part, format, columns if part else NO_COLUMNS)
+    found = ", ".join(str(columns) for columns in parts.values() if len(columns))
+    raise TopologyError(f"timestamp={name!r}: the topic {topic!r} has no such column; it has {found}; expected {EXPECTED}", at)
+
+
+def _type(name: str, topic: str, column: Column, fields: Sequence[str], at: Location | None) -> str:
+    found = column.arrow.type
+    for field in fields:
+        if not pa.types.is_struct(found) or found.get_field_index(field) < 0:
+            raise TopologyError(
+                f"timestamp={name!r}: the column {column.name!r} of {topic!r} is {column.type}, without a field {field!r} there; expected {EXPECTED}",
+                at,
+            )
+        found = found.field(field).type
+    if (type := from_arrow(found)) in TYPES:
+        return type
+    raise TopologyError(f"timestamp={name!r} of {topic!r} is of type {type}; expected {EXPECTED}", at)

@@ -1,0 +1,36 @@
+"""Rows whose event time a column says: those that say none are refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from streamkit.plan.operator import EACH_ALONE, Names, Operator
+from streamkit.plan.stateless import passed
+from streamkit.plan.steps import Step
+from streamkit.schema import Schema
+
+
+@dataclass(frozen=True)
+class EventTimes(Operator):
+    """Pass the rows that have an event time; the reader has put it into `_timestamp` from the column `column`."""
+
+    kind: ClassVar[str] = "event_times"
+    leaves_out: ClassVar[str] = EACH_ALONE
+    column: str
+    type: str
+
+    @property
+    def reads_order(self) -> bool:
+        return False
+
+    def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
+        return passed(step, rows)
+
+    def text(self) -> str:
+        return f"event times of {self.column}"
+
+
+def event_times_step(column: str, type: str, rows: Step) -> Step:
+    """The step that refuses rows without an event time."""
+    return replace(rows, operator=EventTimes(f"{rows.id.partition(':')[0]}:event_times", rows.stage, (rows.id,), column, type))
