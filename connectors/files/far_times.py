@@ -1,18 +1,16 @@
 """
 Times as text, also those outside the years 1 to 9999, which a wrong unit makes: their year has a sign, as in +57861-07-09T08:00:00Z.
 
-That is ISO 8601, and how Spark writes them. The calendar repeats itself every 400 years, so such a time is written and read
+That is ISO 8601, and how Spark writes them. The calendar repeats itself every 400 years, so such a time is written
 as the one at the same place in the years from 2000 on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streamkit.log.topic.formats import Format, rows_of
 from streamkit.log.values.python_values import has_far_times
@@ -20,7 +18,6 @@ from streamkit.log.values.python_values import has_far_times
 _YEARS, _DAYS = 400, 146_097  # after which the calendar repeats itself
 _FIRST_YEAR = 2000
 _PER_DAY = {"D": 1, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000}
-_SIGNED_YEAR = r"^(?P<year>[+-]\d{4,7})(?P<rest>-.*)$"
 
 
 def time_text(time: np.datetime64, zone: str = "") -> str:
@@ -54,25 +51,3 @@ def _printed(value: Any, kind: pa.DataType) -> Any:
     if isinstance(value, list) and pa.types.is_map(kind):
         return [(_printed(key, kind.key_type), _printed(one, kind.item_type)) for key, one in value]
     return [_printed(one, kind.value_type) for one in value] if isinstance(value, list) else value
-
-
-def read_signed_years(texts: pa.Array, read: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """Texts as times: `read` takes those whose years have four digits, and years may have a sign; ArrowInvalid as in `read`."""
-    if not pc.any(pc.match_substring_regex(texts, _SIGNED_YEAR)).as_py():
-        return read(texts)
-    signed, rest = pc.extract_regex(texts, _SIGNED_YEAR).flatten()  # null where the text is another
-    years = np.array([int(year or _FIRST_YEAR) for year in signed.to_pylist()], np.int64)
-    turns = (years - _FIRST_YEAR) // _YEARS
-    near = pc.binary_join_element_wise(pa.array(years - _YEARS * turns).cast(pa.string()), rest, "")
-    return _turned(read(pc.coalesce(near, texts)), turns)
-
-
-def _turned(times: pa.Array, turns: np.ndarray) -> pa.Array:
-    """The times so many repetitions of the calendar later; ArrowInvalid if the type cannot hold one."""
-    is_date = pa.types.is_date(times.type)
-    stored = pa.int32() if is_date else pa.int64()
-    length = pa.scalar(_DAYS * _PER_DAY["D" if is_date else times.type.unit], pa.int64())
-    numbers = times.cast(stored).cast(pa.int64())
-    for part in (turns // 2, turns - turns // 2):  # in one go the way may be longer than what is counted in, and its end not
-        numbers = pc.add_checked(numbers, pc.multiply_checked(pa.array(part), length))
-    return numbers.cast(stored).view(times.type)

@@ -71,6 +71,16 @@ def parse_number(text: str) -> float:
     return written
 
 
+def parse_whole(text: str) -> float:
+    """A number of JSON without a point or an exponent; -0 is not 0 in a column of doubles."""
+    return parse_number(text) if text == "-0" else int(text)
+
+
+def refuse_constant(text: str) -> None:
+    """ValueError for NaN and the infinities, which are no JSON unless they are texts."""
+    raise ValueError(f'{text} is no JSON; expected "{text}", as a text')
+
+
 def json_documents(values: Sequence[Any], name: str) -> pa.Array:
     """Values from JSON as JSON without spaces, numbers as they were written; SchemaError names the first row that nests too deep."""
     return pa.array([_document(row, value, name) for row, value in enumerate(values)], pa.binary())

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamkit.connectors.files.json_numbers import json_numbers, parse_number
+from streamkit.connectors.files.json_numbers import json_numbers, parse_number, parse_whole, refuse_constant
 from streamkit.connectors.files.record_text import is_text_in_json, json_texts, parse_texts
 from streamkit.errors import SchemaError
 from streamkit.log.rows.conversion import convert_python
@@ -43,7 +43,9 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _read(column: Column, row: int, text: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=once, parse_float=parse_number)
+        return json.loads(
+            text, object_pairs_hook=once, parse_float=parse_number, parse_int=parse_whole, parse_constant=refuse_constant
+        )
     except (ValueError, RecursionError, SchemaError) as error:
         raise SchemaError(
             f"row {row}, column {column.name!r}: found {text[:80]!r}, expected {column.type}, as JSON: {error}", (row,)

@@ -21,11 +21,19 @@ import pyarrow.parquet as pq
 
 from streamkit.connectors.files.avro_json import avro_reader
 from streamkit.connectors.files.csv_lines import csv_blocks, csv_lines, unclosed_line
-from streamkit.connectors.files.json_numbers import WrittenNumber, json_documents, json_numbers, parse_number
+from streamkit.connectors.files.json_numbers import (
+    WrittenNumber,
+    json_documents,
+    json_numbers,
+    parse_number,
+    parse_whole,
+    refuse_constant,
+)
 from streamkit.connectors.files.nested_json import json_values, nested_texts, once
 from streamkit.connectors.files.record_text import counted_times, is_text_in_json, json_texts, parse_headers, parse_texts
 from streamkit.data_type import is_nested
 from streamkit.errors import ConfigError, SchemaError
+from streamkit.formats.json_columns import NOT_ARROWS, are_finite
 from streamkit.log.rows.conversion import convert_python
 from streamkit.log.topic.formats import VALUE, encode
 from streamkit.log.topic.formats import Format as OpaqueFormat
@@ -265,6 +273,7 @@ class RecordFile:
 
     def _parse_json(self, lines: Sequence[bytes]) -> pa.RecordBatch:
         is_plain = self._opaque is None and not self._is_nested and all(text.lstrip().startswith(b"{") for text in lines)
+        is_plain = is_plain and not any(mark in text for text in lines for mark in NOT_ARROWS)
         found = self._parse_at_once(b"\n".join(lines), len(lines)) if is_plain else None
         return self._parse_one_by_one(lines) if found is None else found
 
@@ -285,7 +294,7 @@ class RecordFile:
             columns = {name: table[name].combine_chunks() for name in table.schema.names}
             if columns[HEADERS].null_count == len(columns[HEADERS]):
                 del columns[HEADERS]
-            if table.num_rows != count or not self._is_complete(block, columns):
+            if table.num_rows != count or not self._is_complete(block, columns) or not all(map(are_finite, columns.values())):
                 return None
             return self._from_json(columns)
         except (ValueError, SchemaError):
@@ -311,7 +320,13 @@ class RecordFile:
     def _row(self, number: int, text: bytes) -> dict[str, Any]:
         shown = text[:80].decode(errors="replace")
         try:
-            row = json.loads(text, object_pairs_hook=once, parse_float=self._number)
+            row = json.loads(
+                text,
+                object_pairs_hook=once,
+                parse_float=self._number,
+                parse_int=parse_whole if b"-0" in text else None,
+                parse_constant=refuse_constant,
+            )
         except SchemaError as error:
             raise self.refusal(SchemaError(str(error), (number,)), self._block_first) from None
         except (ValueError, RecursionError) as error:

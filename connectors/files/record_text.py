@@ -11,17 +11,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.connectors.files.far_times import read_signed_years
 from streamkit.data_type import to_arrow
 from streamkit.errors import SchemaError
 from streamkit.formats.decimal_texts import decimals_of_texts
+from streamkit.formats.time_texts import TIMES, times_of_texts
 from streamkit.log.rows.conversion import convert_arrow, convert_python
 from streamkit.log.rows.records import TIME_MS_MAX
 from streamkit.log.slab.frame import HEADERS_TYPE
 from streamkit.names import HEADERS
 from streamkit.schema import Column
 
-_TIMES = ("timestamp", "timestamp_ntz")
 _EXPECTED = {
     "binary": "binary, as text in base 64",
     "date": "date, as ISO text such as 2026-01-31",
@@ -30,9 +29,6 @@ _EXPECTED = {
     "void": "void, which is always null",
 }
 _TEXT_IN_JSON = ("binary", "date", "string", "timestamp", "timestamp_ntz")
-_ZONE = r"(Z|[+-]\d\d:?\d\d)$"
-_DATE = r"^\d{4}-\d\d-\d\d$"
-_MILLISECONDS = r"^-?\d+$"
 
 
 def parse_texts(column: Column, texts: pa.Array) -> pa.Array:
@@ -57,7 +53,7 @@ def json_texts(column: Column, values: Sequence[Any]) -> pa.Array:
 
     SchemaError names the first row that is neither.
     """
-    if column.type in _TIMES or column.type.startswith("decimal"):
+    if column.type in TIMES or column.type.startswith("decimal"):
         values = [str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value for value in values]
     row = next((row for row, value in enumerate(values) if value is not None and not isinstance(value, str)), None)
     if row is not None:
@@ -125,27 +121,9 @@ def _reader(type_name: str) -> Callable[[pa.Array], pa.Array]:
         return _nulls
     if type_name.startswith("decimal"):
         return lambda texts: decimals_of_texts(texts, to_arrow(type_name))
-    read = {"timestamp": _times, "timestamp_ntz": _local_times}.get(type_name, lambda texts: pc.cast(texts, to_arrow(type_name)))
-    return (lambda texts: read_signed_years(texts, read)) if type_name in (*_TIMES, "date") else read
-
-
-def _times(texts: pa.Array) -> pa.Array:
-    spelled = pc.if_else(pc.match_substring_regex(texts, _DATE), pc.binary_join_element_wise(texts, "T00:00:00", ""), texts)
-    zoned = pc.if_else(pc.match_substring_regex(spelled, _ZONE), spelled, pc.binary_join_element_wise(spelled, "Z", ""))
-    return _spelled_or_counted(texts, zoned, to_arrow("timestamp"))
-
-
-def _local_times(texts: pa.Array) -> pa.Array:
-    return _spelled_or_counted(texts, texts, to_arrow("timestamp_ntz"))
-
-
-def _spelled_or_counted(texts: pa.Array, spelled: pa.Array, target: pa.DataType) -> pa.Array:
-    """Times that are written out, as `spelled` has them, or as milliseconds since 1970."""
-    numbers = pc.match_substring_regex(texts, _MILLISECONDS)
-    none = pa.scalar(None, pa.string())
-    times = pc.cast(pc.if_else(numbers, none, spelled), target)
-    stamps = pc.cast(pc.cast(pc.if_else(numbers, texts, none), pa.int64()), pa.timestamp("ms", target.tz))
-    return pc.if_else(numbers, pc.cast(stamps, target), times)
+    if type_name in (*TIMES, "date"):
+        return lambda texts: times_of_texts(texts, type_name)
+    return lambda texts: pc.cast(texts, to_arrow(type_name))
 
 
 def _bytes(texts: pa.Array) -> pa.Array:

@@ -14,12 +14,11 @@ from streamkit.errors import SchemaError
 from streamkit.formats.avro_reader import read_columns
 from streamkit.formats.avro_schema import VALUE, columns_of_avro, defaults_of, kind_of, parsed_schema, resolved
 from streamkit.formats.conform import MissingFieldError, conformed, default_values
-from streamkit.formats.decoded import Decoded, halved
+from streamkit.formats.decoded import Decoded, fitting
 from streamkit.formats.format import Format
 from streamkit.schema import Column, Schema
 
 Codec = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
-ROWS_NAMED = 100
 
 
 def read(format: Format, text: str, values: pa.Array, columns: Schema, skipped: int) -> Decoded:
@@ -48,25 +47,18 @@ def _column(rows: pa.RecordBatch, column: Column, count: int, defaults: Any) -> 
     try:
         if column.name not in rows.schema.names:
             return default_values(count, wanted, path, defaults), {}
-        return conformed(rows[column.name], wanted, path, defaults), {}
+        found = rows[column.name]
+        return fitting(
+            found,
+            lambda part: conformed(part, wanted, path, defaults),
+            wanted,
+            lambda row, error: f"column {column.name!r}: {error}",
+        )
     except MissingFieldError as error:
         return pa.nulls(count, wanted), dict.fromkeys(range(count), str(error))
     except pa.ArrowNotImplementedError:
         reason = f"the column {column.name!r} is written as {rows[column.name].type}, which is not read as {column.type}"
         return pa.nulls(count, wanted), dict.fromkeys(range(count), reason)
-    except pa.ArrowInvalid:
-        return _fitting(rows[column.name], column, count, defaults)
-
-
-def _fitting(found: pa.Array, column: Column, count: int, defaults: Any) -> tuple[pa.Array, dict[int, str]]:
-    def reads(start: int, end: int) -> str | None:
-        try:
-            conformed(found.slice(start, end - start), column.arrow.type, (column.name,), defaults)
-        except pa.ArrowInvalid as error:
-            return f"column {column.name!r}: {error}"
-        return None
-
-    return pa.nulls(count, column.arrow.type), halved(count, reads, ROWS_NAMED)
 
 
 def write(format: Format, text: str, rows: pa.RecordBatch) -> pa.Array:

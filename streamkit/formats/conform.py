@@ -8,6 +8,11 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.data_type import from_arrow
+from streamkit.formats.counted_times import numbers_of_times, times_of_numbers
+from streamkit.formats.decimal_texts import decimals_of_texts
+from streamkit.formats.time_texts import times_of_texts
+
 Path: TypeAlias = tuple[str, ...]
 Defaults: TypeAlias = Mapping[Path, Any]  # by the names on the way; "" is an element
 
@@ -35,7 +40,26 @@ def conformed(values: pa.Array, wanted: pa.DataType, path: Path, defaults: Defau
         inner = conformed(values.items, wanted.item_type, (*path, ""), defaults)
         keys = pc.cast(values.keys, wanted.key_type)
         return _with_nulls(pa.MapArray.from_arrays(values.offsets, keys, inner, type=wanted), values)
-    return pc.cast(values, wanted)
+    return _atomic(values, wanted)
+
+
+def _atomic(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Values that are not nested, in another type; whole numbers and times are milliseconds since 1970 to each other."""
+    kind = values.type
+    if pa.types.is_timestamp(wanted) and pa.types.is_integer(kind):
+        return times_of_numbers(values, wanted)
+    if pa.types.is_timestamp(kind) and pa.types.is_integer(wanted):
+        return numbers_of_times(values).cast(wanted)
+    if pa.types.is_date(wanted) != pa.types.is_date(kind) and (pa.types.is_integer(wanted) or pa.types.is_integer(kind)):
+        raise pa.ArrowNotImplementedError("a date is no number")
+    if pa.types.is_string(kind) and (pa.types.is_timestamp(wanted) or pa.types.is_date(wanted)):
+        return times_of_texts(values, from_arrow(wanted))
+    if pa.types.is_string(kind) and pa.types.is_decimal(wanted):
+        return decimals_of_texts(values, wanted)
+    found = pc.cast(values, wanted)
+    if pa.types.is_floating(wanted) and pa.types.is_floating(kind) and not pc.is_inf(found).equals(pc.is_inf(values)):
+        raise pa.ArrowInvalid("it is beyond the greatest float")
+    return found
 
 
 def default_values(count: int, wanted: pa.DataType, path: Path, defaults: Defaults | None) -> pa.Array:

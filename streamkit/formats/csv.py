@@ -18,9 +18,11 @@ from streamkit.errors import SchemaError
 from streamkit.formats.decimal_texts import decimals_of_texts
 from streamkit.formats.decoded import Decoded, empty_rows, halved, nullable, put_back
 from streamkit.formats.format import DELIMITER, Format
+from streamkit.formats.time_texts import TIMES, times_of_texts
 from streamkit.schema import Column, Schema
 
 ROWS_NAMED = 100
+_TIMES = (*TIMES, "date")
 
 
 def check_csv_schema(schema: Any) -> str:
@@ -89,12 +91,14 @@ def _rows(values: pa.Array, written: Schema, wanted: Schema, columns: Schema, de
             )
         elif pa.types.is_string(found.type) and column.type.startswith("decimal"):
             found = decimals_of_texts(found, column.arrow.type)
+        elif pa.types.is_string(found.type) and column.type in _TIMES:
+            found = times_of_texts(found, column.type)
         arrays.append(found.cast(to_arrow(column.type)))
     return nullable(pa.RecordBatch.from_arrays(arrays, names=list(columns.names)))
 
 
 def _is_read_as_text(column: Column) -> bool:
-    return column.type == "binary" or column.type.startswith("decimal")
+    return column.type == "binary" or column.type in _TIMES or column.type.startswith("decimal")
 
 
 def write(format: Format, text: str, rows: pa.RecordBatch) -> pa.Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -59,3 +60,37 @@ def halved(count: int, reads: Callable[[int, int], str | None], most: int) -> di
             middle = (start + end) // 2
             ranges += [(middle, end), (start, middle)]
     return found
+
+
+def fitting(
+    values: pa.Array | Sequence[Any],
+    convert: Callable[[Any], pa.Array],
+    kind: pa.DataType,
+    reason: Callable[[int, Exception], str],
+) -> tuple[pa.Array, dict[int, str]]:
+    """
+    What `convert` makes of values, null for those that it refuses with ArrowInvalid or another ValueError, and why it refuses each.
+
+    It is tried with all of them, then with ever fewer, so a value that it refuses changes no other.
+    """
+    refused = (pa.ArrowInvalid, ValueError, OverflowError)
+    try:
+        return convert(values), {}
+    except refused:
+        pass
+
+    def reads(start: int, end: int) -> str | None:
+        try:
+            convert(values[start:end])
+        except refused as error:
+            return reason(start, error)
+        return None
+
+    wrong = halved(len(values), reads, len(values))
+    parts, start = [], 0
+    for row in (*sorted(wrong), len(values)):
+        if row > start:
+            parts.append(convert(values[start:row]))
+        parts.append(pa.nulls(min(1, len(values) - row), kind))
+        start = row + 1
+    return pa.concat_arrays(parts), wrong

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamkit.errors import SchemaError
 from streamkit.formats.decoded import Decoded
@@ -25,16 +27,40 @@ def read(format: Format, text: str | None, values: pa.Array, columns: Schema, sk
 
 def write(format: Format, text: str | None, rows: pa.RecordBatch) -> pa.Array:
     """
-    The rows as JSON objects on one line: times as ISO 8601 has them, decimals as texts, bytes in base 64, NaN as null.
+    The rows as JSON objects on one line: times as ISO 8601 has them, decimals as texts, bytes in base 64, NaN
+    and the infinities as the texts that `read` takes.
 
     SchemaError for a time outside the years 1 to 9999.
     """
     try:
         found = rows.to_pylist(maps_as_pydicts="strict")
+        if any(_has_not_finite(column) for column in rows.columns):
+            found = [_finite(row) for row in found]
         options = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS
         return pa.array([orjson.dumps(row, _written, options) for row in found], pa.binary())
     except (ValueError, OverflowError, TypeError) as error:
         raise SchemaError(f"rows cannot be written as JSON: {error}") from error
+
+
+def _has_not_finite(column: pa.Array) -> bool:
+    """Whether a column has a number that JSON has not, at any depth."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return bool(pc.any(pc.invert(pc.is_finite(column))).as_py())
+    if pa.types.is_map(kind):
+        return _has_not_finite(column.items)
+    if pa.types.is_list(kind) or pa.types.is_struct(kind):
+        return any(map(_has_not_finite, [column.values] if pa.types.is_list(kind) else column.flatten()))
+    return False
+
+
+def _finite(value: Any) -> Any:
+    """A value in which texts stand for numbers that JSON has not."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, list) else value
 
 
 def value_to_json(value: Any) -> bytes:

@@ -1,270 +1,194 @@
 """
-JSON objects as columns, by Arrow's reader, which takes them as lines.
+JSON objects as columns, by Arrow's reader, which takes them as lines, and gives what `json_documents` gives.
 
-Each value must begin with `{` and end with `}`, so that no two that are no JSON are one together. What Arrow does not know (times, bytes
-in base 64, maps) is read as text and then converted, maps by way of Python.
+Arrow gets values that begin with `{` and end with `}`, so that no two that are no JSON are one together, and nothing that it takes
+otherwise: bare NaN and infinities, zero bytes, what nests deep. Rows among which it finds something wrong, and columns with maps, are read one by one.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
 from streamkit.data_type import fields_of, has_map, inner_types, to_arrow
-from streamkit.formats.decimal_texts import decimals_of_texts, wide_decimal
-from streamkit.formats.decoded import Decoded, empty_rows, halved, nullable, put_back
-from streamkit.schema import Column, Schema
+from streamkit.formats.decimal_texts import wide_decimal
+from streamkit.formats.decoded import Decoded, nullable, put_back
+from streamkit.formats.json_documents import DEPTH_MAX, documents_as_columns, finished, may_be_deep
+from streamkit.formats.time_texts import TIMES
+from streamkit.schema import Schema
 
-ROWS_NAMED = 100
+Part: TypeAlias = "tuple[npt.NDArray[np.int64], pa.RecordBatch]"
 _BLOCK_BYTES = 1 << 20
-_ZONED = re.compile(r"(Z|[+-]\d\d:?\d\d)$")
+_LINES_BYTES_MAX = 1 << 30
+_ROWS_ONE_BY_ONE = 64  # among so few Arrow does not look for the one that is wrong
+_REFUSALS_MAX = 64  # of Arrow's, then all that is left is read one by one
 _OBJECT = re.compile(rb"\s*\{.*\}\s*", re.DOTALL)
-_AS_TEXT = ("timestamp", "timestamp_ntz", "date", "binary")
+_TEXT = re.compile(rb'"(?:[^"\\\x00-\x1f]|\\.)*"')
+NOT_ARROWS = (b"NaN", b"Inf", b"\0")  # documents with these Arrow's reader takes for others
+_SPACE = b" \t\r\n"
+_AS_TEXT = (*TIMES, "date", "binary")
+_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 
 
 def read_objects(values: pa.Array, columns: Schema) -> Decoded:
     """The columns of JSON objects, none of which is null; a field that is missing is null, one without a column is left out."""
-    try:
-        return Decoded(_rows(values, columns))
-    except pa.ArrowException:
-        pass
-    except ValueError:
-        pass
-    failures = halved(len(values), lambda start, end: _reason(values.slice(start, end - start), columns), ROWS_NAMED)
-    good = np.array([row for row in range(len(values)) if row not in failures], np.int64)
-    try:
-        rows = _rows(values.take(pa.array(good)), columns)
-    except (pa.ArrowException, ValueError):  # more fail than are named
-        return Decoded(empty_rows(columns, len(values)), failures)
-    return Decoded(put_back([(good, rows)], columns, len(values)), failures)
+    documents = values.to_pylist()
+    mapped = Schema(tuple(column for column in columns if has_map(column.type)))
+    others = Schema(tuple(column for column in columns if not has_map(column.type)))
+    failures: dict[int, str] = {}
+    arrays: dict[str, pa.Array] = {}
+    if len(mapped):
+        found = _one_by_one(documents, np.arange(len(documents)), mapped, failures)
+        arrays |= dict(zip(mapped.names, found.columns, strict=True))
+    if len(others) or not len(mapped):
+        arrays |= dict(zip(others.names, _by_arrow(values, documents, others, failures).columns, strict=True))
+    rows = pa.RecordBatch.from_arrays([arrays[name] for name in columns.names], names=list(columns.names))
+    return Decoded(nullable(rows), failures)
 
 
-def _reason(values: pa.Array, columns: Schema) -> str | None:
-    """Why values do not fit, if they do not; the reason is good for one value alone."""
-    try:
-        _rows(values, columns)
-    except (pa.ArrowException, ValueError) as error:
-        return _why(values[0].as_py(), columns, error) if len(values) == 1 else "some"
+def _by_arrow(values: pa.Array, documents: list[bytes], columns: Schema, failures: dict[int, str]) -> pa.RecordBatch:
+    """The columns, by Arrow where it can be, else one by one; what does not fit goes to the failures."""
+    lines, odd = _lines(values, documents)
+    rows = np.flatnonzero(~odd)
+    parts: list[Part] = []
+    left = [np.flatnonzero(odd)]
+    for some, table in _read_in_ranges(lines if len(rows) == len(lines) else [lines[row] for row in rows], columns):
+        if table is None:
+            left.append(rows[some])
+        else:
+            parts.append((rows[some], table))
+    slow = np.sort(np.concatenate(left))
+    if len(slow):
+        parts.append((slow, _one_by_one(documents, slow, columns, failures)))
+    return put_back(parts, columns, len(documents))
+
+
+def _one_by_one(documents: list[bytes], rows: npt.NDArray[np.int64], columns: Schema, failures: dict[int, str]) -> pa.RecordBatch:
+    """The columns of some documents."""
+    arrays, wrong = documents_as_columns([documents[row] for row in rows], columns)
+    found = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([column.arrow.with_nullable(True) for column in columns]))
+    for number, reason in wrong.items():
+        failures.setdefault(int(rows[number]), reason)
+    return found
+
+
+def _read_in_ranges(lines: Sequence[bytes], columns: Schema) -> Iterator[tuple[slice, pa.RecordBatch | None]]:
+    """Ranges of the lines with what Arrow reads of them; None where one that it refuses is among few."""
+    ranges, refusals = [(0, len(lines))] if lines else [], 0
+    while ranges:
+        start, end = ranges.pop()
+        rows = slice(start, end)
+        if refusals < _REFUSALS_MAX:
+            found = _attempt(lines[rows], columns)
+            if found is not None:
+                yield rows, found
+                continue
+            refusals += 1
+        if end - start <= _ROWS_ONE_BY_ONE or refusals == _REFUSALS_MAX:
+            yield rows, None
+        else:
+            middle = (start + end) // 2
+            ranges += [(middle, end), (start, middle)]
+
+
+def _attempt(lines: Sequence[bytes], columns: Schema) -> pa.RecordBatch | None:
+    """What Arrow reads; None if it refuses a line."""
+    for times in (pa.string(), pa.int64()) if any(column.type in TIMES for column in columns) else (pa.string(),):
+        try:
+            return _table(lines, columns, times)
+        except (pa.ArrowException, ValueError):
+            continue
     return None
 
 
-def _why(data: bytes, columns: Schema, error: Exception) -> str:
-    shown = f"found {data[:80]!r}{'…' if len(data) > 80 else ''}"
-    try:
-        found = orjson.loads(data)
-    except orjson.JSONDecodeError as refused:
-        return f"{shown}, which is not JSON: {refused}"
-    if not isinstance(found, dict):
-        return f"{shown}, expected a JSON object"
-    for column in columns:
-        try:
-            _rows(pa.array([data], pa.binary()), Schema((column,)))
-        except (pa.ArrowException, ValueError):
-            value = repr(found.get(column.name))
-            return f"column {column.name!r}: found {value if len(value) <= 80 else value[:80] + '…'}, expected {column.type}"
-    return f"{shown}: {error}"
-
-
-def _rows(values: pa.Array, columns: Schema) -> pa.RecordBatch:
-    if not len(values) or not len(columns):
-        return empty_rows(columns, len(values))
-    text = Schema(tuple(column for column in columns if not has_map(column.type)))
-    parsed = _table(values, text) if len(text) or not len(columns) else None
-    has_decimals = any("decimal" in column.type for column in columns if has_map(column.type))
-    objects = _objects(values, _exact if has_decimals else orjson.loads) if len(text) < len(columns) else []
-    arrays = [_mapped(objects, column) if has_map(column.type) else _converted(parsed, column) for column in columns]
+def _table(lines: Sequence[bytes], columns: Schema, times: pa.DataType) -> pa.RecordBatch:
+    """The columns as Arrow's reader gives them, times from texts or from milliseconds."""
+    text = b"\n".join(lines)
+    if len(text) > _LINES_BYTES_MAX:
+        raise ValueError("these are too many bytes for one block")
+    text.decode()  # Arrow's reader takes what is not UTF-8
+    wanted = pa.schema([pa.field(column.name, _physical(column.type, times)) for column in columns])
+    read = pa.json.ReadOptions(use_threads=False, block_size=max(_BLOCK_BYTES, len(text) + 1))
+    parse = pa.json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="ignore")
+    table = pa.json.read_json(pa.BufferReader(text), read, parse).combine_chunks()
+    if table.num_rows != len(lines):
+        raise ValueError("a value is not one JSON object")
+    arrays = [_checked(pa.concat_arrays(table[column.name].chunks), column.type) for column in columns]
     return nullable(pa.RecordBatch.from_arrays(arrays, names=list(columns.names)))
 
 
-def _table(values: pa.Array, columns: Schema) -> pa.Table:
-    """The columns as Arrow's reader gives them."""
-    if not all(_are_objects(values)):
-        raise ValueError("a value is no JSON object")
-    lines = b"\n".join(values.to_pylist())
-    if len(values) > 1 and lines.count(b"\n") != len(values) - 1:
-        lines = b"\n".join(_one_line(value) for value in values.to_pylist())
-    lines.decode()  # Arrow's reader takes what is not UTF-8
-    wanted = pa.schema([pa.field(column.name, _physical(column.type)) for column in columns])
-    read = pa.json.ReadOptions(use_threads=False, block_size=max(_BLOCK_BYTES, len(lines) + 1))
-    parse = pa.json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="ignore")
-    table = pa.json.read_json(pa.BufferReader(lines), read, parse)
-    if table.num_rows != len(values):
-        raise ValueError("a value is not one JSON object")
-    return table.combine_chunks()
+def _checked(found: pa.Array, type: str) -> pa.Array:
+    """The values in their type; ValueError for a number that became infinite, which Arrow does not see."""
+    done = finished(found, type)
+    if ("float" in type or "double" in type) and not are_finite(done):
+        raise ValueError("a number is beyond its type")
+    return done
+
+
+def are_finite(found: pa.Array) -> bool:
+    """Whether no number is infinite, at any depth."""
+    if pa.types.is_struct(found.type):
+        return all(map(are_finite, found.flatten()))
+    if pa.types.is_list(found.type):
+        return are_finite(found.flatten())
+    return not (pa.types.is_floating(found.type) and pc.any(pc.is_inf(found)).as_py())
+
+
+def _lines(values: pa.Array, documents: list[bytes]) -> tuple[list[bytes], npt.NDArray[np.bool_]]:
+    """The documents each in one line, and which of them are not for Arrow's reader."""
+    odd = ~_are_objects(values)
+    joined = b"\n".join(documents)
+    if b"\r" in joined or joined.count(b"\n") >= max(len(documents), 1):
+        documents = [_one_line(one) if b"\n" in one or b"\r" in one else one for one in documents]
+        odd |= np.fromiter((b"\n" in one or b"\r" in one for one in documents), np.bool_, len(documents))
+    for mark in NOT_ARROWS:
+        if mark in joined:
+            odd |= np.fromiter((mark in one for one in documents), np.bool_, len(documents))
+    long = np.flatnonzero(np.diff(_bounds(values)) > DEPTH_MAX)
+    odd[[row for row in long.tolist() if may_be_deep(documents[row])]] = True
+    return documents, odd
+
+
+def _one_line(document: bytes) -> bytes:
+    """The document without line ends between its parts; as it is where one may stand in a text, which JSON does not allow."""
+    stripped = document.strip(_SPACE)
+    if b"\n" not in stripped and b"\r" not in stripped:
+        return stripped
+    return document if b'"' in _TEXT.sub(b"", stripped) else stripped.translate(_ONE_LINE)
 
 
 def _are_objects(values: pa.Array) -> npt.NDArray[np.bool_]:
     """Which values begin and end as objects do."""
-    _, offsets, data = values.buffers()
-    bounds = np.frombuffer(offsets, np.int32, len(values) + 1, values.offset * 4)
-    content = np.frombuffer(data, np.uint8)
-    long = bounds[1:] - bounds[:-1] >= 2
-    if not long.all():
-        return long
-    found: npt.NDArray[np.bool_] = (content[bounds[:-1]] == ord("{")) & (content[bounds[1:] - 1] == ord("}"))
+    bounds, data = _bounds(values), values.buffers()[2]
+    found: npt.NDArray[np.bool_] = bounds[1:] - bounds[:-1] >= 2
+    if found.any():
+        content = np.frombuffer(data, np.uint8)
+        first, last = content[np.where(found, bounds[:-1], 0)], content[np.where(found, bounds[1:] - 1, 0)]
+        found &= (first == ord("{")) & (last == ord("}"))
     for row in np.flatnonzero(~found):
         found[row] = _OBJECT.fullmatch(values[int(row)].as_py()) is not None
     return found
 
 
-def _one_line(value: bytes) -> bytes:
-    """The value without line ends, which JSON has only between its parts."""
-    return orjson.dumps(orjson.loads(value)) if b"\n" in value else value
+def _bounds(values: pa.Array) -> npt.NDArray[np.int32]:
+    return np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4)
 
 
-def _physical(type: str) -> pa.DataType:
+def _physical(type: str, times: pa.DataType) -> pa.DataType:
     """The type in which Arrow's reader gives it."""
+    if type in TIMES:
+        return times
     if type in _AS_TEXT:
         return pa.string()
     if fields := fields_of(type):
-        return pa.struct([pa.field(name, _physical(inner)) for name, inner in fields])
+        return pa.struct([pa.field(name, _physical(inner, times)) for name, inner in fields])
     if inner := inner_types(type):
-        return pa.list_(_physical(inner[0]))
+        return pa.list_(_physical(inner[0], times))
     return wide_decimal(to_arrow(type)) if type.startswith("decimal") else to_arrow(type)
-
-
-def _converted(table: pa.Table | None, column: Column) -> pa.Array:
-    assert table is not None
-    found = table[column.name]
-    return _from_text(found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found, column.type)
-
-
-def _from_text(found: pa.Array, type: str) -> pa.Array:
-    if isinstance(found, pa.ChunkedArray):
-        found = found.chunk(0) if found.num_chunks else pa.array([], found.type)
-    if fields := fields_of(type):
-        arrays = [_from_text(pc.struct_field(found, name), inner) for name, inner in fields]
-        return pa.StructArray.from_arrays(arrays, fields=list(to_arrow(type)), mask=found.is_null())
-    if pa.types.is_list(found.type) and found.type != to_arrow(type):
-        inner = _from_text(found.values, inner_types(type)[0])
-        lists = pa.ListArray.from_arrays(found.offsets, inner, type=to_arrow(type))
-        return pc.if_else(found.is_valid(), lists, pa.scalar(None, lists.type)) if found.null_count else lists
-    if type == "binary":
-        return pa.array([None if one is None else _from_base64(one) for one in found.to_pylist()], pa.binary())
-    if type == "timestamp":
-        return _moments(found)
-    if type.startswith("decimal") and pa.types.is_string(found.type):
-        return decimals_of_texts(found, to_arrow(type))
-    return found if found.type == to_arrow(type) else found.cast(to_arrow(type))
-
-
-def _moments(texts: pa.Array) -> pa.Array:
-    """Moments as ISO 8601 has them; without a zone they are in UTC."""
-    try:
-        return texts.cast(pa.timestamp("us", "UTC"))
-    except pa.ArrowInvalid:
-        zoned = [text if text is None or _ZONED.search(text) else f"{text}Z" for text in texts.to_pylist()]
-        return pa.array(zoned, pa.string()).cast(pa.timestamp("us", "UTC"))
-
-
-def _from_base64(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise ValueError(str(error)) from error
-
-
-class _Written(float):
-    """A number with the digits that it was written with."""
-
-    text: str
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-
-def _exact(value: bytes) -> Any:
-    """A value of JSON; slower, and decimals lose no digits."""
-    return json.loads(value, parse_float=_Written, parse_constant=_refuse_constant)
-
-
-def _refuse_constant(text: str) -> None:
-    raise ValueError(f"{text} is no JSON")
-
-
-def _objects(values: pa.Array, read: Callable[[bytes], Any]) -> list[dict[str, Any]]:
-    found = [read(value) for value in values.to_pylist()]
-    if not all(isinstance(one, dict) for one in found):
-        raise ValueError("a value is no JSON object")
-    return found
-
-
-def _mapped(objects: list[dict[str, Any]], column: Column) -> pa.Array:
-    """A column with maps, by way of Python."""
-    found = pa.array([_python(one.get(column.name), column.type) for one in objects], _with_texts(column.type))
-    return _cast(found, column.type)
-
-
-def _with_texts(type: str) -> pa.DataType:
-    if fields := fields_of(type):
-        return pa.struct([pa.field(name, _with_texts(inner)) for name, inner in fields])
-    if type.startswith("map<"):
-        return pa.map_(pa.string(), _with_texts(inner_types(type)[1]))
-    if inner := inner_types(type):
-        return pa.list_(_with_texts(inner[0]))
-    return pa.string() if type in _AS_TEXT or type.startswith("decimal") else to_arrow(type)
-
-
-def _python(value: Any, type: str) -> Any:
-    """A value as Arrow takes it: of a map its pairs, of a decimal its digits."""
-    if value is None:
-        return None
-    if fields := fields_of(type):
-        return {name: _python(_field(value, name), inner) for name, inner in fields}
-    if type.startswith("map<"):
-        _, values = inner_types(type)
-        return [(name, _python(one, values)) for name, one in _mapping(value).items()]
-    if inner := inner_types(type):
-        if not isinstance(value, list):
-            raise ValueError(f"found {value!r}, expected a list")
-        return [_python(one, inner[0]) for one in value]
-    if isinstance(value, bool) != (type == "boolean"):
-        raise ValueError(f"found {value!r}, expected {type}")
-    if type.startswith("decimal"):
-        return value.text if isinstance(value, _Written) else str(value)
-    return value
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise _unfit(value, "an object")
-    return value
-
-
-def _unfit(value: Any, expected: str) -> ValueError:
-    return ValueError(f"found {value!r}, expected {expected}")
-
-
-def _field(value: Any, name: str) -> Any:
-    return _mapping(value).get(name)
-
-
-def _cast(found: pa.Array, type: str) -> pa.Array:
-    if type.startswith("map<"):
-        key, value = inner_types(type)
-        maps = pa.MapArray.from_arrays(
-            found.offsets, found.keys.cast(to_arrow(key)), _cast(found.items, value), type=to_arrow(type)
-        )
-        return pc.if_else(found.is_valid(), maps, pa.scalar(None, maps.type)) if found.null_count else maps
-    return _from_text_or_map(found, type)
-
-
-def _from_text_or_map(found: pa.Array, type: str) -> pa.Array:
-    if fields := fields_of(type):
-        arrays = [_cast(pc.struct_field(found, name), inner) for name, inner in fields]
-        return pa.StructArray.from_arrays(arrays, fields=list(to_arrow(type)), mask=found.is_null())
-    if pa.types.is_list(found.type):
-        lists = pa.ListArray.from_arrays(found.offsets, _cast(found.values, inner_types(type)[0]), type=to_arrow(type))
-        return pc.if_else(found.is_valid(), lists, pa.scalar(None, lists.type)) if found.null_count else lists
-    return _from_text(found, type)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from streamkit.errors import SchemaError
 from streamkit.formats.conform import conformed
-from streamkit.formats.decoded import Decoded, empty_rows, put_back
+from streamkit.formats.decoded import Decoded, fitting, put_back
 from streamkit.formats.format import MESSAGE, Format
 from streamkit.formats.protobuf_schema import (
     IMPORTS,
@@ -24,7 +24,7 @@ from streamkit.formats.protobuf_schema import (
     path_of,
 )
 from streamkit.formats.wire import read_message_index, write_message_index
-from streamkit.schema import Schema
+from streamkit.schema import Column, Schema
 
 Getter = Callable[[Any], Any]
 
@@ -48,30 +48,42 @@ def read(format: Format, text: str, values: pa.Array, columns: Schema, skipped: 
     parts = []
     for found in by_path.values():
         rows = np.array([row for row, _ in found], np.int64)
-        try:
-            parts.append((rows, _rows([message for _, message in found], columns)))
-        except (pa.ArrowException, OverflowError, ValueError) as error:
-            failures |= {int(row): str(error) for row in rows}
-            parts.append((rows, empty_rows(columns, len(rows))))
+        one, wrong = _rows([message for _, message in found], columns)
+        failures |= {int(rows[row]): reason for row, reason in wrong.items()}
+        parts.append((rows, one))
     return Decoded(put_back(parts, columns, len(values)), failures)
 
 
-def _rows(messages: list[Any], columns: Schema) -> pa.RecordBatch:
+def _rows(messages: list[Any], columns: Schema) -> tuple[pa.RecordBatch, dict[int, str]]:
+    """The columns of messages of one kind, and which of them do not fit."""
     descriptor = messages[0].DESCRIPTOR
     known = columns_of_message(descriptor)
+    failures: dict[int, str] = {}
     arrays = []
     for column in columns:
-        if column.name not in known:
-            arrays.append(pa.nulls(len(messages), column.arrow.type))
-            continue
-        field = descriptor.fields_by_name[column.name]
-        get = _getter(field)
-        natural = known[column.name].arrow.type
-        arrays.append(
-            conformed(pa.array([get(message) for message in messages], natural), column.arrow.type, (column.name,), None)
-        )
+        array, wrong = _column(messages, descriptor, known, column)
+        arrays.append(array)
+        failures = {**wrong, **failures}
     schema = pa.schema([column.arrow.with_nullable(True) for column in columns])
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema), failures
+
+
+def _column(messages: list[Any], descriptor: Any, known: Schema, column: Column) -> tuple[pa.Array, dict[int, str]]:
+    wanted = column.arrow.type
+    if column.name not in known:
+        return pa.nulls(len(messages), wanted), {}
+    get, natural = _getter(descriptor.fields_by_name[column.name]), known[column.name].arrow.type
+
+    def convert(part: list[Any]) -> pa.Array:
+        return conformed(pa.array(part, natural), wanted, (column.name,), None)
+
+    try:
+        return fitting(
+            [get(message) for message in messages], convert, wanted, lambda row, error: f"column {column.name!r}: {error}"
+        )
+    except pa.ArrowNotImplementedError:
+        reason = f"the column {column.name!r} is written as {natural}, which is not read as {column.type}"
+        return pa.nulls(len(messages), wanted), dict.fromkeys(range(len(messages)), reason)
 
 
 def _getter(field: Any) -> Getter:
@@ -155,7 +167,10 @@ def value_reader(format: Format, text: str) -> Callable[[bytes], Any]:
             message = made.FromString(data)
         except DecodeError as error:
             raise ValueError(str(error)) from error
-        return _rows([message], columns).to_pylist(maps_as_pydicts="strict")[0]
+        rows, wrong = _rows([message], columns)
+        if wrong:
+            raise ValueError(wrong[0])
+        return rows.to_pylist(maps_as_pydicts="strict")[0]
 
     return decode
 
