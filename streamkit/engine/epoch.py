@@ -65,13 +65,19 @@ class StoreNames:
 
 @dataclass(frozen=True)
 class OutputTopic:
-    """A topic that is written, as it is in the catalog."""
+    """
+    A topic that is written, as it is in the catalog.
+
+    `timestamp` is the column that is the event time of its rows. `is_stamped_on_append`: that is the time of the epoch.
+    """
 
     id: int
     name: str
     partitions: int
     partition_by: tuple[str, ...]
     compression: str = "none"
+    timestamp: str | None = None
+    is_stamped_on_append: bool = False
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,16 @@ def _application(
             for store in program.stores
         },
         outputs=tuple(
-            OutputTopic(topic.id, topic.name, topic.partitions, topic.partition_by, topic.compression) for topic in outputs
+            OutputTopic(
+                topic.id,
+                topic.name,
+                topic.partitions,
+                topic.partition_by,
+                topic.compression,
+                topic.timestamp,
+                topic.is_stamped_on_append,
+            )
+            for topic in outputs
         ),
     )
 

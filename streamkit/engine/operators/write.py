@@ -14,8 +14,10 @@ from streamkit.engine.epoch import OutputTopic
 from streamkit.engine.exchange import groups_of
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import canonical_order, has_place
-from streamkit.engine.rows import is_null_key, plain, rows_of
+from streamkit.engine.rows import is_null_key, plain, rows_of, with_columns
+from streamkit.errors import EvaluationError
 from streamkit.expressions.accumulation import stable_order
+from streamkit.log.rows.event_time import milliseconds_of
 from streamkit.log.slab.dictionary import kept_if_repeated
 from streamkit.log.values.keys import PlacedEntries, partitions_of_rows
 from streamkit.names import DELETED, HEADERS, TIMESTAMP
@@ -32,6 +34,7 @@ def write(operator: Write, inputs: Sequence[Rows], context: Context) -> None:
     batch = _without_keyless_deletions(operator, output, batch, context)
     if not batch.num_rows:
         return
+    batch = with_columns(batch, {TIMESTAMP: _event_times(batch, topic, context)})
     labels = _partitions_of(batch, output.key, topic, context)
     order = canonical_order(batch) if has_place(batch) else np.arange(batch.num_rows)
     if (labels != labels[0]).any():
@@ -69,6 +72,28 @@ def _without_keyless_deletions(operator: Write, output: Output, batch: pa.Record
     keyless = pc.and_(batch[DELETED], is_null_key(batch, output.key))
     context.count("null_key", operator.id, keyless.true_count)
     return batch.filter(pc.invert(keyless)) if keyless.true_count else batch
+
+
+def _event_times(batch: pa.RecordBatch, topic: OutputTopic, context: Context) -> pa.Array:
+    """
+    The event times of the rows, as the topic declares them: those of its time column, or the time of the epoch.
+
+    A deletion without a time of its own has that of its row; EvaluationError for another row whose time is null, as for producers.
+    """
+    if topic.is_stamped_on_append:
+        return pa.array(np.full(batch.num_rows, context.plan.end.time_ms, np.int64))
+    if topic.timestamp is None:
+        return batch[TIMESTAMP]
+    stamps = plain(batch[topic.timestamp])
+    if stamps.null_count:
+        missing = stamps.is_null()
+        missing = pc.and_not(missing, batch[DELETED]) if _has_deletions(batch) else missing
+        if missing.true_count:
+            raise EvaluationError(
+                f"column {topic.timestamp!r} is null, and it is the event time of the topic {topic.name}; expected a time in each row",
+                batch.slice(int(np.flatnonzero(missing.to_numpy(zero_copy_only=False))[0]), 1) if has_place(batch) else None,
+            )
+    return pc.coalesce(milliseconds_of(stamps), batch[TIMESTAMP])
 
 
 def _has_deletions(batch: pa.RecordBatch) -> bool:

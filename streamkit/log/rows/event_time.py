@@ -65,6 +65,14 @@ def check_times(topic: Topic, batch: pa.RecordBatch, now_ms: int, first_row: int
     )
 
 
+def milliseconds_of(stamps: pa.Array) -> pa.Array:
+    """Microseconds as whole milliseconds, rounded down also before 1970; null where there is none."""
+    numbers = stamps.view(pa.int64())
+    values = (numbers.fill_null(0) if numbers.null_count else numbers).to_numpy()
+    missing = numbers.is_null().to_numpy(zero_copy_only=False) if numbers.null_count else None
+    return pa.array(values // 1000, pa.int64(), mask=missing)
+
+
 def _spoken(time_ms: int) -> str:
     try:
         return (dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(milliseconds=time_ms)).isoformat(
