@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from streamkit.testing.driver import TopologyTestDriver
 UTC = dt.timezone.utc
 SCHEMA = "k string, at timestamp, v int"
 NTZ = SCHEMA.replace("timestamp", "timestamp_ntz")
-OUTPUTS = {
+OUTPUTS: dict[str, dict[str, Any]] = {
     "plain": {"schema": SCHEMA, "key": "k"},
     "timed": {"schema": SCHEMA, "key": "k", "timestamp": "at"},
     "ntz": {"schema": NTZ, "key": "k", "timestamp": "at"},
@@ -76,7 +77,7 @@ def test_results_have_the_time_of_the_column(mode):
     counts = app.stream("in", schema="k string", key="k").group_by_key().windowed_by(sk.tumbling("10 s", grace="0 s")).count()
     counts.emit(mode).to("out")
     schema = "k string, window_start timestamp, window_end timestamp, count bigint"
-    out = {"schema": schema, "key": ["k", "window_start", "window_end"], "timestamp": "window_start"}
+    out: dict[str, Any] = {"schema": schema, "key": ["k", "window_start", "window_end"], "timestamp": "window_start"}
     if mode == "latest":
         out["config"] = {"cleanup.policy": "compact"}
     with TopologyTestDriver(app, topics={"out": out}) as driver:
