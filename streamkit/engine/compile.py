@@ -19,6 +19,7 @@ from streamkit.plan.outputs import fit_outputs
 from streamkit.plan.passes import PASSES, assemble
 from streamkit.plan.program import Program
 from streamkit.plan.refusal import Refuse, stop_at
+from streamkit.plan.retiming import check_times
 from streamkit.plan.steps import Plan
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ def _passes(topology: Topology, log: Topics | None, analyzer: Analyzer | None, r
     yield PassResult("name_steps", explain_names(names), None)
     analyzer = analyzer or ExpressionAnalyzer(topology.time_zone)
     plan = infer_types(topology.name, roots, names, inputs, analyzer, state_columns, of_table, topology.on_error)
+    check_times(plan, {name: node for node, name in names.steps.items()})
     yield PassResult("infer_types", explain_plan(plan), plan)
     for one in (fit_outputs(log, refuse), *PASSES):
         before, plan = plan, one(plan)

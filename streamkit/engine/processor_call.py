@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamkit.engine.scheduled_call import ScheduledCall
-from streamkit.errors import EvaluationError
-from streamkit.plan.processing import RefusedCallError, used_too_late
+from streamkit.errors import EvaluationError, UnfitFunctionError
+from streamkit.plan.processing import RefusedCallError, RetimedError, used_too_late
 from streamkit.plan.python_function import type_name
 
 
@@ -42,6 +42,8 @@ class Call:
 
 def failure(name: str, call: Call, error: Exception, row: Any, scheduled: ScheduledCall | None = None) -> EvaluationError:
     """The error of a processor, with what it was doing, and the call by schedule if that is what it was."""
+    if isinstance(error, RetimedError):
+        return UnfitFunctionError(f"the processor {name}, in {call.what}: {error}", row)
     if isinstance(error, RefusedCallError):
         return EvaluationError(f"the processor {name}, in {call.what or 'no call'}: {error}", row, scheduled)
     return EvaluationError(

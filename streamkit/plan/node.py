@@ -116,6 +116,11 @@ class Node:
         return False
 
     @property
+    def gives_times(self) -> bool:
+        """Whether the step gives rows times of its own, as far as the user's code shows."""
+        return False
+
+    @property
     def history_kept_ms(self) -> int | None:
         """How long a table that keeps history knows which rows it had before; None if it keeps none."""
         return None

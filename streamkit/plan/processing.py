@@ -22,6 +22,10 @@ class RefusedCallError(Exception):
     """A processor asked for what it cannot have; the message says what, and the engine adds where."""
 
 
+class RetimedError(RefusedCallError):
+    """A processor gave a row another time than its record has, and something behind it goes by stream time."""
+
+
 class UnknownCallError(RefusedCallError, AttributeError):
     """The context of a processor has no such name; an AttributeError too, so that `hasattr` and `getattr` work as ever."""
 

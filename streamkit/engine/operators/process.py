@@ -11,6 +11,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -49,8 +50,9 @@ from streamkit.names import (
     TIMESTAMP,
 )
 from streamkit.plan.operators.process import BATCH, BEGUN, Process
-from streamkit.plan.processing import STREAM_TIME, WALL_CLOCK, RefusedCallError
+from streamkit.plan.processing import STREAM_TIME, WALL_CLOCK, RefusedCallError, RetimedError
 from streamkit.plan.python_function import PythonFunction, type_name
+from streamkit.plan.retiming import WAYS, timed_ports
 from streamkit.state.layout import layout_of
 
 Numbers = npt.NDArray[np.int64]
@@ -236,6 +238,11 @@ class _Run:
             for name in epoch.operator.stores
         }
         self._prefetch()
+
+    @cached_property
+    def timed_ports(self) -> Mapping[str, str]:
+        """By port, an operator behind the processor that goes by stream time."""
+        return timed_ports(self.epoch.context.program.operators, self.epoch.operator.id)
 
     def all_groups(self) -> None:
         """Run the processor of each key group that has rows, or had some and has something scheduled."""
@@ -516,9 +523,22 @@ class _GroupRun:
             raise RefusedCallError(f"found {row!r}; with by='batch', process() forwards a pyarrow.RecordBatch")
         else:
             is_deleted, values, is_given = self._values(row)
-            time = self._call.time if timestamp is None else timestamp
+            time = self._call.time if timestamp is None else self._checked(timestamp, self._call.time, to)
             own = self._headers(self._call.origin) if headers is None else headers
             self._add(self._parent, self._path, time, is_deleted, own, to, values, is_given)
+
+    def _checked(self, time: int, own: int, to: str | None) -> int:
+        """The time that a row is given; RetimedError if it is not that of its record or call, and something behind goes by stream time."""
+        if time == own or (self._chosen is None and time == self._call.stream_time):
+            return time
+        ports = self._run.timed_ports
+        behind = next(iter(ports.values()), None) if to is None else ports.get(to)
+        if behind is None:
+            return time
+        raise RetimedError(
+            f"it forwarded a row with timestamp={time}, and its own time is {own}; {behind!r} behind it goes by stream time, which is that of "
+            f"the records, so its windows would never close, or all rows be late; {WAYS}"
+        )
 
     def _is_silent(self) -> bool:
         """Whether no columns were declared."""
@@ -633,7 +653,8 @@ class _GroupRun:
             self._key_values = {name: self._epoch.values[name][parent] for name in self._operator.input_key}
             path = self._path_of(parent)
             is_deleted, values, is_given = self._values(row)
-            time = self._epoch.times[parent] if own_time is None else milliseconds(own_time)
+            given_time = self._epoch.times[parent]
+            time = given_time if own_time is None else self._checked(milliseconds(own_time), given_time, to)
             own = self._headers(parent) if headers is None else checked_headers(headers)
             self._add(parent, path, time, is_deleted, own, to, values, is_given)
         self._key_values = {}
@@ -646,7 +667,7 @@ class _GroupRun:
             )
         for row, own_time, headers in _dicts(given):
             is_deleted, values, is_given = self._values(row)
-            time = self._call.time if own_time is None else milliseconds(own_time)
+            time = self._call.time if own_time is None else self._checked(milliseconds(own_time), self._call.time, to)
             own = () if headers is None else checked_headers(headers)
             self._add(self._parent, self._path, time, is_deleted, own, to, values, is_given)
 

@@ -20,6 +20,7 @@ from streamkit.plan.operators.split import Branch
 from streamkit.plan.processing import STREAM_TIME, WALL_CLOCK, Schedule
 from streamkit.plan.program import Naming, Program, Store
 from streamkit.plan.python_function import PythonFunction
+from streamkit.plan.retiming import gives_times
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.store_definition import StoreDefinition
 from streamkit.plan.windows import Windowing
@@ -75,6 +76,11 @@ class ProcessNode(Node):
     @cached_property
     def may_lead(self) -> bool:
         return True
+
+    @property
+    def gives_times(self) -> bool:
+        """Code with schedules may well give times that are stream time."""
+        return not self.schedules and gives_times(self.function.call)
 
     @property
     def given_store(self) -> None:
