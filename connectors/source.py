@@ -17,6 +17,11 @@ Position: TypeAlias = Mapping[str, Any]
 RECREATED_MODE, BEGIN = "recreated.mode", "begin"
 
 
+def kept_for_ever(key: Sequence[str]) -> dict[str, str]:
+    """The settings of a topic that is a table: without retention, and compacted if there is a key."""
+    return {"retention.ms": "-1", **({"cleanup.policy": "compact"} if key else {})}
+
+
 class Polled(NamedTuple):
     """
     What a poll brought: rows by topic, and the position after them by split.
@@ -109,6 +114,10 @@ class Source(Connector):
     def key_of(self, topic: str) -> Sequence[str]:
         """The key columns of a topic that is created; the setting `key` unless the foreign system knows better."""
         return tuple(self.settings["key"])
+
+    def config_of(self, topic: str) -> Mapping[str, str]:
+        """Kafka's settings of a topic that is created, below those of `topic.config.`."""
+        return {}
 
     def partitions_of(self, topic: str) -> int | None:
         """The partitions of a topic that is created; None for the setting of the log."""

@@ -28,8 +28,9 @@ from streamkit.connectors.debezium.json_records import JsonRecords
 from streamkit.connectors.debezium.log_reader import LogReader
 from streamkit.connectors.debezium.table_rows import TableRow, TableRows, joined
 from streamkit.connectors.kafka.source import KafkaSource
+from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.connectors.setting import Setting
-from streamkit.connectors.source import Polled, Position, Source
+from streamkit.connectors.source import Polled, Position, Source, kept_for_ever
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.formats.codec import declare_format
 from streamkit.formats.format import REGISTRY, REGISTRY_URL
@@ -136,6 +137,10 @@ class DebeziumSource(Source):
         """The columns of the records' key, unless the setting says others."""
         return tuple(self.settings["key"]) or self._keys.get(topic, ())
 
+    def config_of(self, topic: str) -> Mapping[str, str]:
+        """The last row of each key is kept, for rows that nobody changes are rows of the table all the same."""
+        return kept_for_ever(self.key_of(topic))
+
     def partitions_of(self, topic: str) -> int | None:
         """As many as the topic that is read has in Kafka, unless the setting says otherwise."""
         reader = self._reader
@@ -230,6 +235,7 @@ class DebeziumSource(Source):
         if envelope.op in ROWS:
             assert envelope.after is not None
             self._refuse_placeholders(envelope.after)
+            self._refuse_reserved(envelope.after)
             return TableRow(
                 {**(found.values if found else {}), **envelope.after}, False, envelope.time_ms, place, record
             ), self._envelopes.types(envelope, found)
@@ -267,6 +273,11 @@ class DebeziumSource(Source):
                 f"the update leaves out the large value of {', '.join(names)}, which it did not change: it has {self._placeholders[0]!r} there. "
                 "Expected whole rows: in PostgreSQL run ALTER TABLE … REPLICA IDENTITY FULL"
             )
+
+    def _refuse_reserved(self, row: Mapping[str, Any]) -> None:
+        said = reserved_columns("the row", row)
+        if said:
+            raise SchemaError(said)
 
     def _truncate(self, topic: str, place: tuple[str, int, int]) -> None:
         what = f"{_where(place)}: TRUNCATE emptied the table"

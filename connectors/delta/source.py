@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.connectors.delta.table import STORAGE, errors, open_table
+from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.connectors.setting import Setting
-from streamkit.connectors.source import Polled, Position, Source
+from streamkit.connectors.source import Polled, Position, Source, kept_for_ever
 from streamkit.errors import ConfigError
 from streamkit.names import DELETED, check_name
 from streamkit.schema import Schema
@@ -110,6 +111,10 @@ class DeltaSource(Source):
         tables = {self.settings["topic"]: rows} if rows.num_rows else {}
         return Polled(tables, {SPLIT: dict(self._position)})
 
+    def config_of(self, topic: str) -> Mapping[str, str]:
+        """With the change data feed the topic is a table: the last row of each key is kept."""
+        return kept_for_ever(self.settings["key"]) if self.settings["read.mode"] == "changes" else {}
+
     def is_retryable(self, error: Exception) -> bool:
         """Trouble of the object store passes."""
         return super().is_retryable(error) or isinstance(error, OSError)
@@ -196,6 +201,9 @@ def _actions(files: Any, version: int) -> list[dict[str, Any]]:
 
 def _plain(rows: pa.Table) -> pa.Table:
     """Rows in the types that topics have: without views, large types and dictionaries."""
+    said = reserved_columns("the Delta table", rows.column_names)
+    if said:
+        raise ConfigError(said)
     schema = Schema.parse(pa.schema([pa.field(field.name, _plain_type(field.type)) for field in rows.schema])).arrow
     return rows.cast(schema)
 

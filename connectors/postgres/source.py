@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from streamkit.connectors.postgres.changes import Changes, Layout, completed
 from streamkit.connectors.postgres.connection import connect, passes
+from streamkit.connectors.postgres.identity import Identities, is_another_publication, read_identities, what_changed
 from streamkit.connectors.postgres.patience import Patience
 from streamkit.connectors.postgres.pgoutput import (
     UNCHANGED,
@@ -48,6 +49,9 @@ from streamkit.connectors.postgres.snapshot import (
 )
 from streamkit.connectors.postgres.source_table import (
     SourceTable,
+    check_columns,
+    check_columns_of_relation,
+    check_row_security,
     key_now,
     key_then,
     publish,
@@ -57,13 +61,14 @@ from streamkit.connectors.postgres.source_table import (
 from streamkit.connectors.postgres.source_type import Described, SourceType, source_type
 from streamkit.connectors.postgres.table_name import quoted_name, topic_name
 from streamkit.connectors.setting import Setting
-from streamkit.connectors.source import Polled, Position, Source
+from streamkit.connectors.source import BEGIN, RECREATED_MODE, Polled, Position, Source, kept_for_ever
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.names import TIMESTAMP
 
 _LOGGER = logging.getLogger(__name__)
 _NO_LETTERS = re.compile(r"[^a-z0-9_]")
 ASK_SECONDS = 0.02
+LOOK_SECONDS = 1.0  # between two looks at whether tables are what they were
 ONCE_SECONDS = 0.2  # how long a poll without patience waits for the server's answer
 
 
@@ -106,6 +111,9 @@ class PostgresSource(Source):
         self._is_streaming = False
         self._system = ""
         self._tables: dict[str, SourceTable] = {}  # by their written name
+        self._identities = Identities("", {})
+        self._has_told_identities = True
+        self._looked = 0.0
         self._pending: list[str] = []  # whose snapshot is not complete; the first is under way
         self._after: tuple[str, ...] | None = None
         self._coverages: list[Coverage] = []
@@ -156,6 +164,10 @@ class PostgresSource(Source):
         table = next((table for table in self._tables.values() if self._topic(table.written) == topic), None)
         return key_now(table) if table else ()
 
+    def config_of(self, topic: str) -> Mapping[str, str]:
+        """The last row of each key is kept, for rows that nobody changes are rows of the table all the same."""
+        return kept_for_ever(self.key_of(topic))
+
     def open(self, positions: Mapping[str, Position | None]) -> None:
         """Go on behind the position; without one, make the slot and begin with what the tables have."""
         if self._slot not in positions or self._is_open:
@@ -164,12 +176,18 @@ class PostgresSource(Source):
         self._stream = Replication(self.settings["connection.url"], self._slot, self._again())
         self._system = self._stream.system()
         self._tables = {name: read_table(self._connection, name) for name in self.settings["tables"]}
+        check_columns(self._tables.values())
+        position, again = self._compared(positions[self._slot])
+        if position is None and positions[self._slot] is not None:
+            release(self._connection, self._slot)
+        done = set(position["tables"]) - again if position is not None and self.settings["toast.mode"] != "read" else set()
+        check_row_security(self._connection, [table for name, table in self._tables.items() if name not in done])
         publish(self._connection, self._publication, [*self._tables.values()], is_own=self._is_own_publication)
-        position = positions[self._slot]
+        self._identities = self._found_identities()
         if position is None:
             self._begin_at_the_beginning()
         else:
-            self._begin_behind(position)
+            self._begin_behind(position, again)
         self._goal = written_until(self._connection)
         self._heard = time.monotonic()
         self._is_open = True
@@ -229,18 +247,73 @@ class PostgresSource(Source):
         self._pending = [*self._tables]
         begin_reading(self._connection, snapshot.name)
 
-    def _begin_behind(self, position: Position) -> None:
+    def _compared(self, position: Position | None) -> tuple[Position | None, set[str]]:
+        """
+        The position, and the tables that are to be taken again since they are others than it knows.
+
+        None in place of a position if nothing of it can be used. ConfigError unless `recreated.mode` says to begin again.
+        """
+        before = None if position is None else Identities.of_position(position)
+        if before is None or position is None:
+            return position, set()
+        now = self._found_identities()
+        self._check_keys(before, now)
+        changed = what_changed(self._publication, before, now)
+        if not changed:
+            return position, set()
+        self._say_recreated(changed, position["lsn"])
+        return (None if is_another_publication(before, now) else position), set(changed)
+
+    def _say_recreated(self, changed: Mapping[str, str], lsn: str) -> None:
+        said = f"connector {self.name}: {'; '.join(changed.values())}"
+        if self.settings[RECREATED_MODE] != BEGIN:
+            raise ConfigError(
+                f"{said}. What was changed there meanwhile, since {lsn} at the earliest, is lost, and putting the "
+                f"former state back brings none of it. To take all rows of a table that was made again: {RECREATED_MODE}={BEGIN}, or "
+                f"streamkit connect offsets reset {self.name} for all tables; delete the topic before if it must not have rows that are gone"
+            )
+        _LOGGER.warning("%s; all rows are taken again, since %s=%s", said, RECREATED_MODE, BEGIN)
+
+    def _check_keys(self, before: Identities, now: Identities) -> None:
+        """A topic keeps its key: else a row that changes its former key would stay under both."""
+        for name, was in before.tables.items():
+            one = now.tables.get(name)
+            if one is not None and one.oid == was.oid and one.key != was.key:
+                raise SchemaError(self._other_key(name, was.key, one.key))
+
+    def _other_key(self, table: str, old: Sequence[str], new: Sequence[str]) -> str:
+        return (
+            f"the key of table {table} was {_listed(old)}, and is {_listed(new)} from a change on; the key of topic {self._topic(table)} "
+            f"cannot change: read the table into another topic, or delete the topic. {self._again()}"
+        )
+
+    def _found_identities(self) -> Identities:
+        keys = {name: key_now(table) for name, table in self._tables.items()}
+        return read_identities(self._connection, self._publication, keys)
+
+    def _look_at_tables(self) -> None:
+        """Now and then while it reads: whether tables and publication are what they were."""
+        if time.monotonic() - self._looked < LOOK_SECONDS:
+            return
+        changed = what_changed(self._publication, self._identities, self._found_identities())
+        self._looked = time.monotonic()
+        if changed:
+            self._say_recreated(changed, lsn_text(self._lsn))
+            raise ConnectionError(f"connector {self.name}: it begins again, since {'; '.join(changed.values())}")
+
+    def _begin_behind(self, position: Position, again: Collection[str]) -> None:
         assert self._stream is not None
         self._lsn, self._skip = lsn_of(position["lsn"]), position["index"]
         self._check_system(position)
         self._check_slot()
         under_way = position["snapshot"]
-        self._coverages = [Coverage.from_json(one) for one in position["coverages"]]
-        done = set(position["tables"])
+        self._coverages = [one for found in position["coverages"] if (one := Coverage.from_json(found)).table not in again]
+        done = set(position["tables"]) - set(again)
+        self._has_told_identities = not again and "relations" in position
         self._pending = [name for name in self._tables if name not in done]
         if under_way["table"] in self._pending:
             self._pending = [under_way["table"], *(name for name in self._pending if name != under_way["table"])]
-            self._after = under_way["after"] and tuple(under_way["after"])
+            self._after = None if under_way["table"] in again else under_way["after"] and tuple(under_way["after"])
         if self._pending:
             self._take_another_snapshot()
 
@@ -319,6 +392,7 @@ class PostgresSource(Source):
 
     def _poll_stream(self, timeout: float) -> Polled | None:
         assert self._stream is not None
+        self._look_at_tables()
         found: dict[int, Changes] = {}
         before = self._lsn, self._index
         count, most = 0, self.settings["poll.rows"]
@@ -442,17 +516,18 @@ class PostgresSource(Source):
 
     def _learn(self, relation: Relation) -> None:
         """Note how a table is from here on, and say what is different."""
-        known = {(table.schema, table.name): table for table in self._tables.values()}
-        table = known.get((relation.schema, relation.name))
-        if table is None:
-            renamed = next((table for table in self._tables.values() if table.oid == relation.oid), None)
-            if renamed is not None:
-                raise SchemaError(
-                    f"the table {renamed.written} is called {relation.schema}.{relation.name} in a change; expected the name in `tables`: "
-                    f"rename it back, or change the setting"
-                )
+        table = next((table for table in self._tables.values() if table.oid == relation.oid), None)
+        if table is None:  # also a former one of the name, whose rows are gone
             self._layouts[relation.oid] = None
             return
+        if (table.schema, table.name) != (relation.schema, relation.name) and self._found_identities().tables[
+            table.written
+        ].oid is None:
+            raise SchemaError(
+                f"the table {table.written} is called {relation.schema}.{relation.name} in a change; expected the name in `tables`: "
+                f"rename it back, or change the setting"
+            )
+        check_columns_of_relation(relation)
         if relation.identity == "f" and {column.name for column in relation.columns} != set(table.names):
             table = self._tables[table.written] = read_table(self._connection, table.written)
         layout = self._layout(table.written, relation.columns, key_then(table, relation))
@@ -460,13 +535,11 @@ class PostgresSource(Source):
         self._layouts[relation.oid] = layout
 
     def _say_what_changed(self, old: Layout | None, new: Layout) -> None:
+        key = self._identities.tables[new.table].key
+        if set(key) != set(new.key):
+            raise SchemaError(self._other_key(new.table, key, new.key))
         if old is None:
             return
-        if old.key != new.key:
-            raise SchemaError(
-                f"the key of table {new.table} was {_listed(old.key)}, and is {_listed(new.key)} from a change on; the key of topic {new.topic} "
-                "cannot change: put the old one back, or read the table into another topic"
-            )
         gone = [name for name in old.names if name not in new.names]
         if gone:
             _LOGGER.warning(
@@ -497,15 +570,16 @@ class PostgresSource(Source):
         is_due = self._is_asked or time.monotonic() - self._heard > self.settings["heartbeat.interval.ms"] / 1000
         self._is_asked = False
         has_moved = (self._lsn, self._index) != before
-        if tables or self.refused or (is_due and (has_moved or self._lsn > self._told)):
+        if tables or self.refused or not self._has_told_identities or (is_due and (has_moved or self._lsn > self._told)):
             return Polled(tables, self._position())
         return None
 
     # What both have
 
     def _position(self) -> dict[str, Position]:
-        """Where to begin again: the end of a transaction, and how many changes of the next one are done."""
+        """Where to begin again: the end of a transaction, how many changes of the next one are done, and of what that is."""
         self._told = self._lsn
+        self._has_told_identities = True
         return {
             self._slot: {
                 "lsn": lsn_text(self._lsn),
@@ -514,6 +588,7 @@ class PostgresSource(Source):
                 "tables": [name for name in self._tables if name not in self._pending],
                 "snapshot": {"table": self._pending[0] if self._pending else None, "after": self._after and list(self._after)},
                 "coverages": [one.to_json() for one in self._coverages],
+                **self._identities.to_json(),
             }
         }
 

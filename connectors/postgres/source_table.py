@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from streamkit.connectors.postgres.pgoutput import Relation, RelationColumn
 from streamkit.connectors.postgres.source_type import Described
 from streamkit.connectors.postgres.table_name import quoted_name, quoted_table
-from streamkit.errors import ConfigError
+from streamkit.connectors.reserved_columns import reserved_columns
+from streamkit.errors import ConfigError, SchemaError
 
 _TABLE = """
 SELECT c.oid, n.nspname, c.relname, c.relkind::text, c.relreplident::text
@@ -88,6 +89,31 @@ def key_then(table: SourceTable, relation: Relation) -> tuple[str, ...]:
     if relation.identity in "di":
         return tuple(column.name for column in relation.columns if column.is_identity)
     return tuple(column.name for column in relation.columns if column.name in table.key)
+
+
+def check_row_security(connection: Any, tables: Iterable[SourceTable]) -> None:
+    """ConfigError for tables of which row level security hides rows: a snapshot would lack them, and changes of them would come."""
+    for table in tables:
+        if connection.execute("SELECT row_security_active(%s::oid)", (table.oid,)).fetchone()[0]:
+            raise ConfigError(
+                f"row level security hides rows of table {table.written} from {connection.info.user}, and its changes come whole; expected a "
+                "user that sees all rows: run ALTER ROLE … BYPASSRLS, or use the table's owner without FORCE ROW LEVEL SECURITY"
+            )
+
+
+def check_columns(tables: Iterable[SourceTable]) -> None:
+    """ConfigError for columns whose names are StreamKit's own: a topic has its own columns of these names."""
+    for table in tables:
+        said = reserved_columns(f"the table {table.written}", table.names)
+        if said:
+            raise ConfigError(said)
+
+
+def check_columns_of_relation(relation: Relation) -> None:
+    """SchemaError for such columns in a change."""
+    said = reserved_columns(f"the table {relation.name}", [column.name for column in relation.columns])
+    if said:
+        raise SchemaError(said)
 
 
 def read_type(connection: Any, oid: int) -> Described | None:

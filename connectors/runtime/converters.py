@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.connectors.connector import Connector
+from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.formats.codec import Codec, declare_format
 from streamkit.formats.format import REGISTRY, REGISTRY_URL, WITH_REGISTRY, Format, format_of
@@ -205,6 +206,9 @@ def _deletions(rows: pa.Table, keys: Schema, key_format: Format | None, topic: s
 def _with_columns(rows: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
     """Rows of bytes with these columns in place of them."""
     others = {name: rows[name] for name in rows.column_names if name not in (KEY, VALUE)}
+    said = reserved_columns("the value", columns)
+    if said:
+        raise SchemaError(said, tuple(range(rows.num_rows)))
     return pa.table({**columns, **others})
 
 

@@ -85,11 +85,11 @@ class Destination:
 
     def _created(self, name: str, rows: pa.Table) -> Topic:
         source = self._source
-        config = source.settings["topic.config."]
+        own = source.settings["topic.config."]
         partitions = source.partitions_of(name)
         format = source.format_of_bytes()
         if format is not None and is_opaque(rows):
-            return self._log.create_topic(name, format=format, partitions=partitions, config=config)
+            return self._log.create_topic(name, format=format, partitions=partitions, config=own)
         of_transforms = key_columns(rows)
         key = tuple(source.key_of(name)) if of_transforms is None else of_transforms
         missing = sorted(set(key) - set(rows.column_names))
@@ -98,7 +98,12 @@ class Destination:
                 f"connector {source.name}: the key column {missing[0]!r} of topic {name} is not among the rows' columns "
                 f"{', '.join(_named(rows))}"
             )
-        return self._log.create_topic(name, _schema_of(rows, key), key=key or None, partitions=partitions, config=config)
+        config = dict(source.config_of(name))
+        if set(key) != set(source.key_of(name)):  # rows of another key are no versions of one row
+            config.pop("cleanup.policy", None)
+        return self._log.create_topic(
+            name, _schema_of(rows, key), key=key or None, partitions=partitions, config={**config, **own}
+        )
 
 
 def _typed(rows: pa.Table) -> pa.Table:

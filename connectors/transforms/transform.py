@@ -90,7 +90,8 @@ class PartTransform(Transform):
         """SchemaError unless the rows are structs; without `may_be_null` also for those that are null."""
         if not part.is_struct and part.valid.true_count:
             kind, side = from_arrow(part.whole.type), self.side.lower()
-            hint = f"; {side}.format says how bytes are read" if kind == "binary" else ""
+            schema = " and value.schema say" if side == "value" else " says"
+            hint = f"; {side}.format{schema} how bytes are read" if kind == "binary" else ""
             raise self.refused(f"{purpose} needs a {side} of columns; found one that is {kind}{hint}", part.valid)
         if not may_be_null and part.valid.false_count:
             raise self.refused(f"{purpose} needs a {self.side.lower()}; found null", _inverted(part.valid))

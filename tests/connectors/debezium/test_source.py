@@ -432,3 +432,16 @@ def test_from_kafka(broker, log, recorded):
         )
     assert log.topic("rows").partitions == 2
     assert {key: len(changes) for key, changes in by_key(log).items()} == {1: 2, 2: 2, 20: 1, 3: 2, 99: 1}
+
+
+def test_rows_that_nobody_changes_stay(log):
+    """The topic of rows with a key is compacted and has no retention; that of rows without one keeps all."""
+    bring(log, [envelope("c", after={"id": 1, "v": "a"}, key={"id": 1})])
+    topic = log.topic("rows")
+    assert (topic.is_compacted, dict(topic.config)["retention.ms"]) == (True, "-1")
+
+
+def test_columns_with_names_of_our_own(log):
+    """A row with a column that would vanish is refused, by its name."""
+    with pytest.raises(SchemaError, match="the row has the column '_timestamp', a name that StreamKit's own columns have"):
+        bring(log, [envelope("c", after={"id": 1, "_timestamp": 5}, key={"id": 1})])

@@ -236,3 +236,16 @@ def test_a_receiver_that_is_gone(log, people):
     with pytest.raises(ConnectionError, match=r"http://127\.0\.0\.1:1/hook does not take records") as raised:
         run([sink], log, once=True)
     assert "hush" not in str(raised.value)
+
+
+RENAMED = {"transforms": "t", "transforms.t.type": "ReplaceField$Value", "transforms.t.renames": "user:name"}
+
+
+@pytest.mark.parametrize("settings", [{}, SCHEMA, {**SCHEMA, **{key.replace(".", "_"): value for key, value in RENAMED.items()}}])
+def test_a_receiver_that_starts_again_takes_what_it_took(log, settings):
+    """What the first request made of the topic says nothing of what later ones are: each start takes the same, with the same result."""
+    for _ in range(2):
+        with receiving(log, **settings) as post:
+            assert post({"user": "a", "n": 1}) == (200, {"records": 1})
+    found = log.read("clicks").select(log.topic("clicks").schema.names).to_pylist()
+    assert found[0] == found[1] and None not in list(found[0].values())[1:]

@@ -62,6 +62,11 @@ class TestContract(SourceContract):
         if is_streamed:
             self.run(log)
 
+    def make_again(self):
+        self.database.execute("DROP TABLE numbers")
+        self.database.execute("CREATE TABLE numbers (n int PRIMARY KEY, text text)")
+        return True
+
     def source(self, **settings):
         return PostgresSource("in", {"connection.url": self.url, "tables": "numbers", "poll.rows": 17, **settings})
 
@@ -432,12 +437,196 @@ def test_a_publication_that_was_missing(log, url, database):
     bring(log, source(url, "people"))
     database.execute("DROP PUBLICATION streamkit_in")
     database.execute("INSERT INTO people VALUES (1)")
+    with pytest.raises(ConfigError, match=r"there is no publication streamkit_in any more.*is lost.*offsets reset in"):
+        bring(log, source(url, "people"))
+    (position,) = positions.read_positions(log, "in").values()  # one of an earlier version does not say what it is of
+    former = {name: value for name, value in position.items() if name not in ("publication", "relations")}
+    positions.change_positions(log, "in", {"streamkit_in": former})
     missing = r'publication "streamkit_in" does not exist.*was missing when changes were made.*offsets reset in'
     with pytest.raises(ConfigError, match=missing):
         bring(log, source(url, "people"))
     positions.change_positions(log, "in", {"streamkit_in": None})
     bring(log, source(url, "people"))
     assert rows(log, "people") == [{"id": 1}]
+
+
+GAPS = {  # what happens between two starts, or while a task reads: changes that PostgreSQL never sends, and what is said
+    "dropped": (
+        "dropped and made again",
+        "DROP TABLE people; CREATE TABLE people (id int PRIMARY KEY); INSERT INTO people VALUES (2)",
+    ),
+    "swapped": (
+        "swapped by renames",
+        (
+            "BEGIN; CREATE TABLE fresh (id int PRIMARY KEY); INSERT INTO fresh VALUES (1), (2); ALTER TABLE people RENAME TO former; "
+            "ALTER TABLE fresh RENAME TO people; DROP TABLE former; COMMIT"
+        ),
+    ),
+    "swapped_and_kept": (
+        "swapped by renames",
+        (
+            "BEGIN; CREATE TABLE fresh (id int PRIMARY KEY); INSERT INTO fresh VALUES (1), (2); ALTER TABLE people RENAME TO former; "
+            "ALTER TABLE fresh RENAME TO people; COMMIT"
+        ),
+    ),
+    "out": (
+        "the publication mine has no table people any more|people was out of the publication mine for a while",
+        "ALTER PUBLICATION mine DROP TABLE people; INSERT INTO people VALUES (2)",
+    ),
+    "out_and_back": (
+        "out of the publication mine for a while",
+        "ALTER PUBLICATION mine DROP TABLE people; INSERT INTO people VALUES (2); ALTER PUBLICATION mine ADD TABLE people",
+    ),
+    "no_publication": ("there is no publication mine any more", "DROP PUBLICATION mine; INSERT INTO people VALUES (2)"),
+    "another_publication": (
+        "the publication mine, which has the table people, was altered, or dropped and made again",
+        "DROP PUBLICATION mine; INSERT INTO people VALUES (2); CREATE PUBLICATION mine FOR TABLE people, other",
+    ),
+    "other_operations": (
+        "was altered",
+        (
+            "ALTER PUBLICATION mine SET (publish = 'delete'); INSERT INTO people VALUES (2); "
+            "ALTER PUBLICATION mine SET (publish = 'insert, update, delete, truncate')"
+        ),
+    ),
+    "fewer_rows": (
+        "out of the publication mine for a while.*or was altered there",
+        "ALTER PUBLICATION mine SET TABLE people WHERE (id > 9), other; INSERT INTO people VALUES (2); ALTER PUBLICATION mine SET TABLE people, other",
+    ),
+}
+
+
+@pytest.mark.parametrize("is_own", [False, True], ids=["given", "own"])
+@pytest.mark.parametrize("gap", GAPS)
+def test_changes_that_no_message_tells(log, url, database, gap, is_own):
+    """A table that is another one, or that the publication did not have for a while, is refused, again and again, or taken anew."""
+    said, statements = GAPS[gap]
+    name = "streamkit_in" if is_own else "mine"
+    given = {} if is_own else {"publication_name": "mine"}
+    database.execute(
+        "CREATE TABLE people (id int PRIMARY KEY); CREATE TABLE other (id int PRIMARY KEY); INSERT INTO people VALUES (1)"
+    )
+    database.execute(f"CREATE PUBLICATION {name} FOR TABLE people, other")
+    bring(log, source(url, "people, other", **given))
+    for statement in statements.replace("mine", name).split("; "):
+        database.execute(statement)
+    database.execute("INSERT INTO other VALUES (5)")
+    for _ in range(2):
+        with pytest.raises(
+            ConfigError, match=rf"({said.replace('mine', name)}).*is lost.*recreated\.mode=begin.*offsets reset in"
+        ):
+            bring(log, source(url, "people, other", **given))
+        if gap in ("dropped", "swapped", "swapped_and_kept", "out") and not is_own:
+            with contextlib.suppress(psycopg.Error):
+                database.execute("ALTER PUBLICATION mine ADD TABLE people")  # what a user would do
+    if gap == "no_publication" and not is_own:
+        database.execute("CREATE PUBLICATION mine FOR TABLE people, other")
+    bring(log, source(url, "people, other", recreated_mode="begin", **given))
+    database.execute("INSERT INTO people VALUES (3)")
+    bring(log, source(url, "people, other", **given))
+    there = {row[0] for row in database.execute("SELECT id FROM people")}
+    assert there == {row["id"] for row in rows(log, "people")} - ({1} - there)
+    assert {row["id"] for row in rows(log, "other")} == {5}
+
+
+@pytest.mark.parametrize("mode", ["fail", "begin"])
+@pytest.mark.parametrize("gap", ["dropped", "swapped", "out_and_back", "other_operations"])
+def test_changes_that_no_message_tells_a_task(log, url, database, gap, mode):
+    """The same while a task reads: it notices within a second or so, and fails or takes the table anew."""
+    database.execute("CREATE TABLE people (id int PRIMARY KEY); INSERT INTO people VALUES (1)")
+    statements = GAPS[gap][1].replace("mine", "streamkit_in")
+    with run([source(url, "people", recreated_mode=mode)], log) as worker:
+        wait_until(lambda: has_confirmed(database, "0/0"))
+        for statement in statements.split("; "):
+            database.execute(statement)
+        database.execute("INSERT INTO people VALUES (3)")
+        if mode == "begin":
+            wait_until(lambda: {2, 3} <= {row["id"] for row in rows(log, "people")})
+        else:
+            wait_until(lambda: any(one.state == "FAILED" for one in worker.status()))
+            assert "is lost" in worker.status()[0].trace
+
+
+def test_a_table_that_was_renamed_and_back(log, url, database):
+    """A table is known by its oid: what was changed under another name comes, and an empty stand-in's changes do not."""
+    database.execute("CREATE TABLE people (id int PRIMARY KEY)")
+    bring(log, source(url, "people"))
+    for statement in (
+        "ALTER TABLE people RENAME TO former",
+        "INSERT INTO former VALUES (1)",
+        "CREATE TABLE people (id int PRIMARY KEY)",
+        "ALTER PUBLICATION streamkit_in ADD TABLE people",
+        "INSERT INTO people VALUES (9)",
+        "DROP TABLE people",
+        "ALTER TABLE former RENAME TO people",
+        "INSERT INTO people VALUES (2)",
+    ):
+        database.execute(statement)
+    bring(log, source(url, "people"))
+    assert sorted(row["id"] for row in rows(log, "people")) == [1, 2]
+
+
+def test_a_key_that_moved_while_nobody_read(log, url, database):
+    """Another primary key is refused: rows that change the former one would stay under both."""
+    database.execute("CREATE TABLE people (id int PRIMARY KEY, a int NOT NULL)")
+    database.execute("INSERT INTO people VALUES (1, 1)")
+    bring(log, source(url, "people"))
+    database.execute("ALTER TABLE people DROP CONSTRAINT people_pkey; ALTER TABLE people ADD PRIMARY KEY (a)")
+    database.execute("UPDATE people SET id = 99 WHERE a = 1")
+    said = r"the key of table people was \(id\), and is \(a\) from a change on; the key of topic people cannot change.*offsets reset in"
+    for _ in range(2):
+        with pytest.raises(SchemaError, match=said):
+            bring(log, source(url, "people"))
+    database.execute("ALTER TABLE people DROP CONSTRAINT people_pkey; ALTER TABLE people ADD PRIMARY KEY (id)")
+    with pytest.raises(SchemaError, match=said):
+        bring(log, source(url, "people"))
+    assert rows(log, "people") == [{"id": 1, "a": 1}]
+
+
+def test_row_level_security(log, url, database):
+    """A user from whom policies hide rows is refused; one that sees all of them is not."""
+    database.execute("CREATE ROLE narrow LOGIN REPLICATION PASSWORD 'x'")
+    database.execute(
+        "CREATE TABLE people (id int PRIMARY KEY, owner text); INSERT INTO people VALUES (1, 'narrow'), (2, 'other')"
+    )
+    database.execute("ALTER TABLE people ENABLE ROW LEVEL SECURITY; CREATE POLICY own ON people USING (owner = current_user)")
+    database.execute("GRANT SELECT ON people TO narrow; CREATE PUBLICATION mine FOR TABLE people")
+    narrow = url.replace("streamkit@", "narrow:x@")
+    try:
+        with pytest.raises(ConfigError, match=r"row level security hides rows of table people from narrow.*BYPASSRLS"):
+            bring(log, source(narrow, "people", publication_name="mine"))
+        database.execute("ALTER ROLE narrow BYPASSRLS")
+        bring(log, source(narrow, "people", publication_name="mine"))
+        assert sorted(row["id"] for row in rows(log, "people")) == [1, 2]
+    finally:
+        database.execute("DROP OWNED BY narrow; DROP ROLE narrow")
+
+
+@pytest.mark.parametrize("column", ["_deleted", "_timestamp", "_row", "_Offset"])
+def test_columns_with_names_of_our_own(log, url, database, column):
+    """A column whose values would vanish is refused before anything is read, and when it comes later."""
+    database.execute(f'CREATE TABLE people (id int PRIMARY KEY, "{column}" text)')
+    with pytest.raises(
+        ConfigError, match=f"the table people has the column '{column}', a name that StreamKit's own columns have"
+    ):
+        bring(log, source(url, "people"))
+    database.execute(f'ALTER TABLE people RENAME COLUMN "{column}" TO fine')
+    bring(log, source(url, "people"))
+    database.execute(f'ALTER TABLE people RENAME COLUMN fine TO "{column}"; INSERT INTO people VALUES (1, NULL)')
+    database.execute(f'ALTER TABLE people RENAME COLUMN "{column}" TO fine')
+    with pytest.raises(SchemaError, match=f"the table people has the column '{column}'"):
+        bring(log, source(url, "people"))
+
+
+def test_rows_that_nobody_changes_stay(log, url, database):
+    """The topic of a table with a key is compacted and has no retention; without a key it keeps all; settings count more."""
+    database.execute("CREATE TABLE people (id int PRIMARY KEY); CREATE TABLE notes (text text)")
+    database.execute("INSERT INTO people VALUES (1); INSERT INTO notes VALUES ('x')")
+    bring(log, source(url, "people, notes"))
+    found = {name: log.topic(name) for name in ("people", "notes")}
+    assert {name: (topic.is_compacted, dict(topic.config)["retention.ms"]) for name, topic in found.items()} == {
+        "people": (True, "-1"), "notes": (False, "-1"),
+    }  # fmt: skip
 
 
 def test_a_network_that_is_cut_is_noticed(url):

@@ -191,3 +191,32 @@ def test_settings_that_do_not_fit_are_refused(log, config, message):
     """Each message names the setting, and what is expected."""
     with pytest.raises(ConfigError, match=message):
         bring(log, [order("a", 1.0)], **config)
+
+
+def test_columns_with_names_of_our_own(log):
+    """A value with a column that would vanish is refused."""
+    config = {"value.format": "json", "value.schema": "user string, _deleted boolean"}
+    with pytest.raises((ConfigError, SchemaError), match="_deleted"):
+        bring(log, [(b"k", b'{"user": "a", "_deleted": true}')], **config)
+
+
+def test_bytes_that_nothing_decodes_are_no_columns_of_a_topic(log):
+    """Where transforms make other columns, those of the topic say nothing of values: the error asks for value.schema."""
+    log.create_topic("orders", "name string, place string")
+    renamed = {
+        "transforms": "t",
+        "transforms.t.type": "RegexRouter",
+        "transforms.t.regex": "raw",
+        "transforms.t.replacement": "orders",
+    }
+    with pytest.raises(
+        ConfigError, match=r"topic orders has the columns name, place, and nothing says .* expected .*value\.schema"
+    ):
+        bring(log, [(b"k", b'{"name": "a"}')], **{"value.format": "json", "topic": "raw", **renamed})
+    inserted = {
+        "transforms": "t", "transforms.t.type": "InsertField$Value", "transforms.t.static.field": "place", "transforms.t.static.value": "x",
+    }  # fmt: skip
+    with pytest.raises(SchemaError, match=r"needs a value of columns; found one that is binary"):
+        bring(log, [(b"k", b'{"name": "a"}')], **{"value.format": "json", **inserted})
+    bring(log, [(b"k", b'{"name": "a"}')], **{"value.format": "json", "value.schema": "name string", **inserted})
+    assert rows(log, "name", "place") == [{"name": "a", "place": "x"}]

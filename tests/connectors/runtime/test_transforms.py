@@ -271,7 +271,9 @@ def test_bytes_need_a_format(log):
         IS_RAW = True
         ROWS = pa.table({"key": pa.array([b"k"]), "value": pa.array([b"{}"])})
 
-    with pytest.raises(SchemaError, match=r"needs a value of columns; found one that is binary; value\.format says how"):
+    with pytest.raises(
+        SchemaError, match=r"needs a value of columns; found one that is binary; value\.format and value\.schema say how"
+    ):
         run([Raw("in", configured(("ReplaceField$Value", {"exclude": "x"})))], log, once=True)
     run([Raw("hoisted", configured(("HoistField$Value", {"field": "body"})))], log, once=True)
     assert log.read("raw").select(["key", "body"]).to_pylist() == [{"key": b"k", "body": b"{}"}]
