@@ -499,7 +499,7 @@ GAPS = {  # what happens between two starts, or while a task reads: changes that
 @pytest.mark.parametrize("is_own", [False, True], ids=["given", "own"])
 @pytest.mark.parametrize("gap", GAPS)
 def test_changes_that_no_message_tells(log, url, database, gap, is_own):
-    """A table that is another one, or that the publication did not have for a while, is refused, again and again, or taken anew."""
+    """A table that is another one, or that the publication did not have for a while, is refused each time, or read from its beginning."""
     said, statements = GAPS[gap]
     name = "streamkit_in" if is_own else "mine"
     given = {} if is_own else {"publication_name": "mine"}
@@ -532,7 +532,7 @@ def test_changes_that_no_message_tells(log, url, database, gap, is_own):
 @pytest.mark.parametrize("mode", ["fail", "begin"])
 @pytest.mark.parametrize("gap", ["dropped", "swapped", "out_and_back", "other_operations"])
 def test_changes_that_no_message_tells_a_task(log, url, database, gap, mode):
-    """The same while a task reads: it notices within a second or so, and fails or takes the table anew."""
+    """The same while a task reads: it notices within a second or so, and fails or reads the table from its beginning."""
     database.execute("CREATE TABLE people (id int PRIMARY KEY); INSERT INTO people VALUES (1)")
     statements = GAPS[gap][1].replace("mine", "streamkit_in")
     with run([source(url, "people", recreated_mode=mode)], log) as worker:
@@ -602,7 +602,7 @@ def test_row_level_security(log, url, database):
         database.execute("DROP OWNED BY narrow; DROP ROLE narrow")
 
 
-@pytest.mark.parametrize("column", ["_deleted", "_timestamp", "_row", "_Offset"])
+@pytest.mark.parametrize("column", ["_deleted", "_timestamp", "_row", "_offset"])
 def test_columns_with_names_of_our_own(log, url, database, column):
     """A column whose values would vanish is refused before anything is read, and when it comes later."""
     database.execute(f'CREATE TABLE people (id int PRIMARY KEY, "{column}" text)')
