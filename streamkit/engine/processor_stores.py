@@ -195,7 +195,7 @@ class WindowStore(ProcessorStore):
         self._begin()
         values = self._key.of(key)
         if first is not None and first == last:
-            start_ms = milliseconds(first)
+            start_ms = bound(first)
             found = [] if self._is_gone(start_ms) else self._in_window(values, start_ms)
             return self._entries(found, reverse)
         width = 1 + len(values)
@@ -227,8 +227,8 @@ class WindowStore(ProcessorStore):
     def _between(self, first: Moment | None, last: Moment | None) -> list[tuple[Values, Values]]:
         earliest = self._earliest()
         lowest = -LAST_MS if earliest is None else earliest + 1
-        start = lowest if first is None else max(lowest, milliseconds(first))
-        end = LAST_MS if last is None else milliseconds(last) + 1
+        start = lowest if first is None else max(lowest, bound(first))
+        end = LAST_MS + 1 if last is None else bound(last) + 1
         group, number = self._call.group, self._overlay.number
         return self._overlay.scan(range_prefix(group, number, start), range_prefix(group, number, end))
 
@@ -271,7 +271,7 @@ class SessionStore(ProcessorStore):
         """The sessions of a key that end then or later, and start then or earlier, in the order of time; None leaves a bound open."""
         self._begin()
         values = self._key.of(key)
-        latest = LAST_MS if latest_start is None else milliseconds(latest_start)
+        latest = LAST_MS if latest_start is None else bound(latest_start)
         found = [one for one in self._ending(earliest_end) if one.start <= latest and tuple(one.key.values()) == values]
         return found[::-1] if reverse else found
 
@@ -297,7 +297,7 @@ class SessionStore(ProcessorStore):
     def _ending(self, earliest_end: Moment | None) -> list[WindowEntry]:
         earliest = self._earliest()
         lowest = -LAST_MS if earliest is None else earliest + 1
-        first = lowest if earliest_end is None else max(lowest, milliseconds(earliest_end))
+        first = lowest if earliest_end is None else max(lowest, bound(earliest_end))
         found = self._overlay.scan(self._prefix + moment_key(first), self._end)
         return [
             WindowEntry(self._key_dict(key), milliseconds(start), milliseconds(end), self._named(values) or {})
@@ -330,7 +330,7 @@ class VersionedStore(ProcessorStore):
         """The newest version of a key, or the one valid at a time; None if there is none."""
         self._begin()
         versions = self._versions(self._key.of(key))
-        time_ms = LAST_MS if as_of is None else milliseconds(as_of)
+        time_ms = LAST_MS if as_of is None else bound(as_of)
         earliest = self._earliest()
         if earliest is not None and time_ms < earliest:
             versions = versions[-1:]
@@ -346,8 +346,8 @@ class VersionedStore(ProcessorStore):
         if order not in (ASCENDING, DESCENDING):
             raise RefusedCallError(f"get_range() was given order={order!r}; expected {ASCENDING!r} or {DESCENDING!r}")
         versions = self._versions(self._key.of(key))
-        lowest = -LAST_MS if first is None else milliseconds(first)
-        highest = LAST_MS if last is None else milliseconds(last)
+        lowest = -LAST_MS if first is None else bound(first)
+        highest = LAST_MS if last is None else bound(last)
         earliest = self._earliest()
         if earliest is not None and highest < earliest:
             versions = versions[-1:]
@@ -415,6 +415,13 @@ def milliseconds(moment: Any) -> int:
     if isinstance(moment, np.datetime64):  # what a column has outside the years of a datetime
         return int(moment.astype("M8[ms]").astype(np.int64))
     raise RefusedCallError(f"found the time {moment!r}; expected whole milliseconds since 1970, or a datetime")
+
+
+def bound(moment: Any) -> int:
+    """A time that bounds what is read, as `milliseconds`; a whole number beyond all times, such as the largest of 64 bits, leaves it open."""
+    if isinstance(moment, int) and not isinstance(moment, bool) and abs(moment) >= LAST_MS:
+        return LAST_MS if moment > 0 else -LAST_MS
+    return milliseconds(moment)
 
 
 class _Exact:

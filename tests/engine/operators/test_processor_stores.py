@@ -305,3 +305,37 @@ def test_a_datetime_without_a_zone_is_utc(monkeypatch: pytest.MonkeyPatch) -> No
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+@CUTS
+@pytest.mark.parametrize("least, largest", [(-(2**63), 2**63 - 1), (-(2**53), 2**53), (-(10**30), 10**30)])
+def test_a_whole_number_beyond_all_times_leaves_a_bound_open(batching: str, least: int, largest: int) -> None:
+    """As None does, in each read of each store, also where it is the only end; what is put has a time."""
+
+    def versions(store: Any) -> list[Any]:
+        ends = [(least, largest), (None, largest), (least, None), (10, largest), (least, 10), (largest, least)]
+        ranges = [[one.timestamp for one in store.get_range("a", *end)] for end in ends]
+        return [*ranges, [store.get("a", largest).timestamp, store.get("a", least)]]
+
+    puts = [(40, put("a", {"v": at}, at)) for at in (10, 20)]
+    (found,) = answers(sk.versioned_store("s", **COLUMNS, history_retention="1 s"), batching, *puts, (40, versions))
+    assert found == [[10, 20], [10, 20], [10, 20], [10, 20], [10], [], [20, None]]
+
+    def windows(store: Any) -> list[Any]:
+        ends = [(least, largest), (None, largest), (least, None), (10, largest), (least, 10), (least, least), (largest, largest)]
+        return [[one.start for one in read(*end)] for read in (store.fetch_all, lambda *end: store.fetch("a", *end)) for end in ends]
+
+    puts = [(40, put("a", {"v": at}, at)) for at in (10, 20)]
+    (found,) = answers(sk.window_store("s", **COLUMNS, size="5 ms", retention="1 s"), batching, *puts, (40, windows))
+    assert found == [[10, 20], [10, 20], [10, 20], [10, 20], [10], [], []] * 2
+
+    def sessions(store: Any) -> list[Any]:
+        ends = [(least, largest), (None, largest), (least, None), (12, largest), (least, 12), (largest, least)]
+        return [[one.start for one in store.find_sessions("a", *end)] for end in ends]
+
+    puts = [(40, put("a", at, at + 1, {"v": at})) for at in (10, 20)]
+    (found,) = answers(sk.session_store("s", **COLUMNS, retention="1 s"), batching, *puts, (40, sessions))
+    assert found == [[10, 20], [10, 20], [10, 20], [20], [10], []]
+
+    with pytest.raises(EvaluationError, match="expected whole milliseconds since 1970"):
+        answers(sk.window_store("s", **COLUMNS, size="5 ms", retention="1 s"), batching, (40, put("a", {"v": 1}, largest)))
