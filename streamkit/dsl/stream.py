@@ -172,7 +172,8 @@ class Stream(ForeignNames):
         Replace the value columns by what a Python function gives of each row; the key columns stay.
 
         `function` takes a dict of all columns and returns one of the columns that `schema` declares ("total double, note string"); what
-        it leaves out is null, and None makes the record a tombstone. With `by="batch"` it takes and returns a pyarrow.RecordBatch (or
+        it leaves out is null, and None makes the record a tombstone. The key columns may be in it as they were.
+        With `by="batch"` it takes and returns a pyarrow.RecordBatch (or
         Table) of the same length. It must be deterministic, and its result must depend on the row alone: after a fault it runs again.
 
         A tombstone passes as it is. With `tombstones=True` the function is called for it too, with a dict of the key columns alone.

@@ -142,7 +142,7 @@ class _Call:
         """Structs, null where the function gives None."""
         values = []
         for row in zip(*map(python_values, self.arguments)):
-            value = self._called(row, dict(zip(self.function.parameters, row)))
+            value = self._without_same(self._called(row, dict(zip(self.function.parameters, row))), row)
             self._check_names(value, row)
             values.append(value)
         return self._converted(values)
@@ -151,7 +151,7 @@ class _Call:
         """Lists of structs, null where the function gives None for one."""
         values = []
         for row in zip(*map(python_values, self.arguments)):
-            items = self._listed(row)
+            items = [self._without_same(item, row) for item in self._listed(row)]
             for item in items:
                 self._check_names(item, row)
             values.append(items)
@@ -191,9 +191,10 @@ class _Call:
     def by_batch(self) -> pa.Array:
         """Of a record batch, one of the same length with the declared columns."""
         found = self._table()
-        self._check_columns(found)
         if len(found) != self.count:
             raise self._wrong(f"gave {len(found)} rows for {self.count}; expected one a row, or map_batches() for any number")
+        found = self._table_without_same(found)
+        self._check_columns(found)
         return self._structs(found, self.type)
 
     def by_batches(self) -> pa.Array:
@@ -243,6 +244,32 @@ class _Call:
                 f"gave the {ROW_NUMBER} {outside[0]}, and the batch has {self.count} rows; expected 0 to {self.count - 1}"
             )
         return parents
+
+    def _without_same(self, value: Any, row: Sequence[Any]) -> Any:
+        """A dict without the columns that it may have again; EvaluationError if one is not as it was."""
+        if not isinstance(value, dict) or not (again := [name for name in self.function.same if name in value]):
+            return value
+        for name in again:
+            own, given = row[self.function.parameters.index(name)], value[name]
+            if own != given and not (_is_nan(own) and _is_nan(given)):
+                raise self._other_key(name, f" = {given!r}", row)
+        return {name: one for name, one in value.items() if name not in again}
+
+    def _table_without_same(self, found: pa.Table) -> pa.Table:
+        """A table without the columns that it may have again; EvaluationError if one is not as it was."""
+        again = [name for name in self.function.same if name in found.schema.names]
+        for name in again:
+            own = self.arguments[self.function.parameters.index(name)]
+            if python_values(self._from_arrow(found.column(name), own.type)) != python_values(own):
+                raise self._other_key(name, "", [python_values(one)[0] for one in self.arguments] if self.count == 1 else ())
+        return found.drop_columns(again) if again else found
+
+    def _other_key(self, name: str, value: str, row: Sequence[Any]) -> EvaluationError:
+        return self._wrong(
+            f"gave the key column {name}{value}, which is not as it was; expected it as it was or left out, or map(…), which may give another "
+            "key",
+            row,
+        )
 
     def _check_columns(self, found: pa.Table) -> None:
         declared = self._declared()
@@ -394,6 +421,10 @@ def _has_fraction(value: Any, type: pa.DataType) -> bool:
 def _has_integer(type: pa.DataType) -> bool:
     """Whether a type is an integer, or has one inside."""
     return pa.types.is_integer(type) or any(_has_integer(type.field(place).type) for place in range(type.num_fields))
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and value != value  # noqa: PLR0124  # what NaN alone is
 
 
 def _one_chunk(array: pa.Array | pa.ChunkedArray) -> pa.Array:

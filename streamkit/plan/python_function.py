@@ -31,7 +31,8 @@ class PythonFunction:
     of which nothing is wanted back), or `fold` (states and rows as dicts, as an aggregation calls it). `records` and `batches` are called
     as `record` and `batch`, and give any number of rows; a `condition` is called as `record`, and gives true, false or null. A `processor`
     is a class, a factory or a function of a record and its context.
-    `parameters` are the names in that dict or batch. `is_known_by_identity`: it captures an object that only its address tells from others.
+    `parameters` are the names in that dict or batch; `same` are those that the result may have
+    again, if they are equal. `is_known_by_identity`: it captures an object that only its address tells from others.
     """
 
     name: str
@@ -41,11 +42,12 @@ class PythonFunction:
     parameters: tuple[str, ...] = ()
     is_known_by_identity: bool = False
     call: Callable[..., Any] = field(default=print, compare=False, repr=False)
+    same: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
         """What plans call it: its name, and enough of a digest to tell it from others of that name."""
-        key = repr((self.type, self.style, self.digest, self.parameters))
+        key = repr((self.type, self.style, self.digest, self.parameters, *([self.same] if self.same else [])))
         return f"{self.name}:{hashlib.sha256(key.encode()).hexdigest()[:16]}"
 
     @property

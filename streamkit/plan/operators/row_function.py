@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from streamkit.data_type import element_of, fields_of
+from streamkit.data_type import element_of, fields_of, normalise_type, struct_of
 from streamkit.errors import TopologyError
 from streamkit.names import DELETED
 from streamkit.plan.analysis import Analyzer
@@ -65,13 +65,23 @@ class RowFunctionNode(StatelessStep):
         """What stays of the rows, and the key behind the step."""
         raise NotImplementedError
 
+    @property
+    def may_repeat_key(self) -> bool:
+        """Whether the function gives value columns alone, beside which it may give the key columns as they are."""
+        return False
+
+    def _type_without(self, key: Key) -> str:
+        """The function's type without the columns of the key."""
+        values = struct_of([pair for pair in self.declared if pair[0] not in key])
+        return values if element_of(self.function.type) is None else f"array<{values}>"
+
     def gives_key(self, key: Key) -> bool:
         """Whether the function, given a tombstone, gives its key: all columns of this one."""
         return False
 
     def step(self, rows: Step, step_id: str, analyzer: Analyzer) -> Step:
         found = self.result(rows)
-        types = dict(self.declared)
+        types = {name: type for name, type in self.declared if not (self.may_repeat_key and name in rows.key)}
         columns = {name: rows.schema[name] for name in rows.schema.names if name in found.kept}
         columns |= {name: Column(name, type, name not in self.required) for name, type in types.items()}
         operator = RowFunction(
@@ -82,7 +92,7 @@ class RowFunctionNode(StatelessStep):
             tuple(columns),
             tuple(types),
             found.key,
-            self.required,
+            tuple(name for name in self.required if name in types),
             self._tombstone_call(found, rows, analyzer),
             self.none_deletes and not found.keeps_values,
             found.keeps_values or (self.tombstones is None and self.gives_key(found.key)),
@@ -101,7 +111,10 @@ class RowFunctionNode(StatelessStep):
 
     def _call(self, names: Key, rows: Step, analyzer: Analyzer) -> TypedExpression:
         """The call with these columns."""
-        call = PythonCall(replace(self.function, parameters=names), tuple(Reference(name) for name in names))
+        function = replace(self.function, parameters=names)
+        if self.may_repeat_key:
+            function = replace(function, same=rows.key, type=self._type_without(rows.key))
+        call = PythonCall(function, tuple(Reference(name) for name in names))
         return analyzer.project(rows.schema, [("_", call)], self.at)[0][1]
 
 
@@ -121,6 +134,10 @@ class PythonColumns(RowFunctionNode):
     def verb(self) -> str:
         return "select_key" if self.is_key else "map_values"
 
+    @property
+    def may_repeat_key(self) -> bool:
+        return not self.is_key
+
     def gives_key(self, key: Key) -> bool:
         return self.is_key
 
@@ -138,6 +155,10 @@ class FlatMapValues(RowFunctionNode):
 
     kind: ClassVar[str] = "flat_map_values"
     none_deletes: ClassVar[bool] = True
+
+    @property
+    def may_repeat_key(self) -> bool:
+        return True
 
     def result(self, rows: Step) -> Result:
         check_values_only(self, rows)
@@ -232,10 +253,15 @@ class RowFunction(Operator):
 
 
 def check_values_only(node: RowFunctionNode, rows: Step) -> None:
-    """TopologyError if the function gives a column of the key."""
-    taken = [name for name, _ in node.declared if name in rows.key]
-    if taken:
+    """TopologyError if the function gives a column of the key in another type, or nothing but the key."""
+    for name, type in node.declared:
+        if name in rows.key and normalise_type(type) != rows.schema[name].type:
+            raise TopologyError(
+                f"{node.verb}() declares the column {name!r} as {type}, and it is part of the key, where it is {rows.schema[name].type}; expected "
+                "value columns, and the key's as they are, or map(…), which may give another key",
+                node.at,
+            )
+    if set(rows.key).issuperset(name for name, _ in node.declared):
         raise TopologyError(
-            f"{node.verb}() declares the column {taken[0]!r}, which is part of the key {list(rows.key)}; expected value columns only",
-            node.at,
+            f"{node.verb}() declares no column but those of the key {list(rows.key)}; expected value columns", node.at
         )

@@ -308,7 +308,7 @@ def test_a_datetime_without_a_zone_is_utc(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @CUTS
-@pytest.mark.parametrize("least, largest", [(-(2**63), 2**63 - 1), (-(2**53), 2**53), (-(10**30), 10**30)])
+@pytest.mark.parametrize(("least", "largest"), [(-(2**63), 2**63 - 1), (-(2**53), 2**53), (-(10**30), 10**30)])
 def test_a_whole_number_beyond_all_times_leaves_a_bound_open(batching: str, least: int, largest: int) -> None:
     """As None does, in each read of each store, also where it is the only end; what is put has a time."""
 
@@ -323,7 +323,9 @@ def test_a_whole_number_beyond_all_times_leaves_a_bound_open(batching: str, leas
 
     def windows(store: Any) -> list[Any]:
         ends = [(least, largest), (None, largest), (least, None), (10, largest), (least, 10), (least, least), (largest, largest)]
-        return [[one.start for one in read(*end)] for read in (store.fetch_all, lambda *end: store.fetch("a", *end)) for end in ends]
+        return [
+            [one.start for one in read(*end)] for read in (store.fetch_all, lambda *end: store.fetch("a", *end)) for end in ends
+        ]
 
     puts = [(40, put("a", {"v": at}, at)) for at in (10, 20)]
     (found,) = answers(sk.window_store("s", **COLUMNS, size="5 ms", retention="1 s"), batching, *puts, (40, windows))

@@ -412,7 +412,7 @@ def test_what_is_no_function_is_refused_at_the_call(stream, build, message):
     [
         (lambda stream: stream.map(keyed, "n int", key="city"), "has the key column 'city', which its schema does not declare; .* n, k"),
         (lambda stream: stream.flat_map(twice, "w array<int>", key="w"), "cannot be in a key"),
-        (lambda stream: stream.flat_map_values(twice, "k int"), "flat_map_values\\(\\) declares the column 'k', which is part of the key"),
+        (lambda stream: stream.flat_map_values(twice, "k int"), "declares the column 'k' as int, and it is part of the key, where it is string"),
     ],
 )  # fmt: skip
 def test_a_key_must_be_there(app, stream, build, message):
@@ -530,3 +530,60 @@ def test_effects_of_two_objects_both_happen() -> None:
         driver.pipe("in", {"k": "a", "v": 50})
         driver.metrics()
     assert len(one) == len(other) == 1
+
+
+def raised(row):
+    row["v"] += 1
+    return row
+
+
+WHOLE = {  # functions that give the whole row, or lists of it, and the columns that they declare
+    "changed in place": ("map_values", raised, "v int, t array<int>"),
+    "a new dict": ("map_values", lambda row: {**row, "v": row["v"] + 1}, "v int, t array<int>"),
+    "the key declared, too": ("map_values", raised, "k string, v int, t array<int>"),
+    "the key declared and not given": (
+        "map_values",
+        lambda row: {"v": row["v"] + 1, "t": row["t"]},
+        "k string NOT NULL, v int, t array<int>",
+    ),
+    "lists": ("flat_map_values", lambda row: [raised(row)], "v int, t array<int>"),
+    "batches": (
+        "batch",
+        lambda rows: rows.set_column(rows.schema.get_field_index("v"), "v", pc.add(rows["v"], 1)),
+        "v int, t array<int>",
+    ),
+}
+
+
+@pytest.mark.parametrize("form", WHOLE)
+@pytest.mark.parametrize("is_table", [False, True])
+def test_a_function_of_values_may_give_the_whole_row(app, stream, form, is_table):
+    """Key columns as they were are taken and stay; the stream stays partitioned, so nothing moves."""
+    verb, function, schema = WHOLE[form]
+    given = app.table("in", schema=SCHEMA, key="k", name="t") if is_table else stream
+    if is_table and verb == "flat_map_values":
+        return
+    rows = given.map_values(function, schema, by="batch") if verb == "batch" else getattr(given, verb)(function, schema)
+    (rows.to_stream() if is_table else rows).to("out")
+    assert outcome(app, "k", "v", rows=[LIVE, OTHER]) == [("a", 2, False), ("b", 3, False)]
+
+
+@pytest.mark.parametrize(
+    ("verb", "function", "value"),
+    [
+        ("map_values", lambda row: {**row, "k": "z"}, " = 'z'"),
+        ("map_values", lambda row: {**row, "k": None}, " = None"),
+        ("flat_map_values", lambda row: [row, {**row, "k": row["k"] + "1"}], " = 'a1'"),
+        ("batch", lambda rows: rows.set_column(0, "k", pa.array(["z"] * len(rows))), ""),
+    ],
+)  # fmt: skip
+def test_another_key_in_the_whole_row_is_an_error(app, stream, verb, function, value):
+    """It names the record, the key and `map`, which may give another."""
+    schema = "v int, t array<int>"
+    rows = stream.map_values(function, schema, by="batch") if verb == "batch" else getattr(stream, verb)(function, schema)
+    rows.to("out")
+    with pytest.raises(
+        EvaluationError, match=f"offset 0, key k = 'a': .* gave the key column k{value}, which is not as it was"
+    ) as error:
+        outcome(app, "k", rows=[LIVE])
+    assert "map(…)" in str(error.value)
