@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from streamkit.engine.definition import Difference, definition, differences, hindrance, in_stored_order, original_of
-from streamkit.engine.young_groups import Filling, filling_of, tables_below, young_groups
+from streamkit.engine.definition import (
+    Difference,
+    Telling,
+    definition,
+    differences,
+    hindrance,
+    in_stored_order,
+    keeping_ahead,
+    original_of,
+)
+from streamkit.engine.stale_times import stale_times
+from streamkit.engine.stream_time import committed_times
+from streamkit.engine.young_stores import Filling, Read, Way, filling_of, way_to, young_keepers
 from streamkit.errors import OrphanedStateError
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.catalog.catalog import Catalog
-from streamkit.plan.earlier_program import read_program
-from streamkit.plan.operator import Operator
+from streamkit.plan.earlier_program import has_steps, read_program
 from streamkit.plan.program import Program
 from streamkit.state.format import is_earlier
 
@@ -25,7 +35,7 @@ class Continuation:
     The stores of a program beside those that its application has: what goes on, and what cannot.
 
     `known` is the application as the catalog has it, `before` the program that left its stores; None if there is none. `text` is the
-    program before as the catalog has it. `with_rows` are the stores that hold something, or did.
+    program before as the catalog has it. `with_rows` are the stores that hold something, or did, `read` the topics of which it has read records.
     """
 
     program: Program
@@ -33,6 +43,7 @@ class Continuation:
     before: Program | None = None
     text: str = ""
     with_rows: frozenset[str] = frozenset()
+    read: frozenset[str] = frozenset()
 
     @property
     def kept(self) -> frozenset[str]:
@@ -55,6 +66,13 @@ class Continuation:
         """Whether a store was a copy of one that the program still has."""
         original = None if self.before is None else original_of(self.before, store)
         return original is not None and any(one.name == original for one in self.program.stores)
+
+    def stale_times(self, topic_ids: Mapping[str, int]) -> list[str]:
+        """The names of the stream times that the program must not go on from; `topic_ids` are those of its topics, by name."""
+        if self.known is None or self.before is None or not has_steps(self.before):
+            return []
+        young = {store.name for store in self.program.stores} - set(self.compared)
+        return stale_times(committed_times(self.known, ()), self.before, self.program, young, topic_ids)
 
     @cached_property
     def orphaned(self) -> tuple[str, ...]:
@@ -82,27 +100,32 @@ class Continuation:
         return hindrance(self.program, store, self._different[store])
 
     @cached_property
-    def filled(self) -> tuple[Filling, ...]:
-        """The groups that come to tables with rows, and are filled with them."""
-        return tuple(one for one in self._fillings.values() if one is not None and one.source in self.with_rows)
+    def filled(self) -> Filling | None:
+        """The stores that come to rows which the application has read, and how they are filled with what follows from these."""
+        return filling_of(self._ways, self.program)
 
     @cached_property
-    def unfilled(self) -> Mapping[str, str]:
-        """The stores of groups that come to tables with rows and cannot be filled with them, with the table's store."""
+    def unfilled(self) -> Mapping[str, Way]:
+        """The stores that come to rows which the application has read, and cannot be filled; with why."""
         renamed = {name for orphan in self.orphaned for name in self.namesakes(orphan)}
-        full = self.with_rows | {one.group.stores[0] for one in self.filled}
-        found: dict[str, str] = {}
-        for group, filling in self._fillings.items():
-            tables = [name for name in tables_below(self.program, group) if name in full]
-            if filling is None and tables and group.stores[0] not in renamed:
-                found[group.stores[0]] = tables[0]
-        return found
+        found = {
+            self.program.operator(keeper).stores[0]: way for keeper, way in self._ways.items() if way.sources and way.hindrance
+        }
+        return {store: way for store, way in found.items() if store not in renamed}
+
+    def sources_of(self, store: str) -> list[str]:
+        """The topics and stores whose rows a new store is filled with."""
+        return sorted(
+            {one for keeper, way in self._ways.items() if store in self.program.operator(keeper).stores for one in way.sources}
+        )
 
     @cached_property
-    def _fillings(self) -> Mapping[Operator, Filling | None]:
+    def _ways(self) -> Mapping[str, Way]:
+        """The ways to new stores that follow from rows, by their keepers."""
         if self.before is None:
             return {}
-        return {one: filling_of(self.program, self.before, one) for one in young_groups(self.program, self.before)}
+        known = Read(frozenset(store.name for store in self.before.stores) & self.kept, self.with_rows, self.read)
+        return {one.id: way_to(one, self.program, known) for one in young_keepers(self.program, known)}
 
     @cached_property
     def reordered(self) -> tuple[str, ...]:
@@ -114,7 +137,9 @@ class Continuation:
         if self.before is None or all(store.name != orphan for store in self.before.stores):
             return []
         added = [store.name for store in self.program.stores if store.name not in self.kept]
-        return [name for name in added if not differences(self._held(orphan), self._made(name))]
+        told = replace(self._telling, origins=False)  # what it is made of may have been renamed with it
+        held = definition(self.before, self.before.store(orphan), told)
+        return [name for name in added if not differences(held, definition(self.program, self.program.store(name), told))]
 
     def ways_on(self, orphan: str) -> dict[str, str]:
         """What to write so that a new store goes on with an orphaned one, by the new store; nothing where that is not known."""
@@ -135,12 +160,14 @@ class Continuation:
             yield self._orphans()
         for name, different in self.differing.items():
             yield _other_store(self.program, name, different, self.hindrance(name))
-        for name, table in self.unfilled.items():
-            yield _young_group(self.program, name, table)
+        for name, way in self.unfilled.items():
+            yield _young_store(self.program, name, way)
 
     def program_in_stored_order(self) -> Program:
         """The program with aggregates and columns of each store that goes on in the order in which they are stored."""
-        return self.program if self.before is None else in_stored_order(self.program, self.before, self._fitting)
+        if self.before is None:
+            return self.program
+        return keeping_ahead(in_stored_order(self.program, self.before, self._fitting), self.before, self.compared)
 
     def _orphans(self) -> OrphanedStateError:
         program, left = self.program, self.orphaned
@@ -179,15 +206,21 @@ class Continuation:
     def _held(self, store: str) -> dict[str, str]:
         """What a store holds."""
         assert self.before is not None
-        return definition(self.before, self.before.store(store), self._is_earlier)
+        return definition(self.before, self.before.store(store), self._telling)
 
     def _made(self, store: str) -> dict[str, str]:
         """What the program makes of a store."""
-        return definition(self.program, self.program.store(store), self._is_earlier)
+        return definition(self.program, self.program.store(store), self._telling)
 
-    @property
-    def _is_earlier(self) -> bool:
-        return self.known is not None and is_earlier(self.known)
+    @cached_property
+    def _telling(self) -> Telling:
+        """What the programs can be compared by."""
+        before = self.before
+        return Telling(
+            argument_types=self.known is not None and is_earlier(self.known),
+            origins=before is not None and has_steps(before),
+            code=before is not None and before.python == self.program.python,
+        )
 
 
 def continuation(catalog: Catalog, program: Program) -> Continuation:
@@ -198,7 +231,13 @@ def continuation(catalog: Catalog, program: Program) -> Continuation:
     text = catalog.program(known.name)
     ends = {name: catalog.end_offsets(store.changelog_topic_id) for name, store in known.stores.items()}
     with_rows = frozenset(name for name, found in ends.items() if any(found.values()))
-    return Continuation(program, known, read_program(text) if text and known.stores else None, text, with_rows)
+    found = {one.topic: catalog.find_topic(one.topic) for one in program.inputs}
+    read = frozenset(
+        name for name, topic in found.items() if topic is not None and any(known.positions.get(topic.id, {}).values())
+    )
+    return Continuation(
+        program, known, read_program(text) if text and (known.stores or known.positions) else None, text, with_rows, read
+    )
 
 
 def continued(catalog: Catalog, program: Program) -> Continuation:
@@ -215,12 +254,11 @@ def _line_of(program: Program, store: str, words: str) -> str:
     return f"{words} {lines[0]}" if lines else ""
 
 
-def _young_group(program: Program, name: str, table: str) -> OrphanedStateError:
+def _young_store(program: Program, name: str, way: Way) -> OrphanedStateError:
     return OrphanedStateError(
-        f"the group {name!r} of {program.application!r} is new, and its table {table!r} has rows already: they were never added to it, "
-        "and would be taken from it when they change. It cannot be filled with them, since the table keeps something else than rows by "
-        "their keys. Run the changed topology under another application name; or start from scratch with "
-        f"`streamkit apps reset {program.application}`"
+        f"the store {name!r} of {program.application!r} is new, and rows that it should have were read already, of {', '.join(way.sources)}: "
+        f"it would begin without them. It cannot be filled with them: {way.hindrance}. Run the changed topology under another application "
+        f"name; or start from scratch with `streamkit apps reset {program.application}`"
         f"{_line_of(program, name, _NEW_LINE + 'at')}"
     )
 

@@ -11,18 +11,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from streamkit.expressions.aggregates import state_columns
+from streamkit.expressions.aggregates import AGGREGATES, state_columns
 from streamkit.plan.duration import duration_text
 from streamkit.plan.earlier_program import GROUP_SUFFIX
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.plan.expression_text import typed_text
 from streamkit.plan.operator import Operator
+from streamkit.plan.origin import Origin, Origins
 from streamkit.plan.program import Program, Store
 from streamkit.schema import Column, Schema
 
 Named = TypeVar("Named", TypedAggregate, Column)
 AGGREGATE = "the aggregate"  # begins the parts that are aggregates
 COLUMN = "the column"  # begins those that are columns of stored rows
+ROWS = "the rows it takes"
+TOPIC = "the topic"  # begins the parts that are topics of streams
+MADE_OF = " = "  # between the type of a column and what it is made of
+OF_VALUES = ", of "  # between how an aggregate is kept and the types of its values
 FOR = "-for-"  # in the name of a copy of a table that joins of another stage look up
 
 
@@ -42,32 +47,67 @@ class Difference:
         return f"{self.part} was {self.before}, and is {self.now}"
 
 
-def definition(program: Program, store: Store, with_argument_types: bool = False) -> dict[str, str]:
+@dataclass(frozen=True)
+class Telling:
     """
-    What a store holds: what its key is, its aggregates or columns by name, its windows; text by part, in the stored order.
+    What a definition tells: `argument_types` tells apart aggregates that keep the same columns now and did not in state of the format before.
 
-    `with_argument_types` tells apart aggregates that keep the same columns now and did not in state of the format before.
+    `origins` tells where rows come from, as programs of format 1 do not; `code` tells functions of users by their code, which another
+    version of Python compiles otherwise.
     """
+
+    argument_types: bool = False
+    origins: bool = True
+    code: bool = True
+
+
+def definition(program: Program, store: Store, telling: Telling = Telling()) -> dict[str, str]:
+    """What a store holds: what its key is, its aggregates or columns by name, its windows, its rows; text by part, in the stored order."""
     keeper = program.keeper(store.name)
-    key = ", ".join(_key_texts(program, keeper, store))
-    parts = {"the kind of operator": keeper.kind, "the layout of its keys": store.layout, "the key": key}
+    taken = Origins(program, telling.code).taken_by(keeper) if telling.origins else []
+    rows = taken[0] if taken and keeper.follows_rows else None
+    parts = {"the kind of operator": keeper.kind, "the layout of its keys": store.layout}
+    parts["the key"] = ", ".join(_key_texts(program, keeper, store, rows))
     aggregates = keeper.aggregates_in(store.name)
     for one in aggregates:
-        parts[f"{AGGREGATE} {one.name!r}"] = _aggregate_text(one, with_argument_types)
+        parts[f"{AGGREGATE} {one.name!r}"] = _aggregate_text(one, keeper, rows, telling.argument_types)
     if not aggregates:
-        parts |= {_column_part(column): column.type for column in store.value}
+        parts |= {_column_part(column): _column_text(column, rows) for column in store.value}
+    parts |= _window_texts(keeper, store)
+    if rows is not None:
+        return {**parts, ROWS: rows.rows, **keeper.definition(rows)}
+    return parts | {topic: "read" for place, one in enumerate(taken) for topic in _topic_parts(place, one)}
+
+
+def _window_texts(keeper: Operator, store: Store) -> dict[str, str]:
+    """How long the windows of a store are, and how long it keeps what it has."""
     if (window := keeper.windowing) is not None:
         times = {"size": window.size_ms, "advance": window.advance_ms, "grace": window.grace_ms, "retention": store.retention_ms}
-        parts |= {f"the {name} of its windows": duration_text(time) for name, time in times.items() if time is not None}
-    elif keeper.window_columns and store.window_size_ms is not None:
+        return {f"the {name} of its windows": duration_text(time) for name, time in times.items() if time is not None}
+    parts = {}
+    if store.window_size_ms is not None:
         parts["the size of its windows"] = duration_text(store.window_size_ms)
+    if store.retention_ms is not None:
+        parts["its retention"] = duration_text(store.retention_ms)
     return parts
+
+
+def _topic_parts(place: int, rows: Origin) -> Iterator[str]:
+    """A part for each topic that brings the rows of an input."""
+    for topic in rows.topics:
+        yield f"{TOPIC} {topic!r}" + (f" of input {place + 1}" if place else "")
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[Difference]:
     """What differs between two definitions, whatever their order."""
     parts = dict.fromkeys([*before, *now])
-    return [Difference(part, before.get(part), now.get(part)) for part in parts if before.get(part) != now.get(part)]
+    found = [Difference(part, before.get(part), now.get(part)) for part in parts if before.get(part) != now.get(part)]
+    topics = [one for one in found if one.part.startswith(TOPIC)]
+    if (
+        len({one.before for one in topics}) < 2
+    ):  # an operator goes on with more topics, or with fewer; with others it would count for them
+        return [one for one in found if one not in topics]
+    return found
 
 
 def hindrance(program: Program, store: str, different: Sequence[Difference]) -> str | None:
@@ -77,19 +117,48 @@ def hindrance(program: Program, store: str, different: Sequence[Difference]) -> 
     One that was left out while the same was added may have been renamed: that would lose its state. It is empty if other parts differ.
     """
     if not all(one.part.startswith((AGGREGATE, COLUMN)) and None in (one.before, one.now) for one in different):
+        keeper = program.keeper(store)
+        if keeper.follows_rows:
+            return f"under another name its store begins with the rows that were read before, and {_dropping(keeper)} deletes what is stored"
+        if any(one.part.startswith(TOPIC) for one in different):
+            return f"it would go on from what other topics left; under another name its store begins empty, and {_dropping(keeper)} deletes this one"
+        if any(_is_of_other_values(one) for one in different):
+            return (
+                "its values are kept as bytes of their type: cast the column back in front of the group, as with_columns(v=F.col('v').cast('int')); "
+                f"under another name its store begins empty, and {_dropping(keeper)} deletes this one"
+            )
         return ""
     if program.keeper(store).takes_rows_away:
         return (
             "rows that it never saw would be taken out of it: groups of a table take no other part; under another store= they begin with the "
             f"table's rows, and app.drop_store({store!r}) deletes this one"
         )
-    added, removed = [one for one in different if one.before is None], {one.before for one in different if one.now is None}
-    if renamed := [one.part for one in added if one.now in removed]:
+    added, removed = (
+        [one for one in different if one.before is None],
+        {_kept_as(one.part, one.before) for one in different if one.now is None},
+    )
+    if renamed := [one.part for one in added if _kept_as(one.part, one.now) in removed]:
         return f"{renamed[0]} may be a removed one under another name, whose state would be lost: start once without it, then with it"
     required = {_column_part(column) for column in program.store(store).value if not column.nullable}
     if unfilled := [one.part for one in added if one.part in required]:
         return f"{unfilled[0]} is NOT NULL, and rows that are stored would have null there"
     return None
+
+
+def _kept_as(part: str, text: str | None) -> str:
+    """What a part is kept as, without what its column is made of."""
+    return (text or "").partition(MADE_OF)[0] if part.startswith(COLUMN) else text or ""
+
+
+def _is_of_other_values(one: Difference) -> bool:
+    """Whether an aggregate is the same of values of another type."""
+    before, now = ((text or "").partition(OF_VALUES) for text in (one.before, one.now))
+    return one.part.startswith(AGGREGATE) and before[:2] == now[:2] and bool(before[1])
+
+
+def _dropping(keeper: Operator) -> str:
+    """What deletes the stores of an operator."""
+    return f"app.drop_store({', '.join(map(repr, keeper.stores))})"
 
 
 def in_stored_order(program: Program, before: Program, stores: Iterable[str]) -> Program:
@@ -101,6 +170,15 @@ def in_stored_order(program: Program, before: Program, stores: Iterable[str]) ->
         else:
             program = _with_columns(program, name, _ordered(program.store(name).value, before.store(name).value))
     return program
+
+
+def keeping_ahead(program: Program, before: Program, stores: Iterable[str]) -> Program:
+    """The program, whose operators look for what these stores have ahead of stream time if that may be there since the program before."""
+    ahead = {program.keeper(name).id for name in stores if before.keeper(name).keeps_ahead}
+    if not ahead:
+        return program
+    operators = (one.keeping_ahead() if one.id in ahead and not one.keeps_ahead else one for one in program.operators)
+    return replace(program, operators=tuple(operators))
 
 
 def original_of(program: Program, store: str) -> str | None:
@@ -123,7 +201,10 @@ def _column_part(column: Column) -> str:
     return f"{COLUMN} {column.name!r}"
 
 
-def _key_texts(program: Program, keeper: Operator, store: Store) -> Iterator[str]:
+def _key_texts(program: Program, keeper: Operator, store: Store, rows: Origin | None) -> Iterator[str]:
+    if rows is not None:
+        yield from (f"{column.name} {_column_text(column, rows)}" for column in store.key)
+        return
     computed = _group_columns(program, keeper)
     for column in store.key:
         expression = computed.get(column.name)
@@ -137,11 +218,35 @@ def _group_columns(program: Program, keeper: Operator) -> dict[str, TypedExpress
     return {} if number is None else dict(program.operators[number].columns)  # type: ignore[attr-defined]
 
 
-def _aggregate_text(one: TypedAggregate, with_argument_types: bool) -> str:
-    argument = "*" if one.argument is None else typed_text(one.argument)
+def _column_text(column: Column, rows: Origin | None) -> str:
+    """The type of a column of rows, and what it is made of."""
+    made = column.name if rows is None else rows.of(column.name)
+    return column.type if made == column.name else f"{column.type}{MADE_OF}{made}"
+
+
+def _aggregate_text(one: TypedAggregate, keeper: Operator, rows: Origin | None, with_argument_types: bool) -> str:
+    argument = "*" if one.argument is None else typed_text(one.argument) if rows is None else rows.text(one.argument)
     if with_argument_types and one.argument is not None:
         argument = f"{argument} {one.argument.type}"
-    return f"{one.function}({argument}), kept as {', '.join(column.type for column in state_columns(one))}"
+    kept = ", ".join(column.type for column in state_columns(one))
+    if one.argument is not None and _has_bytes(one, keeper):
+        kept = f"{kept}{OF_VALUES}{', '.join(_types_behind(one.argument)) or one.argument.type}"
+    return f"{one.function}({argument}), kept as {kept}"
+
+
+def _has_bytes(one: TypedAggregate, keeper: Operator) -> bool:
+    """Whether the values of an aggregate are kept as bytes, which are others if the values have another type."""
+    function = AGGREGATES[one.function]
+    return function.has_bytes or (keeper.takes_rows_away and function.members is not None)
+
+
+def _types_behind(expression: TypedExpression) -> Iterator[str]:
+    """The types of the columns that an expression is made of; of what it casts, that which it casts them to."""
+    if expression.name in ("column", "cast", "python"):
+        yield expression.type
+        return
+    for argument in expression.arguments:
+        yield from _types_behind(argument)
 
 
 def _ordered(values: Iterable[Named], order: Iterable[Named]) -> tuple[Named, ...]:

@@ -2,7 +2,7 @@
 The epoch in which a start brings stored state forward, before the application takes any record.
 
 It converts aggregates that an earlier version kept in another format, gives stored groups the aggregates and stored rows the columns
-that were added, and fills copies of tables that joins have not looked up before, and groups that are younger than their tables.
+that were added, and fills copies of tables that joins have not looked up before, and stores that are younger than the rows in them.
 It is an epoch as any other, of the new generation, in one transaction: before it all is as it was, and it is not repeated.
 """
 
@@ -19,8 +19,9 @@ import pyarrow as pa
 from streamkit.engine.context import Context, Frame, key_groups_of, log_timestamps, runs
 from streamkit.engine.definition import original_of
 from streamkit.engine.epoch import Application, EpochEnd, EpochPlan, StoreNames
-from streamkit.engine.filling import frames_of_groups, rows_for_groups, table_rows
-from streamkit.engine.young_groups import Filling
+from streamkit.engine.filling import Refill, given_by, kept_rows, slices_read
+from streamkit.engine.stream_time import committed_times
+from streamkit.engine.young_stores import Filling
 from streamkit.expressions.aggregates import neutral, per_aggregate
 from streamkit.expressions.aggregates.earlier import has_changed
 from streamkit.failpoints import reach
@@ -32,6 +33,7 @@ from streamkit.log.slab.slab import write_slab
 from streamkit.log.storage.storage import Storage
 from streamkit.names import TIMESTAMP, SlabName, application_writer, fresh_token
 from streamkit.plan.expression import TypedAggregate
+from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
 from streamkit.schema import Schema
 from streamkit.state.changelog import Changes
@@ -51,7 +53,7 @@ class Migration:
     The stores of a started application that are not as its program expects them.
 
     `evolved` are those whose aggregates or columns are still the ones of the program before. The catalog has that program until the epoch has
-    been committed, so that a start after one that died finds the state as what it is.
+    been committed, so that a start after one that died finds the state as what it is. `topic_ids` are those of the program's inputs.
     """
 
     catalog: Catalog
@@ -60,7 +62,8 @@ class Migration:
     state: ApplicationState
     before: Program | None = None
     evolved: tuple[str, ...] = ()
-    groups: tuple[Filling, ...] = ()
+    filling: Filling | None = None
+    topic_ids: tuple[int, ...] = ()
 
     @property
     def converted(self) -> list[str]:
@@ -85,11 +88,11 @@ class Migration:
     def commit(self, now_ms: int) -> None:
         """Commit the epoch, if there is anything to bring forward; FencedError if a newer generation has started."""
         converted, filled = self.converted, self.filled
-        if not is_earlier(self.state) and not filled and not self.evolved and not self.groups:
+        if not is_earlier(self.state) and not filled and not self.evolved and self.filling is None:
             return
         slabs = [slab for store in converted for slab in self._slabs(store, store)]
         slabs += [slab for copy, original in filled.items() for slab in self._slabs(original, copy)]
-        slabs += [slab for one in self.groups for slab in self._slabs_of_groups(one)]
+        slabs += [] if self.filling is None else self._slabs_of_filling(self.filling)
         self.catalog.commit_epoch(
             EpochCommit(
                 application_id=self.state.id,
@@ -103,7 +106,7 @@ class Migration:
                 slabs=tuple(slabs),
                 metrics={"records": 0, "restored": 0, METRIC: STATE_FORMAT},
                 timestamp_ms=now_ms,
-                program=program_text(self.program) if self.evolved or self.groups else None,
+                program=program_text(self.program) if self.evolved or self.filling is not None else None,
             )
         )
         reach("migration.after_commit")
@@ -114,17 +117,21 @@ class Migration:
             if frames := self._frames(source, target, keys, values):
                 yield self._written(frames)
 
-    def _slabs_of_groups(self, filling: Filling) -> Iterator[SlabReference]:
-        """The first state of the groups of a table's rows; of these, what the groups take is in memory at once."""
-        context, found, first = self._context(), [], 0
-        for keys, values in self._parts(filling.source):
-            _, values = self._now(filling.source, values)
-            rows = table_rows(self.program.store(filling.source), keys, values, first)
+    def _slabs_of_filling(self, filling: Filling) -> list[SlabReference]:
+        """The first rows of new stores; what follows from the rows read before is in memory at once."""
+        slices = slices_read(self.catalog, self.program, filling, self.topic_ids, self.state.positions)
+        refill = Refill(filling, self._context(), slices)
+        for keeper in filling.keepers:
+            refill.rows |= given_by(keeper, self._kept_rows(keeper))
+        frames = refill.frames()
+        return [self._written(frames)] if frames else []
+
+    def _kept_rows(self, keeper: Operator) -> Iterator[pa.RecordBatch]:
+        """What the first store of an operator has as rows, those of a changelog partition at once."""
+        first, store = 0, self.program.store(keeper.stores[0])
+        for keys, values in self._parts(store.name):
+            yield kept_rows(keeper, store, keys, self._now(store.name, values)[1], first)
             first += len(keys)
-            if (made := rows_for_groups(filling, rows, context)) is not None:
-                found.append(made)
-        for frames in frames_of_groups(filling, found, context) if found else ():
-            yield self._written(frames)
 
     def _parts(self, source: str) -> Iterator[tuple[pa.BinaryArray, pa.BinaryArray]]:
         """Keys and values of a store, those of a changelog partition at once, without the lists of windows, which stay as they are."""
@@ -147,15 +154,26 @@ class Migration:
         return slab
 
     def _context(self) -> Context:
-        """What operators run in that find no state yet."""
+        """What operators run in that find no state yet, and all that the application has read."""
         state, program = self.state, self.program
         stores = {name: StoreNames(one.number, one.changelog_topic_id) for name, one in state.stores.items()}
         application = Application(
-            state.id, state.name, state.generation, 1, program.key_groups, program.changelog_partitions, 0, (), stores, ()
+            state.id,
+            state.name,
+            state.generation,
+            1,
+            program.key_groups,
+            program.changelog_partitions,
+            0,
+            self.topic_ids,
+            stores,
+            (),
         )
-        end = EpochEnd(state.epoch + 1, {})
-        plan = EpochPlan(application, end, end, 0, Changes(state.epoch, state.token, {}, {}, (), {}), {}, {})
-        return Context(program, plan, self.storage, state=TaskState(MemoryStore(), {}, 0))
+        end = EpochEnd(state.epoch + 1, state.positions, committed_times(state, self.topic_ids))
+        changes = Changes(state.epoch, state.token, {}, {}, (), {})
+        plan = EpochPlan(application, EpochEnd(state.epoch, {}), end, 0, changes, {}, {})
+        every = range(program.key_groups)
+        return Context(program, plan, self.storage, state=TaskState(MemoryStore(), {}, 0), groups=every)
 
     def _frames(self, source: str, target: str, keys: pa.BinaryArray, values: pa.BinaryArray) -> list[Frame]:
         timestamps, values = self._now(source, values)

@@ -25,9 +25,11 @@ from streamkit.engine.stream_time import (
     NO_TIME,
     UNKNOWN,
     Times,
+    behind_inputs,
     clock_start,
     closed_by_idleness,
     committed_times,
+    moved_on,
     of_arrival,
     of_bootstrap,
     of_input,
@@ -105,6 +107,8 @@ class Planner:
 
         None if there is nothing to take, no tick is due, and no window closes by idleness, as none does in a run with an end.
         """
+        if behind := behind_inputs(before.times, self._windowings(), self.topic_ids):
+            return self._catching_up(before, behind)
         self._looked[before.epoch] = found = self._look(before)
         backlogs = self._backlogs(before, until, found)
         idle = self._closed_by_idleness(before, backlogs) if until is None else {}
@@ -133,6 +137,12 @@ class Planner:
         now = self._now_ms(before)
         times = self._clocked({**before.times, **moved}, now)
         return EpochEnd(before.epoch + 1, before.positions, times, 0, now, closing=True)
+
+    def _catching_up(self, before: EpochEnd, behind: Times) -> EpochEnd:
+        """The epoch without records in which operators come to where inputs are that a restart gave them; their windows close by that."""
+        now = self._now_ms(before)
+        times = self._clocked({**before.times, **behind}, now)
+        return EpochEnd(before.epoch + 1, before.positions, times, 0, now, closing=before.closing)
 
     def _tick_end(self, before: EpochEnd, idle: Times) -> EpochEnd | None:
         """
@@ -220,10 +230,7 @@ class Planner:
             name = of_input(self.topic_ids[backlog.input])
             if key > UNKNOWN:
                 times[name] = max(times.get(name, NO_TIME), key)
-        for window in self._windowings():
-            if (time := of_windows(times, window, self.topic_ids)) != NO_TIME:
-                times[of_store(window.store)] = time
-        return times
+        return {**times, **moved_on(times, self._windowings(), self.topic_ids)}
 
     def plan(self, before: EpochEnd, end: EpochEnd, splits: int) -> tuple[EpochPlan, tuple[Split, ...]]:
         """The plan of the epoch between two ends, and its input in at most `splits` parts of about equal size."""

@@ -17,7 +17,7 @@ from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.topic.topic import Topic
 from streamkit.names import changelog_topic
-from streamkit.plan.earlier_program import read_program
+from streamkit.plan.earlier_program import has_steps, read_program
 from streamkit.plan.operator import Operator
 from streamkit.plan.plain import to_plain
 from streamkit.plan.program import Input, Output, Program
@@ -208,7 +208,7 @@ def _stores(catalog: Catalog, found: Continuation) -> Iterator[Change]:
         if failure := list(_failure(_check_changelog, catalog, declared_changelog(program, store.name))):
             yield Change(STORES, store.name, REFUSED, failure[0])
         elif store.name in found.unfilled:
-            yield Change(STORES, store.name, REFUSED, f"its table {found.unfilled[store.name]} has rows that it never added")
+            yield Change(STORES, store.name, REFUSED, f"rows of {', '.join(found.unfilled[store.name].sources)} would be missing")
         elif store.name not in found.kept:
             yield Change(STORES, store.name, ADDED, _filling(found, store.name))
         elif store.name in found.differing:
@@ -266,8 +266,8 @@ def _filling(found: Continuation, store: str) -> str:
     original = original_of(found.program, store)
     if original in found.kept:
         return f"filled from {original}"
-    if sources := [one.source for one in found.filled if store in one.group.stores]:
-        return f"filled with the rows of {sources[0]}"
+    if found.filled is not None and store in found.filled.stores:
+        return f"filled with what follows from the rows of {', '.join(found.sources_of(store))}"
     is_late = found.known is not None and found.known.epoch > 0
     changelog = f"changelog {changelog_topic(found.program.application, store)}"
     return f"begins empty, without the records read before; {changelog}" if is_late else f"begins empty; {changelog}"
@@ -286,7 +286,7 @@ def _tasks(program: Program, known: ApplicationState | None, tasks: int | None) 
 
 def _steps(program: Program, before: Program | None) -> Iterator[Change]:
     """What records go through, without what the other subjects show; nothing if only the keepers of stores are known of before."""
-    if before is not None and all(operator.kind != "source" for operator in before.operators):
+    if before is not None and not has_steps(before):
         return
     now, earlier = _shown(program), _shown(before)
     for name, operator in now.items():

@@ -57,7 +57,7 @@ def _run(program: Program, split: Split, context: Context, advances: Advances, p
     """Run the readers' operators on the rows of a split; those of the inputs `placed` carry their place."""
     stage = _Stage(program.operators_of(0), context)
     for piece in split.slices:
-        for batch in _slice_batches(program, piece, context, advances, piece.input in placed):
+        for batch in slice_batches(program, piece, context, advances, piece.input in placed):
             stage.take(piece.input, batch)
     stage.finish()
 
@@ -112,9 +112,7 @@ class _Stage:
         return run_operator(operator, {operator.inputs[0]: concatenate(batches)}, self.context)
 
 
-def _slice_batches(
-    program: Program, piece: Slice, context: Context, advances: Advances, placed: bool
-) -> Iterator[pa.RecordBatch]:
+def slice_batches(program: Program, piece: Slice, context: Context, advances: Advances, placed: bool) -> Iterator[pa.RecordBatch]:
     """The rows of a slice, frame by frame, with their record columns; with their place if it is asked for."""
     columns = program.columns_read[piece.input]
     source = program.inputs[piece.input]

@@ -66,11 +66,15 @@ def start(
         stores=[StoreDeclaration(store.name, declared_changelog(program, store.name)) for store in program.stores],
         dropped=found.dropped,
         compared=found.text,
+        stale_times=found.stale_times({topic.name: topic.id for topic in inputs}),
     )
     reach("start.after_commit")
     collect_dead(catalog, storage, state)
     clock = clock or SystemClock()
-    Migration(catalog, storage, program, state, found.before, tuple(found.evolved), found.filled).commit(clock.now_ms())
+    topic_ids = tuple(topic.id for topic in inputs)
+    Migration(catalog, storage, program, state, found.before, tuple(found.evolved), found.filled, topic_ids).commit(
+        clock.now_ms()
+    )
     application = _application(program, state, inputs, outputs, settings or Settings())
     changelog_ids = [store.changelog_id for store in application.stores.values()]
     anchor = Anchor().moved(catalog, storage, (state.id, state.generation), changelog_ids, extents_max=0)

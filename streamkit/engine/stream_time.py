@@ -11,15 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
-from streamkit.log.catalog.applications import ApplicationState
+from streamkit.log.catalog.applications import TIMES_METRIC, ApplicationState
 from streamkit.log.rows.records import TIME_MS_MAX
 from streamkit.plan.windows import Windowing
 
 Times: TypeAlias = Mapping[str, int]  # in ms, by `of_input` and `of_store`
 
-METRIC = "stream_times"  # (name, time) pairs in the metrics of an epoch; those of the last committed epoch count
+METRIC = TIMES_METRIC  # (name, time) pairs in the metrics of an epoch; those of the last committed epoch count
 CLOCK_SEEN = "clock/seen"  # among the stream times: when the last epoch was, by the wall clock, if operators ask for ticks
 BOOTSTRAP = "bootstrap/"  # begins the names of the offsets up to which tables are read before all streams
+STORE, PARTITION, ARRIVAL, CLOCK_START = "store/", "partition/", "arrival/", "clock/start/"  # begin the names of other times
 NO_TIME = -(2**63)  # before every event time
 UNKNOWN = -TIME_MS_MAX  # the event time of a record whose column says none: it moves no time
 
@@ -31,17 +32,17 @@ def of_input(topic_id: int) -> str:
 
 def of_store(name: str) -> str:
     """The name under which the stream time of a store's operator is kept."""
-    return f"store/{name}"
+    return f"{STORE}{name}"
 
 
 def clock_start(operator_id: str) -> str:
     """The name under which the time of the wall clock is kept at which an operator that asks for ticks had its first epoch."""
-    return f"clock/start/{operator_id}"
+    return f"{CLOCK_START}{operator_id}"
 
 
 def of_arrival(topic_id: int) -> str:
     """The name under which it is kept when, by the clock, an epoch last took records of a topic."""
-    return f"arrival/{topic_id}"
+    return f"{ARRIVAL}{topic_id}"
 
 
 def of_bootstrap(topic_id: int, partition: int) -> str:
@@ -51,11 +52,32 @@ def of_bootstrap(topic_id: int, partition: int) -> str:
 
 def of_partition(topic_id: int, partition: int) -> str:
     """The name under which the time of a partition is kept, the largest event time in it, if jumps of stream time are bounded."""
-    return f"partition/{topic_id}/{partition}"
+    return f"{PARTITION}{topic_id}/{partition}"
 
 
 def of_windows(times: Times, window: Windowing, topic_ids: tuple[int, ...]) -> int:
-    """The stream time of an operator with these windows; `topic_ids` are those of the program's inputs."""
+    """
+    The stream time of an operator with these windows; `topic_ids` are those of the program's inputs.
+
+    It is that of its store. An input that a restart gave it may be ahead: `behind_inputs` says to where its time has to move first, so that
+    what is due in between is given, and what has expired is deleted.
+    """
+    own = times.get(of_store(window.store))
+    return _of_all(times, window, topic_ids) if own is None else own
+
+
+def moved_on(times: Times, windows: Iterable[Windowing], topic_ids: tuple[int, ...]) -> Times:
+    """The stream times of the operators with these windows, where their inputs are by these times."""
+    found = {of_store(window.store): _of_all(times, window, topic_ids) for window in windows}
+    return {name: time for name, time in found.items() if time != NO_TIME}
+
+
+def behind_inputs(times: Times, windows: Iterable[Windowing], topic_ids: tuple[int, ...]) -> Times:
+    """The stream times that inputs have passed without the operators which they feed: a restart gave them these inputs."""
+    return {name: time for name, time in moved_on(times, windows, topic_ids).items() if times.get(name, time) < time}
+
+
+def _of_all(times: Times, window: Windowing, topic_ids: tuple[int, ...]) -> int:
     names = [of_store(window.store), *(of_input(topic_ids[number]) for number in window.streams)]
     return max((times[name] for name in names if name in times), default=NO_TIME)
 

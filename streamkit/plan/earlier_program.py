@@ -24,6 +24,11 @@ def read_program(text: str) -> Program:
     return Program.from_json(_upgraded(value) if value.get("format") == FORMAT_1 else value)
 
 
+def has_steps(program: Program) -> bool:
+    """Whether a program has all its steps, and not the keepers of stores alone."""
+    return any(operator.kind == "source" for operator in program.operators)
+
+
 def _upgraded(program: Mapping[str, Any]) -> dict[str, Any]:
     operators = {operator["id"]: operator for operator in program["operators"]}
     kept = [one for one in operators.values() if one["kind"] in _KEEPERS or _is_group(one)]

@@ -9,13 +9,14 @@ over the tasks, which columns it reads, which stores it keeps, how `explain` sho
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from streamkit.names import TIMESTAMP
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 
 if TYPE_CHECKING:
+    from streamkit.plan.origin import Origin
     from streamkit.plan.program import Program
     from streamkit.plan.steps import Step
     from streamkit.plan.windows import Windowing
@@ -46,7 +47,9 @@ class Operator:
     how a row that makes it fail is found, so that it can be left out: by trying some rows without others, by one call for each row (whose
     effects count), or in their order, because state depends on the rows before; empty if no row can be left out. `takes_rows_away` says that
     rows leave the groups of its store again, `tells_replaced_rows` that it gives each change of a kept table as two rows, the one it
-    replaces and the new one, and `moves_rows` that it does nothing to rows but hand them to other tasks.
+    replaces and the new one, and `moves_rows` that it does nothing to rows but hand them to other tasks. `follows_rows` says that what its
+    stores hold follows from the rows of its first input, whenever these came, as a table follows from the newest record of each key;
+    `passes_rows` that its own rows are these rows, although it keeps stores.
     """
 
     kind: ClassVar[str] = ""
@@ -59,6 +62,8 @@ class Operator:
     takes_rows_away: ClassVar[bool] = False
     tells_replaced_rows: ClassVar[bool] = False
     moves_rows: ClassVar[bool] = False
+    follows_rows: ClassVar[bool] = False
+    passes_rows: ClassVar[bool] = False
     id: str
     stage: int
     inputs: tuple[str, ...]
@@ -116,6 +121,16 @@ class Operator:
     def windowing(self) -> Windowing | None:
         """The windows that its store keeps."""
         return None
+
+    @property
+    def keeps_ahead(self) -> bool:
+        """Whether its stores may have something ahead of its stream time."""
+        return self.windowing is not None and self.windowing.may_lead
+
+    def keeping_ahead(self) -> Operator:
+        """The operator with stores that may have something ahead of its stream time, since they had it before."""
+        assert self.windowing is not None, f"{self.id} has no windows"
+        return replace(self, window=replace(self.windowing, may_lead=True))  # type: ignore[call-arg]
 
     @property
     def closing(self) -> Windowing | None:
@@ -184,6 +199,18 @@ class Operator:
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         """Its step without the columns that nobody reads; `rows` is the schema of its first input, already narrowed."""
         return step
+
+    def origin(self, above: Sequence[Origin], name: str) -> Origin:
+        """
+        Where the rows come from that others take by this name, given the origins of its inputs; those of the first input unless it says more.
+
+        What makes its rows others than these, or computes a column, must be in it: a start refuses to go on with a table whose origin differs.
+        """
+        return above[0]
+
+    def definition(self, rows: Origin) -> dict[str, str]:
+        """What else of it must stay for what its stores hold to be right, in words, by part; `rows` is the origin of its first input."""
+        return {}
 
     def text(self) -> str:
         """What it does, in one line."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from dataclasses import replace
 
 from streamkit.plan.exchanges import insert_exchanges
@@ -27,6 +28,7 @@ def assemble(plan: Plan) -> Program:
         outputs=plan.outputs,
         stages=plan.stages,
         on_error={name: DEAD_LETTER if isinstance(policy, DeadLetterTopic) else policy for name, policy in plan.on_error.items()},
+        python=".".join(platform.python_version_tuple()[:2]),
         lines={step.id: str(step.at) for step in plan.steps if step.at is not None},
         structures=plan.structures,
         namings=plan.namings,

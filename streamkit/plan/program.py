@@ -118,7 +118,7 @@ class Naming:
     name: str
 
 
-_NOTES = ("lines", "structures", "namings")  # fields that say where a program comes from, and nothing of what it does
+_NOTES = ("lines", "structures", "namings", "python")  # fields that say where a program comes from, and nothing of what it does
 _LATER = ("on_error", "dropped_stores")  # fields that a fingerprint has only if they say something
 
 
@@ -141,6 +141,7 @@ class Program:
     dropped_stores: tuple[str, ...] = ()  # of former programs: a start deletes them
     structures: Structures = field(default=Structures(), compare=False)
     namings: Mapping[str, Naming] = field(default_factory=dict, compare=False)  # by store
+    python: str = field(default="", compare=False)  # the version that compiled the functions, which digests of them depend on
 
     def __post_init__(self) -> None:
         check_key_groups(self.key_groups)

@@ -187,7 +187,7 @@ def test_a_plan_says_that_a_group_is_filled(log):
     texts = {one.name: (one.fate, one.text) for one in found.of(STORES)}
 
     assert not found.refusals
-    assert texts["s"] == texts["s-members"] == (ADDED, "filled with the rows of rows")
+    assert texts["s"] == texts["s-members"] == (ADDED, "filled with what follows from the rows of rows")
 
 
 def groups_of_groups(app, is_grouped):
@@ -215,20 +215,48 @@ def both_at_once(app, is_grouped):
     return groups_of_groups(app, True) if is_grouped else table
 
 
-@pytest.mark.parametrize("grouped", [groups_of_groups, groups_of_results, groups_of_history, groups_of_windows, both_at_once])
-def test_a_group_that_cannot_be_filled_is_refused(log, grouped):
-    """A group of a table that keeps something else than rows is refused before anything has changed; plan and error say so."""
+def groups_of_joined(app, is_grouped):
+    table = app.table("in", store="rows")
+    joined = table.join(app.table("other").select("k", h=F.col("g")), on="k", how="left")
+    return joined.group_by("h").agg(n=F.count("*"), low=F.min("v"), store="s") if is_grouped else table
 
-    def app(is_grouped):
-        app = sk.Topology("t")
-        grouped(app, is_grouped).emit("every").to(f"out-{is_grouped}")
-        return app
 
-    run(log, app(False))
+def populated(groups):
+    """Those with members: a group that all have left before it was filled is not there."""
+    return [one for one in groups if one.get("n" if "m" not in one else "m")]
+
+
+def with_group(grouped, is_grouped):
+    app = sk.Topology("t")
+    grouped(app, is_grouped).emit("every").to(f"out-{is_grouped}")
+    return app
+
+
+@pytest.mark.parametrize("grouped", [groups_of_groups, groups_of_results, groups_of_history, both_at_once, groups_of_joined])
+def test_a_group_of_what_follows_from_rows_is_filled(log, grouped):
+    """Whatever its table is made of, a new group goes on as one of a fresh application that has read the same records."""
+    append(log, "other", [{"k": "a", "g": "p", "ts": 5}, {"k": "b", "g": "q", "ts": 6}])
+    run(log, with_group(grouped, False), tasks=2)
+    run(log, with_group(grouped, True), tasks=3)
+    filled = held(log)
+    append_part(log, 1)
+    run(log, with_group(grouped, True))
+    gone_on = held(log)
+    log.catalog.reset_application("t")
+    run(log, with_group(grouped, True))
+
+    assert filled and populated(gone_on) == populated(held(log))
+
+
+def test_a_group_that_cannot_be_filled_is_refused(log):
+    """A group of windows, whose results no store tells, is refused before anything has changed; plan and error say so."""
+    run(log, with_group(groups_of_windows, False))
     before = log.catalog.application("t")
-    program = compile(app(True), log)
+    program = compile(with_group(groups_of_windows, True), log)
 
-    with pytest.raises(OrphanedStateError, match=r"the group 's' of 't' is new, and its table .* has rows already") as caught:
+    with pytest.raises(
+        OrphanedStateError, match=r"the store 's' of 't' is new, and rows .* of counts: it would begin without"
+    ) as caught:
         start(log.catalog, log.storage, program)
     assert f"\n  at {__file__}:" in str(caught.value)
     assert log.catalog.application("t") == before
@@ -236,7 +264,7 @@ def test_a_group_that_cannot_be_filled_is_refused(log, grouped):
     assert {one.name: one.fate for one in found.of(STORES)}["s"] == REFUSED
     assert found.refusals == (str(caught.value),)
     log.catalog.reset_application("t")
-    run(log, app(True))
+    run(log, with_group(groups_of_windows, True))
     assert held(log)
 
 

@@ -194,6 +194,7 @@ APPROX_COUNT_DISTINCT = register(
         _result,
         arity_max=2,
         is_nullable=False,
+        has_bytes=True,
         not_of_tables="its sketch cannot forget the value of a row that leaves its group; expected count_distinct(…), which is exact",
     )
 )

@@ -174,7 +174,7 @@ COLLECT_SET = register(
 COUNT_DISTINCT = register(
     AggregateFunction(
         "count_distinct", _typed_count, _state_columns, _lift, _merge_sets, _counted,
-        arity_max=16, is_nullable=False, of_table="number_of_members",
+        arity_max=16, is_nullable=False, of_table="number_of_members", has_bytes=True,
     )
 )  # fmt: skip
 NUMBER = register(

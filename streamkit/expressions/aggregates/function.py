@@ -78,6 +78,7 @@ class AggregateFunction:
     `not_of_tables` why it cannot be kept there, and what to call instead
     `of_table`      the function that stands for it there, if its state is another
     `is_called`     whether people can call it
+    `has_bytes`     whether its state has values as bytes, or their hashes, which depend on the type of the argument as no column's type says
     """
 
     name: str
@@ -96,6 +97,7 @@ class AggregateFunction:
     not_of_tables: str = ""
     of_table: str | None = None
     is_called: bool = True
+    has_bytes: bool = False
 
 
 AGGREGATES: dict[str, AggregateFunction] = {}

@@ -143,7 +143,7 @@ def _entered(name: str) -> AggregateFunction:
     return register(
         AggregateFunction(
             name, _typed, _state_columns, _lift, _merge, _result,
-            arity=2, arity_max=3, is_nullable=False, members=Members(_encoded, _of_members, _number),
+            arity=2, arity_max=3, is_nullable=False, members=Members(_encoded, _of_members, _number), has_bytes=True,
         )
     )  # fmt: skip
 

@@ -16,6 +16,9 @@ from streamkit.names import check_name
 
 KEY_HASH = "murmur2"
 UNSET = 0  # key groups of an application that was reset
+TIMES_METRIC = (
+    "stream_times"  # among the metrics of an application: pairs of a name and a time, from which its next epoch goes on
+)
 NO_TOKEN = ""  # the token of epoch 0, which nobody committed
 
 
@@ -74,13 +77,14 @@ def start(
     now_ms: int,
     dropped: Collection[str] = (),
     compared: str | None = None,
+    stale_times: Collection[str] = (),
 ) -> ApplicationState:
     """
     Begin a new generation of an application, which fences all older ones, and return its state.
 
     The first start stores the number of tasks (`default_tasks` unless given) and of key groups; later ones keep the tasks
     unless given. `inputs` are the ids of the topics it reads, and whether each epoch reads them from the beginning: retention
-    asks for them. Stores that are `dropped` go with their changelog topics; their slabs are orphans then.
+    asks for them. Stores that are `dropped` go with their changelog topics; their slabs are orphans then. So do the `stale_times`, by name.
     A `program` of None keeps the one before, until an epoch converts what it left. `compared` is the program before that the start
     has been compared with.
     ConfigError if key groups or hash differ from what is stored, FencedError if another program has started since the comparison.
@@ -96,12 +100,22 @@ def start(
         (chosen, program_hash, program, before.id),
     )
     _declare_inputs(transaction, before.id, inputs)
+    _forget_times(transaction, before, stale_times)
     for name_of_store in dropped:
         _drop_store(transaction, before, name_of_store)
     for store in stores:
         _declare_store(transaction, before.id, store, now_ms)
     state = get(transaction, name)
     return replace(state, program_hash=before.program_hash)
+
+
+def _forget_times(transaction: Transaction, state: ApplicationState, names: Collection[str]) -> None:
+    """Leave those out of the stream times that the next epoch goes on from."""
+    if not names or TIMES_METRIC not in state.metrics:
+        return
+    times = [pair for pair in state.metrics[TIMES_METRIC] if pair[0] not in names]
+    metrics = json.dumps({**state.metrics, TIMES_METRIC: times})
+    transaction.execute("UPDATE application SET metrics = ? WHERE id = ?", (metrics, state.id))
 
 
 def _create(transaction: Transaction, name: str, tasks: int, key_groups: int, program_hash: str) -> None:

@@ -258,6 +258,7 @@ class Catalog:
         inputs: Mapping[int, bool] | None = None,
         dropped: Collection[str] = (),
         compared: str | None = None,
+        stale_times: Collection[str] = (),
     ) -> ApplicationState:
         """Begin a new generation of an application, which fences all older ones, and return its state."""
         return self._write(
@@ -274,6 +275,7 @@ class Catalog:
                 now_ms=self._clock.now_ms(),
                 dropped=dropped,
                 compared=compared,
+                stale_times=stale_times,
             )
         )
 

@@ -11,6 +11,7 @@ from streamkit.formats.format import Format
 from streamkit.names import HEADERS
 from streamkit.plan.decoding import KEY, Decoding, decoded
 from streamkit.plan.operator import EACH_ALONE, Key, Names, Operator, listed
+from streamkit.plan.origin import Origin
 from streamkit.plan.program import Input
 from streamkit.plan.steps import Step, with_operator
 from streamkit.schema import Schema
@@ -47,6 +48,10 @@ class Decode(Operator):
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         columns = tuple(name for name in self.columns if name in needed)
         return with_operator(step, step.schema.select(columns), columns=columns)
+
+    def origin(self, above: Sequence[Origin], name: str) -> Origin:
+        (rows,) = above
+        return rows.but(f"{rows.rows} as {self.format.name}", {})
 
     def text(self) -> str:
         return f"decode {self.format.name}: {listed(self.columns)}"

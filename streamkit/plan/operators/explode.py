@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -12,6 +13,7 @@ from streamkit.plan.expression import Expression, TypedExpression
 from streamkit.plan.expression_text import expression_text, typed_text
 from streamkit.plan.keys import make_schema
 from streamkit.plan.operator import EACH_ALONE, Names, Operator, listed, referenced
+from streamkit.plan.origin import Origin
 from streamkit.plan.stateless import StatelessStep
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
 from streamkit.schema import Column, Schema
@@ -93,6 +95,12 @@ class Explode(Operator):
         drops = tuple(name for name in rows.names if name not in needed or name in self.columns)
         kept = [name for name in step.schema.names if name in self.columns or (name in rows and name in needed)]
         return with_operator(step, step.schema.select(kept), drops=drops)
+
+    def origin(self, above: Sequence[Origin], name: str) -> Origin:
+        (rows,) = above
+        kept = {column: text for column, text in rows.columns.items() if column not in self.columns}
+        how = f"{'outer, ' if self.outer else ''}{'with positions, ' if self.position else ''}"
+        return rows.but(f"{rows.rows} for each of {how}{rows.text(self.expression)}", kept)
 
     def text(self) -> str:
         function = f"{'pos' if self.position else ''}explode{'_outer' if self.outer else ''}"

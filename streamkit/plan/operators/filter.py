@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -13,6 +14,7 @@ from streamkit.plan.node import STREAM
 from streamkit.plan.operator import EACH_ALONE, Key, Names, Operator, referenced
 from streamkit.plan.operators.net_change import net_changes
 from streamkit.plan.operators.old_values import old_and_new
+from streamkit.plan.origin import Origin
 from streamkit.plan.stateless import StatelessStep, passed
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.schema import Schema
@@ -63,6 +65,10 @@ class Filter(Operator):
 
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         return passed(step, rows)
+
+    def origin(self, above: Sequence[Origin], name: str) -> Origin:
+        (rows,) = above
+        return rows.but(f"{rows.rows} where {rows.text(self.predicate)}")
 
     def text(self) -> str:
         return f"filter{' (table)' if self.table else ''}: {typed_text(self.predicate)}"

@@ -18,6 +18,7 @@ from streamkit.plan.keys import check_columns
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.materialize import kept_table, materialized, store_faults
 from streamkit.plan.operators.project import add_widened
+from streamkit.plan.origin import Origin, joined_origin
 from streamkit.plan.program import Program, Store
 from streamkit.plan.stateless import deletes_nothing
 from streamkit.plan.steps import UNSTAGED, Step
@@ -65,6 +66,8 @@ class ForeignKeyJoin(Operator):
 
     kind: ClassVar[str] = "foreign_key_join"
     stage_min: ClassVar[int] = 1
+    follows_rows: ClassVar[bool] = True
+    passes_rows: ClassVar[bool] = True
     how: str  # inner or left
     left_key: Key
     on: Key
@@ -93,6 +96,12 @@ class ForeignKeyJoin(Operator):
 
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         return narrowed_join(step, self.columns, needed | frozenset(self.left_key))
+
+    def origin(self, above: Sequence[Origin], name: str) -> Origin:
+        return joined_origin(f"{self.how} join on {listed(map(above[0].of, self.on))} with", self.columns, above)
+
+    def definition(self, rows: Origin) -> dict[str, str]:
+        return {"the join": f"{self.how}, on {listed(map(rows.of, self.on))}"}
 
     def text(self) -> str:
         return f"foreign key join: {self.how}, on {listed(self.on)}, store {self.store}, gives {sources_text(self.columns)}"

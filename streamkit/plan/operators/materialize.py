@@ -120,6 +120,8 @@ class Materialize(Operator):
     kind: ClassVar[str] = "materialize"
     stage_min: ClassVar[int] = 1
     is_looked_up: ClassVar[bool] = True
+    follows_rows: ClassVar[bool] = True
+    passes_rows: ClassVar[bool] = True
     store_fields: ClassVar[tuple[str, ...]] = ("store",)
     store: str
     has_row_times: bool = False

@@ -12,6 +12,7 @@ from streamkit.plan.building import Building
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import STREAM, Node, share_records, shortened, words
 from streamkit.plan.operator import Key, Names, Operator, listed
+from streamkit.plan.origin import Origin
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
 from streamkit.schema import Column, Schema
 
@@ -69,6 +70,11 @@ class Merge(Operator):
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         kept = tuple(name for name in self.columns if name in needed)
         return with_operator(step, step.schema.select(kept), columns=kept)
+
+    def origin(self, above: Sequence[Origin], name: str) -> Origin:
+        """All rows; a column is what it is in each of the inputs."""
+        columns = {column: " or ".join(dict.fromkeys(one.of(column) for one in above)) for column in self.columns}
+        return above[0].but(" and ".join(one.rows for one in above), columns)
 
     def text(self) -> str:
         return f"merge: {listed(self.sources)}"

@@ -16,6 +16,7 @@ from streamkit.plan.expression_text import named_text, typed_text
 from streamkit.plan.keys import NamedColumns, check_columns, check_table_key, make_schema, typed
 from streamkit.plan.node import STREAM, check_distinct
 from streamkit.plan.operator import EACH_ALONE, Key, Names, Operator, all_names, listed, referenced
+from streamkit.plan.origin import Origin
 from streamkit.plan.stateless import StatelessStep
 from streamkit.plan.steps import UNSTAGED, Step, column_of, typed_columns, with_operator
 from streamkit.schema import Schema
@@ -194,6 +195,10 @@ class Project(Operator):
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         kept = tuple(pair for pair in self.columns if pair[0] in needed)
         return with_operator(step, step.schema.select(name for name, _ in kept), columns=kept)
+
+    def origin(self, above: Sequence[Origin], name: str) -> Origin:
+        (rows,) = above
+        return rows.but(rows.rows, {column: rows.text(expression) for column, expression in self.columns})
 
     def text(self) -> str:
         texts = ((name, typed_text(expression)) for name, expression in self.columns)

@@ -15,6 +15,7 @@ from streamkit.plan.expression_text import typed_text
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import LATER
 from streamkit.plan.operator import EACH_ALONE, Key, Names, Operator, listed, referenced
+from streamkit.plan.origin import Origin
 from streamkit.plan.python_function import PythonFunction
 from streamkit.plan.stateless import StatelessStep
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
@@ -247,6 +248,11 @@ class RowFunction(Operator):
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         columns, given = (tuple(name for name in names if name in needed) for names in (self.columns, self.given))
         return with_operator(step, step.schema.select(columns), columns=columns, given=given)
+
+    def origin(self, above: Sequence[Origin], name: str) -> Origin:
+        (rows,) = above
+        kept = {column: rows.of(column) for column in self.columns if column not in self.given}
+        return rows.but(f"{rows.rows} by {rows.text(self.call)}", kept)
 
     def text(self) -> str:
         return f"{typed_text(self.call)} gives {listed(self.columns)}"

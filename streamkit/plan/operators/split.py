@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -11,6 +12,7 @@ from streamkit.plan.expression import Expression, TypedExpression
 from streamkit.plan.expression_text import expression_text, typed_text
 from streamkit.plan.node import STREAM, Node, shortened
 from streamkit.plan.operator import EACH_ALONE, PORT, Names, Operator, port_of, referenced
+from streamkit.plan.origin import Origin
 from streamkit.plan.stateless import StatelessStep, passed
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.schema import Schema
@@ -73,6 +75,10 @@ class Split(Operator):
 
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         return passed(step, rows)
+
+    def origin(self, above: Sequence[Origin], name: str) -> Origin:
+        (rows,) = above
+        return rows.but(f"{rows.rows} split by {'; '.join(map(rows.text, self.predicates))}, branch {port_of(name)}")
 
     def text(self) -> str:
         return f"split: {'; '.join(map(typed_text, self.predicates))}"

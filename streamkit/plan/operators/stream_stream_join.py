@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -188,6 +188,13 @@ class StreamStreamJoinRows(Operator):
     @property
     def windowing(self) -> Windowing:
         return Windowing(self.within.size_ms, 1, self.within.grace_ms, self.streams, self.stores[0])
+
+    @property
+    def keeps_ahead(self) -> bool:
+        return self.may_lead
+
+    def keeping_ahead(self) -> Operator:
+        return replace(self, may_lead=True)
 
     @property
     def closing(self) -> Windowing | None:

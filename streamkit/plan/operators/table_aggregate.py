@@ -81,6 +81,7 @@ class TableAggregate(Aggregate):
 
     kind: ClassVar[str] = "table_aggregate"
     takes_rows_away: ClassVar[bool] = True
+    follows_rows: ClassVar[bool] = True
     members: str | None = None
 
     @property

@@ -8,9 +8,11 @@ from typing import ClassVar
 from streamkit.plan.building import OLD_AND_NEW, Building
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import TABLE, Node, check_distinct
+from streamkit.plan.operator import listed
 from streamkit.plan.operators.emit import port_step
 from streamkit.plan.operators.function_aggregate import FunctionAggregate, FunctionAggregateNode
 from streamkit.plan.operators.regroup import regrouped
+from streamkit.plan.origin import Origin
 from streamkit.plan.program import Store
 from streamkit.plan.steps import UNSTAGED, Step
 
@@ -50,6 +52,11 @@ class TableFunctionAggregate(FunctionAggregate):
 
     kind: ClassVar[str] = "table_function_aggregate"
     takes_rows_away: ClassVar[bool] = True
+    follows_rows: ClassVar[bool] = True
+
+    def definition(self, rows: Origin) -> dict[str, str]:
+        calls = (self.initial, *self.updates)
+        return {"its functions": listed(rows.text(call) for call in calls if call is not None)}
 
     def text(self) -> str:
         return f"table {super().text()}"

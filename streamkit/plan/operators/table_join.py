@@ -22,6 +22,7 @@ from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.materialize import kept_table
 from streamkit.plan.operators.project import add_widened
 from streamkit.plan.operators.windowed_table import bounds_of
+from streamkit.plan.origin import Origin, joined_origin
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import Settling, Windowing, closing_for
 from streamkit.schema import Schema
@@ -72,6 +73,9 @@ class TableJoin(Operator):
 
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         return narrowed_join(step, self.columns, needed)
+
+    def origin(self, above: Sequence[Origin], name: str) -> Origin:
+        return joined_origin(f"{self.how} join on {listed(map(above[0].of, self.on))} with", self.columns, above)
 
     def text(self) -> str:
         until = "" if self.settled is None else f", windows until {self.settled.text()}"

@@ -25,6 +25,7 @@ from streamkit.plan.operators.emit import port_step
 from streamkit.plan.operators.foreign_key_join import joined_by_foreign_key
 from streamkit.plan.operators.materialize import kept_table, materialized
 from streamkit.plan.operators.windowed_table import bounds_of
+from streamkit.plan.origin import Origin, joined_origin
 from streamkit.plan.stateless import deletes_nothing, knows_what_is_dropped, mode_of_changes
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import Settling, Window, settled_together
@@ -261,6 +262,12 @@ class TableTableJoinRows(Operator):
 
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         return narrowed_join(step, self.columns, needed | frozenset(self.left_key))
+
+    def origin(self, above: Sequence[Origin], name: str) -> Origin:
+        pairs = zip(map(above[0].of, self.left_key), map(above[1].of, self.right_key), strict=True)
+        return joined_origin(
+            f"{self.how} join on {listed(f'{left} = {right}' for left, right in pairs)} with", self.columns, above
+        )
 
     def text(self) -> str:
         on = listed(left if left == right else f"{left} = {right}" for left, right in zip(self.left_key, self.right_key))

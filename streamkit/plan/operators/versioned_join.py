@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from streamkit.errors import TopologyError
@@ -14,6 +14,7 @@ from streamkit.plan.joining import Sources, joined_schema, narrowed_join, read_o
 from streamkit.plan.operator import PORT, Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.table_join import bounds_on, kept_sides, partition_key
 from streamkit.plan.operators.versioned_table import ACCEPTED
+from streamkit.plan.origin import Origin, joined_origin
 from streamkit.plan.program import Program, Store
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import Windowing
@@ -57,6 +58,13 @@ class VersionedJoin(Operator):
         return None if self.grace_ms is None else Windowing(0, 1, self.grace_ms, self.streams, self.waiting)
 
     @property
+    def keeps_ahead(self) -> bool:
+        return self.may_lead
+
+    def keeping_ahead(self) -> Operator:
+        return replace(self, may_lead=True)
+
+    @property
     def closing(self) -> Windowing | None:
         """Records are due at any millisecond."""
         return None if self.grace_ms is None else Windowing(0, 1, 0, self.streams, self.waiting)
@@ -84,6 +92,9 @@ class VersionedJoin(Operator):
 
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         return narrowed_join(step, self.columns, needed)
+
+    def origin(self, above: Sequence[Origin], name: str) -> Origin:
+        return joined_origin(f"{self.how} join on {listed(map(above[0].of, self.on))} with former rows of", self.columns, above)
 
     def text(self) -> str:
         inputs = ", ".join(map(str, self.streams))

@@ -28,6 +28,8 @@ class VersionedTable(Operator):
     kind: ClassVar[str] = "versioned_table"
     stage_min: ClassVar[int] = 1
     is_looked_up: ClassVar[bool] = True
+    follows_rows: ClassVar[bool] = True
+    passes_rows: ClassVar[bool] = True
     store_fields: ClassVar[tuple[str, ...]] = ("store", "history")
     store: str
     history: str

@@ -24,6 +24,8 @@ class WindowedTable(Operator):
     kind: ClassVar[str] = "windowed_table"
     stage_min: ClassVar[int] = 1
     is_looked_up: ClassVar[bool] = True
+    follows_rows: ClassVar[bool] = True
+    passes_rows: ClassVar[bool] = True
     store_fields: ClassVar[tuple[str, ...]] = ("store",)
     store: str
     bounds: Key

@@ -311,7 +311,7 @@ def test_what_a_group_cannot_give_is_refused() -> None:
 
 def test_more_rows_taken_than_added_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """A grouping that an earlier version began beside a table with rows would count below zero: it stops, and says what to do."""
-    monkeypatch.setattr(continuation, "young_groups", lambda program, before: [])  # as a version that filled none
+    monkeypatch.setattr(continuation, "young_keepers", lambda program, known: [])  # as a version that filled none
 
     def app(is_grouped: bool) -> sk.Topology:
         topology = sk.Topology("late")

@@ -138,7 +138,7 @@ def test_of_a_large_group_little_is_read(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_value_taken_that_was_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """A grouping that an earlier version began beside a table with rows stops when a value leaves that it never saw, and says so."""
-    monkeypatch.setattr(continuation, "young_groups", lambda program, before: [])  # as a version that filled none
+    monkeypatch.setattr(continuation, "young_keepers", lambda program, known: [])  # as a version that filled none
 
     def app(is_grouped: bool) -> sk.Topology:
         topology = sk.Topology("late")

@@ -1,0 +1,201 @@
+"""Promises of a start whose topology makes a store of other rows: what follows from rows goes on only if these are made as before."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.engine.compile import compile
+from streamkit.engine.start import start
+from streamkit.errors import OrphanedStateError
+from tests.engine.engine_run import Run, append, execute, fresh_log, stored
+
+ROWS = [{"k": "a", "g": "x", "v": 1, "ts": 1}, {"k": "b", "g": "x", "v": 2, "ts": 2}, {"k": "c", "g": "y", "v": 3, "ts": 3}]
+WITHIN = sk.within("5 s", grace="1 s")
+
+
+def doubled(row):
+    return {"g": row["g"], "v": row["v"] * 2}
+
+
+def negated(row):
+    return {"g": row["g"], "v": -row["v"]}
+
+
+def scaled(by):
+    return lambda row: {"g": row["g"], "v": row["v"] * by}
+
+
+def grouped(table):
+    return table.group_by("g").agg(n=F.count("*"), total=F.sum("v"), least=F.min("v"), store="s").to("out")
+
+
+def folded(factor):
+    def add(state, row):
+        return {"total": state["total"] + factor * row["v"]}
+
+    def subtract(state, row):
+        return {"total": state["total"] - factor * row["v"]}
+
+    return lambda app: app.table("in").group_by("g").aggregate({"total": 0}, add, subtract, "total bigint", store="s").to("out")
+
+
+def kept(make):
+    return lambda app: app.stream("more").join(make(app.table("in")).select("k", "g", "v"), suffix="_2").to("out")
+
+
+def counted(app, *topics):
+    streams = [app.stream(topic) for topic in topics]
+    merged = streams[0].merge(*streams[1:]) if len(streams) > 1 else streams[0]
+    merged.group_by("g").agg(n=F.count("*"), store="s").to("out")
+
+
+def processed(size, kind="window"):
+    class Kept(sk.Processor):
+        def init(self, context):
+            self.store = context.store("s")
+
+        def process(self, record):
+            if kind == "window":
+                self.store.put(record.key, {"n": 1}, record.timestamp // 10 * 10)
+
+    store = sk.window_store("s", key="k string", value="n int", size=size, retention="1 day")
+    return lambda app: app.stream("in").process(Kept, "n int", stores=[store], name="p").to("out")
+
+
+def joined(how, other="more"):
+    def make(app):
+        table = app.table("in", store="in-there").join(app.table(other, store="other").select("k", h="g"), on="k", how=how)
+        table.group_by("g").agg(n=F.count("*"), store="s").to("out")
+
+    return make
+
+
+def by_foreign_key(on, how):
+    return lambda app: app.table("in").join(app.table("more").select("k", h="v"), on={on: "k"}, how=how, store="s").to("out")
+
+
+def streams_joined(left, right):
+    return lambda app: app.stream(left).join(app.stream(right).select("k", z="v"), within=WITHIN, name="s").to("out")
+
+
+REFUSED = {
+    "a filter": [lambda app, least=least: grouped(app.table("in").filter(f"v > {least}")) for least in (1, 2)],
+    "no filter": [lambda app: grouped(app.table("in").filter("v > 1")), lambda app: grouped(app.table("in"))],
+    "a column": [lambda app, by=by: grouped(app.table("in").with_columns(v=F.col("v") * by)) for by in (1, 2)],
+    "a column of columns": [
+        lambda app, by=by: grouped(app.table("in").with_columns(w=F.col("v") * by).with_columns(v=F.col("w") + 1)) for by in (1, 2)
+    ],
+    "a group": [lambda app, f=f: app.table("in").group_by(h=f("g")).agg(n=F.count("*"), store="s").to("out") for f in (F.upper, F.lower)],
+    "a computed group": [lambda app, f=f: grouped(app.table("in").with_columns(g=f("g"))) for f in (F.upper, F.lower)],
+    "a function": [lambda app, f=f: grouped(app.table("in").map_values(f, "g string, v int")) for f in (doubled, negated)],
+    "what a function captures": [lambda app, by=by: grouped(app.table("in").map_values(scaled(by), "g string, v int")) for by in (2, 3)],
+    "a condition": [lambda app, f=f: grouped(app.table("in").filter(f)) for f in (lambda row: row["v"] > 1, lambda row: row["v"] > 2)],
+    "an adder": [folded(1), folded(2)],
+    "rows of a table": [kept(lambda table, least=least: table.filter(f"v > {least}")) for least in (1, 2)],
+    "columns of a table": [kept(lambda table, by=by: table.with_columns(v=F.col("v") * by)) for by in (1, 2)],
+    "to_table": [lambda app, least=least: app.stream("in").filter(f"v > {least}").to_table(store="s").to("out") for least in (1, 2)],
+    "another topic": [lambda app, topic=topic: counted(app, topic) for topic in ("in", "more")],
+    "another topic of two": [lambda app, topic=topic: counted(app, "in", topic) for topic in ("more", "third")],
+    "another topic of a table": [lambda app, topic=topic: app.table(topic, store="s").to("out") for topic in ("in", "more")],
+    "sides that change places": [streams_joined("in", "more"), streams_joined("more", "in")],
+    "a store of a processor": [processed("10 ms"), processed("20 ms")],
+    "a join": [joined("inner"), joined("left")],
+    "a joined table": [joined("left"), joined("left", "third")],
+    "a foreign key": [by_foreign_key("g", "inner"), by_foreign_key("k", "inner")],
+    "how a foreign key joins": [by_foreign_key("g", "inner"), by_foreign_key("g", "left")],
+}  # fmt: skip
+FINE = {
+    "another reader": [
+        lambda app: grouped(app.table("in")),
+        lambda app: (grouped(app.table("in")), app.table("in").select("w", "v").to_stream().to("read")),
+    ],
+    "a filter of a stream": [lambda app: counted(app, "in"), lambda app: app.stream("in").filter("v > 1").group_by("g").agg(
+        n=F.count("*"), store="s").to("out")],
+    "one more topic": [lambda app: counted(app, "in"), lambda app: counted(app, "in", "more")],
+    "one topic less": [lambda app: counted(app, "in", "more"), lambda app: counted(app, "in")],
+    "another name of a column": [
+        lambda app: grouped(app.table("in").with_columns(x=F.col("v") * 2).select("k", "g", v="x")),
+        lambda app: grouped(app.table("in").with_columns(y=F.col("v") * 2).drop("v").rename({"y": "v"})),
+    ],
+    "the same function": [lambda app: grouped(app.table("in").map_values(scaled(2), "g string, v int"))] * 2,
+    "a join of another kernel": [
+        lambda app: grouped(app.table("in", store="there")),
+        lambda app: (
+            grouped(table := app.table("in", store="there")),
+            app.stream("more").join(table, on="k", suffix="_2").select_key(h=F.col("g")).join(table, on={"h": "k"}, suffix="_3").to("joined"),
+        ),
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture
+def log():
+    with fresh_log() as log:
+        for topic in ("in", "more", "third"):
+            log.create_topic(topic, "k string, g string, v int, w int", key="k", partitions=1)
+            append(log, topic, [{**row, "w": 0} for row in ROWS])
+        yield log
+
+
+def topology(make):
+    app = sk.Topology("t")
+    make(app)
+    return app
+
+
+def run(log, make):
+    execute(log, compile(topology(make), log), Run(drain=False))
+
+
+def held(log):
+    return {name: stored(log, "t", name) for name in log.catalog.application("t").stores if not name.endswith("-members")}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_other_rows_are_refused_and_the_way_on_is_right(log, name):
+    """A store of other rows is refused before anything has changed; the old topology goes on, and the advice gives what a fresh start gives."""
+    before, now = REFUSED[name]
+    run(log, before)
+    there, state = held(log), log.catalog.application("t")
+    with pytest.raises(OrphanedStateError) as refused:
+        start(log.catalog, log.storage, compile(topology(now), log))
+    assert log.catalog.application("t") == state
+    run(log, before)
+    assert held(log) == there
+    assert re.search(r"app\.drop_store\(('[^)]*')\)|Declare it as before", str(refused.value))
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_what_makes_the_same_rows_goes_on(log, name):
+    """Who else reads a topic, how columns are called on the way, and the steps before an aggregation of a stream, may change."""
+    before, now = FINE[name]
+    run(log, before)
+    there = held(log)
+    run(log, now)
+    after = held(log)
+    assert there and {store: after[store] for store in there if store != "s" or "topic" not in name} == {
+        store: rows for store, rows in there.items() if store != "s" or "topic" not in name
+    }
+
+
+def test_functions_that_another_python_compiled_are_known_by_their_names(log):
+    """Their digests hold within a version of Python: after an upgrade of Python the state goes on."""
+    before, _now = REFUSED["a function"]
+    run(log, before)
+    program = json.loads(log.catalog.program("t"))
+    state = log.catalog.application("t")
+    other = json.dumps({**program, "python": "2.7"})
+    log.catalog._write(lambda one: one.execute("UPDATE application SET program = ? WHERE id = ?", (other, state.id)))
+    there = held(log)
+    run(log, lambda app: grouped(app.table("in").map_values(renamed(negated), "g string, v int")))
+    assert held(log) == there
+
+
+def renamed(function):
+    """A function that is called `doubled`, and has the code of another."""
+    return type(function)(function.__code__, function.__globals__, "doubled")

@@ -1,0 +1,198 @@
+"""Promises of tables that come to topics which the application has read: they have the rows of before, or the start is refused."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.engine.compile import compile
+from streamkit.engine.preview import STORES, preview
+from streamkit.engine.start import start
+from streamkit.errors import OrphanedStateError
+from tests.engine.engine_run import Run, append, execute, fresh_log, stored, written
+
+WINDOW = sk.tumbling("1 s", grace="1 day")
+
+
+def both(row):
+    return {"w": (row["v"] or 0) * 2, "h": row["g"]}
+
+
+def fails(row):
+    return {"w": 1 // row["v"]}
+
+
+def looked_up(make, on="k", **how):
+    """A stream that looks a table up."""
+    return lambda app: app.stream("in").join(make(app), on=on, how="left", suffix="_2", **how).to("out")
+
+
+def joined(app):
+    left = app.table("more").select(w="v")
+    return left.join(app.table("words").select("k", x="v"), on="k", how="outer").group_by("x").agg(n=F.count("*")).to("out")
+
+
+def by_foreign_key(app):
+    left = app.table("more").select("g", w="v")
+    return left.join(app.table("words").select("k", x="v"), on={"g": "k"}, how="left").group_by("x").agg(n=F.count("*")).to("out")
+
+
+def results_joined(app):
+    counts = app.stream("in").group_by("g").agg(n=F.count("*"), store="counts")
+    return counts.join(app.table("words").select("k", x="v"), on={"g": "k"}).to_stream().to("out")
+
+
+ADDED = {
+    "a table": looked_up(lambda app: app.table("more")),
+    "columns": looked_up(lambda app: app.table("more").select(w="v")),
+    "a filter": looked_up(lambda app: app.table("more").filter("v > 1")),
+    "a function": looked_up(lambda app: app.table("more").map_values(both, "w bigint, h string")),
+    "bootstrap": looked_up(lambda app: app.table("more", bootstrap=True)),
+    "a store": lambda app: app.table("more", store="kept"),
+    "history": looked_up(lambda app: app.table("more", versioned="1 day")),
+    "history and grace": looked_up(lambda app: app.table("more", versioned="1 day"), grace="1 hour"),
+    "to_table": lambda app: app.stream("more").filter("v > 0").to_table(store="kept"),
+    "another key": lambda app: app.stream("more").filter("g IS NOT NULL").select_key("g").to_table(store="kept"),
+    "merged": lambda app: app.stream("more").merge(app.stream("words")).to_table(store="kept"),
+    "JSON": looked_up(lambda app: app.table("opaque", value_format="json", schema="key string, v int", key="key"), on={"k": "key"}),
+    "joined": joined,
+    "a foreign key": by_foreign_key,
+    "results": results_joined,
+    "rows that fail": lambda app: app.stream("more").map_values(fails, "w int", on_error="skip").to_table(store="kept"),
+}  # fmt: skip
+
+
+def topology(name=None, before="stream", dropped=()):
+    """A topology that reads all topics, as streams or as tables, with the table of that name or without."""
+    app = sk.Topology("t")
+    for topic in ("in", "more", "words")[: 1 if name == "bootstrap" else 3]:
+        (app.stream(topic) if before == "stream" else app.table(topic, store=f"{topic}-there")).to(f"copied-{topic}")
+    app.stream("opaque").to("copied-opaque") if name != "JSON" else None
+    app.stream("in").group_by("g").agg(n=F.count("*"), store="counts").to("counted")
+    if name is not None:
+        ADDED[name](app)
+    if name == "bootstrap" and before == "table":
+        dropped = ("more-there", "words-there")
+    if dropped:
+        app.drop_store(*dropped)
+    return app
+
+
+def create(log):
+    for topic, partitions in {"in": 2, "more": 2, "words": 1}.items():
+        log.create_topic(topic, "k string, g string, v int", key="k", partitions=partitions)
+    log.create_topic("opaque", "key binary, value binary", key="key", partitions=2)
+
+
+def append_part(log, part):
+    chance = random.Random(part)
+    for topic in ("words", "more", "in"):
+        times = sorted(part * 1000 + chance.randrange(900) for _ in range(30))
+        append(log, topic, [_row(chance, time) for time in times])
+    documents = [json.dumps({"v": chance.randrange(9)}).encode() for _ in range(20)]
+    append(log, "opaque", [{"key": chance.choice("abcdef").encode(), "value": one, "ts": part * 1000 + 950} for one in documents])
+
+
+def _row(chance, time):
+    values = {"g": chance.choice(["a", "b", "c", None]), "v": chance.choice([None, 0, 1, 2, 3])}
+    return {"k": chance.choice("abcdef"), **values, "ts": time, "deleted": chance.random() < 0.2}
+
+
+def run(log, app, tasks=1):
+    execute(log, compile(app, log), Run(tasks=tasks, drain=False))
+
+
+def held(log):
+    """What all stores have, without groups that nobody is in."""
+    stores = log.catalog.application("t").stores
+    rows = {name: sorted(map(repr, stored(log, "t", name))) for name in stores if not name.endswith(("-members", "-waiting"))}
+    return {name: [row for row in found if "'n': 0" not in row] for name, found in rows.items()}
+
+
+@pytest.fixture
+def log():
+    with fresh_log() as log:
+        create(log)
+        append_part(log, 0)
+        yield log
+
+
+@pytest.mark.parametrize("before", ["stream", "table"])
+@pytest.mark.parametrize("name", ADDED)
+def test_a_table_that_comes_later_is_that_of_a_fresh_application(log, name, before):
+    """Over topics that are read already, as streams or tables, a new table has what it would have if it had always been there."""
+    run(log, topology(before=before), tasks=2)
+    program = compile(topology(name, before), log)
+    texts = {one.name: one.text for one in preview(log.catalog, program).of(STORES)}
+    run(log, topology(name, before), tasks=3)
+    filled = held(log)
+    assert any(text.startswith("filled with") for text in texts.values())
+    append_part(log, 1)
+    run(log, topology(name, before))
+    gone_on = held(log)
+    log.catalog.reset_application("t")
+    run(log, topology(name, before))
+
+    assert gone_on == held(log)
+    assert any(filled[store] for store in filled if store not in ("counts", "in-there", "more-there", "words-there"))
+
+
+@pytest.mark.parametrize("name", ["a table", "history", "a foreign key", "to_table"])
+def test_a_table_that_comes_back_has_all_rows(log, name):
+    """A table that was dropped, while its topic was read on or not at all, comes back with the rows of now."""
+    run(log, topology(name))
+    stores = set(log.catalog.application("t").stores) - {"counts"}
+    run(log, topology(dropped=tuple(stores)))
+    append_part(log, 1)
+    run(log, topology(dropped=tuple(stores)))
+    run(log, topology(name))
+    found = held(log)
+    log.catalog.reset_application("t")
+    run(log, topology(name))
+
+    assert found == held(log)
+
+
+def test_a_record_meets_the_filled_table(log):
+    """What comes behind the start finds the rows of before it; also those of records that a compaction has thinned out."""
+    run(log, topology())
+    run(log, topology("columns"))
+    newest = {row["k"]: row["v"] for row in stored(log, "t", "select-more") for row in [{"k": row["k"], "v": row["w"]}]}
+    append(log, "in", [{"k": key, "g": None, "v": 0, "ts": 5000} for key in "abcdef"])
+    run(log, topology("columns"))
+
+    assert {row.row["k"]: row.row["w"] for row in written(log, "out") if row.timestamp == 5000} == {
+        key: newest.get(key) for key in "abcdef"
+    }
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        lambda app, windows: windows.join(app.stream("in").group_by("g").windowed_by(WINDOW).agg(m=F.max("v"), store="n")).to("out"),
+        lambda app, windows: windows.filter("n > 0").to_stream().select("n", "g").select_key("g").to_table(store="n").to("out"),
+    ],
+    ids=["joined", "kept"],
+)  # fmt: skip
+def test_a_table_that_cannot_be_filled_is_refused(log, later):
+    """What follows from results that no store tells is refused, by the start and by the plan, before anything has changed."""
+
+    def app(with_later):
+        app = sk.Topology("t")
+        windows = app.stream("in").group_by("g").windowed_by(WINDOW).agg(n=F.count("*"), store="windows")
+        windows.to("counted")
+        if with_later:
+            later(app, windows)
+        return app
+
+    run(log, app(False))
+    before = log.catalog.application("t")
+    program = compile(app(True), log)
+    with pytest.raises(OrphanedStateError, match="rows that it should have were read already, of windows"):
+        start(log.catalog, log.storage, program)
+    assert log.catalog.application("t") == before
+    assert preview(log.catalog, program).refusals
