@@ -20,6 +20,7 @@ from streamkit.plan.operators.check import Check
 from streamkit.plan.operators.dead_letters import DeadLetters
 from streamkit.plan.operators.decode import Decode
 from streamkit.plan.operators.emit import Emit
+from streamkit.plan.operators.event_times import EventTimes
 from streamkit.plan.operators.exchange import Receive, Send
 from streamkit.plan.operators.explode import Explode
 from streamkit.plan.operators.filter import Filter
@@ -134,6 +135,7 @@ def test_fingerprints_differ():
 
 CALL = TypedExpression("python", "void", (AMOUNT,), "look:0123")
 OTHERS = (
+    EventTimes("t", 0, ("x",), "at", "bigint"),
     SessionAggregate("s", 1, ("x",), ("k",), "s", (TOTAL,), ("every",), WINDOW),
     SlidingAggregate("w", 1, ("x",), ("k",), "s", (TOTAL,), ("final",), WINDOW),
     FunctionSessionAggregate("fs", 1, ("x",), (("k",),), "s", CALL, (CALL,), CALL, ("every",), WINDOW, True),
@@ -218,7 +220,7 @@ def test_what_came_later_is_part_of_a_program(later):
     other = replace(PROGRAM, **later)
     assert p.Program.from_json(json.loads(json.dumps(other.to_json()))) == other
     assert other.fingerprint != PROGRAM.fingerprint
-    unsaid = ("lines", "structures", "namings", "on_error", "dropped_stores")
+    unsaid = ("lines", "structures", "namings", "python", "on_error", "dropped_stores")
     earlier = {name: value for name, value in PROGRAM.to_json().items() if name not in unsaid}
     assert PROGRAM.fingerprint == hashlib.sha256(json.dumps(earlier, sort_keys=True).encode()).hexdigest()
 
