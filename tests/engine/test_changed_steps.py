@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -83,7 +84,7 @@ def streams_joined(left, right):
     return lambda app: app.stream(left).join(app.stream(right).select("k", z="v"), within=WITHIN, name="s").to("out")
 
 
-REFUSED = {
+REFUSED: dict[str, Any] = {
     "a filter": [lambda app, least=least: grouped(app.table("in").filter(f"v > {least}")) for least in (1, 2)],
     "no filter": [lambda app: grouped(app.table("in").filter("v > 1")), lambda app: grouped(app.table("in"))],
     "a column": [lambda app, by=by: grouped(app.table("in").with_columns(v=F.col("v") * by)) for by in (1, 2)],
@@ -109,7 +110,7 @@ REFUSED = {
     "a foreign key": [by_foreign_key("g", "inner"), by_foreign_key("k", "inner")],
     "how a foreign key joins": [by_foreign_key("g", "inner"), by_foreign_key("g", "left")],
 }  # fmt: skip
-FINE = {
+FINE: dict[str, Any] = {
     "another reader": [
         lambda app: grouped(app.table("in")),
         lambda app: (grouped(app.table("in")), app.table("in").select("w", "v").to_stream().to("read")),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import streamkit as sk
@@ -46,7 +48,7 @@ def held_back(rows, app):
     return rows.to_table(name="kept").suppress(until=sk.time_limit("10 ms"), name="s").to_stream()
 
 
-OPERATORS = {
+OPERATORS: dict[str, Any] = {
     **{name: lambda rows, _, window=window: counted(rows, window) for name, window in WINDOWS.items()},
     "functions": lambda rows, _: reduced(rows),
     "left join": left_joined,

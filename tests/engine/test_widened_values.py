@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ MORE = {
     "count_distinct of two": lambda: F.count_distinct("v", "k"),
 }  # fmt: skip
 NAMES = [*sorted(name for name, one in AGGREGATES.items() if one.is_called), *MORE]
-WIDER = {
+WIDER: dict[str, tuple[str, str, list[Any], list[Any]]] = {
     "int": ("int", "bigint", [5, 7, None, 5], [5, 9]),
     "decimal": ("decimal(5,1)", "decimal(9,1)", [decimal.Decimal("1.5"), decimal.Decimal("2.5")], [decimal.Decimal("1.5")]),
     "float": ("float", "double", [0.5, 2.0, 0.5], [0.5]),
