@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from streamkit.connectors.postgres.changes import Changes, Layout, completed
 from streamkit.connectors.postgres.connection import connect, passes
+from streamkit.connectors.postgres.former_rows import deletions_of_all
 from streamkit.connectors.postgres.identity import Identities, is_another_publication, read_identities, what_changed
 from streamkit.connectors.postgres.patience import Patience
 from streamkit.connectors.postgres.pgoutput import (
@@ -63,6 +64,7 @@ from streamkit.connectors.postgres.table_name import quoted_name, topic_name
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import BEGIN, RECREATED_MODE, Polled, Position, Source, kept_for_ever
 from streamkit.errors import ConfigError, SchemaError
+from streamkit.log.log import Log
 from streamkit.names import TIMESTAMP
 
 _LOGGER = logging.getLogger(__name__)
@@ -112,6 +114,8 @@ class PostgresSource(Source):
         self._system = ""
         self._tables: dict[str, SourceTable] = {}  # by their written name
         self._identities = Identities("", {})
+        self._former: set[str] = set()  # tables of which the topics have rows that are gone
+        self._log: Log | None = None
         self._has_told_identities = True
         self._looked = 0.0
         self._pending: list[str] = []  # whose snapshot is not complete; the first is under way
@@ -152,6 +156,10 @@ class PostgresSource(Source):
                 "several tables, and not both"
             )
 
+    def use(self, log: Log) -> None:
+        """What topics have of a table that was made again is deleted there."""
+        self._log = log
+
     def splits(self) -> Sequence[str]:
         """The slot: it has all changes in one order."""
         return [self._slot]
@@ -188,6 +196,7 @@ class PostgresSource(Source):
             self._begin_at_the_beginning()
         else:
             self._begin_behind(position, again)
+        self._former = {name for name in again if name in self._pending}
         self._goal = written_until(self._connection)
         self._heard = time.monotonic()
         self._is_open = True
@@ -363,6 +372,8 @@ class PostgresSource(Source):
     # The snapshot
 
     def _poll_snapshot(self) -> Polled:
+        if self._former:
+            return self._poll_deletions()
         table = self._tables[self._pending[0]]
         limit = self.settings["poll.rows"]
         texts = read_chunk(self._connection, table, self._after, limit)
@@ -377,6 +388,19 @@ class PostgresSource(Source):
         if not self._pending:
             self._connection.execute("COMMIT")
         return Polled(tables, self._position())
+
+    def _poll_deletions(self) -> Polled:
+        """Deletions of all that the topics have of former tables, in one transaction: the new ones' rows follow."""
+        assert self._log is not None
+        found: dict[str, pa.Table] = {}
+        for table in (self._tables[name] for name in sorted(self._former)):
+            topic = self._topic(table.written)
+            if self.chain is not None and not self.chain.keeps_columns:
+                _LOGGER.warning("topic %s keeps rows of the former table %s: transforms change its columns", topic, table.written)
+            elif topic in self._log.topics():
+                found[topic] = deletions_of_all(self._log, topic)
+        self._former = set()
+        return Polled({topic: rows for topic, rows in found.items() if rows.num_rows}, self._position())
 
     def _snapshot_rows(self, layout: Layout, texts: Sequence[Sequence[str | None]]) -> pa.Table:
         changes = Changes(layout, self.refuse_record, [*texts], [False] * len(texts), [0] * len(texts), [self._lsn] * len(texts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from streamkit.log.topic.topic import Topic
 from streamkit.names import DELETED, HEADERS, LOG_COLUMNS, PARTITION, ROW_NUMBER, TIMESTAMP, TOPIC
 from streamkit.schema import Column, Schema
 
+_LOGGER = logging.getLogger(__name__)
 _OWN = (*LOG_COLUMNS, TOPIC, ROW_NUMBER)
 _SENT = (TIMESTAMP, DELETED, HEADERS)
 
@@ -59,7 +61,7 @@ class Destination:
     def _topic(self, name: str, rows: pa.Table) -> Topic:
         topic = self._topics.get(name)
         if topic is None:
-            topic = self._log.topic(name) if name in self._log.topics() else self._created(name, rows)
+            topic = self._found(name) if name in self._log.topics() else self._created(name, rows)
         self._check_bytes(topic, rows)
         given = key_columns(rows)
         if given is not None and topic.format is None and set(given) != set(topic.key):
@@ -82,6 +84,18 @@ class Destination:
                 f"connector {self._source.name}: topic {topic.name} has the columns {', '.join(topic.schema.names)}, and nothing says which "
                 f"columns the values have that come{'' if self._source.chain is None else ' to the transforms'}; expected {self._source.says_columns}"
             )
+
+    def _found(self, name: str) -> Topic:
+        """A topic that is there; said if it forgets rows that its source takes as there for ever."""
+        topic = self._log.topic(name)
+        wanted = self._source.config_of(name)
+        if wanted.get("retention.ms") == "-1" and int(str(topic.setting("retention.ms"))) >= 0 and not topic.is_compacted:
+            _LOGGER.warning(
+                "connector %s: topic %s forgets rows after retention.ms=%s, also those that are still in the table; to keep them: "
+                "streamkit topics alter %s --config %s",
+                self._source.name, name, topic.setting("retention.ms"), name, " --config ".join(f"{key}={value}" for key, value in wanted.items()),
+            )  # fmt: skip
+        return topic
 
     def _created(self, name: str, rows: pa.Table) -> Topic:
         source = self._source
