@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from streamkit.errors import ConfigError, CorruptionError, StreamKitError
 from streamkit.expressions.aggregates import per_aggregate, result_or_null
+from streamkit.expressions.python_functions import exact_array
 from streamkit.html_table import html_table
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.rows.records import TIME_MS_MAX
@@ -294,7 +295,7 @@ class StoreView:
             raise ConfigError(
                 f"found the key {(*key, *named.items())}; the store {self.store.name!r} has the key columns {', '.join(names)}"
             )
-        return [pa.array([given[column.name]], column.arrow.type) for column in self.store.key]
+        return [exact_array([given[column.name]], column.arrow.type) for column in self.store.key]
 
     def _rows(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> pa.RecordBatch:
         layout = layout_of(self.store)

@@ -21,6 +21,7 @@ from streamkit.data_type import element_of, fields_of, to_arrow
 from streamkit.errors import EvaluationError, UnfitFunctionError
 from streamkit.expressions.operation import always, always_nullable, operation
 from streamkit.expressions.rows import Rows, broadcast
+from streamkit.formats.counted_times import has_times, in_type, with_counted_times
 from streamkit.log.values.python_values import python_values
 from streamkit.names import DELETED, ROW_NUMBER
 from streamkit.plan.expression import TypedExpression
@@ -350,7 +351,7 @@ class _Call:
 
     def _from_pandas(self, series: Any, type: pa.DataType) -> pa.Array:
         try:
-            return _one_chunk(pa.Array.from_pandas(series, type=type))
+            return _one_chunk(_from_pandas(series, type))
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise self._wrong(f"gave values that are no {self.function.type}: {error}") from None
 
@@ -358,7 +359,7 @@ class _Call:
         if not isinstance(found, (pa.Array, pa.ChunkedArray)):
             raise self._wrong(f"gave a {type_name(found)}; expected an Arrow array")
         try:
-            return _one_chunk(found.cast(type or self.type))
+            return in_type(_one_chunk(found), type or self.type)
         except pa.ArrowException as error:
             raise self._wrong(f"gave values that are no {self.function.type}: {error}") from None
 
@@ -392,11 +393,24 @@ def _series(array: pa.Array) -> Any:
 
 
 def exact_array(values: list[Any], type: pa.DataType) -> pa.Array:
-    """The array of these values; ValueError for a fraction where the type wants an integer, which Arrow would cut off."""
-    array = pa.array(values, type)
+    """
+    The array of these values; ValueError for a fraction where the type wants an integer, which Arrow would cut off.
+
+    Whole numbers for times are milliseconds since 1970.
+    """
+    array = pa.array(with_counted_times(values, pa.list_(type)), type)
     if _has_fraction(values, pa.list_(type)):
         raise ValueError("a fraction")
     return array
+
+
+def _from_pandas(series: Any, type: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """A Series in a type; whole numbers for times are milliseconds since 1970, NaN is null."""
+    if not has_times(type):
+        return pa.Array.from_pandas(series, type=type)
+    if series.dtype == object:
+        return pa.Array.from_pandas(with_counted_times(list(series), pa.list_(type)), type=type)
+    return in_type(_one_chunk(pa.Array.from_pandas(series)), type)
 
 
 def _has_fraction(value: Any, type: pa.DataType) -> bool:

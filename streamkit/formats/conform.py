@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import from_arrow
-from streamkit.formats.counted_times import numbers_of_times, times_of_numbers
+from streamkit.formats.counted_times import in_type
 from streamkit.formats.decimal_texts import decimals_of_texts
 from streamkit.formats.time_texts import times_of_texts
 
@@ -46,17 +46,11 @@ def conformed(values: pa.Array, wanted: pa.DataType, path: Path, defaults: Defau
 def _atomic(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Values that are not nested, in another type; whole numbers and times are milliseconds since 1970 to each other."""
     kind = values.type
-    if pa.types.is_timestamp(wanted) and pa.types.is_integer(kind):
-        return times_of_numbers(values, wanted)
-    if pa.types.is_timestamp(kind) and pa.types.is_integer(wanted):
-        return numbers_of_times(values).cast(wanted)
-    if pa.types.is_date(wanted) != pa.types.is_date(kind) and (pa.types.is_integer(wanted) or pa.types.is_integer(kind)):
-        raise pa.ArrowNotImplementedError("a date is no number")
     if pa.types.is_string(kind) and (pa.types.is_timestamp(wanted) or pa.types.is_date(wanted)):
         return times_of_texts(values, from_arrow(wanted))
     if pa.types.is_string(kind) and pa.types.is_decimal(wanted):
         return decimals_of_texts(values, wanted)
-    found = pc.cast(values, wanted)
+    found = in_type(values, wanted)
     if pa.types.is_floating(wanted) and pa.types.is_floating(kind) and not pc.is_inf(found).equals(pc.is_inf(values)):
         raise pa.ArrowInvalid("it is beyond the greatest float")
     return found

@@ -4,7 +4,7 @@ Values to the types of a schema, without loss; an error names the row.
 Allowed: widening, narrowing of numbers that fit, other units of time, other layouts of texts and bytes, dictionaries.
 What Arrow trusts without a look is checked first: texts are UTF-8, decimals within their precision, indexes within their
 dictionary.
-A timestamp without zone counts as UTC. A date that no timestamp can hold is refused: its column may become one.
+A timestamp without zone counts as UTC, a whole number for a timestamp as milliseconds since 1970. A date that no timestamp can hold is refused: its column may become one.
 Values from Python and pandas may also go from double to float, and from whole doubles to integers, since that is how both hold
 such columns.
 """
@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from streamkit.data_type import is_nested
 from streamkit.errors import SchemaError
+from streamkit.formats.counted_times import times_of_numbers
 from streamkit.log.rows.nested_conversion import Conversion, convert_nested
 from streamkit.log.slab.frame import HEADERS_TYPE
 from streamkit.log.values.validation import validate_column
@@ -160,15 +161,21 @@ def _python_cast(values: Any, target: pa.DataType) -> pa.Array:
 
 
 def _is_mixed(column: Column, values: Any) -> bool:
-    """Whether a list has times of numpy, which Arrow takes beside no others."""
+    """Whether a list has times of numpy or whole numbers, which Arrow takes beside no others."""
     is_time = column.type == "date" or column.type.startswith("timestamp")
-    return is_time and isinstance(values, list) and any(isinstance(value, np.datetime64) for value in values)
+    return is_time and isinstance(values, list) and len({_kind_of_time(value) for value in values if value is not None}) > 1
 
 
 def _mixed_times(values: list[Any], target: pa.DataType) -> pa.Array:
-    of_numpy = [value if isinstance(value, np.datetime64) else None for value in values]
-    others = [None if isinstance(value, np.datetime64) else value for value in values]
-    return pc.coalesce(_python_cast(of_numpy, target), _python_cast(others, target))
+    kinds = [_kind_of_time(value) for value in values]
+    parts = [[value if kind == one else None for value, kind in zip(values, kinds, strict=True)] for one in sorted(set(kinds))]
+    return pc.coalesce(*(_python_cast(part, target) for part in parts))
+
+
+def _kind_of_time(value: Any) -> str:
+    if isinstance(value, np.datetime64):
+        return "numpy"
+    return "number" if isinstance(value, int | np.integer) and not isinstance(value, bool) else "other"
 
 
 def _sound(values: pa.Array) -> pa.Array:
@@ -210,6 +217,8 @@ def _cast(values: pa.Array, target: pa.DataType, *, is_loose: bool) -> pa.Array:
         return _within_times(values) if pa.types.is_date(target) else values
     if pa.types.is_null(source):
         return pa.nulls(len(values), target)
+    if pa.types.is_integer(source) and pa.types.is_timestamp(target):
+        return times_of_numbers(values, target)
     if not _is_allowed(source, target, is_loose=is_loose):
         raise TypeError(f"there is no conversion without loss from {source} to {target}")
     if pa.types.is_integer(source) and pa.types.is_decimal(target):
