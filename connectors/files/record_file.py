@@ -34,7 +34,7 @@ from streamkit.connectors.files.record_text import counted_times, is_text_in_jso
 from streamkit.data_type import is_nested
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.formats.json_columns import NOT_ARROWS, are_finite
-from streamkit.log.rows.conversion import convert_python
+from streamkit.log.rows.conversion import convert_arrow, convert_python
 from streamkit.log.topic.formats import VALUE, encode
 from streamkit.log.topic.formats import Format as OpaqueFormat
 from streamkit.log.topic.topic import Topic
@@ -407,8 +407,21 @@ class RecordFile:
         self._check_names(file.schema_arrow.names)
         rows = 0
         for batch in file.iter_batches():
+            found = self._declared(batch, rows)
             rows += batch.num_rows
-            yield batch, size * rows // max(1, file.metadata.num_rows)
+            yield found, size * rows // max(1, file.metadata.num_rows)
+
+    def _declared(self, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
+        """The records of Parquet in the types of the topic, as a producer converts them."""
+        try:
+            arrays = [
+                convert_arrow(self._schema[name], values) if name in self._schema and self._opaque is None else values
+                for name, values in zip(batch.schema.names, batch.columns, strict=True)
+            ]
+        except SchemaError as error:
+            named = SchemaError(f"topic {self._topic}: {error}", error.rows)
+            raise self.refusal(named, first) from None
+        return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
     def _places(self, records: Sequence[int]) -> tuple[str, list[str]]:
         """Where records are: their lines, if they have lines that can be counted, else their numbers from 1 on."""

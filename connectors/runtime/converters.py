@@ -118,16 +118,16 @@ class SourceDecoder:
         """The rows by the schemas that wrote them, each with its own columns; deletions have those of the key alone."""
         values = _binary(rows[VALUE])
         live = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
-        writers: list[tuple[Numbers, Schema | None]] = [
-            (live[some], columns) for some, columns in codec.by_writer(values.take(pa.array(live)))
+        writers: list[tuple[Numbers, Schema | None, Format]] = [
+            (live[some], columns, format) for some, columns, format in codec.by_writer(values.take(pa.array(live)))
         ]
         if len(live) < len(values):
-            writers.append((np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)), None))
+            writers.append((np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)), None, codec.format))
         parts, refused = [], dict[int, SchemaError]()
-        for numbers, columns in writers:
+        for numbers, columns, format in writers:
             some = rows if len(numbers) == rows.num_rows else rows.take(pa.array(numbers))
             try:
-                parts.append(self._part(some, codec, columns, topic))
+                parts.append(self._part(some, codec, columns, format, topic))
             except SchemaError as error:
                 refused |= {int(numbers[row]): error for row in error.rows or range(len(numbers))}
         if refused:
@@ -135,12 +135,13 @@ class SourceDecoder:
             raise SchemaError(str(first), tuple(sorted(refused))) from first
         return parts
 
-    def _part(self, rows: pa.Table, codec: Codec, columns: Schema | None, topic: Topic | None) -> pa.Table:
+    def _part(self, rows: pa.Table, codec: Codec, columns: Schema | None, format: Format, topic: Topic | None) -> pa.Table:
         if columns is None:
             keys = self._keys(topic, codec.written if self._needs_types(topic) else None)
             return _deletions(rows, keys, self.formats.key, codec.topic) if len(keys) else decoded(rows, codec, None, None)
         found = self._fitted(columns, topic) if self._is_of_values and topic is not None else columns
-        return decoded(rows, self._codec(codec.topic, found), self._keys(topic, found), self.formats.key)
+        own = _codec(format, found, codec.topic, VALUE)
+        return decoded(rows, own, self._keys(topic, found), self.formats.key)
 
     def _fitted(self, columns: Schema, topic: Topic) -> Schema:
         """The columns of JSON in the types of the topic, where JSON has none of that kind: times, bytes and decimals are texts there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,14 @@ import pyarrow as pa
 
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.formats import avro, bytes, csv, json, protobuf, single_object, string, wire
-from streamkit.formats.avro_compatibility import check_compatible
+from streamkit.formats.avro_compatibility import check_compatible, unreadable
 from streamkit.formats.avro_schema import VALUE, avro_of, check_avro_schema, columns_of_avro
 from streamkit.formats.csv import check_csv_schema
 from streamkit.formats.decoded import Decoded, empty_rows, put_back
 from streamkit.formats.format import (
     AUTO_REGISTER,
     COMPATIBILITY,
+    MESSAGE,
     REGISTRY_URL,
     SUBJECT_STRATEGY,
     USE_LATEST,
@@ -42,6 +43,7 @@ _WRITERS: dict[str, Any] = {
 _CHECKS: dict[str, Callable[[Any], str]] = {
     "avro": check_avro_schema, "json": check_json_schema, "protobuf": check_protobuf, "csv": check_csv_schema,
 }  # fmt: skip
+Written: TypeAlias = "tuple[npt.NDArray[np.int64], Schema, Format]"  # rows, their columns, and how they are read
 _UNKNOWN = Schema.parse(f"{VALUE} binary")
 _NEEDS_SCHEMA = ("avro", "protobuf", "csv")
 _MADE: dict[str, Callable[[Schema], str]] = {
@@ -122,6 +124,15 @@ class Codec:
         return self.format.schema
 
     @cached_property
+    def with_message(self) -> Format:
+        """The format; of Protobuf behind a registry, whose columns nothing else says, with the message that has them: others are errors."""
+        if self.declared is not None or self.format.name != "protobuf" or self.registry is None or self.format.setting(MESSAGE):
+            return self.format
+        found = self._checked(self.registry.latest(self.subject()))
+        name = str(compiled(found.text, self._imports(found)).named("").full_name)
+        return replace(self.format, settings=tuple(sorted((*self.format.settings, (MESSAGE, name)))))
+
+    @cached_property
     def registry(self) -> Registry | None:
         """The registry of the format; None of one without."""
         return registry_of(self.format) if self.format.has_registry else None
@@ -153,31 +164,32 @@ class Codec:
         rows = put_back([(present, found.rows)], columns, len(values))
         return Decoded(rows, {int(present[row]): reason for row, reason in found.failures.items()})
 
-    def by_writer(self, values: pa.Array) -> list[tuple[npt.NDArray[np.int64], Schema]]:
+    def by_writer(self, values: pa.Array) -> list[Written]:
         """
-        Which of the values, none of which is null, each schema has written, and its columns; the format's own is that of all.
+        Which of the values, none of which is null, each schema has written, their columns, and the format by which they are read.
 
-        Those of a schema that nobody knows have the column `value`: they fail when they are decoded.
+        The format's own schema is that of all. What Avro reads under the newest schema of the subject has its columns and its defaults,
+        too. Values of a schema that nobody knows have the column `value`: they fail when they are decoded.
         """
         if self.registry is None or self.format.schema is not None:
-            return [(np.arange(len(values)), self.written)]
+            return [(np.arange(len(values)), self.written, self.format)]
         ids = wire.schema_ids(values)
-        found: list[tuple[npt.NDArray[np.int64], Schema]] = []
+        found: list[Written] = []
         for schema_id in np.unique(ids).tolist():
             rows = np.flatnonzero(ids == schema_id)
             try:
                 registered = self._checked(self.registry.schema(schema_id)) if schema_id != wire.NO_ID else None
-                found += [(rows, _UNKNOWN)] if registered is None else self._by_message(registered, values, rows)
+                found += [(rows, _UNKNOWN, self.format)] if registered is None else self._by_message(registered, values, rows)
             except SchemaError:
-                found.append((rows, _UNKNOWN))
+                found.append((rows, _UNKNOWN, self.format))
         return found
 
-    def _by_message(
-        self, found: Registered, values: pa.Array, rows: npt.NDArray[np.int64]
-    ) -> list[tuple[npt.NDArray[np.int64], Schema]]:
+    def _by_message(self, found: Registered, values: pa.Array, rows: npt.NDArray[np.int64]) -> list[Written]:
         """The columns of values under a schema; a file of Protobuf has one for each message, and a value says which it is."""
+        if self.format.name == "avro":
+            return [(rows, *self._resolved(found))]
         if self.format.name != "protobuf":
-            return [(rows, _columns(self.format, found.text))]
+            return [(rows, _columns(self.format, found.text), self.format)]
         file = compiled(found.text, self._imports(found))
         by_path: dict[tuple[int, ...], list[int]] = {}
         for row in rows.tolist():
@@ -186,7 +198,34 @@ class Codec:
             except ValueError:
                 path = ()
             by_path.setdefault(path, []).append(row)
-        return [(np.array(some, np.int64), _columns_at(file, path)) for path, some in by_path.items()]
+        return [(np.array(some, np.int64), _columns_at(file, path), self.format) for path, some in by_path.items()]
+
+    def _resolved(self, found: Registered) -> tuple[Schema, Format]:
+        """The columns of values that an Avro schema has written: those of the newest that can read them, then what only the writer has."""
+        if found.id not in self._readers:
+            newest = self._newest_reader(found)
+            own = columns_of_avro(found.text)
+            if newest is None:
+                self._readers[found.id] = own, self.format
+            else:
+                read = columns_of_avro(newest)
+                more = tuple(column for column in own if column.name not in read)
+                self._readers[found.id] = Schema((*read, *more)), replace(self.format, schema=newest)
+        return self._readers[found.id]
+
+    def _newest_reader(self, found: Registered) -> str | None:
+        """The newest schema of the subject, if values of the other can be read under it, and it is another."""
+        assert self.registry is not None
+        try:
+            newest = self._checked(self.registry.latest(self.subject()))
+        except (SchemaError, ConfigError):
+            return None
+        return newest.text if newest.id != found.id and not unreadable(newest.text, found.text) else None
+
+    @cached_property
+    def _readers(self) -> dict[int, tuple[Schema, Format]]:
+        """By the id of a schema how its values are read: once looked up it stays."""
+        return {}
 
     def encode(self, rows: pa.RecordBatch) -> pa.Array:
         """The rows as values of the format; SchemaError names those that do not fit, or a schema that the registry refuses."""
@@ -233,7 +272,8 @@ class Codec:
             found = self._checked(registry.schema(schema_id))
             start = wire.HEADER_BYTES
             if self.format.name == "protobuf":
-                _, start = wire.read_message_index(data, start)
+                path, start = wire.read_message_index(data, start)
+                return protobuf.value_reader(self.format, found.text, self._imports(found), path)(data[start:])
             return _value_reader(self.format, found.text)(data[start:])
 
         return read
@@ -312,7 +352,8 @@ class Codec:
             read = _READERS[self.format.name]
             if self.format.name == "protobuf":
                 read = partial(read, imports=self._imports(found))
-            decoded: Decoded = read(self.format, found.text, values, columns, wire.HEADER_BYTES)
+            format = self.format if self.reader_schema == self.format.schema else replace(self.format, schema=self.reader_schema)
+            decoded: Decoded = read(format, found.text, values, columns, wire.HEADER_BYTES)
         except SchemaError as error:
             return _all_fail(values, columns, f"schema id {schema_id}: {error}")
         return Decoded(decoded.rows, {row: f"schema id {schema_id}: {reason}" for row, reason in decoded.failures.items()})

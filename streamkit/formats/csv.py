@@ -21,7 +21,6 @@ from streamkit.formats.format import DELIMITER, Format
 from streamkit.formats.time_texts import TIMES, times_of_texts
 from streamkit.schema import Column, Schema
 
-ROWS_NAMED = 100
 _TIMES = (*TIMES, "date")
 
 
@@ -54,13 +53,9 @@ def read(format: Format, text: str, values: pa.Array, columns: Schema, skipped: 
             return f"found {values[start].as_py()[:80]!r}: {error}"
         return None
 
-    failures = halved(len(values), reads, ROWS_NAMED)
+    failures = halved(len(values), reads, len(values))
     good = np.array([row for row in range(len(values)) if row not in failures], np.int64)
-    try:
-        found = rows(values.take(pa.array(good)))
-    except (pa.ArrowException, ValueError):  # more fail than are named
-        return Decoded(empty_rows(columns, len(values)), failures)
-    return Decoded(put_back([(good, found)], columns, len(values)), failures)
+    return Decoded(put_back([(good, rows(values.take(pa.array(good))))], columns, len(values)), failures)
 
 
 def _rows(values: pa.Array, written: Schema, wanted: Schema, columns: Schema, delimiter: str) -> pa.RecordBatch:

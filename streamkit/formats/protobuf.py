@@ -34,17 +34,20 @@ def read(format: Format, text: str, values: pa.Array, columns: Schema, skipped: 
     from google.protobuf.message import DecodeError
 
     file = compiled(text, imports)
-    main = file.class_of(file.named(format.setting(MESSAGE)))
+    wanted = format.setting(MESSAGE)
+    main = file.named(wanted)
     by_path: dict[tuple[int, ...], list[tuple[int, Any]]] = {}
     failures: dict[int, str] = {}
     for row, data in enumerate(values.to_pylist()):
+        message = main
         try:
             path, start = read_message_index(data, skipped) if skipped else ((), 0)
-            message = (file.class_of(file.at(path)) if path else main).FromString(data[start:] if start else data)
+            message = _checked(file.at(path), main if wanted else None) if path else main
+            found = file.class_of(message).FromString(data[start:] if start else data)
         except (ValueError, DecodeError, SchemaError) as error:
-            failures[row] = f"its bytes are no message {main.DESCRIPTOR.full_name}: {' '.join(str(error).split())}"
+            failures[row] = f"its bytes are no message {main.full_name}: {' '.join(str(error).split())}"
             continue
-        by_path.setdefault(path, []).append((row, message))
+        by_path.setdefault(path, []).append((row, found))
     parts = []
     for found in by_path.values():
         rows = np.array([row for row, _ in found], np.int64)
@@ -52,6 +55,13 @@ def read(format: Format, text: str, values: pa.Array, columns: Schema, skipped: 
         failures |= {int(rows[row]): reason for row, reason in wrong.items()}
         parts.append((rows, one))
     return Decoded(put_back(parts, columns, len(values)), failures)
+
+
+def _checked(found: Any, wanted: Any) -> Any:
+    """The message that a value says it is; SchemaError if another one is wanted."""
+    if wanted is not None and found.full_name != wanted.full_name:
+        raise SchemaError(f"it is a {found.full_name}, as the value says; expected message={found.full_name}, or none")
+    return found
 
 
 def _rows(messages: list[Any], columns: Schema) -> tuple[pa.RecordBatch, dict[int, str]]:
@@ -153,12 +163,17 @@ def value_writer(format: Format, text: str) -> Callable[[Any], bytes]:
     return lambda value: made(**_fields(value, message)).SerializeToString(deterministic=True)
 
 
-def value_reader(format: Format, text: str) -> Callable[[bytes], Any]:
-    """What reads a message as a dict of its fields."""
+def value_reader(
+    format: Format, text: str, imports: Any = IMPORTS, path: tuple[int, ...] | None = None
+) -> Callable[[bytes], Any]:
+    """What reads a message as a dict of its fields: that at a place of the file, else the one of the settings."""
     from google.protobuf.message import DecodeError
 
-    file = compiled(text)
-    message = file.named(format.setting(MESSAGE))
+    file = compiled(text, imports)
+    wanted = format.setting(MESSAGE)
+    message = file.named(wanted)
+    if path is not None:
+        message = _checked(file.at(path), message if wanted else None)
     made = file.class_of(message)
     columns = columns_of_message(message)
 

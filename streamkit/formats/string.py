@@ -13,8 +13,6 @@ from streamkit.formats.format import Format
 from streamkit.formats.time_texts import TIMES, times_of_texts
 from streamkit.schema import Schema
 
-ROWS_NAMED = 100
-
 
 def read(format: Format, text: str | None, values: pa.Array, columns: Schema, skipped: int) -> Decoded:
     """The one column; of another type than string, what its text says."""

@@ -70,7 +70,7 @@ def decoded(decoding: Decoding, source: Input, at: Location | None) -> Decoded:
     names = (KEY,) if decoding.key is None else decoding.key
     keys = Schema(tuple(Column(name, columns[name].type if name in columns else _key_type(decoding)) for name in names))
     values = Schema(tuple(Column(column.name, column.type) for column in columns if column.name not in names))
-    return Decoded(keys, values, replace(format, schema=codec.reader_schema))
+    return Decoded(keys, values, replace(codec.with_message, schema=codec.reader_schema))
 
 
 def _format(decoding: Decoding, own: Format | None) -> Format:

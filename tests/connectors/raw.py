@@ -14,9 +14,10 @@ WRITTEN: dict[str, list[dict[str, Any]]] = {}  # by connector: what its sink was
 
 
 class RawSource(Source):
-    """Brings the records of its name once, from the topic `foreign`."""
+    """Brings the records of its name once, from the topic `FOREIGN`."""
 
     IS_RAW: ClassVar[bool] = True
+    FOREIGN: ClassVar[str] = "foreign"
 
     def splits(self):
         return ["all"]
@@ -37,7 +38,7 @@ class RawSource(Source):
                 "key": pa.array(keys, pa.binary()),
                 "value": pa.array(values, pa.binary()),
                 DELETED: pa.array([value is None for value in values]),
-                TOPIC: pa.array(["foreign"] * len(found)),
+                TOPIC: pa.array([self.FOREIGN] * len(found)),
                 PARTITION: pa.array([0] * len(found), pa.int32()),
                 OFFSET: pa.array(places, pa.int64()),
             }

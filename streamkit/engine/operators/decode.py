@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.rows import record_columns, rows_of
+from streamkit.engine.rows import deletions_of, record_columns, rows_of
 from streamkit.errors import EvaluationError, SchemaError
 from streamkit.formats.codec import Codec
 from streamkit.formats.format import Format
+from streamkit.names import DELETED
 from streamkit.plan.decoding import KEY
 from streamkit.plan.operators.decode import VALUE, Decode
 from streamkit.schema import Schema
@@ -20,14 +21,21 @@ from streamkit.schema import Schema
 
 @kernel(Decode)
 def decode(operator: Decode, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
-    """The rows as columns; EvaluationError about the first whose value or key is not of its format."""
+    """The rows as columns, those without a value as deletions; EvaluationError about the first whose value or key is not of its format."""
     (batch,) = inputs
     assert batch is not None
     value = _codec(operator.topic, VALUE, operator.format, operator.value)
     columns = _decoded(value, batch, VALUE, operator)
     if set(operator.columns) & set(operator.key.names):
         columns |= _decoded(_codec(operator.topic, KEY, operator.keys, operator.key), batch, KEY, operator)
-    return rows_of({**{name: columns[name] for name in operator.columns}, **record_columns(batch)})
+    return rows_of({**{name: columns[name] for name in operator.columns}, **record_columns(batch), **_deletions(batch)})
+
+
+def _deletions(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The mark of deletions where there are any: a record without a value is one, as in Kafka, however it was sent."""
+    if not batch[VALUE].null_count:
+        return {}
+    return {DELETED: pa.array(deletions_of(batch) | batch[VALUE].is_null().to_numpy(zero_copy_only=False))}
 
 
 def _decoded(codec: Codec, batch: pa.RecordBatch, column: str, operator: Decode) -> dict[str, pa.Array]:

@@ -4,7 +4,8 @@ Values to the types of a schema, without loss; an error names the row.
 Allowed: widening, narrowing of numbers that fit, other units of time, other layouts of texts and bytes, dictionaries.
 What Arrow trusts without a look is checked first: texts are UTF-8, decimals within their precision, indexes within their
 dictionary.
-A timestamp without zone counts as UTC, a whole number for a timestamp as milliseconds since 1970. A date that no timestamp can hold is refused: its column may become one.
+A timestamp without zone counts as UTC, a whole number for a timestamp as milliseconds since 1970.
+A date that no timestamp can hold is refused: its column may become one.
 Values from Python and pandas may also go from double to float, and from whole doubles to integers, since that is how both hold
 such columns.
 """

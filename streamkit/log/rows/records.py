@@ -17,7 +17,7 @@ from streamkit.log.rows.event_time import check_times
 from streamkit.log.rows.record_size import ROWS_NAMED, check_record_sizes
 from streamkit.log.rows.refused_rows import refused_rows
 from streamkit.log.slab.frame import TIMESTAMP_TYPE
-from streamkit.log.topic.formats import encode
+from streamkit.log.topic.formats import KEY, VALUE, encode
 from streamkit.log.topic.topic import Topic
 from streamkit.log.values.whole_number import as_whole_number
 from streamkit.names import DELETED, HEADERS, TIMESTAMP
@@ -203,12 +203,15 @@ class _Rows:
         return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
     def _deleted(self) -> Boolean | None:
-        if DELETED not in self.columns:
-            return None
-        flags = convert_arrow(_FLAG, self.columns[DELETED], self.first_row).fill_null(False)
-        deleted: Boolean = flags.to_numpy(zero_copy_only=False)
+        """Which rows delete their key: those that say so, and in an opaque topic those with a key and no value, as in Kafka."""
+        deleted = np.zeros(self.rows, np.bool_)
+        if DELETED in self.columns:
+            flags = convert_arrow(_FLAG, self.columns[DELETED], self.first_row).fill_null(False)
+            deleted = flags.to_numpy(zero_copy_only=False)
         if deleted.any() and not self.topic.key:
             self._refuse(deleted, DELETED, "it deletes a key, and the topic has none")
+        if self.topic.format is not None and self.topic.key and self.columns[VALUE].null_count:
+            deleted = deleted | (_nulls(self.columns[VALUE]) & ~_nulls(self.columns[KEY]))
         return deleted if deleted.any() else None
 
     def _values(self, column: Column, deleted: Boolean | None) -> pa.Array:

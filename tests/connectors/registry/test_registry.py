@@ -414,3 +414,77 @@ def test_a_schema_whose_types_do_not_go_together(registry, topic, tmp_path, is_t
             run([RawSource("in", {**config, **tolerant})], log, once=True)
         assert log.read("numbers")["n"].to_pylist() == [0, 2, 4]
         assert log.read("dead").num_rows == 3
+
+
+class AvroSource(RawSource):
+    """Brings records of a topic of Avro."""
+
+    FOREIGN = "of-avro"
+
+
+class ProtobufSource(RawSource):
+    """Brings records of a topic of Protobuf."""
+
+    FOREIGN = "of-protobuf"
+
+
+SOURCES: dict[str, type[RawSource]] = {"avro": AvroSource, "protobuf": ProtobufSource}
+
+
+def by_stream(name, url, rows, **settings):
+    """The values as a stream has them, as columns of the registry's newest schema."""
+    app = sk.Topology("app")
+    registry = {"schema.registry.url": url, "schema.registry.retries": "0", **settings}
+    app.stream(f"of-{name}", value_format=name, format_settings=registry).to("out")
+    with TopologyTestDriver(app) as driver:
+        keys = pa.nulls(len(rows), pa.binary())
+        driver.pipe(f"of-{name}", pa.table({"key": keys, "value": pa.array(rows, pa.binary())}))
+        return [{key: value for key, value in row.items() if key != "key" and key[0] != "_"} for row in driver.read("out")]
+
+
+def by_connector(name, url, rows, folder, **settings):
+    """The values as a connector has them, of which each schema and message makes columns."""
+    RECORDS["in-foreign"] = [(None, value) for value in rows]
+    config = {"value.format": name, "schema.registry.url": url, **{f"value.format.{key}": one for key, one in settings.items()}}
+    with sk.open_log(folder) as log:
+        run([SOURCES[name]("in-foreign", {"topic": "copy", **config})], log, once=True)
+        return [{key: row[key] for key in row if key[0] != "_"} for row in log.read("copy").to_pylist()]
+
+
+def test_defaults_of_avro_are_those_of_the_newest_schema_for_everyone(registry, tmp_path):
+    """What an earlier writer did not know has the reader's default, also within a record, for streams as for connectors; so have wider types."""
+    inner: dict[str, Any] = {"type": "record", "name": "In", "fields": [{"name": "x", "type": "int"}]}
+    old: dict[str, Any] = {"type": "record", "name": "D", "fields": [{"name": "id", "type": "int"}, {"name": "s", "type": inner}]}
+    wide = {**inner, "fields": [*inner["fields"], {"name": "y", "type": "string", "default": "why"}]}
+    new = {
+        **old,
+        "fields": [{"name": "id", "type": "long"}, {"name": "s", "type": wide}, {"name": "c", "type": "int", "default": 7}],
+    }
+    settings = {**settings_of(registry), "schema.compatibility": "NONE"}
+    first, second = (Codec(declare_format("avro", one, settings), None, "of-avro") for one in (old, new))
+    rows = [*first.encode(pa.RecordBatch.from_pylist([{"id": 1, "s": {"x": 2}}], schema=first.written.arrow)).to_pylist()]
+    later = [{"id": 1 << 40, "s": {"x": 3, "y": "z"}, "c": 9}]
+    rows += second.encode(pa.RecordBatch.from_pylist(later, schema=second.written.arrow)).to_pylist()
+    expected = [{"id": 1, "s": {"x": 2, "y": "why"}, "c": 7}, *later]
+
+    assert by_stream("avro", registry.url, rows) == expected
+    assert by_connector("avro", registry.url, rows, tmp_path / "log") == expected
+
+
+def test_a_message_is_the_one_that_its_value_names(registry, tmp_path):
+    """Streams refuse another message than the one whose columns they have, connectors take its own, and a wrong setting is an error."""
+    pytest.importorskip("grpc_tools")
+    settings = {**settings_of(registry), "schema.compatibility": "NONE", "message": "Order"}
+    codec = Codec(declare_format("protobuf", PROTO, settings), COLUMNS, "of-protobuf")
+    rows = codec.encode(pa.RecordBatch.from_pylist(ROWS, schema=COLUMNS.arrow)).to_pylist()
+
+    assert by_stream("protobuf", registry.url, rows, message="Order") == ROWS
+    with pytest.raises(EvaluationError, match=r"it is a shop.Order, as the value says; expected message=shop.Order"):
+        by_stream("protobuf", registry.url, rows)
+    assert by_connector("protobuf", registry.url, rows, tmp_path / "a") == ROWS
+    assert by_connector("protobuf", registry.url, rows, tmp_path / "b", message="shop.Order") == ROWS
+    for wrong, reason in (("First", "it is a shop.Order"), ("Nope", "no message 'Nope'.*shop.Order")):
+        with pytest.raises(SchemaError, match=reason):
+            by_connector("protobuf", registry.url, rows, tmp_path / wrong, message=wrong)
+    read = Codec(declare_format("protobuf", None, settings_of(registry)), None, "of-protobuf").value_reader()
+    assert [read(value) for value in rows] == ROWS
