@@ -11,6 +11,7 @@ import pytest
 from streamkit.errors import ConfigError, FormatVersionError
 from streamkit.formats.format import Format
 from streamkit.plan import program as p
+from streamkit.plan.event_time import EventTime
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.plan.operator import KINDS
 from streamkit.plan.operators.aggregate import Aggregate
@@ -201,6 +202,7 @@ OTHERS = (
     Suppress("s", 1, ("x",), "s", "s-since", WINDOW, 10, True),
     FinalTable("y", 1, ("x",), ("k",)),
     Late("z", 0, ("x",), ("k",), WINDOW),
+    EventTimes("e", 0, ("x",), "at", "bigint"),
     LateOfSessions("z", 1, ("x#late",), ("k", "v")),
 )
 
@@ -271,3 +273,12 @@ def test_unsound_programs_are_refused(broken, message):
     """Each invariant of a program is checked."""
     with pytest.raises(ValueError, match=message):
         check_program(broken)
+
+
+def test_an_event_time_of_a_field_survives_json():
+    """An input says the column, or where in the bytes it is; one that says none has no such entry, as programs of before."""
+    plain = PROGRAM.to_json()
+    assert all("event_time" not in one for one in plain["inputs"])
+    time = EventTime("payload", ("at",), "bigint", "value", Format("json"), EVENTS)
+    program = replace(PROGRAM, inputs=tuple(replace(one, event_time=time) for one in PROGRAM.inputs))
+    assert p.Program.from_json(json.loads(json.dumps(program.to_json()))) == program
