@@ -46,6 +46,7 @@ FOREIGN: dict[str, dict[str, str]] = {
         **dict.fromkeys(("map_in_arrow", "map_in_pandas", "map_partitions"), 'map_batches(function, schema="column type")'),
         "transform": 'process(processor, schema="column type")', "flat_transform": 'process(processor, schema="column type")',
         "flat_transform_values": 'process_values(processor, schema="column type")',
+        "drop_duplicates_within_watermark": 'drop_duplicates("column", within="1 hour")', "deduplicate": 'drop_duplicates("column", within="1 hour")',
         "windowed_by": 'group_by("column").windowed_by(…)', "dropna": 'filter("column IS NOT NULL")', "fillna": _COLUMNS,
         **dict.fromkeys(("temporal_join", "asof_join", "as_of_join"), 'join(table), of a table(topic, versioned="1 day")'),
         **dict.fromkeys(("interval_join", "window_join"), 'join(stream, within=sk.within("5 s", grace="0 s"))'),

@@ -20,6 +20,7 @@ from streamkit.plan.expression import Call, Expression, Literal
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node, words
 from streamkit.plan.on_error import OnError
+from streamkit.plan.operators.distinct import DistinctNode
 from streamkit.plan.operators.explode import ExplodeNode
 from streamkit.plan.operators.filter import FilterNode
 from streamkit.plan.operators.join import Join
@@ -353,6 +354,25 @@ class Stream(ForeignNames):
         left or outer join follows, which takes them. New topics behind it have `partitions`, unless `to` says otherwise.
         """
         return self._step(RepartitionNode(self.node, partitions, name=name, at=user_location()))
+
+    def drop_duplicates(self, *columns: str, within: Duration, grace: Duration = "0 s", name: str | None = None) -> Stream:
+        """
+        Drop records that are the same in some columns as one before, and whose event times are at most `within` apart from it.
+
+        Without columns all of them are compared. What comes later than `within` and `grace` behind stream time is dropped, too, since it
+        is not known any more whether it is a duplicate. Both are counted (metrics `duplicate`, `late`). Deletions pass, and so do records
+        whose compared columns are all null. Lengths are timedelta or text. TopologyError if a column does not exist, or cannot be in a key.
+
+            orders.drop_duplicates("order_id", within="1 hour")
+        """
+        within_ms, grace_ms = length_ms(within, "time in which records are duplicates"), length_ms(grace, "grace")
+        is_list = len(columns) == 1 and isinstance(columns[0], list | tuple)
+        names = arguments.names(columns[0] if is_list else columns, "drop_duplicates")
+        return self._step(DistinctNode(self.node, names, within_ms, grace_ms, name=name, at=user_location()))
+
+    def distinct(self, *, within: Duration, grace: Duration = "0 s", name: str | None = None) -> Stream:
+        """Drop records that are the same in all columns as one before; as `drop_duplicates` without columns."""
+        return self.drop_duplicates(within=within, grace=grace, name=name)
 
     def to_table(self, store: str | None = None, *, versioned: Duration | None = None, name: str | None = None) -> Table:
         """

@@ -20,6 +20,7 @@ from streamkit.plan.operators.changes_by_key import ChangesByKey
 from streamkit.plan.operators.check import Check
 from streamkit.plan.operators.dead_letters import DeadLetters
 from streamkit.plan.operators.decode import Decode
+from streamkit.plan.operators.distinct import Distinct
 from streamkit.plan.operators.emit import Emit
 from streamkit.plan.operators.event_times import EventTimes
 from streamkit.plan.operators.exchange import Receive, Send
@@ -202,6 +203,7 @@ OTHERS = (
     Suppress("s", 1, ("x",), "s", "s-since", WINDOW, 10, True),
     FinalTable("y", 1, ("x",), ("k",)),
     Late("z", 0, ("x",), ("k",), WINDOW),
+    Distinct("d", 1, ("x",), ("k",), WINDOW, "d-seen", ("k",)),
     EventTimes("e", 0, ("x",), "at", "bigint"),
     LateOfSessions("z", 1, ("x#late",), ("k", "v")),
 )
