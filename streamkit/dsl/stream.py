@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, overload
 
@@ -355,7 +355,9 @@ class Stream(ForeignNames):
         """
         return self._step(RepartitionNode(self.node, partitions, name=name, at=user_location()))
 
-    def drop_duplicates(self, *columns: str, within: Duration, grace: Duration = "0 s", name: str | None = None) -> Stream:
+    def drop_duplicates(
+        self, *columns: str | Sequence[str], within: Duration, grace: Duration = "0 s", name: str | None = None
+    ) -> Stream:
         """
         Drop records that are the same in some columns as one before, and whose event times are at most `within` apart from it.
 

@@ -45,7 +45,7 @@ HANDLES = {
         (lambda: orders.transform_values(dict), r"a stream has no 'transform_values'; expected map_values\(function"),
         (lambda: orders.key_by("a"), r"expected select_key\("),
         (lambda: orders.fliter("amount > 1"), r"a stream has no 'fliter'; did you mean filter\?"),
-        (lambda: orders.qqq, r"a stream has no 'qqq'; it has drop, filter, .*with_columns"),
+        (lambda: orders.qqq, r"a stream has no 'qqq'; it has distinct, drop, drop_duplicates, filter, .*with_columns"),
         (lambda: users.toStream, r"a table has no 'toStream'; expected to_stream\(…\)"),
         (lambda: users.flatMap(list), r"a table has no 'flatMap'; expected to_stream\(\).flat_map\(…\)"),
         (lambda: users.groupBy("city"), r"a table has no 'groupBy'; expected group_by\(…\)"),

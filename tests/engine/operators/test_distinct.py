@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,8 @@ WITHIN, GRACE = 10, 5
 
 def by_hand(rows, columns, late_too=False):
     """Which rows pass, in canonical order of one partition: record by record."""
-    seen, reached, passed, late = {}, -(2**62), [], 0
+    seen: dict[tuple[Any, ...], list[int]] = {}
+    reached, passed, late = -(2**62), [], 0
     for row in rows:
         reached = max(reached, row["ts"])
         values = tuple(row[name] for name in columns)
@@ -138,7 +140,11 @@ def test_windows_behind_it_count_each_once():
     with TopologyTestDriver(app) as driver:
         for number in range(4):
             driver.pipe("in", [{"k": "a", "id": str(number % 2), "v": 0}, {"k": "b", "id": "z", "v": 0}], timestamp=number * 1000)
-            driver.restart(tasks=number + 1) if number != 2 else (driver.crash(), driver.restore())
+            if number != 2:
+                driver.restart(tasks=number + 1)
+                continue
+            driver.crash()
+            driver.restore()
         driver.drain()
         assert {row["k"]: row["n"] for row in driver.read("out")} == {"a": 2, "b": 1}
 
