@@ -124,8 +124,20 @@ class Continuation:
         """The ways to new stores that follow from rows, by their keepers."""
         if self.before is None:
             return {}
-        known = Read(frozenset(store.name for store in self.before.stores) & self.kept, self.with_rows, self.read)
+        known = Read(frozenset(self.compared), self.with_rows, self.read)
+        known = replace(known, stores=known.stores - self._refilled(known))
         return {one.id: way_to(one, self.program, known) for one in young_keepers(self.program, known)}
+
+    def _refilled(self, known: Read) -> frozenset[str]:
+        """The stores whose rows get columns that can be made of the rows read before: they are filled as if they were new."""
+        gaining = {name for name, different in self.evolved.items() if any(one.before is None for one in different)}
+        found = {
+            one.stores[0]: one for one in self.program.operators if len(one.stores) == 1 and one.follows_rows and one.passes_rows
+        }
+        candidates = frozenset(name for name in gaining if name in found)
+        without = replace(known, stores=known.stores - candidates)
+        ways = {name: way_to(found[name], self.program, without) for name in candidates}
+        return frozenset(name for name, way in ways.items() if way.sources and way.hindrance is None)
 
     @cached_property
     def reordered(self) -> tuple[str, ...]:

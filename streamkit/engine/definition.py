@@ -174,7 +174,11 @@ def in_stored_order(program: Program, before: Program, stores: Iterable[str]) ->
 
 def keeping_ahead(program: Program, before: Program, stores: Iterable[str]) -> Program:
     """The program, whose operators look for what these stores have ahead of stream time if that may be there since the program before."""
-    ahead = {program.keeper(name).id for name in stores if before.keeper(name).keeps_ahead}
+    ahead = {
+        program.keeper(name).id
+        for name in stores
+        if before.keeper(name).keeps_ahead and program.keeper(name).windowing is not None
+    }
     if not ahead:
         return program
     operators = (one.keeping_ahead() if one.id in ahead and not one.keeps_ahead else one for one in program.operators)

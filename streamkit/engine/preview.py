@@ -214,7 +214,7 @@ def _stores(catalog: Catalog, found: Continuation) -> Iterator[Change]:
         elif store.name in found.differing:
             yield Change(STORES, store.name, REFUSED, _difference(found, store.name))
         elif store.name in found.evolved:
-            yield Change(STORES, store.name, CHANGED, _evolution(found.evolved[store.name]))
+            yield Change(STORES, store.name, CHANGED, _evolution(found, store.name))
         elif store.name in found.reordered:
             yield Change(STORES, store.name, CHANGED, "same parts in another order; they keep the order in which they are stored")
         else:
@@ -239,14 +239,21 @@ def _difference(found: Continuation, store: str) -> str:
     return "; ".join([*map(str, found.differing[store]), *([why] if why else [])])
 
 
-def _evolution(different: Sequence[Difference]) -> str:
+def _evolution(found: Continuation, store: str) -> str:
     """What becomes of the state of aggregates, and of the values of columns, that come or go."""
-    return "; ".join(f"{one}; {_fate(one)}" for one in different)
+    is_filled = found.filled is not None and store in found.filled.stores
+    return "; ".join(f"{one}; {_fate(one, is_filled)}" for one in found.evolved[store])
 
 
-def _fate(one: Difference) -> str:
+def _fate(one: Difference, is_filled: bool) -> str:
     if one.part.startswith(COLUMN):
-        return "it is dropped from stored rows" if one.now is None else "stored rows have null there until they are written again"
+        if one.now is None:
+            return "it is dropped from stored rows"
+        return (
+            "stored rows get it from the records read before"
+            if is_filled
+            else "stored rows have null there until they are written again"
+        )
     return (
         "its state is dropped"
         if one.now is None

@@ -280,14 +280,14 @@ def started(log, app):
 
 
 def test_columns_that_the_program_keeps_come_and_go(log):
-    """A column that is left out is dropped from stored rows; kept again, it begins with null, as one that comes."""
+    """A column that is left out is dropped from stored rows; kept again, it has its values, which are made of the records read before."""
     put(log, *rows_of(0))
     execute(log, compile(kept("g", "v", to="one"), log), Run(drain=False))
     before = held(log)["s"]
     started(log, kept("v", to="two"))
     assert held(log)["s"] == sorted(({"k": row["k"], "v": row["v"]} for row in before), key=repr)
     started(log, kept("g", "v", to="three"))
-    assert held(log)["s"] == sorted(({"k": row["k"], "g": None, "v": row["v"]} for row in before), key=repr)
+    assert held(log)["s"] == sorted(({"k": row["k"], "g": row["g"], "v": row["v"]} for row in before), key=repr)
 
 
 @pytest.mark.parametrize(

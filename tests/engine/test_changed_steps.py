@@ -105,6 +105,11 @@ REFUSED: dict[str, Any] = {
     "another topic of a table": [lambda app, topic=topic: app.table(topic, store="s").to("out") for topic in ("in", "more")],
     "sides that change places": [streams_joined("in", "more"), streams_joined("more", "in")],
     "a store of a processor": [processed("10 ms"), processed("20 ms")],
+    "another kind of operator": [
+        lambda app: app.stream("in", max_jump="1 hour").group_by("g").windowed_by(sk.tumbling("1 s", grace="0 s")).agg(
+            n=F.count("*"), store="s").to("out"),
+        lambda app: app.table("in").group_by("g").agg(n=F.count("*"), store="s").to("out-of-table"),
+    ],
     "a join": [joined("inner"), joined("left")],
     "a joined table": [joined("left"), joined("left", "third")],
     "a foreign key": [by_foreign_key("g", "inner"), by_foreign_key("k", "inner")],

@@ -170,6 +170,29 @@ def test_a_record_meets_the_filled_table(log):
     }
 
 
+def test_a_column_that_a_table_gets_has_its_values(log):
+    """A column that comes to a kept table, and a group by it that comes in the same start, are made of the records read before."""
+
+    def app(has_more):
+        app = sk.Topology("t")
+        columns = {"w": "v", "h": "g"} if has_more else {"w": "v"}
+        table = app.table("more").select("k", **{name: F.col(column) for name, column in columns.items()})
+        app.stream("in").join(table, on="k", how="left").select("w").to("out")
+        if has_more:
+            app.stream("words").join(table, on="k", how="left").select("h").to("looked-up")
+            table.filter("h IS NOT NULL").group_by("h").agg(n=F.count("*"), store="groups")
+        return app
+
+    run(log, app(False), tasks=2)
+    plan = preview(log.catalog, compile(app(True), log))
+    assert any("stored rows get it from the records read before" in one.text for one in plan.of(STORES))
+    run(log, app(True), tasks=3)
+    found = held(log)
+    log.catalog.reset_application("t")
+    run(log, app(True))
+    assert found == held(log)
+
+
 @pytest.mark.parametrize(
     "later",
     [

@@ -1,0 +1,534 @@
+"""
+Random restarts: topologies of parts that come, go, come back and change, at any record, and what each part must hold then.
+
+A start is refused, and the topology before goes on; or what each part holds is what the rules say. They are written down here, apart from
+the engine: a table, a group or a join of tables holds what follows from all records that the application has read, whenever the part came.
+What counts a stream counts the records that were read since it came, by the steps of their time. A window ends when the largest time among
+its topics has passed it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.engine.compile import compile_with_settings
+from streamkit.engine.local import run_available
+from streamkit.engine.preview import preview
+from streamkit.engine.start import start
+from streamkit.errors import OrphanedStateError, TopologyError
+from streamkit.log.log import Log
+from streamkit.log.opening import open_log
+from streamkit.plan.program import Program
+from streamkit.state.stores import MemoryStores
+
+TOPICS = ("a", "b", "c")
+AHEAD = "ahead"  # the topic with records far ahead
+SCHEMA = "k string, g string, v {}"
+Record = tuple[int, str, str | None, int | None, bool]  # time, key, group, value, whether it deletes
+Rows = Counter[Any]
+WINDOW_MS, GRACE_MS, LONG_MS, AHEAD_MS = 100, 20, 10**9, 10**7
+PHASES_MAX = 5
+ORPHANS = re.compile(r"the application 't' has state in (.*?), which the topology no longer names")
+
+
+@dataclass(frozen=True)
+class Part:
+    """An operator with stores of its own: what it is, the topics it reads, and the constants of its steps."""
+
+    name: str
+    kind: str
+    topics: tuple[str, ...]
+    least: int = 0
+    by: int = 1
+    is_cast: bool = False
+
+    @property
+    def store(self) -> str:
+        return f"s-{self.name}"
+
+
+@dataclass
+class Phase:
+    """What a run had read before it, and what it read, by topic."""
+
+    before: dict[str, int]
+    after: dict[str, int]
+
+
+@dataclass
+class Told:
+    """What the rules need to know of a part that counts a stream: its counts, its time, and its open windows."""
+
+    counts: Rows = field(default_factory=Counter)
+    finals: Rows = field(default_factory=Counter)
+    time: int | None = None
+
+
+def passes(part: Part, value: int | None) -> bool:
+    return value is not None and value > part.least
+
+
+# How parts are declared.
+
+
+def scaled(by: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda row: {"g": row["g"], "v": None if row["v"] is None else row["v"] * by}
+
+
+def _table(app: sk.Topology, part: Part) -> Any:
+    return app.table(part.topics[0])
+
+
+def _kept(app: sk.Topology, part: Part) -> Any:
+    """A table behind a filter and a product, kept for a join that looks it up."""
+    table = _table(app, part).filter(F.col("v") > part.least).select("k", w=F.col("v") * part.by)
+    joined = app.stream(part.topics[1]).join(table, how="left", name=part.name)
+    return joined.select(w=F.col("w").cast("bigint")).to(f"out-{part.name}-kept")
+
+
+def _grouped(app: sk.Topology, part: Part) -> Any:
+    rows = _table(app, part).filter(F.col("v") > part.least).with_columns(w=F.col("v") * part.by)
+    rows = rows.filter("g IS NOT NULL").group_by("g")
+    return rows.agg(n=F.count("*"), total=F.sum("w"), most=F.max("w"), store=part.store)
+
+
+def _function(app: sk.Topology, part: Part) -> Any:
+    rows = _table(app, part).map_values(scaled(part.by), "g string, v bigint").filter("g IS NOT NULL").group_by("g")
+    return rows.agg(n=F.count("*"), total=F.sum("v"), store=part.store)
+
+
+def _joined(app: sk.Topology, part: Part) -> Any:
+    left, right = (app.table(topic) for topic in part.topics)
+    joined = left.select("k", "v").join(right.select("k", h="g"), on="k", how="inner" if part.by == 1 else "left")
+    return joined.filter("h IS NOT NULL").group_by("h").agg(n=F.count("*"), store=part.store)
+
+
+def _by_foreign_key(app: sk.Topology, part: Part) -> Any:
+    left, right = (app.table(topic) for topic in part.topics)
+    joined = left.select("k", "g").join(right.filter(F.col("v") > part.least).select("k", x="v"), on={"g": "k"}, how="inner")
+    return joined.group_by("x").agg(n=F.count("*"), store=part.store)
+
+
+def _to_table(app: sk.Topology, part: Part) -> Any:
+    return app.stream(part.topics[0]).filter(F.col("v") > part.least).to_table(store=part.store)
+
+
+def _stream(app: sk.Topology, part: Part) -> Any:
+    streams = [app.stream(topic) for topic in part.topics]
+    merged = streams[0].merge(*streams[1:]) if len(streams) > 1 else streams[0]
+    return merged.filter(F.col("v") > part.least)
+
+
+def _counted(app: sk.Topology, part: Part) -> Any:
+    return _stream(app, part).filter("g IS NOT NULL").group_by("g").agg(n=F.count("*"), store=part.store)
+
+
+def _distinct(app: sk.Topology, part: Part) -> Any:
+    rows = _stream(app, part)
+    rows = rows.with_columns(v=F.col("v").cast("int")) if part.is_cast else rows
+    return rows.group_by_key().agg(n=F.count_distinct("v"), store=part.store)
+
+
+def _windows(app: sk.Topology, part: Part) -> Any:
+    window = sk.tumbling(f"{WINDOW_MS} ms", grace=f"{LONG_MS} ms")
+    return _stream(app, part).group_by_key().windowed_by(window).agg(n=F.count("*"), store=part.store)
+
+
+def _finals(app: sk.Topology, part: Part) -> Any:
+    window = sk.tumbling(f"{WINDOW_MS} ms", grace=f"{GRACE_MS} ms")
+    return (
+        _stream(app, part)
+        .group_by_key()
+        .windowed_by(window)
+        .agg(n=F.count("*"), store=part.store)
+        .emit("final")
+        .to(f"out-{part.name}-finals")
+    )
+
+
+def _jumping(app: sk.Topology, part: Part) -> Any:
+    """A count per window of a topic in which some records are far ahead, with bounded jumps or without."""
+    rows = app.stream(AHEAD, max_jump=f"{part.by} s") if part.least else app.stream(AHEAD)
+    return (
+        rows.group_by_key()
+        .windowed_by(sk.tumbling(f"{WINDOW_MS} ms", grace=f"{LONG_MS} ms"))
+        .agg(n=F.count("*"), store=part.store)
+    )
+
+
+def _members(app: sk.Topology, part: Part) -> Any:
+    """A group that keeps its members, and so their bytes."""
+    rows = _table(app, part).filter(F.col("v") > part.least).filter("g IS NOT NULL")
+    rows = rows.with_columns(v=F.col("v").cast("int") * part.by if part.is_cast else F.col("v") * part.by)
+    return rows.group_by("g").agg(n=F.count_distinct("v"), low=F.min("v"), two=F.top_k("v", 2), store=part.store)
+
+
+def _versioned(app: sk.Topology, part: Part) -> Any:
+    return app.table(part.topics[0], versioned="1 day", store=part.store)
+
+
+def _results(app: sk.Topology, part: Part) -> Any:
+    """Counts of a stream, and perhaps a group of these."""
+    counts = _stream(app, part).filter("g IS NOT NULL").group_by("g").agg(n=F.count("*"), store=f"{part.store}-counts")
+    return counts.group_by("n").agg(m=F.count("*"), store=part.store) if part.by == 2 else counts
+
+
+DECLARED = {
+    "kept": _kept, "grouped": _grouped, "function": _function, "joined": _joined, "foreign key": _by_foreign_key, "to_table": _to_table,
+    "members": _members, "versioned": _versioned, "results": _results, "jumping": _jumping,
+    "counted": _counted, "distinct": _distinct, "windows": _windows, "finals": _finals,
+}  # fmt: skip
+OF_TABLES = ("kept", "grouped", "function", "joined", "foreign key", "to_table", "members", "versioned")
+OF_TWO = ("kept", "joined", "foreign key")
+
+
+# What parts must hold.
+
+
+def newest(records: Sequence[Record]) -> dict[str, tuple[str | None, int | None]]:
+    """The table of a topic's records."""
+    table: dict[str, tuple[str | None, int | None]] = {}
+    for _, key, group, value, is_deleted in records:
+        table.pop(key, None)
+        if not is_deleted:
+            table[key] = (group, value)
+    return table
+
+
+def expected_of_table(part: Part, read: Mapping[str, Sequence[Record]]) -> Rows:
+    """What a part of tables holds, by all records read."""
+    table = newest(read[part.topics[0]])
+    if part.kind == "kept":
+        return Counter((key, value * part.by) for key, (_, value) in table.items() if passes(part, value))  # type: ignore[operator]
+    if part.kind == "versioned":
+        return Counter((key, *row) for key, row in newest(sorted(read[part.topics[0]], key=lambda one: one[0])).items())
+    if part.kind == "to_table":
+        rows = newest(
+            [one for one in read[part.topics[0]] if not one[4] and passes(part, one[3])]
+        )  # a deletion has no value, so it does not pass
+        return Counter((key, *row) for key, row in rows.items())
+    if part.kind in ("joined", "foreign key"):
+        return _of_two(part, table, newest(read[part.topics[1]]))
+    groups: dict[str, list[int | None]] = {}
+    for group, value in table.values():
+        if group is not None and (part.kind == "function" or passes(part, value)):
+            groups.setdefault(group, []).append(None if value is None else value * part.by)
+    return Counter(_group(part, group, values) for group, values in groups.items())
+
+
+def _group(part: Part, group: str, values: Sequence[int | None]) -> tuple[Any, ...]:
+    there = [value for value in values if value is not None]
+    if part.kind == "members":
+        return (group, len({*there}), min(there), tuple(sorted(there, reverse=True)[:2]))
+    total = sum(there) if there else None
+    return (group, len(values), total) if part.kind == "function" else (group, len(values), total, max(there))
+
+
+def _of_two(part: Part, left: dict[str, Any], right: dict[str, Any]) -> Rows:
+    found: Counter[Any] = Counter()
+    for key, (group, _) in left.items():
+        if part.kind == "joined" and key in right and right[key][0] is not None:
+            found[right[key][0]] += 1
+        if part.kind == "foreign key" and group in right and passes(part, right[group][1]):
+            found[right[group][1]] += 1
+    return Counter(found.items())
+
+
+def count_phase(part: Part, told: Told, phase: Phase, records: dict[str, list[Record]], reached: dict[str, int]) -> None:
+    """Go on with what a part that counts a stream knows, by what a run has read; `reached` are the times of topics before it."""
+    came = [reached[topic] for topic in part.topics if topic in reached]
+    _move(told, max(came, default=None))
+    rows, time_of = [], dict(reached)
+    for number, topic in enumerate(part.topics):
+        for offset in range(phase.before[topic], phase.after[topic]):
+            record = records[topic][offset]
+            time_of[topic] = max(time_of.get(topic, record[0]), record[0])
+            rows.append((time_of[topic], number, offset, record))
+    for order, _, _, (time, key, group, value, is_deleted) in sorted(rows):
+        _move(told, order)
+        if is_deleted or not (part.kind == "jumping" or passes(part, value)):
+            continue
+        _count(part, told, (time, key, group, value))
+
+
+def _count(part: Part, told: Told, row: tuple[int, str, str | None, int | None]) -> None:
+    time, key, group, value = row
+    if part.kind in ("counted", "results") and group is not None:
+        told.counts[group] += 1
+    elif part.kind == "distinct":
+        told.counts[key, value] = 1
+    elif part.kind in ("windows", "jumping") or _is_open(part, told, time):
+        told.counts[key, time // WINDOW_MS * WINDOW_MS] += 1
+
+
+def _is_open(part: Part, told: Told, time: int) -> bool:
+    """Whether the window of a time takes records yet."""
+    return part.kind == "finals" and told.time is not None and time // WINDOW_MS * WINDOW_MS + WINDOW_MS + GRACE_MS > told.time
+
+
+def _move(told: Told, time: int | None) -> None:
+    """Move the time of a part on: windows that it passes are final, once each."""
+    if time is None or (told.time is not None and time <= told.time):
+        return
+    told.time = time
+
+
+def closed(told: Told) -> Rows:
+    """The windows that have closed, with their counts."""
+    time = told.time if told.time is not None else -LONG_MS
+    return Counter({(key, start, n): 1 for (key, start), n in told.counts.items() if start + WINDOW_MS + GRACE_MS <= time})
+
+
+def expected_of_stream(part: Part, told: Told) -> Rows:
+    if part.kind == "finals":
+        return closed(told)
+    if part.kind == "results" and part.by == 2:
+        return Counter(Counter(told.counts.values()).items())
+    if part.kind == "distinct":
+        return Counter(Counter(key for key, _ in told.counts).items())
+    return Counter((*(key if isinstance(key, tuple) else (key,)), n) for key, n in told.counts.items())
+
+
+# Random topologies, and changes of them.
+
+
+class Restarts:
+    """One log, one application, and the parts that it has at the moment."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.records: dict[str, list[Record]] = {topic: [] for topic in (*TOPICS, AHEAD)}
+        self.parts: dict[str, Part] = {}
+        self.told: dict[str, Told] = {}
+        self.read = dict.fromkeys((*TOPICS, AHEAD), 0)
+        self.reached: dict[str, int] = {}
+        self.types = dict.fromkeys(TOPICS, "int")
+        self.outputs: dict[str, int] = {}
+        self.kinds: dict[str, str] = {}
+        self.names = 0
+        self.time = 10_000
+        self.program: Program | None = None
+        self.refused = 0
+        self.accepted = 0
+
+    def run(self) -> str | None:
+        """Restart a few times; the first difference, or None."""
+        with open_log(":memory:") as log:
+            for topic in (*TOPICS, AHEAD):
+                log.create_topic(topic, SCHEMA.format("int"), key="k", partitions=1, config={"retention.ms": "-1"})
+            for number in range(self.chance.randint(2, PHASES_MAX)):
+                self._append(log)
+                if (found := self._restarted(log)) is not None:
+                    return f"run {number + 1} of {[*self.parts.values()]}: {found}"
+        return None
+
+    def _append(self, log: Log) -> None:
+        """Records of all topics, in time, most of them; sometimes a topic's type gets wider before."""
+        if self.chance.random() < 0.15:
+            topic = self.chance.choice(TOPICS)
+            log.alter_topic(topic, schema=SCHEMA.format("bigint"))
+            self.types[topic] = "bigint"
+        with log.producer() as producer:
+            for _ in range(self.chance.randrange(25)):
+                topic, record = self.chance.choice([*TOPICS, AHEAD]), self._record()
+                if topic == AHEAD and self.chance.random() < 0.3:
+                    record = (record[0] + AHEAD_MS, *record[1:])
+                self.records[topic].append(record)
+                time, key, group, value, is_deleted = record
+                if is_deleted:
+                    producer.delete(topic, {"k": key}, timestamp_ms=time)
+                else:
+                    producer.send(topic, {"k": key, "g": group, "v": value}, timestamp_ms=time)
+
+    def _record(self) -> Record:
+        self.time += self.chance.randrange(60)
+        chance = self.chance
+        key, group = chance.choice("pqr"), chance.choice(["p", "q", "r", None])
+        return (
+            self.time - chance.randrange(80) * chance.randrange(2),
+            key,
+            group,
+            chance.choice([1, 2, 3, 5, None]),
+            chance.random() < 0.1,
+        )
+
+    def _restarted(self, log: Log) -> str | None:
+        wanted = self._changed()
+        try:
+            planner = self._start_dropping(log, wanted)
+        except (OrphanedStateError, TopologyError):
+            self.refused += 1
+            wanted = self.parts
+            try:
+                planner = self._start(log, wanted, set())
+            except (OrphanedStateError, TopologyError) as error:
+                if "bigint" not in self.types.values():
+                    return f"the topology of before was refused: {error}"
+                return self._anew(log)
+        self.accepted += 1
+        self._take(log, wanted)
+        run_available(planner, splits=1, stores=MemoryStores())
+        return self._difference(log)
+
+    def _anew(self, log: Log) -> str | None:
+        """A column got wider and state cannot go on: all parts are dropped, which must leave nothing behind."""
+        stores = set(log.catalog.application("t").stores)
+        planner = self._start(log, {}, stores)
+        self._take(log, {})
+        run_available(planner, stores=MemoryStores())
+        return None
+
+    def _start_dropping(self, log: Log, parts: dict[str, Part]) -> Any:
+        """Start; if stores would be left behind, do what the refusal advises, and drop them."""
+        try:
+            return self._start(log, parts, set())
+        except OrphanedStateError as error:
+            if (found := ORPHANS.match(str(error))) is None:
+                raise
+            return self._start(log, parts, set(found[1].split(", ")))
+
+    def _start(self, log: Log, parts: dict[str, Part], dropped: set[str]) -> Any:
+        app = sk.Topology("t")
+        for topic in TOPICS if not parts else ():
+            app.stream(topic).select("g").to(f"copied-{topic}")
+        for part in parts.values():
+            DECLARED[part.kind](app, part)
+        if dropped:
+            app.drop_store(*sorted(dropped))
+        program = compile_with_settings(app, log, None)
+        is_refused = bool(preview(log.catalog, program).refusals)
+        try:
+            planner = start(
+                log.catalog,
+                log.storage,
+                program,
+                tasks=self.chance.choice([1, 2, 3]),
+                records_max=self.chance.choice([1, 3, 1000]),
+            )
+        except OrphanedStateError:
+            assert is_refused, "the plan said that the start would go on"
+            raise
+        assert not is_refused, "the plan said that the start would be refused"
+        self.program = program
+        return planner
+
+    def _changed(self) -> dict[str, Part]:
+        """The parts of the next start."""
+        parts = dict(self.parts)
+        for _ in range(self.chance.choice([0, 1, 1, 2])):
+            change = self.chance.choice(["come", "come", "go", "change", "change", "replace"])
+            name = self.chance.choice(sorted(parts)) if parts else ""
+            if parts and change == "change":
+                parts[name] = self._modified(parts[name])
+            elif parts and change != "come":
+                del parts[name]
+            if not parts or change in ("come", "replace"):
+                part = self._part(self._name(parts))
+                parts[part.name] = part
+        return parts
+
+    def _name(self, parts: dict[str, Part]) -> str:
+        """A new name, or one that a part had before."""
+        gone = sorted({f"p{number}" for number in range(self.names)} - set(parts))
+        if gone and self.chance.random() < 0.4:
+            return self.chance.choice(gone)
+        self.names += 1
+        return f"p{self.names - 1}"
+
+    def _part(self, name: str) -> Part:
+        kind = self.chance.choice([*sorted(DECLARED), "finals", "finals"])
+        if name in self.kinds and self.chance.random() < 0.6:
+            kind = self.kinds[name]
+        self.kinds[name] = kind
+        if kind == "jumping":
+            return Part(name, kind, (AHEAD,), self.chance.randrange(2), self.chance.choice([1, 2]))
+        topics = tuple(
+            self.chance.sample(TOPICS, 2 if kind in OF_TWO or (kind not in OF_TABLES and self.chance.random() < 0.3) else 1)
+        )
+        return Part(name, kind, topics, self.chance.randrange(3), self.chance.choice([1, 2]))
+
+    def _modified(self, part: Part) -> Part:
+        field = self.chance.choice(["least", "by", "topics", "topics", "cast"])
+        if field == "cast":
+            return replace(part, is_cast=not part.is_cast)
+        if part.kind == "jumping":
+            return replace(part, least=self.chance.randrange(2), by=self.chance.choice([1, 2]))
+        if field == "least":
+            return replace(part, least=part.least + 1)
+        if field == "by":
+            return replace(part, by=3 - part.by)
+        other = self.chance.choice([topic for topic in TOPICS if topic not in part.topics])
+        if part.kind in OF_TABLES or self.chance.random() < 0.4:
+            return replace(part, topics=(other, *part.topics[1:]))
+        return replace(part, topics=(*part.topics, other) if len(part.topics) < 2 else part.topics[:1])
+
+    def _take(self, log: Log, parts: dict[str, Part]) -> None:
+        """Note what a run of these parts reads, and what that gives."""
+        read = {topic for part in parts.values() for topic in part.topics} if parts else set(TOPICS)
+        phase = Phase(
+            dict(self.read), {topic: len(self.records[topic]) if topic in read else self.read[topic] for topic in self.read}
+        )
+        for part in parts.values():
+            if part.name not in self.parts or self.parts[part.name].kind != part.kind:
+                self.told[part.name] = Told()
+                self.outputs[part.name] = len(_rows(log, f"out-{part.name}-finals"))
+            if part.kind not in OF_TABLES:
+                count_phase(part, self.told[part.name], phase, self.records, self.reached)
+        for topic in read:
+            times = [record[0] for record in self.records[topic][: phase.after[topic]]]
+            if times:
+                self.reached[topic] = max(times)
+        self.parts, self.read = dict(parts), phase.after
+
+    def _difference(self, log: Log) -> str | None:
+        read = {topic: self.records[topic][:end] for topic, end in self.read.items()}
+        for part in self.parts.values():
+            expected = expected_of_table(part, read) if part.kind in OF_TABLES else expected_of_stream(part, self.told[part.name])
+            found = Counter(self._found(log, part))
+            if found != expected:
+                return f"{part} holds {sorted(found - expected, key=repr)} for {sorted(expected - found, key=repr)}"
+        return None
+
+    def _found(self, log: Log, part: Part) -> Iterator[Any]:
+        """What a part holds, or has given, as the rules say it."""
+        if part.kind == "finals":
+            for row in _rows(log, f"out-{part.name}-finals")[self.outputs[part.name] :]:
+                yield row["k"], _milliseconds(row["window_start"]), row["n"]
+            return
+        for row in log.store("t", self._store_of(part)).to_arrow().to_pylist():
+            if row.get("n") != 0 and row.get("m") != 0:  # a group that all have left
+                yield tuple(_plain(value) for name, value in row.items() if name != "window_end")
+
+    def _store_of(self, part: Part) -> str:
+        """The store that tells what a part holds: its own, or that of the table which its join looks up."""
+        assert self.program is not None
+        if part.kind == "results" and part.by == 1:
+            return f"{part.store}-counts"
+        if part.kind != "kept":
+            return part.store
+        return next(self.program.operator(one.inputs[1]).stores[0] for one in self.program.operators if one.id == part.name)
+
+
+def _rows(log: Log, topic: str) -> list[dict[str, Any]]:
+    return log.read(topic).to_pylist() if topic in log.topics() else []
+
+
+def _plain(value: Any) -> Any:
+    return _milliseconds(value) if isinstance(value, dt.datetime) else tuple(value) if isinstance(value, list) else value
+
+
+def _milliseconds(moment: dt.datetime) -> int:
+    return round(moment.timestamp() * 1000)
+
+
+def difference_of_restarts(seed: int) -> str | None:
+    """The first part that holds something else than the rules say; None if all hold what they must."""
+    return Restarts(seed).run()

@@ -1,0 +1,65 @@
+"""Restarts that change something: what each part of a topology holds then is what the rules say, or the start is refused."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from streamkit.engine import continuation, definition, epoch, planner, stream_time
+from streamkit.errors import StreamKitError
+from tests.conformance.restarts import difference_of_restarts
+from tests.crash.processes import IS_TORTURE
+
+PARTS = 10 if IS_TORTURE else 1
+RESTARTED = 200 if IS_TORTURE else 25
+QUICK_SEED = 3
+SEEDS_MAX = 400
+Patch = Callable[[Any, str, Any], None]
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_restarts_are_refused_or_right(part: int, record_property: Any) -> None:
+    """Whatever comes, goes, comes back or changes at a start, each part holds what the rules say, or the start is refused."""
+    first = random.SystemRandom().randrange(1_000, 1_000_000_000) if IS_TORTURE else QUICK_SEED
+    differences = {seed: difference_of_restarts(seed) for seed in range(first, first + RESTARTED)}
+    record_property("tried", {"random restarts": RESTARTED})
+    assert {seed: text for seed, text in differences.items() if text is not None} == {}
+
+
+def begin_at_inputs(patch: Patch) -> None:
+    patch(planner, "behind_inputs", lambda *given: {})
+    patch(epoch, "of_windows", stream_time._of_all)
+
+
+BUGS: dict[str, tuple[Callable[[Patch], None], int]] = {  # and the first seed that may show it
+    "tables that come later begin empty": (lambda patch: patch(continuation, "young_keepers", lambda program, known: []), 0),
+    "it is not compared where rows come from": (lambda patch: patch(continuation, "has_steps", lambda program: False), 0),
+    "an operator is where its new input is": (begin_at_inputs, 0),
+    "what comes back has the time of before": (lambda patch: patch(continuation, "stale_times", lambda *given: []), 0),
+    "what is ahead of stream time is forgotten": (
+        lambda patch: patch(continuation, "keeping_ahead", lambda program, *given: program),
+        0,
+    ),
+    "bytes are read as those of another type": (lambda patch: patch(definition, "_has_bytes", lambda *given: False), 0),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_wrong_restart_is_caught(bug: str) -> None:
+    """A start that is wrong in one way leaves something else in some part, which it gets right otherwise."""
+    plant, first = BUGS[bug]
+    assert any(is_caught(plant, seed) for seed in range(first, first + SEEDS_MAX))
+
+
+def is_caught(plant: Callable[[Patch], None], seed: int) -> bool:
+    """Whether restarts that are right are wrong with the bug, or stop."""
+    with pytest.MonkeyPatch.context() as patch:
+        plant(patch.setattr)
+        try:
+            is_wrong = difference_of_restarts(seed) is not None
+        except (StreamKitError, AssertionError):
+            is_wrong = True
+    return is_wrong and difference_of_restarts(seed) is None
