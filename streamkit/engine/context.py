@@ -16,6 +16,7 @@ from streamkit.engine.exchange import Arrival, Packed
 from streamkit.engine.global_table import GlobalTable
 from streamkit.engine.report import Counts, ReachedBy, SplitReport
 from streamkit.engine.scheduled_call import ScheduledCall
+from streamkit.engine.stream_time import of_purge
 from streamkit.log.storage.storage import Storage
 from streamkit.log.values.keys import PlacedEntries
 from streamkit.names import DELETED, TIMESTAMP
@@ -87,6 +88,10 @@ class Context:
         if name not in self._stream_times:
             self._stream_times[name] = self.plan.stream_time(window)
         return self._stream_times[name]
+
+    def is_purged(self, store: str) -> bool:
+        """Whether a store forgets all that has expired, because a start has changed for how long it keeps it."""
+        return of_purge(store) in self.plan.before.times
 
     def advances(self) -> list[ReachedBy]:
         """The readers' reports on which records closed windows (see `streamkit.engine.advance`)."""

@@ -16,8 +16,9 @@ from streamkit.engine.definition import (
     keeping_ahead,
     original_of,
 )
+from streamkit.engine.shifted_times import shifted_times
 from streamkit.engine.stale_times import stale_times
-from streamkit.engine.stream_time import committed_times
+from streamkit.engine.stream_time import Times, committed_times
 from streamkit.engine.young_stores import Filling, Read, Way, filling_of, way_to, young_keepers
 from streamkit.errors import OrphanedStateError
 from streamkit.log.catalog.applications import ApplicationState
@@ -73,6 +74,13 @@ class Continuation:
             return []
         young = {store.name for store in self.program.stores} - set(self.compared)
         return stale_times(committed_times(self.known, ()), self.before, self.program, young, topic_ids)
+
+    @property
+    def shifted_times(self) -> Times:
+        """The stream times that the program goes on from in place of those kept, because windows got another grace or retention."""
+        if self.known is None or self.before is None:
+            return {}
+        return shifted_times(committed_times(self.known, ()), self.before, self.program, self.compared)
 
     @cached_property
     def orphaned(self) -> tuple[str, ...]:

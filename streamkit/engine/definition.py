@@ -82,7 +82,9 @@ def definition(program: Program, store: Store, telling: Telling = Telling()) -> 
 def _window_texts(keeper: Operator, store: Store) -> dict[str, str]:
     """How long the windows of a store are, and how long it keeps what it has."""
     if (window := keeper.windowing) is not None:
-        times = {"size": window.size_ms, "advance": window.advance_ms, "grace": window.grace_ms, "retention": store.retention_ms}
+        times: dict[str, int | None] = {"size": window.size_ms, "advance": window.advance_ms}
+        if not keeper.grace_may_change:
+            times |= {"grace": window.grace_ms, "retention": store.retention_ms}
         return {f"the {name} of its windows": duration_text(time) for name, time in times.items() if time is not None}
     parts = {}
     if store.window_size_ms is not None:

@@ -36,6 +36,7 @@ from streamkit.engine.stream_time import (
     of_partition,
     of_store,
     of_windows,
+    without_purges,
 )
 from streamkit.errors import OffsetOutOfRangeError, TopicNotFoundError
 from streamkit.log.catalog.catalog import Catalog
@@ -168,7 +169,8 @@ class Planner:
         return any((now_ms - start) // each > (times[CLOCK_SEEN] - start) // each for each in operator.ticks_ms)
 
     def _clocked(self, times: Times, now_ms: int) -> Times:
-        """The times with that of an epoch at `now_ms`, if operators ask for ticks."""
+        """The times behind an epoch at `now_ms`: with its own, if operators ask for ticks."""
+        times = without_purges(times)
         ticking = [clock_start(operator.id) for operator in self.program.operators if operator.ticks_ms]
         if not ticking:
             return times

@@ -9,7 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from streamkit.engine.stream_time import ARRIVAL, BOOTSTRAP, CLOCK_START, PARTITION, STORE, Times, clock_start, of_store
+from streamkit.engine.stream_time import (
+    ARRIVAL,
+    BOOTSTRAP,
+    CLOCK_START,
+    GRACE,
+    PARTITION,
+    PURGE,
+    STORE,
+    Times,
+    clock_start,
+    of_grace,
+    of_purge,
+    of_store,
+)
 from streamkit.plan.program import Input, Program
 
 
@@ -31,7 +44,7 @@ def stale_times(
 def _of_operators(program: Program, young: Collection[str]) -> Iterator[str]:
     for operator in program.operators:
         if (window := operator.windowing) is not None and window.store not in young:
-            yield of_store(window.store)
+            yield from (of_store(window.store), of_grace(window.store), of_purge(window.store))
         if operator.ticks_ms:
             yield clock_start(operator.id)
 
@@ -48,4 +61,4 @@ def _beginnings(source: Input, earlier: Collection[Input]) -> Iterator[str]:
 
 def _kind(name: str) -> bool:
     """Whether a time is of something that comes and goes."""
-    return name.startswith((STORE, CLOCK_START, PARTITION, BOOTSTRAP, ARRIVAL))
+    return name.startswith((STORE, GRACE, PURGE, CLOCK_START, PARTITION, BOOTSTRAP, ARRIVAL))

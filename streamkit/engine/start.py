@@ -67,6 +67,7 @@ def start(
         dropped=found.dropped,
         compared=found.text,
         stale_times=found.stale_times({topic.name: topic.id for topic in inputs}),
+        shifted_times=found.shifted_times,
     )
     reach("start.after_commit")
     collect_dead(catalog, storage, state)

@@ -20,7 +20,8 @@ Times: TypeAlias = Mapping[str, int]  # in ms, by `of_input` and `of_store`
 METRIC = TIMES_METRIC  # (name, time) pairs in the metrics of an epoch; those of the last committed epoch count
 CLOCK_SEEN = "clock/seen"  # among the stream times: when the last epoch was, by the wall clock, if operators ask for ticks
 BOOTSTRAP = "bootstrap/"  # begins the names of the offsets up to which tables are read before all streams
-STORE, PARTITION, ARRIVAL, CLOCK_START = "store/", "partition/", "arrival/", "clock/start/"  # begin the names of other times
+STORE, GRACE, PURGE, PARTITION = "store/", "grace/", "purge/", "partition/"
+ARRIVAL, CLOCK_START = "arrival/", "clock/start/"  # begin the names of other times
 NO_TIME = -(2**63)  # before every event time
 UNKNOWN = -TIME_MS_MAX  # the event time of a record whose column says none: it moves no time
 
@@ -33,6 +34,21 @@ def of_input(topic_id: int) -> str:
 def of_store(name: str) -> str:
     """The name under which the stream time of a store's operator is kept."""
     return f"{STORE}{name}"
+
+
+def of_grace(name: str) -> str:
+    """The name under which the grace of a store's windows is kept by which its stream time goes, if a start has changed it."""
+    return f"{GRACE}{name}"
+
+
+def of_purge(name: str) -> str:
+    """The name that stands there for an epoch in which a store forgets all that has expired, however long ago."""
+    return f"{PURGE}{name}"
+
+
+def without_purges(times: Times) -> Times:
+    """The times without what one epoch was to forget."""
+    return {name: time for name, time in times.items() if not name.startswith(PURGE)}
 
 
 def clock_start(operator_id: str) -> str:

@@ -127,19 +127,24 @@ class WindowState:
         back[order.to_numpy()] = np.arange(len(keys))
         return self.context.committed_state().get(keys.take(order)).take(pa.array(back))
 
-    def due_in_epoch(self, wait_ms: int) -> tuple[pa.BinaryArray, pa.BinaryArray]:
-        """Keys and values of the stored windows whose time plus `wait_ms` is reached by stream time in this epoch."""
+    def due_in_epoch(self, wait_ms: int, *, has_expired: bool = False) -> tuple[pa.BinaryArray, pa.BinaryArray]:
+        """
+        Keys and values of the stored windows whose time plus `wait_ms` is reached by stream time in this epoch.
+
+        With `has_expired` those are among them that were reached before, if the store is to forget them.
+        """
         before, now = self.times
-        if now == before:
+        is_purged = has_expired and self.context.is_purged(self.operator.store) and now != NO_TIME
+        if now == before and not is_purged:
             return pa.array([], pa.binary()), pa.array([], pa.binary())
-        first = NO_TIME if before == NO_TIME else before - wait_ms + 1
+        first = NO_TIME if before == NO_TIME or is_purged else before - wait_ms + 1
         return self.context.committed_state().scan(
             self._layout.ranges(self._number, self.context.groups, first, now - wait_ms + 1)
         )
 
     def keep(self, changes: Sequence[Changes], taken: Keys | None) -> None:
         """Write changes to the changelog, and delete what has expired; the lists of the keys `taken` are among the changes."""
-        expired, _ = self.due_in_epoch(self._kept_ms)
+        expired, _ = self.due_in_epoch(self._kept_ms, has_expired=True)
         self.context.count("expired", self.operator.id, len(expired))
         if len(expired):
             changes = [*changes, self._unlisted(expired, taken)]

@@ -45,7 +45,8 @@ class Operator:
     `is_looked_up` says that it is a table, which runs in the stage of the joins that look it up. `narrows_input` says that
     columns nobody reads are left out in front of it. `store_fields` are the fields with the names of a table's stores. `leaves_out` says
     how a row that makes it fail is found, so that it can be left out: by trying some rows without others, by one call for each row (whose
-    effects count), or in their order, because state depends on the rows before; empty if no row can be left out. `takes_rows_away` says that
+    effects count), or in their order, because state depends on the rows before; empty if no row can be left out. `grace_may_change` says that
+    its windows may get another grace and retention at a start. `takes_rows_away` says that
     rows leave the groups of its store again, `tells_replaced_rows` that it gives each change of a kept table as two rows, the one it
     replaces and the new one, and `moves_rows` that it does nothing to rows but hand them to other tasks. `follows_rows` says that what its
     stores hold follows from the rows of its first input, whenever these came, as a table follows from the newest record of each key;
@@ -60,6 +61,7 @@ class Operator:
     narrows_input: ClassVar[bool] = False
     leaves_out: ClassVar[str] = ""
     takes_rows_away: ClassVar[bool] = False
+    grace_may_change: ClassVar[bool] = False
     tells_replaced_rows: ClassVar[bool] = False
     moves_rows: ClassVar[bool] = False
     follows_rows: ClassVar[bool] = False

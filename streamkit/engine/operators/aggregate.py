@@ -194,7 +194,7 @@ def expired(
 ) -> tuple[pa.BinaryArray, pa.BinaryArray, Numbers]:
     """The changes of an operator's one store without windows, which begin at `starts`, whose retention has ended; stored ones are deleted."""
     (store,) = operator.stores
-    expired_keys, _ = context.committed_state().scan(ranges_reached(store, window, context, retention))
+    expired_keys, _ = context.committed_state().scan(ranges_reached(store, window, context, retention, has_expired=True))
     now = context.stream_time(window)[1]
     if starts is not None:
         alive = starts + retention > now
@@ -211,13 +211,20 @@ def expired(
     return all_keys.take(pa.array(order)), all_values.take(pa.array(order)), all_timestamps[order]
 
 
-def ranges_reached(store: str, window: Windowing, context: Context, wait: int) -> list[tuple[bytes, bytes]]:
-    """Ranges of state keys, one per key group of the task: windows whose start plus `wait` is reached by stream time in this epoch."""
+def ranges_reached(
+    store: str, window: Windowing, context: Context, wait: int, *, has_expired: bool = False
+) -> list[tuple[bytes, bytes]]:
+    """
+    Ranges of state keys, one per key group of the task: windows whose start plus `wait` is reached by stream time in this epoch.
+
+    With `has_expired` those are among them that were reached before, if the store is to forget them.
+    """
     number = context.store_number(store)
     before, now = context.stream_time(window)
-    if now == before:
+    is_purged = has_expired and context.is_purged(store) and now != NO_TIME
+    if now == before and not is_purged:
         return []
-    first = NO_TIME if before == NO_TIME else before - wait + 1
+    first = NO_TIME if before == NO_TIME or is_purged else before - wait + 1
     last = now - wait + 1
     if not window.has_start(first, last):
         return []

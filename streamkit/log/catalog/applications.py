@@ -78,13 +78,15 @@ def start(
     dropped: Collection[str] = (),
     compared: str | None = None,
     stale_times: Collection[str] = (),
+    shifted_times: Mapping[str, int] | None = None,
 ) -> ApplicationState:
     """
     Begin a new generation of an application, which fences all older ones, and return its state.
 
     The first start stores the number of tasks (`default_tasks` unless given) and of key groups; later ones keep the tasks
     unless given. `inputs` are the ids of the topics it reads, and whether each epoch reads them from the beginning: retention
-    asks for them. Stores that are `dropped` go with their changelog topics; their slabs are orphans then. So do the `stale_times`, by name.
+    asks for them. Stores that are `dropped` go with their changelog topics; their slabs are orphans then. So do the `stale_times`, by name;
+    `shifted_times` take the place of others.
     A `program` of None keeps the one before, until an epoch converts what it left. `compared` is the program before that the start
     has been compared with.
     ConfigError if key groups or hash differ from what is stored, FencedError if another program has started since the comparison.
@@ -100,7 +102,7 @@ def start(
         (chosen, program_hash, program, before.id),
     )
     _declare_inputs(transaction, before.id, inputs)
-    _forget_times(transaction, before, stale_times)
+    _change_times(transaction, before, stale_times, shifted_times or {})
     for name_of_store in dropped:
         _drop_store(transaction, before, name_of_store)
     for store in stores:
@@ -109,11 +111,12 @@ def start(
     return replace(state, program_hash=before.program_hash)
 
 
-def _forget_times(transaction: Transaction, state: ApplicationState, names: Collection[str]) -> None:
-    """Leave those out of the stream times that the next epoch goes on from."""
-    if not names or TIMES_METRIC not in state.metrics:
+def _change_times(transaction: Transaction, state: ApplicationState, stale: Collection[str], shifted: Mapping[str, int]) -> None:
+    """Leave those out of the stream times that the next epoch goes on from, and put others in their place."""
+    if not (stale or shifted) or TIMES_METRIC not in state.metrics:
         return
-    times = [pair for pair in state.metrics[TIMES_METRIC] if pair[0] not in names]
+    kept = {name: time for name, time in state.metrics[TIMES_METRIC] if name not in stale}
+    times = [list(pair) for pair in sorted({**kept, **shifted}.items())]
     metrics = json.dumps({**state.metrics, TIMES_METRIC: times})
     transaction.execute("UPDATE application SET metrics = ? WHERE id = ?", (metrics, state.id))
 

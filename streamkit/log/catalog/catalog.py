@@ -259,6 +259,7 @@ class Catalog:
         dropped: Collection[str] = (),
         compared: str | None = None,
         stale_times: Collection[str] = (),
+        shifted_times: Mapping[str, int] | None = None,
     ) -> ApplicationState:
         """Begin a new generation of an application, which fences all older ones, and return its state."""
         return self._write(
@@ -276,6 +277,7 @@ class Catalog:
                 dropped=dropped,
                 compared=compared,
                 stale_times=stale_times,
+                shifted_times=shifted_times,
             )
         )
 

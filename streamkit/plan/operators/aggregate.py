@@ -229,6 +229,7 @@ class Aggregate(Operator):
     """
 
     kind: ClassVar[str] = "aggregate"
+    grace_may_change: ClassVar[bool] = True
     stage_min: ClassVar[int] = 1
     key: Key
     store: str

@@ -23,6 +23,7 @@ class RecordWindowAggregate(Operator):
     """Put rows into windows that rows make, and keep their aggregates in `store`; nothing is folded before it travels."""
 
     stage_min: ClassVar[int] = 1
+    grace_may_change: ClassVar[bool] = True
     key: Key
     store: str
     aggregates: tuple[TypedAggregate, ...]

@@ -1,0 +1,32 @@
+"""
+Stream times of stores whose windows got another grace, or another retention, at a start.
+
+Which windows have closed must not depend on it: what gave its final result gives no second one, and what was open gives one. A window has
+closed if stream time is the grace past its end. So the time that is kept for the store moves by as much as the grace. With a shorter grace
+it is then behind the inputs, and an epoch without records closes what is due. With a longer one it is ahead of them for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from streamkit.engine.stream_time import Times, of_grace, of_purge, of_store
+from streamkit.plan.program import Program
+
+
+def shifted_times(times: Times, before: Program, program: Program, stores: Iterable[str]) -> Times:
+    """
+    The times that the program goes on from in place of those kept, of these stores of both programs.
+
+    The grace that a time goes by stands beside it, so a start that fails behind its first commit is not repeated. What retention has ended
+    by the new times is deleted in the next epoch.
+    """
+    found: dict[str, int] = {}
+    for name in stores:
+        earlier, window = before.keeper(name).windowing, program.keeper(name).windowing
+        if earlier is None or window is None or not program.keeper(name).grace_may_change or of_store(name) not in times:
+            continue
+        grown = window.grace_ms - times.get(of_grace(name), earlier.grace_ms)
+        if grown or before.store(name).retention_ms != program.store(name).retention_ms:
+            found |= {of_store(name): times[of_store(name)] + grown, of_grace(name): window.grace_ms, of_purge(name): 1}
+    return found
