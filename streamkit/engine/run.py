@@ -140,7 +140,9 @@ class Run(ABC):
         with suppress(StreamKitError, OSError):  # the log may be closed by now
             status = self.status()
             time_ms = status.pop("stream_time_ms")
+            missing = status.pop("waits_for")
             facts |= {name: value for name, value in status.items() if name not in ("application", "active", "drained")}
+            facts |= {"waits for": missing} if missing else {}
             facts |= {"stream time": _utc(time_ms), "records": self.records(), "waited at the start": self._backlog}
         return html_table(f"run of {self.program.application}", facts.items())
 

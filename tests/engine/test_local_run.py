@@ -99,6 +99,7 @@ def test_handle(log):
         "stream_time_ms": epochs[-1]["stream_time_ms"],
         "tasks": 2,
         "drained": False,
+        "waits_for": None,
     }
     assert finished.records() == finished.backlog() == sum(epoch["records"] for epoch in epochs) == 4
     assert finished.lag() == 0

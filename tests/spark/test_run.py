@@ -57,6 +57,7 @@ def test_handle(year):
         "stream_time_ms": epochs[-1]["stream_time_ms"],
         "tasks": 2,
         "drained": True,
+        "waits_for": None,
     }
     assert finished.records() == finished.backlog() == sum(epoch["records"] for epoch in epochs) == 336_776 + 3_322
     assert finished.total("written") == {"daily_delays": len(expected)}
