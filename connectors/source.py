@@ -94,6 +94,10 @@ class Source(Connector):
         """
         return {}
 
+    def name_of(self, split: str) -> str:
+        """How errors name a split."""
+        return split
+
     def topic(self, topic: Topic) -> None:
         """Hear of the topic of the setting `topic`, if it is there and no transform makes other columns of the rows, before `open`."""
 

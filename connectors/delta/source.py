@@ -67,6 +67,10 @@ class DeltaSource(Source):
         """A table is one split: its versions have an order."""
         return [SPLIT]
 
+    def name_of(self, split: str) -> str:
+        """The table by its place."""
+        return f"the Delta table {self.settings['path']}"
+
     def identities(self, splits: Sequence[str]) -> Mapping[str, str]:
         """The id of the table."""
         table = self._newest() if splits else None

@@ -7,7 +7,7 @@ import importlib
 import io
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
@@ -20,6 +20,7 @@ from streamkit.errors import ConfigError, SchemaError
 SUFFIXES = {
     ".csv": Format.CSV, ".json": Format.JSON, ".jsonl": Format.JSON, ".ndjson": Format.JSON, ".parquet": Format.PARQUET,
 }  # fmt: skip
+START_BYTES = 4096  # by which one file is told from another of its name, size and time
 COMPRESSIONS = {".gz": "gz", ".zst": "zst"}
 
 
@@ -73,6 +74,22 @@ def mark_of(path: Path) -> list[int]:
     """Size and time of the last change: two files of one mark are taken for the same."""
     found = os.stat(path)
     return [found.st_size, found.st_mtime_ns]
+
+
+def start_of(path: Path) -> list[int]:
+    """The number of a file (inode), and its first bytes: how many and their checksum. A file that took the place of another has others."""
+    with open(path, "rb") as file:
+        data = file.read(START_BYTES)
+        return [os.fstat(file.fileno()).st_ino, len(data), zlib.crc32(data)]
+
+
+def is_another(path: Path, start: Sequence[int]) -> bool:
+    """Whether a file begins otherwise than it did. One that keeps its number is believed: a copy has another, and is looked at."""
+    number, length, checksum = start
+    if os.stat(path).st_ino == number:
+        return False
+    with open(path, "rb") as file:
+        return zlib.crc32(file.read(length)) != checksum
 
 
 def sync(file: IO[Any]) -> None:

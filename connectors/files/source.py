@@ -17,12 +17,12 @@ from typing import Any
 import pyarrow as pa
 
 from streamkit.connectors.files.guess import NoRecordsError, guess_open
-from streamkit.connectors.files.open_file import format_of, mark_of, open_reading, whole
+from streamkit.connectors.files.open_file import format_of, is_another, mark_of, open_reading, start_of, whole
 from streamkit.connectors.files.record_blocks import Block, blocks, header_of, header_of_names, records_of, start_of_records
 from streamkit.connectors.files.record_file import Format, RecordFile
 from streamkit.connectors.runtime.positions import read_positions
 from streamkit.connectors.setting import Setting
-from streamkit.connectors.source import Polled, Position, Source
+from streamkit.connectors.source import BEGIN, RECREATED_MODE, Polled, Position, Source
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.log import Log
 from streamkit.log.topic.topic import Topic, declare_topic
@@ -42,6 +42,7 @@ class Reading:
     split: str
     path: Path
     mark: list[int]
+    identity: list[int]
     start: int
     line: int
     rows: int
@@ -121,6 +122,11 @@ class FileSource(Source):
                     self._move(split, position)  # death came before it
                 else:
                     position = None  # a later file of the name of one that was moved
+            elif position is not None and self.settings[RECREATED_MODE] == BEGIN and _is_replaced(split, position):
+                _LOGGER.warning(
+                    "the file %s is another one; it is read from its beginning, since %s=%s", split, RECREATED_MODE, BEGIN
+                )
+                position, is_done = None, False
             elif position is not None:
                 _check_unchanged(split, position)
             if not is_done:
@@ -137,7 +143,7 @@ class FileSource(Source):
                 reading.guessed = self._guessed
             except SchemaError as error:
                 return self._failed(reading, error)
-            _check_unchanged(reading.split, {"mark": reading.mark})
+            _check_unchanged(reading.split, {"mark": reading.mark, "start": reading.identity})
             if part is None:
                 self._reading = None
                 return Polled({}, {reading.split: {**_position(reading), "done": True}})
@@ -202,7 +208,7 @@ class FileSource(Source):
         path, known = Path(split), position or {}
         start, line, rows = known.get("byte", 0), known.get("line", 1), known.get("rows", 0)
         mark = mark_of(path)
-        return Reading(split, path, mark, start, line, rows, self._parts(path, start, line, rows))
+        return Reading(split, path, mark, start_of(path), start, line, rows, self._parts(path, start, line, rows))
 
     def _parts(self, path: Path, start: int, line: int, rows: int) -> Generator[tuple[pa.Table, int, int], None, None]:
         """The rows of a file from a place on; each part with the byte and the line behind it."""
@@ -328,7 +334,7 @@ class FileSource(Source):
 
 
 def _position(reading: Reading) -> dict[str, Any]:
-    found = {"mark": reading.mark, "byte": reading.start, "line": reading.line, "rows": reading.rows}
+    found = {"mark": reading.mark, "start": reading.identity, "byte": reading.start, "line": reading.line, "rows": reading.rows}
     return found if reading.guessed is None else {**found, "schema": reading.guessed}
 
 
@@ -341,6 +347,15 @@ def _is_hidden(path: Path, root: Path) -> bool:
     return any(part.startswith((".", "_")) for part in below) or path.name.endswith(".tmp")
 
 
+def _is_replaced(split: str, position: Position) -> bool:
+    """Whether there is a file, and it is not the one that was read."""
+    path = Path(split)
+    if not path.exists():
+        return False
+    is_other = mark_of(path) != list(position["mark"])
+    return is_other or ("start" in position and is_another(path, position["start"]))
+
+
 def _check_unchanged(split: str, position: Position) -> None:
     """ConfigError if a file is not the one that was read; one that has gone after its end was moved or deleted by its owner."""
     try:
@@ -349,9 +364,14 @@ def _check_unchanged(split: str, position: Position) -> None:
         if _is_done(position):
             return
         raise ConfigError(f"the file {split} was read in part, and is gone; expected it until its end is read") from None
+    if mark == list(position["mark"]) and "start" in position and is_another(Path(split), position["start"]):
+        raise ConfigError(
+            f"the file {split} was replaced after it was read, by one of the same size and time; what was not read of the former one is lost. "
+            f"To read the new one from its beginning: {RECREATED_MODE}={BEGIN}, or give it another name"
+        )
     if mark != list(position["mark"]):
         raise ConfigError(
             f"the file {split} changed after it was read (size and time were {position['mark']}, and are {mark}); "
             "expected files that are complete: write to a name that ends in .tmp and rename it, or set min.age.ms. To go on: put its rows "
-            "into a file of another name and take this one away"
+            f"into a file of another name and take this one away. To read it again from its beginning: {RECREATED_MODE}={BEGIN}"
         )

@@ -118,8 +118,9 @@ class SourceDecoder:
         """The rows by the schemas that wrote them, each with its own columns; deletions have those of the key alone."""
         values = _binary(rows[VALUE])
         live = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        present = values.take(pa.array(live)) if values.null_count else values
         writers: list[tuple[Numbers, Schema | None, Format]] = [
-            (live[some], columns, format) for some, columns, format in codec.by_writer(values.take(pa.array(live)))
+            (live[some], columns, format) for some, columns, format in codec.by_writer(present)
         ]
         if len(live) < len(values):
             writers.append((np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)), None, codec.format))

@@ -48,7 +48,7 @@ def checked(
         if known is None or split not in identities or known == identities[split]:
             found[split] = position
             continue
-        said = f"connector {source.name}: {split} was deleted and made again: it was {known}, and is {identities[split]}"
+        said = f"connector {source.name}: {source.name_of(split)} was deleted and made again: it was {known}, and is {identities[split]}"
         if source.settings[RECREATED_MODE] != BEGIN:
             raise ConfigError(
                 f"{said}. What came behind the position {_shown(position)} in the former one and was not read is lost, and the new one "

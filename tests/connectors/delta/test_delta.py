@@ -165,12 +165,17 @@ def test_a_version_that_is_gone(log, path):
 
 
 def test_a_table_that_was_restored(log, path):
-    """A table that has fewer versions than were read is another one."""
+    """A table that has fewer versions than were read is not what it was, and neither is another one of the place: each is said."""
     write_deltalake(path, pa.table({"id": [1]}))
+    shutil.copytree(path, f"{path}-backup")
     write_deltalake(path, pa.table({"id": [2]}), mode="append")
     run([DeltaSource("in", path=path, topic="rows")], log, once=True)
     shutil.rmtree(path)
     write_deltalake(path, pa.table({"id": [1]}))
+    with pytest.raises(ConfigError, match=rf"the Delta table {path} was deleted and made again"):
+        run([DeltaSource("in", path=path, topic="rows")], log, once=True)
+    shutil.rmtree(path)
+    shutil.copytree(f"{path}-backup", path)
     with pytest.raises(ConfigError, match="is at version 0, and was read up to 1"):
         run([DeltaSource("in", path=path, topic="rows")], log, once=True)
 

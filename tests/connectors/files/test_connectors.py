@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import random
+import shutil
 
 import pyarrow as pa
 import pyarrow.csv
@@ -318,3 +319,31 @@ def test_files_come_back(log, tmp_path):
     log.create_topic("rows", "id int NOT NULL, name string", key="id")
     rows = bring(log, tmp_path / "out" / "people")
     assert sorted((row["id"], row["_deleted"]) for row in rows) == sorted([*((n, False) for n in range(10)), (3, True)])
+
+
+@pytest.mark.parametrize("rows", ['{"id": 1}\n{"id": 3}\n', '{"id": 1}\n{"id": 3}\n{"id": 4}\n'], ids=["same_size", "other_size"])
+def test_a_file_that_was_replaced(log, folder, rows):
+    """A file that took the place of one that was read is refused, also with its size and time; or by the setting read from its beginning."""
+    path = folder / "a.jsonl"
+    path.write_text('{"id": 1}\n{"id": 2}\n')
+    assert ids(bring(log, folder, schema="id bigint")) == [1, 2]
+    times = os.stat(path)
+    (folder / "new.tmp").write_text(rows)
+    os.utime(folder / "new.tmp", ns=(times.st_atime_ns, times.st_mtime_ns))
+    (folder / "new.tmp").rename(path)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=r"a\.jsonl (was replaced|changed) after it was read.*recreated\.mode=begin"):
+            bring(log, folder, schema="id bigint")
+    found = ids(bring(log, folder, schema="id bigint", recreated_mode="begin"))
+    assert found == sorted([1, 2, *(json.loads(line)["id"] for line in rows.splitlines())])
+    assert ids(bring(log, folder, schema="id bigint")) == found
+
+
+def test_a_file_that_was_copied_is_the_same(log, folder):
+    """A copy with the size and time of what was read, as on another host, is not read again."""
+    path = folder / "a.jsonl"
+    path.write_text('{"id": 1}\n{"id": 2}\n')
+    bring(log, folder, schema="id bigint")
+    shutil.copy2(path, folder / "copy.tmp")
+    (folder / "copy.tmp").rename(path)
+    assert ids(bring(log, folder, schema="id bigint")) == [1, 2]
