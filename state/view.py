@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from streamkit.errors import ConfigError, CorruptionError, StreamKitError
 from streamkit.expressions.aggregates import per_aggregate, result_or_null
+from streamkit.expressions.calendar_windows import ends_of
 from streamkit.expressions.python_functions import exact_array
 from streamkit.html_table import html_table
 from streamkit.log.catalog.catalog import Catalog
@@ -301,7 +302,11 @@ class StoreView:
         layout = layout_of(self.store)
         _, times, columns = layout.split(keys, [column.type for column in self.store.key])
         rows: dict[str, pa.Array] = dict(zip(self.store.key.names, columns, strict=True))
-        return pa.RecordBatch.from_pydict({**rows, **layout.shown(times, self.store.window_size_ms), **self._values(values)})
+        shown = layout.shown(times, self.store.window_size_ms)
+        window = self.program.keeper(self.store.name).windowing
+        if window is not None and window.calendar is not None:
+            shown |= layout.shown([times[0], ends_of(window.calendar, times[0])])
+        return pa.RecordBatch.from_pydict({**rows, **shown, **self._values(values)})
 
     def _values(self, values: pa.BinaryArray) -> dict[str, pa.Array]:
         aggregates = self.program.keeper(self.store.name).aggregates_in(self.store.name)

@@ -38,7 +38,7 @@ from streamkit.plan.python_function import (
     python_function,
 )
 from streamkit.plan.store_definition import StoreDefinition
-from streamkit.plan.windows import JoinWindow, SessionWindow, SlidingWindow, TimeWindow, Window
+from streamkit.plan.windows import CalendarWindow, JoinWindow, SessionWindow, SlidingWindow, TimeWindow, Window
 from streamkit.schema import Schema, check_user_schema
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def handle_node(handle: object, topology: Topology, verb: str, expected: str) ->
 
 def windowed(window: Any, own: Window | None) -> Window:
     """The windows of groups; TopologyError if they are none, or the groups have windows of their `own` already."""
-    if not isinstance(window, TimeWindow | SessionWindow | SlidingWindow):
+    if not isinstance(window, TimeWindow | SessionWindow | SlidingWindow | CalendarWindow):
         raise TopologyError(
             f"windowed_by() was given {window!r}; expected tumbling(…), hopping(…), session(…) or sliding(…)", user_location()
         )
@@ -200,7 +200,7 @@ def windowed(window: Any, own: Window | None) -> Window:
 
 def windows_read(window: Any, topic: str) -> Window | None:
     """The windows in the keys of a topic; TopologyError if they are none."""
-    if window is not None and not isinstance(window, TimeWindow | SessionWindow | SlidingWindow):
+    if window is not None and not isinstance(window, TimeWindow | SessionWindow | SlidingWindow | CalendarWindow):
         raise TopologyError(
             f"table({topic!r}) was given windowed={window!r}; expected the windows of the topic's keys: tumbling(…), hopping(…), "
             "session(…) or sliding(…)",

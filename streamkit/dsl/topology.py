@@ -51,7 +51,8 @@ class Topology(ForeignNames):
         app.stream("flights").filter("dep_delay > 15").to("late_flights")
 
     `time_zone` is a region such as "Europe/Berlin", or an offset such as "+02:00": what `hour`, `date_trunc`, casts between timestamps and
-    texts or dates, and all else that depends on a zone go by. Timestamps stay moments, and windows and event times stay aligned to UTC.
+    texts or dates, and all else that depends on a zone go by. Timestamps stay moments; windows stay aligned to UTC, unless they have a
+    `time_zone` of their own.
     TopologyError if there is no such zone.
 
     `on_error` says what becomes of a record that makes a step fail, unless the step says so itself: "fail" ends the run,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -11,9 +12,11 @@ from typing import Any, ParamSpec, TypeVar
 from streamkit.dsl.length import length_ms, signed_length_ms
 from streamkit.errors import TopologyError
 from streamkit.plan.location import user_location
-from streamkit.plan.windows import JoinWindow, SessionWindow, SlidingWindow, TimeWindow
+from streamkit.plan.windows import Calendar, CalendarWindow, JoinWindow, SessionWindow, SlidingWindow, TimeWindow
+from streamkit.time_zone import ZoneError, canonical_zone
 
 Duration = dt.timedelta | str
+_OF_CALENDAR = re.compile(r"(\d{1,4})\s*(day|week|month)s?")
 Lengths = ParamSpec("Lengths")
 AnyWindow = TypeVar("AnyWindow")
 
@@ -51,8 +54,13 @@ def _literal(value: Any) -> str:
 
 @_asking_for_grace
 def tumbling(
-    size: Duration, *, grace: Duration, retention: Duration | None = None, close_after_idle: Duration | None = None
-) -> TimeWindow:
+    size: Duration,
+    *,
+    grace: Duration,
+    retention: Duration | None = None,
+    close_after_idle: Duration | None = None,
+    time_zone: str | None = None,
+) -> TimeWindow | CalendarWindow:
     """
     Windows of one size, side by side, aligned to 1970-01-01T00:00Z: each record is in one.
 
@@ -63,9 +71,17 @@ def tumbling(
     Lengths are timedelta or text ("1 hour"). Raises ConfigError if one is not a length of time, and
     TopologyError if they do not fit each other.
 
+    With a `time_zone` windows are those of its calendar: of days, weeks from Monday, or months, as "1 day", "1 week", "3 months". A day on
+    which clocks change has 23 or 25 hours. TopologyError if there is no such zone, or for a size of anything else.
+
         tumbling("1 hour", grace="10 minutes")
+        tumbling("1 day", grace="1 hour", time_zone="Europe/Berlin")
     """
-    return _window(size, size, grace, retention, close_after_idle)
+    if time_zone is None:
+        return _window(size, size, grace, retention, close_after_idle)
+    calendar, grace_ms = _calendar(size, time_zone), length_ms(grace, "grace")
+    retention_ms = _retention_ms(retention, calendar.longest_ms + grace_ms)
+    return CalendarWindow(calendar, grace_ms, retention_ms, _idle_ms(close_after_idle))
 
 
 @_asking_for_grace
@@ -155,6 +171,22 @@ def within(
             for length, what in ((before, "before"), (after, "after"))
         )
     return JoinWindow(before_ms, after_ms, length_ms(grace, "grace"))
+
+
+def _calendar(size: Duration, time_zone: str) -> Calendar:
+    """So many days, weeks or months of a zone; TopologyError if the size is anything else, or there is no such zone."""
+    text = f"{size.days} days" if isinstance(size, dt.timedelta) and size == dt.timedelta(size.days) else str(size)
+    found = _OF_CALENDAR.fullmatch(text.strip())
+    if found is None or int(found[1]) < 1:
+        raise TopologyError(
+            f"windows of {text!r} in a time zone; expected days, weeks or months, such as '1 day', '1 week' or '3 months', or no time_zone="
+        )
+    if not isinstance(time_zone, str):
+        raise TopologyError(f"time_zone={time_zone!r}; expected the name of a zone, such as 'Europe/Berlin'")
+    try:
+        return Calendar(found[2], int(found[1]), canonical_zone(time_zone))
+    except ZoneError as error:
+        raise TopologyError(f"time_zone={time_zone!r}: {error}") from None
 
 
 def _window(

@@ -24,6 +24,7 @@ from streamkit.engine.place import WITHOUT_RECORD, Numbers
 from streamkit.engine.report import ReachedBy
 from streamkit.engine.stream_time import NO_TIME, UNKNOWN
 from streamkit.errors import CorruptionError
+from streamkit.expressions.calendar_windows import numbers_at
 from streamkit.names import DUE, INPUT, OFFSET, ORDER, ORDER_COLUMNS, PARTITION
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
@@ -36,6 +37,8 @@ DIFFERENCES = tuple(np.dtype(name) for name in ("<i1", "<i2", "<i4", "<i8"))
 
 def closed_at(window: Windowing, times: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:
     """The number, counted in advances from 1970, of the last window that has closed when stream time is `times`."""
+    if window.calendar is not None:
+        return numbers_at(window.calendar, np.asarray(times, np.int64) - window.grace_ms) - 1
     closed: npt.NDArray[np.int64] = (np.asarray(times, np.int64) - window.size_ms - window.grace_ms) // window.advance_ms
     return closed
 

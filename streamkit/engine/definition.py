@@ -85,7 +85,8 @@ def _window_texts(keeper: Operator, store: Store) -> dict[str, str]:
         times: dict[str, int | None] = {"size": window.size_ms, "advance": window.advance_ms}
         if not keeper.grace_may_change:
             times |= {"grace": window.grace_ms, "retention": store.retention_ms}
-        return {f"the {name} of its windows": duration_text(time) for name, time in times.items() if time is not None}
+        calendar = {} if window.calendar is None else {"the calendar of its windows": str(window.calendar)}
+        return calendar | {f"the {name} of its windows": duration_text(time) for name, time in times.items() if time is not None}
     parts = {}
     if store.window_size_ms is not None:
         parts["the size of its windows"] = duration_text(store.window_size_ms)

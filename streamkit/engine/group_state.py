@@ -16,6 +16,7 @@ import pyarrow as pa
 from streamkit.engine.context import Context
 from streamkit.engine.rows import rows_of
 from streamkit.engine.window_results import Finish, bounds, failing, finished
+from streamkit.engine.windows import ends_of_windows
 from streamkit.expressions.aggregates import lift, state_columns
 from streamkit.expressions.arrow import evaluate
 from streamkit.log.values.byte_order import byte_order
@@ -126,7 +127,7 @@ def rows_of_results(
     columns: dict[str, pa.Array] = dict(zip(operator.key, groups.keys, strict=True))
     if groups.windows is not None:
         assert operator.window is not None
-        columns |= bounds(groups.windows, groups.windows + operator.window.size_ms)
+        columns |= bounds(groups.windows, ends_of_windows(operator.window, groups.windows))
     columns |= finished(operator.aggregates, groups.states, None, finish)
     columns[TIMESTAMP] = pa.array(groups.timestamps, pa.int64())
     return rows_of({**columns, **order, KEY_GROUP: pa.array(groups.key_groups, pa.int32())})

@@ -23,11 +23,13 @@ from streamkit.engine.advance import stream_times
 from streamkit.engine.context import Context
 from streamkit.engine.place import extended, have_own_records
 from streamkit.engine.rows import numbers, repeated, with_columns
+from streamkit.expressions.calendar_windows import ends_of, starts_at
 from streamkit.names import INPUT, PATH, TIMESTAMP, WINDOW
 from streamkit.plan.operator import Operator
 from streamkit.plan.windows import Windowing
 
 Numbers = npt.NDArray[np.int64]
+SECOND_MS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +47,9 @@ class RowsInWindows:
 
     @property
     def advance_ms(self) -> int:
-        return 1 if self.window is None else self.window.advance_ms
+        if self.window is None:
+            return 1
+        return self.window.advance_ms if self.window.calendar is None else SECOND_MS  # a zone's days begin with a second
 
     @property
     def total(self) -> int:
@@ -96,8 +100,8 @@ def windows_of(operator: Operator, window: Windowing | None, batch: pa.RecordBat
         return RowsInWindows(batch, None, np.zeros(batch.num_rows, np.int64), np.ones(batch.num_rows, np.int64))
     timestamps, reached = numbers(batch, TIMESTAMP), stream_times(operator, window, batch, context)
     if window.per_record == 1:
-        starts = timestamps // window.advance_ms * window.advance_ms
-        is_open = (starts + (window.size_ms + window.grace_ms) > reached).astype(np.int64)
+        starts = starts_of_rows(window, timestamps)
+        is_open = (ends_of_windows(window, starts) + window.grace_ms > reached).astype(np.int64)
         context.count("late", operator.id, len(is_open) - int(is_open.sum()))
         return RowsInWindows(batch, window, starts, is_open)
     oldest, newest = _windows_that_hold(window, timestamps)
@@ -106,6 +110,19 @@ def windows_of(operator: Operator, window: Windowing | None, batch: pa.RecordBat
     context.count("late", operator.id, int(held.sum() - taken.sum()))
     context.count("before_1970", operator.id, int(np.count_nonzero(held == 0)))
     return RowsInWindows(batch, window, still_open, taken)
+
+
+def starts_of_rows(window: Windowing, timestamps: Numbers) -> Numbers:
+    """The start of the newest window that holds each time."""
+    if window.calendar is not None:
+        return starts_at(window.calendar, timestamps)
+    starts: Numbers = timestamps // window.advance_ms * window.advance_ms
+    return starts
+
+
+def ends_of_windows(window: Windowing, starts: Numbers) -> Numbers:
+    """The end of the windows that start then."""
+    return starts + window.size_ms if window.calendar is None else ends_of(window.calendar, starts)
 
 
 def turns(counts: Numbers) -> Numbers:
@@ -149,7 +166,9 @@ def since_1970(operator_id: str, batch: pa.RecordBatch, context: Context) -> pa.
 
 def last_windows(window: Windowing, timestamps: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
     """The start of the last window that holds each time, and whether there is one: before 1970 there may be none."""
-    newest = timestamps // window.advance_ms * window.advance_ms
+    newest = starts_of_rows(window, timestamps)
+    if window.calendar is not None:
+        return newest, np.ones(len(newest), bool)
     ended = -window.size_ms // window.advance_ms * window.advance_ms  # the last window that ends by 1970
     starts = np.where(holds(window, newest, timestamps), newest, np.minimum(newest, ended))
     return starts, holds(window, starts, timestamps)

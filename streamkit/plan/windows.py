@@ -9,6 +9,7 @@ from typing import TypeAlias
 from streamkit.errors import TopologyError
 from streamkit.plan.duration import duration_text
 
+DAY_MS, LONGEST_DAYS = 86_400_000, {"day": 1, "week": 7, "month": 31}
 WINDOWS_PER_RECORD_MAX = 1_500  # each is a row while an epoch is processed; a day by the minute is 1,440
 
 
@@ -242,7 +243,83 @@ class SlidingWindow:
         return f"sliding {duration_text(self.difference_ms)}, grace {duration_text(self.grace_ms)}{_idle_text(self)}"
 
 
-Window: TypeAlias = TimeWindow | SessionWindow | SlidingWindow
+@dataclass(frozen=True)
+class Calendar:
+    """So many days, weeks (from Monday) or months of a time zone, counted from 1970."""
+
+    unit: str
+    count: int
+    zone: str
+
+    @property
+    def longest_ms(self) -> int:
+        """The most that one of them lasts: a zone may put its clocks back, by a day if it crosses the date line."""
+        return (LONGEST_DAYS[self.unit] * self.count + 1) * DAY_MS
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.unit}{'s' if self.count > 1 else ''} of {self.zone}"
+
+
+@dataclass(frozen=True)
+class CalendarWindow:
+    """Windows of local days, weeks or months, side by side: the calendar says where each ends."""
+
+    calendar: Calendar
+    grace_ms: int
+    retention_ms: int
+    close_after_idle_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_times(self.grace_ms, self.retention_ms, self.size_ms + self.grace_ms, "the longest window and grace")
+
+    @property
+    def size_ms(self) -> int:
+        """The most that a window lasts."""
+        return self.calendar.longest_ms
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What tells the windows apart in a generated name."""
+        return ("per", str(self.calendar).replace("/", " "))
+
+    def covers(self, finer: Window) -> bool:
+        """False: windows of a calendar lie within others of it by chance alone."""
+        return False
+
+    @property
+    def layout(self) -> str:
+        """How the store of the windows has its keys."""
+        return "window"
+
+    @property
+    def shown_size_ms(self) -> int | None:
+        """The most that a window's end is behind its start."""
+        return self.size_ms
+
+    @property
+    def kept_ms(self) -> int:
+        """How long the store keeps a window, from its start."""
+        return self.retention_ms
+
+    def windowing(self, streams: tuple[int, ...], store: str, may_lead: bool) -> Windowing:
+        """How an operator applies them."""
+        size_ms, idle_ms = self.size_ms, self.close_after_idle_ms
+        return Windowing(size_ms, size_ms, self.grace_ms, streams, store, idle_ms, may_lead, calendar=self.calendar)
+
+    @property
+    def closes_after_ms(self) -> int:
+        """How far stream time is past a window's end when the window closes."""
+        return self.grace_ms
+
+    def final_delay_ms(self, is_covered: bool) -> int:
+        """How far a final result's own time may be behind the moment at which it comes."""
+        return self.closes_after_ms + self.size_ms
+
+    def __str__(self) -> str:
+        return f"tumbling {self.calendar}, grace {duration_text(self.grace_ms)}{_idle_text(self)}"
+
+
+Window: TypeAlias = TimeWindow | SessionWindow | SlidingWindow | CalendarWindow
 INSTANT = TimeWindow(1, 1, 0, 1)  # covers nothing: no final result is nearer than the size of its own window
 
 
@@ -254,6 +331,7 @@ class Windowing:
     It never falls below what it was for `store`, the store of the windows, whatever inputs feed it after a restart. `may_lead`
     says that rows may be newer than stream time, so that windows may be stored that begin after it. `may_lag` says that rows may
     have been due before their places, and that between the two other inputs may have moved stream time, which readers report.
+    Windows of a `calendar` are at most of the size.
     """
 
     size_ms: int
@@ -264,6 +342,7 @@ class Windowing:
     close_after_idle_ms: int | None = None
     may_lead: bool = False
     may_lag: bool = False
+    calendar: Calendar | None = None
 
     @property
     def per_record(self) -> int:
@@ -272,10 +351,11 @@ class Windowing:
 
     def has_start(self, first_ms: int, last_ms: int) -> bool:
         """Whether a window begins at `first_ms` or later, and before `last_ms`."""
-        return -(-first_ms // self.advance_ms) * self.advance_ms < last_ms
+        return self.calendar is not None or -(-first_ms // self.advance_ms) * self.advance_ms < last_ms
 
     def __str__(self) -> str:
         times = f"size {duration_text(self.size_ms)}, advance {duration_text(self.advance_ms)}"
+        times = times if self.calendar is None else str(self.calendar)
         inputs = ", ".join(map(str, self.streams))
         return f"{times}, grace {duration_text(self.grace_ms)}{_idle_text(self)}, stream time of input {inputs}"
 

@@ -15,7 +15,7 @@ from streamkit.engine.local import run_available
 from streamkit.engine.operators import fold
 from streamkit.engine.start import start
 from streamkit.plan.operators.fold import Fold
-from streamkit.plan.windows import TimeWindow
+from streamkit.plan.windows import Window
 from tests.engine.engine_run import Run, append, execute, fresh_log, metric, ran, stored, values, written
 from tests.sampling import first
 
@@ -24,7 +24,7 @@ CUTS = [Run(tasks=1), Run(tasks=2, records_max=1), Run(tasks=3, records_max=2, s
 CUTS_LEFT_OPEN = [Run(tasks=run.tasks, records_max=run.records_max, splits=run.splits, drain=False) for run in CUTS]
 
 
-def counted(window: TimeWindow, *modes: str) -> sk.Topology:
+def counted(window: Window, *modes: str) -> sk.Topology:
     app = sk.Topology("counted")
     counts = app.stream("clicks").group_by_key().windowed_by(window).agg(n=F.count("*"), store="counts")
     for mode in modes:

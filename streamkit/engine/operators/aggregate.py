@@ -39,7 +39,7 @@ from streamkit.engine.place import at_epoch_end, in_canonical_order, paths_of
 from streamkit.engine.rows import rows_of
 from streamkit.engine.stream_time import NO_TIME
 from streamkit.engine.window_results import null_on_overflow
-from streamkit.engine.windows import RowsInWindows, windows_of
+from streamkit.engine.windows import RowsInWindows, ends_of_windows, starts_of_rows, windows_of
 from streamkit.expressions.aggregates import combine, fold
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW
 from streamkit.plan.building import OLD_AND_NEW
@@ -50,6 +50,7 @@ from streamkit.state.layout import layout_of
 from streamkit.state.row import encode_rows
 
 Numbers = npt.NDArray[np.int64]
+FAR_MS = 10**14  # further from 1970 no calendar is asked
 
 
 @kernel(Aggregate, runs_empty=True)
@@ -151,12 +152,12 @@ def _combined(operator: Aggregate, groups: Groups, stored: pa.BinaryArray) -> Gr
 def _close(operator: Aggregate, updated: Updated, context: Context) -> pa.RecordBatch | None:
     """The results of the windows that close in this epoch, from the store and this epoch's updates."""
     assert operator.window is not None
-    wait = operator.window.size_ms + operator.window.grace_ms
-    closed = _groups_between(operator, operator.window, updated, context, wait)
+    closed = _closed_groups(operator, operator.window, updated, context)
     if closed is None:
         return None
     assert closed.windows is not None
-    place = final_place(operator, closed.windows + wait, context.advances())
+    due = ends_of_windows(operator.window, closed.windows) + operator.window.grace_ms
+    place = final_place(operator, due, context.advances())
     paths = paths_of(context.number(operator.id), closed.windows, closed.keys)
     return in_canonical_order(rows_of_results(operator, closed, {**place, PATH: paths}))
 
@@ -231,12 +232,24 @@ def ranges_reached(
     return layout_of(context.store(store)).ranges(number, context.groups, first, last)
 
 
-def _groups_between(operator: Aggregate, window: Windowing, updated: Updated, context: Context, wait: int) -> Groups | None:
-    """The groups, stored or updated, whose window's start plus `wait` is reached by stream time in this epoch."""
-    keys, values = context.committed_state().scan(ranges_reached(operator.store, window, context, wait))
+def ranges_closed(store: str, window: Windowing, context: Context) -> list[tuple[bytes, bytes]]:
+    """Ranges of state keys, one per key group of the task: windows that close in this epoch."""
+    if window.calendar is None:
+        return ranges_reached(store, window, context, window.size_ms + window.grace_ms)
+    before, now = context.stream_time(window)
+    if now == before:
+        return []
+    bounds = starts_of_rows(window, np.array([max(before, -FAR_MS), now], np.int64) - window.grace_ms).tolist()
+    first = NO_TIME if before < -FAR_MS else bounds[0]
+    return layout_of(context.store(store)).ranges(context.store_number(store), context.groups, first, bounds[1])
+
+
+def _closed_groups(operator: Aggregate, window: Windowing, updated: Updated, context: Context) -> Groups | None:
+    """The groups, stored or updated, whose windows close in this epoch."""
+    keys, values = context.committed_state().scan(ranges_closed(operator.store, window, context))
     groups = updated.groups
     if groups is not None and groups.windows is not None:
-        closing = groups.windows + wait <= context.stream_time(window)[1]
+        closing = ends_of_windows(window, groups.windows) + window.grace_ms <= context.stream_time(window)[1]
         groups = groups.take(np.flatnonzero(closing))
         if len(keys):
             untouched = pc.invert(pc.is_in(keys, value_set=updated.keys))

@@ -20,7 +20,7 @@ from streamkit.engine.advance import final_place
 from streamkit.engine.changes import old_and_new, previous_of_code
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.operators.aggregate import expired, ranges_reached
+from streamkit.engine.operators.aggregate import expired, ranges_closed
 from streamkit.engine.place import at_epoch_end, behind_inputs, canonical_order, in_canonical_order, paths_of, place_columns
 from streamkit.engine.rows import (
     concatenate,
@@ -34,7 +34,7 @@ from streamkit.engine.rows import (
 )
 from streamkit.engine.sequential import Functions, GroupCodes, State, StateRows, fold, is_deleted, timestamps_of
 from streamkit.engine.window_results import bounds
-from streamkit.engine.windows import assign_windows
+from streamkit.engine.windows import assign_windows, ends_of_windows
 from streamkit.expressions.groups import one_of_equals
 from streamkit.log.values.python_values import python_values
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW
@@ -204,13 +204,12 @@ def _final(operator: FunctionAggregate, folded: Folded | None, context: Context)
     """The results of the windows that close in this epoch, from the store and from this epoch's states."""
     window = operator.window
     assert window is not None
-    wait = window.size_ms + window.grace_ms
-    keys, values = context.committed_state().scan(ranges_reached(operator.store, window, context, wait))
+    keys, values = context.committed_state().scan(ranges_closed(operator.store, window, context))
     parts: list[tuple[pa.RecordBatch, list[State]]] = []
     if folded is not None:
         keep = pc.invert(pc.is_in(keys, value_set=folded.codes.keys))
         keys, values = keys.filter(keep), values.filter(keep)
-        closing = numbers(folded.groups, WINDOW) + wait <= context.stream_time(window)[1]
+        closing = ends_of_windows(window, numbers(folded.groups, WINDOW)) + window.grace_ms <= context.stream_time(window)[1]
         here = [place for place in np.flatnonzero(closing).tolist() if folded.states[place].value is not None]
         names = [*operator.key, WINDOW, KEY_GROUP]
         parts.append((folded.groups.select(names).take(pa.array(here, pa.int64())), [folded.states[place] for place in here]))
@@ -222,7 +221,7 @@ def _final(operator: FunctionAggregate, folded: Folded | None, context: Context)
         return None
     groups, states = concatenate([part[0] for part in parts]), [state for part in parts for state in part[1]]
     windows = numbers(groups, WINDOW)
-    place = final_place(operator, windows + wait, context.advances())
+    place = final_place(operator, ends_of_windows(window, windows) + window.grace_ms, context.advances())
     paths = paths_of(context.number(operator.id), windows, [groups[name] for name in operator.key])
     return in_canonical_order(_results(operator, groups, states, {**place, PATH: paths}, context).drop_columns([DELETED]))
 
@@ -242,7 +241,7 @@ def _results(
     columns: dict[str, pa.Array] = {name: groups[name] for name in operator.key}
     if operator.window is not None:
         starts = numbers(groups, WINDOW)
-        columns |= bounds(starts, starts + operator.window.size_ms)
+        columns |= bounds(starts, ends_of_windows(operator.window, starts))
     columns |= StateRows(context.store(operator.store).value).arrays(states)
     record = {TIMESTAMP: timestamps_of(states), DELETED: is_deleted(states), KEY_GROUP: groups[KEY_GROUP]}
     return rows_of({**columns, **record, **place})

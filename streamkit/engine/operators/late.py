@@ -11,7 +11,7 @@ from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.rows import numbers, with_columns, without_deletions, without_null_keys
 from streamkit.engine.window_results import bounds
-from streamkit.engine.windows import last_windows
+from streamkit.engine.windows import ends_of_windows, last_windows
 from streamkit.names import TIMESTAMP
 from streamkit.plan.operators.late import Late, LateOfSessions
 
@@ -26,10 +26,10 @@ def late(operator: Late, inputs: Sequence[Rows], context: Context) -> pa.RecordB
     window = operator.window
     times = numbers(batch, TIMESTAMP)
     starts, is_held = (times, times >= 0) if operator.is_sliding else last_windows(window, times)
-    is_late = is_held & (starts + (window.size_ms + window.grace_ms) <= stream_times(operator, window, batch, context))
+    is_late = is_held & (ends_of_windows(window, starts) + window.grace_ms <= stream_times(operator, window, batch, context))
     starts = starts[is_late]
-    last_ms = window.size_ms - 1 if operator.is_sliding else window.size_ms  # the end of a sliding window is part of it
-    return with_columns(batch.filter(pa.array(is_late)), bounds(starts, starts + last_ms))
+    ends = ends_of_windows(window, starts) - (1 if operator.is_sliding else 0)  # the end of a sliding window is part of it
+    return with_columns(batch.filter(pa.array(is_late)), bounds(starts, ends))
 
 
 @kernel(LateOfSessions)

@@ -20,7 +20,7 @@ from streamkit.plan.operators.materialize import store_faults
 from streamkit.plan.program import Program
 from streamkit.plan.python_function import PythonFunction
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.plan.windows import SessionWindow, SlidingWindow, TimeWindow, Window, Windowing, closing_for
+from streamkit.plan.windows import CalendarWindow, SessionWindow, SlidingWindow, TimeWindow, Window, Windowing, closing_for
 from streamkit.schema import Column, Schema
 
 
@@ -177,6 +177,7 @@ _KINDS: dict[type, str] = {
     SessionWindow: "function_session_aggregate",
     SlidingWindow: "function_sliding_aggregate",
     TimeWindow: "function_aggregate",
+    CalendarWindow: "function_aggregate",
     type(None): "function_aggregate",
 }
 

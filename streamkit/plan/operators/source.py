@@ -18,7 +18,7 @@ from streamkit.plan.operators.event_times import event_times_step
 from streamkit.plan.operators.materialize import check_history, history_text, materialized
 from streamkit.plan.program import Program
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
-from streamkit.plan.windows import Window
+from streamkit.plan.windows import CalendarWindow, Window
 from streamkit.schema import Schema
 
 BOUNDS = (WINDOW_START, WINDOW_END)
@@ -144,6 +144,12 @@ class TableSource(SourceNode):
         if self.history_ms is not None:
             raise TopologyError(
                 f"table({self.topic!r}) was given versioned= and windowed=; expected one: a table of windows has no history",
+                self.at,
+            )
+        if isinstance(self.window, CalendarWindow):
+            raise TopologyError(
+                f"table({self.topic!r}, windowed=…) was given windows of a time zone; expected windows of one length, as sk.tumbling(…) "
+                "without time_zone= makes them",
                 self.at,
             )
         if self.window.close_after_idle_ms is not None:

@@ -28,7 +28,7 @@ from streamkit.plan.operators.windowed_table import bounds_of
 from streamkit.plan.origin import Origin, joined_origin
 from streamkit.plan.stateless import deletes_nothing, knows_what_is_dropped, mode_of_changes
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.plan.windows import Settling, Window, settled_together
+from streamkit.plan.windows import Calendar, CalendarWindow, Settling, Window, settled_together
 from streamkit.schema import Schema
 
 TABLE_JOIN_KINDS = ("inner", "left", "outer")
@@ -289,9 +289,10 @@ def _check_keys(node: TableTableJoin, pairs: Sources, left: Step, right: Step) -
         )
 
 
-def _identity(window: Window | None) -> tuple[type, int | None]:
-    """What windows have in common that can be equal: sessions have no length."""
-    return type(window), None if window is None else window.shown_size_ms
+def _identity(window: Window | None) -> tuple[type, int | None, Calendar | None]:
+    """What windows have in common that can be equal: sessions have no length, and others may be of a calendar."""
+    calendar = window.calendar if isinstance(window, CalendarWindow) else None
+    return type(window), None if window is None else window.shown_size_ms, calendar
 
 
 def _window_text(side: Step, window: Window | None) -> str:

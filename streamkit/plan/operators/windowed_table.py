@@ -8,7 +8,7 @@ from typing import ClassVar
 from streamkit.plan.operator import Exchange, Key, Names, Operator
 from streamkit.plan.program import Program, Store
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.plan.windows import SessionWindow, Settling, Window
+from streamkit.plan.windows import CalendarWindow, SessionWindow, Settling, Window
 from streamkit.schema import Schema
 
 
@@ -64,6 +64,6 @@ def bounds_of(rows: Step) -> Key:
 def windowed_store(name: str, rows: Step, window: Window, is_read: bool = False) -> Store:
     """The store of a table with these windows; those that are read from a topic (`is_read`) may have any length."""
     values = [column for column in rows.schema.names if column not in rows.key]
-    has_both = is_read or isinstance(window, SessionWindow)
+    has_both = is_read or isinstance(window, SessionWindow | CalendarWindow)
     layout, size_ms = ("kept_session", None) if has_both else ("window", window.shown_size_ms)
     return Store(name, 0, UNSTAGED, rows.schema.select(rows.partition_by), rows.schema.select(values), size_ms, None, layout)
