@@ -183,6 +183,7 @@ class PostgresSource(Source):
         self._connection = connect(self.settings["connection.url"])
         self._stream = Replication(self.settings["connection.url"], self._slot, self._again())
         self._system = self._stream.system()
+        self._wait_for_tables(positions[self._slot])
         self._tables = {name: read_table(self._connection, name) for name in self.settings["tables"]}
         check_columns(self._tables.values())
         position, again = self._compared(positions[self._slot])
@@ -255,6 +256,19 @@ class PostgresSource(Source):
         self._lsn = snapshot.lsn
         self._pending = [*self._tables]
         begin_reading(self._connection, snapshot.name)
+
+    def _wait_for_tables(self, position: Position | None) -> None:
+        """ConnectionError, after which the task starts again, for a table that is about to be made again, if such are to be read."""
+        before = None if position is None else Identities.of_position(position)
+        if before is None or self.settings[RECREATED_MODE] != BEGIN:
+            return
+        known = {name: one.key for name, one in before.tables.items() if name in self.settings["tables"]}
+        now = read_identities(self._connection, self._publication, known)
+        missing = [name for name, one in now.tables.items() if one.oid is None]
+        if missing:
+            raise ConnectionError(
+                f"connector {self.name}: there is no table {missing[0]} any more; expected that it is made again, since {RECREATED_MODE}={BEGIN}"
+            )
 
     def _compared(self, position: Position | None) -> tuple[Position | None, set[str]]:
         """

@@ -542,7 +542,7 @@ def test_changes_that_no_message_tells_a_task(log, url, database, gap, mode):
     database.execute("CREATE TABLE people (id int PRIMARY KEY); INSERT INTO people VALUES (1)")
     statements = GAPS[gap][1].replace("mine", "streamkit_in")
     with run([source(url, "people", recreated_mode=mode)], log) as worker:
-        wait_until(lambda: has_confirmed(database, "0/0"))
+        wait_until(lambda: "people" in log.topics() and kept(log, "people") == {1})
         for statement in statements.split("; "):
             database.execute(statement)
         database.execute("INSERT INTO people VALUES (3)")
@@ -552,6 +552,26 @@ def test_changes_that_no_message_tells_a_task(log, url, database, gap, mode):
         else:
             wait_until(lambda: any(one.state == "FAILED" for one in worker.status()))
             assert "is lost" in worker.status()[0].trace
+
+
+def test_a_table_that_is_away_for_a_while(log, url, database):
+    """Between its end and its next life a table that is to be read again is waited for; else its absence is an error."""
+    database.execute("CREATE TABLE people (id int PRIMARY KEY); INSERT INTO people VALUES (1)")
+    with run([source(url, "people", recreated_mode="begin")], log) as worker:
+        wait_until(lambda: "people" in log.topics() and kept(log, "people") == {1})
+        database.execute("DROP TABLE people")
+        wait_until(lambda: _restarts(worker) > 1)
+        database.execute("CREATE TABLE people (id int PRIMARY KEY); INSERT INTO people VALUES (2)")
+        wait_until(lambda: kept(log, "people") == {2})
+    database.execute("DROP TABLE people")
+    with pytest.raises(ConfigError, match="there is no table people"):
+        bring(log, source(url, "people"))
+
+
+def _restarts(worker):
+    """How often the task of a worker began again after an error."""
+    (found,) = worker._runs.values()
+    return found.back_off.failures
 
 
 def test_a_table_that_was_renamed_and_back(log, url, database):
