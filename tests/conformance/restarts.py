@@ -336,9 +336,11 @@ class Restarts:
             topic = self.chance.choice(TOPICS)
             log.alter_topic(topic, schema=SCHEMA.format("bigint"))
             self.types[topic] = "bigint"
+        topics = self.chance.sample([*TOPICS, AHEAD], self.chance.choice([1, 2, 4, 4]))  # others fall behind
+        self.time += self.chance.choice([0, 0, 300])
         with log.producer() as producer:
             for _ in range(self.chance.randrange(25)):
-                topic, record = self.chance.choice([*TOPICS, AHEAD]), self._record()
+                topic, record = self.chance.choice(topics), self._record()
                 if topic == AHEAD and self.chance.random() < 0.3:
                     record = (record[0] + AHEAD_MS, *record[1:])
                 self.records[topic].append(record)
@@ -456,7 +458,7 @@ class Restarts:
         return Part(name, kind, topics, self.chance.randrange(3), self.chance.choice([1, 2]))
 
     def _modified(self, part: Part) -> Part:
-        field = self.chance.choice(["least", "by", "topics", "topics", "cast"])
+        field = "topics" if part.kind == "finals" else self.chance.choice(["least", "by", "topics", "topics", "cast"])
         if field == "cast":
             return replace(part, is_cast=not part.is_cast)
         if part.kind == "jumping":

@@ -27,11 +27,11 @@ def counted(rows, window, mode="final"):
     return rows.group_by_key().windowed_by(window).agg(n=F.count("*"), store="w").emit(mode)
 
 
-def reduced(rows):
+def reduced(rows, window):
     def larger(one, other):
         return {"v": max(one["v"], other["v"])}
 
-    return rows.select("k", "v").group_by_key().windowed_by(WINDOWS["tumbling"]).reduce(larger, store="w").emit("final")
+    return rows.select("k", "v").group_by_key().windowed_by(window).reduce(larger, store="w").emit("final")
 
 
 def left_joined(rows, app):
@@ -50,7 +50,7 @@ def held_back(rows, app):
 
 OPERATORS: dict[str, Any] = {
     **{name: lambda rows, _, window=window: counted(rows, window) for name, window in WINDOWS.items()},
-    "functions": lambda rows, _: reduced(rows),
+    **{f"{name} by a function": lambda rows, _, window=window: reduced(rows, window) for name, window in WINDOWS.items()},
     "left join": left_joined,
     "versioned join": waiting,
     "suppress": held_back,
@@ -216,3 +216,11 @@ def test_every_time_of_an_operator_is_of_one_of_its_stores(log, name):
     assert windows
     program = compile(topology(OPERATORS[name], True), log)
     assert all(window.store in program.operator(keeper).stores for keeper, window in windows.items())
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_every_operator_can_look_ahead(log, name):
+    """Whatever keeps something by time can be told that some of it may be ahead of stream time, also reductions by functions."""
+    program = compile(topology(OPERATORS[name], False), log)
+    found = [one for one in program.operators if one.windowing is not None and one.kind != "versioned_table"]
+    assert found and all(one.keeping_ahead().keeps_ahead for one in found)
