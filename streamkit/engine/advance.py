@@ -55,7 +55,7 @@ class Advances:
         for operator in closers(self.program, piece.input):
             window = operator.closing
             assert window is not None
-            before, _ = context.stream_time(window)
+            before, _ = context.reached(window)
             ahead = np.flatnonzero(keys > max(before, UNKNOWN))
             if not len(ahead):
                 continue
@@ -127,14 +127,18 @@ def reached_before(operator: Operator, rows: pa.RecordBatch, reports: Sequence[R
     return np.where((equal[:, 1] == order) & is_before, order, reached)
 
 
-def stream_times(operator: Operator, window: Windowing, batch: pa.RecordBatch, context: Context) -> Numbers:
+def stream_times(
+    operator: Operator, window: Windowing, batch: pa.RecordBatch, context: Context, *, by_records: bool = False
+) -> Numbers:
     """
     The operator's stream time at each row: the row's own order key, or what its inputs had committed.
+
+    What closed windows without a record counts, too, unless time is to be taken `by_records` alone.
 
     A result that time brought counts with the moment at which it was due. Between that and its place, records of other inputs may
     have moved the time on: they count whether they are in this epoch or in one before. If there are such inputs, readers report them.
     """
-    before, _ = context.stream_time(window)
+    before, _ = context.reached(window) if by_records else context.stream_time(window)
     if DUE not in batch.schema.names:
         return np.maximum(_numbers(batch, ORDER), before)
     times = np.maximum(_numbers(batch, DUE), before)

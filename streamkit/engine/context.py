@@ -83,7 +83,7 @@ class Context:
         return self.program.numbers[operator_id]
 
     def stream_time(self, window: Windowing) -> tuple[int, int]:
-        """The stream time of an operator with these windows, before the epoch and at its end."""
+        """The stream time of an operator with these windows, before the epoch and at its end, by which windows close."""
         name = (window.store, window.streams)
         if name not in self._stream_times:
             self._stream_times[name] = self.plan.stream_time(window)
@@ -92,6 +92,10 @@ class Context:
     def is_purged(self, store: str) -> bool:
         """Whether a store forgets all that has expired, because a start has changed for how long it keeps it."""
         return of_purge(store) in self.plan.before.times
+
+    def reached(self, window: Windowing) -> tuple[int, int]:
+        """The same, but as records have brought it, by which what is stored expires: what closes windows without them does not count."""
+        return self.plan.reached(window)
 
     def advances(self) -> list[ReachedBy]:
         """The readers' reports on which records closed windows (see `streamkit.engine.advance`)."""

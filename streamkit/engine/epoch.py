@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streamkit.engine.stream_time import NO_TIME, Times, of_windows, order_reached
+from streamkit.engine.stream_time import NO_TIME, Times, of_closings, of_windows, order_reached
 from streamkit.log.slab.extent import Extent
 from streamkit.plan.windows import Windowing
 from streamkit.state.changelog import Changes, Offsets
@@ -21,7 +21,7 @@ class EpochEnd:
     """
     Where an epoch stops: positions behind its last records and the stream times it reaches (see `stream_time`).
 
-    `closing` marks the epoch that ends a drain: it takes no records and moves stream time past every open window.
+    `closing` marks the epoch that ends a drain: it takes no records and closes every open window.
     """
 
     epoch: int
@@ -117,7 +117,12 @@ class EpochPlan:
         return self.end.epoch
 
     def stream_time(self, window: Windowing) -> tuple[int, int]:
-        """The stream time of an operator with these windows, before the epoch and at its end."""
+        """The stream time of an operator with these windows, before the epoch and at its end; past windows that were closed without it."""
+        before, end = (of_closings(end.times, window, self.application.topic_ids) for end in (self.before, self.end))
+        return before, end
+
+    def reached(self, window: Windowing) -> tuple[int, int]:
+        """The stream time that records have brought an operator with these windows to, before the epoch and at its end."""
         before, end = (of_windows(end.times, window, self.application.topic_ids) for end in (self.before, self.end))
         return before, end
 

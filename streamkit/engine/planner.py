@@ -22,6 +22,7 @@ from streamkit.engine.order import Backlog, Records, cut, times_before
 from streamkit.engine.stream_time import (
     BOOTSTRAP,
     CLOCK_SEEN,
+    CLOSED,
     NO_TIME,
     UNKNOWN,
     Times,
@@ -32,6 +33,7 @@ from streamkit.engine.stream_time import (
     moved_on,
     of_arrival,
     of_bootstrap,
+    of_closed,
     of_input,
     of_partition,
     of_store,
@@ -108,6 +110,7 @@ class Planner:
 
         None if there is nothing to take, no tick is due, and no window closes by idleness, as none does in a run with an end.
         """
+        before = self._open_again(before)
         if behind := behind_inputs(before.times, self._windowings(), self.topic_ids):
             return self._catching_up(before, behind)
         self._looked[before.epoch] = found = self._look(before)
@@ -127,17 +130,31 @@ class Planner:
         return EpochEnd(before.epoch + 1, positions, self._clocked(times, now), taken.records, now)
 
     def closing_end(self, before: EpochEnd) -> EpochEnd | None:
-        """The epoch that closes every open window at the end of a drain; None if nothing came since the last one."""
-        longest = sum(operator.longest_wait_ms for operator in self.program.operators)
-        reached = {window: of_windows(before.times, window, self.topic_ids) for window in self._windowings()}
-        if before.closing or not any(time != NO_TIME for time in reached.values()):
+        """
+        The epoch that closes every open window at the end of a drain; None if nothing came since the last one.
+
+        Each operator waits as long as it says from where records have brought its stream time, and no input moves.
+        """
+        waits = [(one.windowing, one.longest_wait_ms) for one in self.program.operators]
+        reached = {
+            window: (of_windows(before.times, window, self.topic_ids), wait) for window, wait in waits if window is not None
+        }
+        if before.closing or all(time == NO_TIME for time, _ in reached.values()):
             return None
-        inputs = {of_input(self.topic_ids[number]) for window in reached for number in window.streams}
-        stores = {of_store(window.store): time for window, time in reached.items() if time != NO_TIME}
-        moved = {name: time + longest for name, time in {**before.times, **stores}.items() if name in inputs or name in stores}
+        closed = dict(self._open_again(before).times)
+        for window, (time, wait_ms) in reached.items():
+            if time != NO_TIME and wait_ms:
+                closed[of_closed(window.store)] = max(time + wait_ms, closed.get(of_closed(window.store), NO_TIME))
         now = self._now_ms(before)
-        times = self._clocked({**before.times, **moved}, now)
-        return EpochEnd(before.epoch + 1, before.positions, times, 0, now, closing=True)
+        return EpochEnd(before.epoch + 1, before.positions, self._clocked(closed, now), 0, now, closing=True)
+
+    def _open_again(self, before: EpochEnd) -> EpochEnd:
+        """The end of an epoch as the next begins: of what was closed without a record, only what rows are late for stays closed."""
+        kept = {
+            of_closed(one.windowing.store) for one in self.program.operators if one.windowing is not None and one.stays_closed
+        }
+        times = {name: time for name, time in before.times.items() if not name.startswith(CLOSED) or name in kept}
+        return replace(before, times=times)
 
     def _catching_up(self, before: EpochEnd, behind: Times) -> EpochEnd:
         """The epoch without records in which operators come to where inputs are that a restart gave them; their windows close by that."""
@@ -240,7 +257,7 @@ class Planner:
         self._looked.clear()
         parts = _split(self._slices(before, end, found), splits)
         changes, purged_below = self._changes(before.epoch), found.purged_below  # of one look: a later purge fails the commit
-        plan = EpochPlan(self.application, before, end, len(parts), changes, self._globals(), purged_below)
+        plan = EpochPlan(self.application, self._open_again(before), end, len(parts), changes, self._globals(), purged_below)
         return plan, parts
 
     def with_near_anchor(self, extents_max: int = EXTENTS_MAX) -> Planner:

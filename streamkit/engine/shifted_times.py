@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from streamkit.engine.stream_time import Times, of_grace, of_purge, of_store
+from streamkit.engine.stream_time import Times, of_closed, of_grace, of_purge, of_store
 from streamkit.plan.program import Program
 
 
@@ -28,5 +28,6 @@ def shifted_times(times: Times, before: Program, program: Program, stores: Itera
             continue
         grown = window.grace_ms - times.get(of_grace(name), earlier.grace_ms)
         if grown or before.store(name).retention_ms != program.store(name).retention_ms:
-            found |= {of_store(name): times[of_store(name)] + grown, of_grace(name): window.grace_ms, of_purge(name): 1}
+            found |= {kept: times[kept] + grown for kept in (of_store(name), of_closed(name)) if kept in times}
+            found |= {of_grace(name): window.grace_ms, of_purge(name): 1}
     return found

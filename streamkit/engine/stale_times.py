@@ -13,12 +13,14 @@ from streamkit.engine.stream_time import (
     ARRIVAL,
     BOOTSTRAP,
     CLOCK_START,
+    CLOSED,
     GRACE,
     PARTITION,
     PURGE,
     STORE,
     Times,
     clock_start,
+    of_closed,
     of_grace,
     of_purge,
     of_store,
@@ -44,7 +46,7 @@ def stale_times(
 def _of_operators(program: Program, young: Collection[str]) -> Iterator[str]:
     for operator in program.operators:
         if (window := operator.windowing) is not None and window.store not in young:
-            yield from (of_store(window.store), of_grace(window.store), of_purge(window.store))
+            yield from (of(window.store) for of in (of_store, of_closed, of_grace, of_purge))
         if operator.ticks_ms:
             yield clock_start(operator.id)
 
@@ -61,4 +63,4 @@ def _beginnings(source: Input, earlier: Collection[Input]) -> Iterator[str]:
 
 def _kind(name: str) -> bool:
     """Whether a time is of something that comes and goes."""
-    return name.startswith((STORE, GRACE, PURGE, CLOCK_START, PARTITION, BOOTSTRAP, ARRIVAL))
+    return name.startswith((STORE, CLOSED, GRACE, PURGE, CLOCK_START, PARTITION, BOOTSTRAP, ARRIVAL))

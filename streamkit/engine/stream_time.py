@@ -2,7 +2,8 @@
 Stream time of inputs and of operators (law 11).
 
 An input's stream time is the largest committed order key of its topic. An operator's is the largest of the stream inputs that
-feed it, but never less than what was committed for the operator's store, even if other inputs feed it after a restart. Both
+feed it, but never less than what was committed for the operator's store, even if other inputs feed it after a restart. Windows
+may have been closed beyond that, by a drain or because nothing came: rows for them are late, and nothing expires by it. All
 travel in one mapping, from the catalog to the plan and back.
 """
 
@@ -19,6 +20,7 @@ Times: TypeAlias = Mapping[str, int]  # in ms, by `of_input` and `of_store`
 
 METRIC = TIMES_METRIC  # (name, time) pairs in the metrics of an epoch; those of the last committed epoch count
 CLOCK_SEEN = "clock/seen"  # among the stream times: when the last epoch was, by the wall clock, if operators ask for ticks
+CLOSED = "closed/"  # begins the names of the times up to which windows were closed without a record
 BOOTSTRAP = "bootstrap/"  # begins the names of the offsets up to which tables are read before all streams
 STORE, GRACE, PURGE, PARTITION = "store/", "grace/", "purge/", "partition/"
 ARRIVAL, CLOCK_START = "arrival/", "clock/start/"  # begin the names of other times
@@ -34,6 +36,11 @@ def of_input(topic_id: int) -> str:
 def of_store(name: str) -> str:
     """The name under which the stream time of a store's operator is kept."""
     return f"{STORE}{name}"
+
+
+def of_closed(name: str) -> str:
+    """The name under which it is kept up to which stream time the windows of a store were closed without a record."""
+    return f"{CLOSED}{name}"
 
 
 def of_grace(name: str) -> str:
@@ -98,6 +105,11 @@ def _of_all(times: Times, window: Windowing, topic_ids: tuple[int, ...]) -> int:
     return max((times[name] for name in names if name in times), default=NO_TIME)
 
 
+def of_closings(times: Times, window: Windowing, topic_ids: tuple[int, ...]) -> int:
+    """The stream time up to which these windows have closed: that of their operator, or beyond it where no record closed them."""
+    return max(of_windows(times, window, topic_ids), times.get(of_closed(window.store), NO_TIME))
+
+
 def order_reached(times: Times) -> int:
     """The largest order key of any input."""
     return max((time for name, time in times.items() if name.startswith("input/")), default=NO_TIME)
@@ -125,7 +137,7 @@ def as_metric(times: Times) -> list[Any]:
 
 def closed_by_idleness(times: Times, window: Windowing, topic_ids: tuple[int, ...], now_ms: int) -> Times:
     """
-    The stream time of an operator, by name, that closes all its windows, if its inputs have been idle for as long as it says.
+    The time, by name, that closes all windows of an operator, if its inputs have been idle for as long as it says.
 
     Nothing if they have not, or if that has closed them already.
     """
@@ -134,4 +146,4 @@ def closed_by_idleness(times: Times, window: Windowing, topic_ids: tuple[int, ..
         return {}
     reached = max(times.get(of_input(topic_ids[number]), NO_TIME) for number in window.streams)
     closed = reached + window.size_ms + window.grace_ms
-    return {of_store(window.store): closed} if closed > times.get(of_store(window.store), NO_TIME) else {}
+    return {of_closed(window.store): closed} if closed > of_closings(times, window, topic_ids) else {}

@@ -97,7 +97,7 @@ class WindowState:
     @property
     def expired_ms(self) -> int:
         """Windows up to this time have expired at the end of the epoch."""
-        return self.times[1] - self._kept_ms
+        return self.context.reached(self.windowing)[1] - self._kept_ms
 
     def keys(self, keys: Keys, places: Numbers, times: Sequence[Numbers]) -> pa.BinaryArray:
         """The state keys of windows; `places` are the positions of their keys."""
@@ -131,9 +131,10 @@ class WindowState:
         """
         Keys and values of the stored windows whose time plus `wait_ms` is reached by stream time in this epoch.
 
-        With `has_expired` those are among them that were reached before, if the store is to forget them.
+        With `has_expired` stream time is that of records alone, and those are among them that were reached before, if the store is to
+        forget them.
         """
-        before, now = self.times
+        before, now = self.context.reached(self.windowing) if has_expired else self.times
         is_purged = has_expired and self.context.is_purged(self.operator.store) and now != NO_TIME
         if now == before and not is_purged:
             return pa.array([], pa.binary()), pa.array([], pa.binary())

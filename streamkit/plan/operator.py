@@ -107,8 +107,13 @@ class Operator:
 
     @property
     def longest_wait_ms(self) -> int:
-        """How long after a row's time a result of it may come."""
+        """How long after a row's time a result of it may come: so far stream time is taken past it at the end of a drain."""
         return 0
+
+    @property
+    def stays_closed(self) -> bool:
+        """Whether rows are late for what was closed without a record, as at the end of a drain; else only what waited is over."""
+        return False
 
     @property
     def rows_per_record(self) -> int:

@@ -86,9 +86,9 @@ def difference(case: Json, way: Way) -> str | None:
     arrival = Arrival(case, builder.topics, way.partitions)
     steps = arrival.steps if way.is_late else arrival.canonical()
     expected = [record for step in results({**case, "steps": steps}, Rules.streamkit()) for record in step]
-    with _driver(builder, way, chance) as driver:
+    with driver_of(builder, way) as driver:
         for step in arrival.shuffled(chance) if way.is_shuffled else steps:
-            _disturb(driver, way, chance)
+            disturb(driver, way, chance)
             timed = {name: chance.randrange(100_000) for name in builder.topics} if way.has_own_times else None
             take(driver, step, set(arrival.kinds), _timed(timed, arrival.kinds))
         driver.log
@@ -153,13 +153,13 @@ def first_difference(expected: Mapping[str, list[Record]], found: Mapping[str, l
     return None
 
 
-def _driver(builder: Builder, way: Way, chance: random.Random) -> TopologyTestDriver:
+def driver_of(builder: Builder, way: Way) -> TopologyTestDriver:
     topics = {name: {**declared, "partitions": way.partitions} for name, declared in builder.topics.items()}
     batching = random.Random(way.seed) if way.batching == "random" else way.batching
     return TopologyTestDriver(builder.app, topics=topics, tasks=way.tasks, batching=batching)
 
 
-def _disturb(driver: TopologyTestDriver, way: Way, chance: random.Random) -> None:
+def disturb(driver: TopologyTestDriver, way: Way, chance: random.Random) -> None:
     """Crash, start again after a while, or restart with another number of tasks."""
     if not driver.is_running:
         if way.is_late or chance.random() < 0.5:

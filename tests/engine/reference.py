@@ -282,17 +282,20 @@ class Interpreter:
     def advance(self, order: int) -> None:
         """Move stream time on, and close windows moment by moment, before the record that moved it is processed."""
         self.stream_time = max(self.stream_time, order)
-        while moments := [m for one in self.aggregations if (m := one.closing(order)) is not None]:
+        self._close([order] * len(self.aggregations))
+
+    def drain(self) -> None:
+        """Close every window, each aggregation's by its own length, as at the end of finite data; stream time stays."""
+        if any(one.windows for one in self.aggregations) and self.stream_time != NO_TIME:
+            waits = [one.windows.size + one.windows.grace if one.windows else 0 for one in self.aggregations]
+            self._close([self.stream_time + wait for wait in waits])
+            self.end_epoch()
+
+    def _close(self, until: Sequence[int]) -> None:
+        while moments := [m for one, end in zip(self.aggregations, until, strict=True) if (m := one.closing(end)) is not None]:
             for aggregation in self.aggregations:
                 for result in aggregation.close(min(moments)):
                     self.closed(aggregation, result, min(moments))
-
-    def drain(self) -> None:
-        """Close every window, as at the end of finite data."""
-        waits = [one.windows.size + one.windows.grace for one in self.aggregations if one.windows]
-        if waits and self.stream_time != NO_TIME:
-            self.advance(self.stream_time + sum(waits))
-            self.end_epoch()
 
     def write(self, topic: str, emitted: Iterable[Emitted]) -> None:
         self.topics.setdefault(topic, []).extend(emitted)

@@ -117,7 +117,7 @@ def test_a_run_with_an_end_closes_nothing() -> None:
         end = planner.next_end(before)
         assert end is not None
         assert end.records == 0
-        assert end.times["store/in"] == 3 + 10 + 5
+        assert end.times["closed/in"] == 3 + 10 + 5
         assert from_plain(EpochEnd, to_plain(end)) == end
 
 

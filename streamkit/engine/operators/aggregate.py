@@ -195,8 +195,8 @@ def expired(
 ) -> tuple[pa.BinaryArray, pa.BinaryArray, Numbers]:
     """The changes of an operator's one store without windows, which begin at `starts`, whose retention has ended; stored ones are deleted."""
     (store,) = operator.stores
+    now = context.reached(window)[1]
     expired_keys, _ = context.committed_state().scan(ranges_reached(store, window, context, retention, has_expired=True))
-    now = context.stream_time(window)[1]
     if starts is not None:
         alive = starts + retention > now
         if not alive.all():
@@ -218,10 +218,11 @@ def ranges_reached(
     """
     Ranges of state keys, one per key group of the task: windows whose start plus `wait` is reached by stream time in this epoch.
 
-    With `has_expired` those are among them that were reached before, if the store is to forget them.
+    With `has_expired` stream time is that of records alone, and those are among them that were reached before, if the store is to forget
+    them.
     """
     number = context.store_number(store)
-    before, now = context.stream_time(window)
+    before, now = context.reached(window) if has_expired else context.stream_time(window)
     is_purged = has_expired and context.is_purged(store) and now != NO_TIME
     if now == before and not is_purged:
         return []

@@ -271,7 +271,7 @@ def _retention(buffer: RowLists) -> int:
 def _keep(operator: StreamStreamJoinRows, known: Known, keys: Keys, context: Context) -> None:
     """Add the rows of the epoch that can still be met to their lists; lists whose time is over go."""
     side, buffer = known.side, known.buffer
-    before, now = context.stream_time(operator.windowing)
+    before, now = context.reached(operator.windowing)
     if now == NO_TIME:
         return
     bucket = _bucket(operator, side.times)

@@ -51,5 +51,6 @@ def _are_kept(
     """Whether the window of each row may be found at the row's place: later the table forgets it, in whatever epoch."""
     bounds = (milliseconds(pc.fill_null(left[name], SOME_MOMENT)) for name in operator.bounds)
     first_times = layout_of(table.store).window_times(*bounds)[0]
-    are_kept: npt.NDArray[np.bool_] = first_times + settled.wait_ms > stream_times(operator, settled.window, left, context)
+    times = stream_times(operator, settled.window, left, context, by_records=True)
+    are_kept: npt.NDArray[np.bool_] = first_times + settled.wait_ms > times
     return are_kept

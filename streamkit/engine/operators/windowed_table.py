@@ -55,7 +55,7 @@ class Settled:
     @classmethod
     def of(cls, settlings: Sequence[Settling], context: Context) -> Settled:
         """As all settlings say, at the stream times of the epoch; nothing is settled if there are none."""
-        times = [(context.stream_time(one.window), one.wait_ms) for one in settlings]
+        times = [(context.reached(one.window), one.wait_ms) for one in settlings]
         before, end = (
             [reached[place] - wait if reached[place] != NO_TIME else NO_TIME for reached, wait in times] for place in (0, 1)
         )

@@ -247,6 +247,10 @@ class Aggregate(Operator):
         return self.window.size_ms + self.window.grace_ms if self.window else 0
 
     @property
+    def stays_closed(self) -> bool:
+        return self.window is not None
+
+    @property
     def rows_per_record(self) -> int:
         return self.window.per_record if self.window and not self.folded else 1
 

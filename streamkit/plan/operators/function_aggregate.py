@@ -229,6 +229,10 @@ class FunctionAggregate(Operator):
         return self.window.size_ms + self.window.grace_ms if self.window else 0
 
     @property
+    def stays_closed(self) -> bool:
+        return self.window is not None
+
+    @property
     def rows_per_record(self) -> int:
         return self.window.per_record if self.window else 1
 

@@ -42,6 +42,10 @@ class RecordWindowAggregate(Operator):
         return self.aggregates
 
     @property
+    def stays_closed(self) -> bool:
+        return True
+
+    @property
     def windowing(self) -> Windowing:
         return self.window
 

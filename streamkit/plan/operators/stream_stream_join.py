@@ -183,7 +183,7 @@ class StreamStreamJoinRows(Operator):
 
     @property
     def longest_wait_ms(self) -> int:
-        return max(self.close_ms(side) for side in SIDES)
+        return max((self.close_ms(side) for side in self.preserved), default=0)
 
     @property
     def windowing(self) -> Windowing:

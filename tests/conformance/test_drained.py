@@ -1,0 +1,60 @@
+"""Random topologies whose runs are drained in between give what one run gives, which is what the interpreter gives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from streamkit.engine.planner import Planner
+from streamkit.errors import StreamKitError
+from tests.conformance.builder import Json
+from tests.conformance.drained import difference_of_days
+from tests.conformance.test_random_topologies import any_cases, found_in
+from tests.conformance.ways import Way, is_bounded, random_way
+from tests.crash.processes import IS_TORTURE
+
+pytestmark = pytest.mark.filterwarnings("ignore:the subtractor .* does not undo")
+PARTS = 10 if IS_TORTURE else 1
+CASES = 100 if IS_TORTURE else 8
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_daily_job_gives_what_one_run_gives(part: int, record_property: Any) -> None:
+    """A run that is drained after each day gives every result of one run over all days, key by key in its order."""
+    pairs = list(days(CASES))
+    differences = {f"{case['name']}, {way}": difference_of_days(case, way) for case, way in pairs}
+    record_property("tried", dict(Counter("random topologies, drained in between" for _ in pairs)))
+    assert found_in(differences) == {}
+
+
+def test_an_input_that_a_drain_moves_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a drain moved the inputs by the sum of all waits, some case would lose records of the next day as late."""
+    original = Planner.closing_end
+
+    def moving(planner: Planner, before: Any) -> Any:
+        end, wait_ms = original(planner, before), sum(one.longest_wait_ms for one in planner.program.operators)
+        if end is None:
+            return None
+        moved = {name: time + wait_ms * 100 for name, time in end.times.items() if name.startswith("input/")}
+        return replace(end, times={**end.times, **moved})
+
+    monkeypatch.setattr(Planner, "closing_end", moving)
+    assert any(is_different(case, way) for case, way in days(60))
+
+
+def is_different(case: Json, way: Way) -> bool:
+    try:
+        return difference_of_days(case, way) is not None
+    except (StreamKitError, AssertionError):
+        return True
+
+
+def days(count: int) -> Iterator[tuple[Json, Way]]:
+    """Cases and ways that keep the order of the days; no update is held back for a time, which the first record of a day replaces."""
+    for number, case in enumerate(any_cases(count, own=True)):
+        if not is_bounded(case) and all(node.get("until") != "time_limit" for node in case["topology"]["nodes"]):
+            yield case, replace(random_way(number), is_shuffled=False, is_late=False)
