@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamkit.engine.context import Context
 from streamkit.engine.epoch import Slice
@@ -141,7 +142,7 @@ def stream_times(
     before, _ = context.reached(window) if by_records else context.stream_time(window)
     if DUE not in batch.schema.names:
         return np.maximum(_numbers(batch, ORDER), before)
-    times = np.maximum(_numbers(batch, DUE), before)
+    times = np.maximum(pc.coalesce(batch[DUE], batch[ORDER]).to_numpy(zero_copy_only=False), before)
     return times if operator.closing is None else np.maximum(times, reached_before(operator, batch, context.advances()))
 
 

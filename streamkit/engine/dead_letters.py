@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from streamkit.engine.place import OPERATORS
-from streamkit.engine.rows import own_columns, plain, rows_of
+from streamkit.engine.rows import brought_by_time, own_columns, plain, rows_of
 from streamkit.engine.stream_time import UNKNOWN
 from streamkit.errors import EvaluationError
 from streamkit.log.dead_letter import SCHEMA, attempt_of, encoded, shown
 from streamkit.log.slab.slab import read_rows
-from streamkit.names import DELETED, DUE, HEADERS, INPUT, KEY_GROUP, OFFSET, ORDER, PARTITION, TIMESTAMP
+from streamkit.names import DELETED, HEADERS, INPUT, KEY_GROUP, OFFSET, ORDER, PARTITION, TIMESTAMP
 from streamkit.plan.naming import step_of
 from streamkit.plan.operator import Operator
 from streamkit.plan.python_function import type_name
@@ -80,7 +80,7 @@ def _record(failure: Failure, context: Context) -> dict[str, Any]:
 
 def original(row: pa.RecordBatch, context: Context) -> pa.RecordBatch | None:
     """The whole record that a row comes from, with its time and headers; None for what no record of the epoch made."""
-    if DUE in row.schema.names or INPUT not in row.schema.names:
+    if INPUT not in row.schema.names or brought_by_time(row).any():
         return None
     number, partition, offset = (row[name][0].as_py() for name in (INPUT, PARTITION, OFFSET))
     if not 0 <= number < min(len(context.program.inputs), OPERATORS):

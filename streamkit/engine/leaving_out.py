@@ -25,6 +25,7 @@ from streamkit.engine.dead_letters import Failure, dead_letters
 from streamkit.engine.place import has_place, in_canonical_order
 from streamkit.engine.rows import numbers
 from streamkit.engine.scheduled_call import ScheduledCall
+from streamkit.engine.stream_time import NO_TIME
 from streamkit.errors import EvaluationError, UnfitFunctionError
 from streamkit.names import DUE, INPUT, KEY_GROUP, OFFSET, PARTITION, PATH
 from streamkit.plan.naming import step_of
@@ -143,14 +144,21 @@ def _is_record(batch: Rows, row: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     if batch is None:
         return np.zeros(0, bool)
     same = np.ones(batch.num_rows, bool)
-    for name in (INPUT, PARTITION, OFFSET, DUE):
+    for name in (INPUT, PARTITION, OFFSET):
         if name in batch.schema.names and name in row.schema.names:
             same &= numbers(batch, name) == row[name][0].as_py()
+    same &= _due(batch) == _due(row)[0]
     if PATH in batch.schema.names and same.any():
         path = row[PATH][0].as_py() if PATH in row.schema.names else b""
         for number in np.flatnonzero(same).tolist():
             same[number] = path.startswith(batch[PATH][number].as_py())
     return same
+
+
+def _due(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """When each row was due; of a record, which was not, a time before all times."""
+    none = np.full(batch.num_rows, NO_TIME, np.int64)
+    return none if DUE not in batch.schema.names else batch[DUE].fill_null(NO_TIME).to_numpy(zero_copy_only=False)
 
 
 def _groups(batch: Rows) -> set[int]:

@@ -36,7 +36,6 @@ from streamkit.engine.stream_time import (
     of_closed,
     of_input,
     of_partition,
-    of_store,
     of_windows,
     without_purges,
 )

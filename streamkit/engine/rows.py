@@ -83,9 +83,9 @@ def _filled(batch: pa.RecordBatch, name: str) -> pa.Array:
         return batch[TIMESTAMP]
     if name == PATH:
         return no_paths(batch.num_rows)
-    if name == HEADERS:
-        return pa.nulls(batch.num_rows, HEADERS_TYPE)
-    return batch[ORDER] if name == DUE else constant(0, batch.num_rows, pa.int8()).cast(pa.bool_())
+    if name in (HEADERS, DUE):
+        return pa.nulls(batch.num_rows, HEADERS_TYPE if name == HEADERS else RECORD_FIELDS[DUE])
+    return constant(0, batch.num_rows, pa.int8()).cast(pa.bool_())
 
 
 def _alike(batches: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
@@ -164,6 +164,14 @@ def without_nulls(batch: pa.RecordBatch, columns: Sequence[str]) -> tuple[pa.Rec
         if kept[name].null_count:
             kept = kept.filter(pc.is_valid(kept[name]))
     return kept, batch.num_rows - kept.num_rows
+
+
+def brought_by_time(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Which rows no record brought, but time: they had a moment at which they were due."""
+    if DUE not in batch.schema.names:
+        return np.zeros(batch.num_rows, bool)
+    brought: npt.NDArray[np.bool_] = batch[DUE].is_valid().to_numpy(zero_copy_only=False)
+    return brought
 
 
 def deletions_of(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:

@@ -25,7 +25,17 @@ from streamkit.engine.place import OPERATORS, in_canonical_order, place_ranks
 from streamkit.engine.processor_call import Call, failure
 from streamkit.engine.processor_context import Headers, ProcessorContext, Record, RecordMetadata, Scheduled, checked_headers
 from streamkit.engine.processor_stores import STORES, expired_range, milliseconds
-from streamkit.engine.rows import RECORD_FIELDS, concatenate, deletions_of, numbers, own_columns, plain, rows_of
+from streamkit.engine.rows import (
+    RECORD_FIELDS,
+    brought_by_time,
+    concatenate,
+    deletions_of,
+    numbers,
+    own_columns,
+    plain,
+    rows_of,
+    with_columns,
+)
 from streamkit.engine.scheduled_call import ScheduledCall
 from streamkit.engine.store_overlay import StoreOverlay
 from streamkit.engine.stream_time import CLOCK_SEEN, NO_TIME, clock_start
@@ -94,6 +104,7 @@ class Epoch:
     deleted: list[bool]
     headers: list[Headers] | None
     origins: list[tuple[int, int, int]]
+    by_time: npt.NDArray[np.bool_]
     paths: list[bytes] | None
     moments: tuple[Moment, ...]
     ranks: Numbers
@@ -159,6 +170,7 @@ def _epoch(operator: Process, batch: pa.RecordBatch | None, context: Context) ->
         deletions_of(batch).tolist(),
         _headers_of(batch),
         list(zip(*(batch[name].to_pylist() for name in (INPUT, PARTITION, OFFSET)), strict=True)),
+        brought_by_time(batch),
         batch[PATH].to_pylist() if PATH in batch.schema.names else None,
         moments,
         ranks,
@@ -221,7 +233,8 @@ def _record_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
 def _places(places: list[tuple[int, int, int, int]]) -> pa.RecordBatch:
     columns = list(zip(*places)) if places else [()] * len(ORDER_COLUMNS)
     arrays = [pa.array(values, RECORD_FIELDS[name]) for name, values in zip(ORDER_COLUMNS, columns, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, names=list(ORDER_COLUMNS))
+    batch = pa.RecordBatch.from_arrays(arrays, names=list(ORDER_COLUMNS))
+    return with_columns(batch, {DUE: batch[ORDER]}) if places else batch
 
 
 class _Run:
@@ -503,7 +516,7 @@ class _GroupRun:
         """Where a record comes from; None of a result that time brought, or that the end of an epoch did."""
         inputs = self._epoch.context.program.inputs
         number, partition, offset = self._epoch.origins[row]
-        if DUE in self._epoch.places.schema.names or not 0 <= number < min(len(inputs), OPERATORS):
+        if self._epoch.by_time[row] or not 0 <= number < min(len(inputs), OPERATORS):
             return None
         return RecordMetadata(inputs[number].topic, partition, offset)
 
