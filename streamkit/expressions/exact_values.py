@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
+from streamkit.expressions.one_form import unknown_field
 from streamkit.expressions.python_functions import exact_array
 from streamkit.log.values.python_values import python_values
 
@@ -46,6 +47,21 @@ def copied(value: Any) -> Any:
     return tuple(map(copied, value)) if kind is tuple else value
 
 
+def _quick_struct(type: pa.StructType, other: Convert) -> Convert:
+    """The conversion of a dict, which has no names but those of the fields."""
+    fields = [(field.name, exactly(field.type)) for field in type]
+    known = frozenset(name for name, _ in fields)
+
+    def convert(value: Any) -> Any:
+        if value.__class__ is not dict:
+            return other(value)
+        if not known.issuperset(value):
+            raise unknown_field(value, [name for name, _ in fields])
+        return {name: convert(value.get(name)) for name, convert in fields}
+
+    return convert
+
+
 def _quick(type: pa.DataType, other: Convert) -> Convert:
     """The conversion of values that are not null; `other` converts those that need more than a look at their class."""
     if pa.types.is_integer(type):
@@ -63,10 +79,7 @@ def _quick(type: pa.DataType, other: Convert) -> Convert:
         element = exactly(type.value_type)
         return lambda value: list(map(element, value)) if value.__class__ is list else other(value)
     if pa.types.is_struct(type):
-        fields = [(field.name, exactly(field.type)) for field in type]
-        return lambda value: (
-            {name: convert(value.get(name)) for name, convert in fields} if value.__class__ is dict else other(value)
-        )
+        return _quick_struct(type, other)
     if pa.types.is_timestamp(type) and type.unit == "us":
         zone = None if type.tz is None else ZoneInfo(type.tz)
         return lambda value: value if value.__class__ is dt.datetime and value.tzinfo is zone and not value.fold else other(value)

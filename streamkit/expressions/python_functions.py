@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from streamkit.data_type import element_of, fields_of, to_arrow
 from streamkit.errors import EvaluationError, UnfitFunctionError
+from streamkit.expressions.one_form import check_arrow, in_one_form
 from streamkit.expressions.operation import always, always_nullable, operation
 from streamkit.expressions.rows import Rows, broadcast
 from streamkit.formats.counted_times import has_times, in_type, with_counted_times
@@ -40,6 +41,7 @@ from streamkit.plan.python_function import (
     type_name,
 )
 
+FRACTION = "a fraction"  # what is wrong with a value that has one where its type has none
 PYTHON_FUNCTIONS: dict[str, PythonFunction] = {}  # by id
 _is_checked: ContextVar[bool] = ContextVar("_is_checked", default=False)
 
@@ -312,12 +314,12 @@ class _Call:
         for place, value in enumerate(values):
             try:
                 exact_array([value], self.type)
-            except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
                 row = [python_values(argument.slice(place, 1))[0] for argument in self.arguments]
-                raise self._wrong(self._misfit(value), row) from None
+                raise self._wrong(self._misfit(value, error), row) from None
         raise self._wrong(f"gave values that together are no array of {self.function.type}")
 
-    def _misfit(self, value: Any) -> str:
+    def _misfit(self, value: Any, error: Exception) -> str:
         """What of a value does not fit: a column of a dict, or of one in a list, where it is known; else all of it."""
         struct = self.type.value_type if pa.types.is_list(self.type) else self.type
         declared = dict(fields_of(element_of(self.function.type) or self.function.type) or ())
@@ -325,10 +327,11 @@ class _Call:
             for name, found in one.items() if isinstance(one, dict) and pa.types.is_struct(struct) else ():
                 try:
                     exact_array([found], struct.field(name).type)
-                except (pa.ArrowException, TypeError, ValueError, OverflowError, KeyError):
+                except (pa.ArrowException, TypeError, ValueError, OverflowError, KeyError) as inner:
                     if name in declared:
-                        return f"gave {name} = {found!r} ({type_name(found)}), and declared is {name} {declared[name]}"
-        return f"gave {value!r} ({type_name(value)}); declared is {self.function.type}"
+                        given = f"gave {name} = {found!r} ({type_name(found)}), and declared is {name} {declared[name]}"
+                        return f"{given}{_reason(inner)}"
+        return f"gave {value!r} ({type_name(value)}); declared is {self.function.type}{_reason(error)}"
 
     def _check_names(self, value: Any, row: Sequence[Any]) -> None:
         if value is None:  # a tombstone, where one is allowed
@@ -359,8 +362,9 @@ class _Call:
         if not isinstance(found, (pa.Array, pa.ChunkedArray)):
             raise self._wrong(f"gave a {type_name(found)}; expected an Arrow array")
         try:
+            check_arrow(found, type or self.type)
             return in_type(_one_chunk(found), type or self.type)
-        except pa.ArrowException as error:
+        except (pa.ArrowException, ValueError) as error:
             raise self._wrong(f"gave values that are no {self.function.type}: {error}") from None
 
     def _checked_length(self, found: pa.Array) -> pa.Array:
@@ -392,25 +396,42 @@ def _series(array: pa.Array) -> Any:
     return series if series.to_numpy().flags.writeable else series.copy()  # whether a function may write must not depend on nulls
 
 
+def _reason(error: Exception) -> str:
+    """What an error of ours adds; Arrow's own words, and a fraction, say no more than the value and its type."""
+    is_own = type(error) is ValueError and str(error) != FRACTION
+    return f": {error}" if is_own else ""
+
+
 def exact_array(values: list[Any], type: pa.DataType) -> pa.Array:
     """
     The array of these values; ValueError for a fraction where the type wants an integer, which Arrow would cut off.
 
-    Whole numbers for times are milliseconds since 1970.
+    Whole numbers for times are milliseconds since 1970. ValueError, too, for a field that a struct has not, and for a number beyond a float.
     """
+    values = in_one_form(values, type)
     array = pa.array(with_counted_times(values, pa.list_(type)), type)
     if _has_fraction(values, pa.list_(type)):
-        raise ValueError("a fraction")
+        raise ValueError(FRACTION)
     return array
 
 
 def _from_pandas(series: Any, type: pa.DataType) -> pa.Array | pa.ChunkedArray:
     """A Series in a type; whole numbers for times are milliseconds since 1970, NaN is null."""
+    if series.dtype == object and pa.types.is_nested(type):
+        series = _series_of(in_one_form([None if _is_nan(value) else value for value in series], type))
+    elif pa.types.is_float32(type):
+        check_arrow(_one_chunk(pa.Array.from_pandas(series)), type)
     if not has_times(type):
         return pa.Array.from_pandas(series, type=type)
     if series.dtype == object:
         return pa.Array.from_pandas(with_counted_times(list(series), pa.list_(type)), type=type)
     return in_type(_one_chunk(pa.Array.from_pandas(series)), type)
+
+
+def _series_of(values: list[Any]) -> Any:
+    import pandas as pd
+
+    return pd.Series(values, dtype=object)
 
 
 def _has_fraction(value: Any, type: pa.DataType) -> bool:
