@@ -142,7 +142,8 @@ def stream_times(
     before, _ = context.reached(window) if by_records else context.stream_time(window)
     if DUE not in batch.schema.names:
         return np.maximum(_numbers(batch, ORDER), before)
-    times = np.maximum(pc.coalesce(batch[DUE], batch[ORDER]).to_numpy(zero_copy_only=False), before)
+    due: Numbers = pc.coalesce(batch[DUE], batch[ORDER]).to_numpy(zero_copy_only=False)
+    times = np.maximum(due, before)
     return times if operator.closing is None else np.maximum(times, reached_before(operator, batch, context.advances()))
 
 

@@ -76,7 +76,7 @@ def _struct(type: pa.StructType) -> Form:
     known = frozenset(names)
     forms = [(field.name, form) for field in type if (form := _form(field.type)) is not None]
 
-    def form(value: Any) -> Any:
+    def of_struct(value: Any) -> Any:
         if isinstance(value, tuple):
             if len(value) != len(names):
                 raise ValueError(
@@ -92,7 +92,7 @@ def _struct(type: pa.StructType) -> Form:
         changed = {name: None if (one := value.get(name)) is None else form(one) for name, form in forms}
         return {**value, **changed}
 
-    return form
+    return of_struct
 
 
 def unknown_field(value: Mapping[Any, Any], names: Sequence[str]) -> ValueError:

@@ -15,6 +15,7 @@ import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine import dead_letters
 from streamkit.engine import rows as engine_rows
+from streamkit.names import DUE
 from streamkit.testing import TopologyTestDriver
 
 CUTS = ("all", 1, 2, 3, "each")
@@ -125,5 +126,5 @@ def test_dead_letters_are_of_the_row(step: str) -> None:
 def test_a_batch_that_is_asked_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """If a result in the batch made all of it results, letters would depend on the cut."""
     original = engine_rows.brought_by_time
-    monkeypatch.setattr(dead_letters, "brought_by_time", lambda row: original(row) | (engine_rows.DUE in row.schema.names))
+    monkeypatch.setattr(dead_letters, "brought_by_time", lambda row: original(row) | (DUE in row.schema.names))
     assert letters("function", "all") != letters("function", "each")
