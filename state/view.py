@@ -20,6 +20,7 @@ from streamkit.expressions.aggregates import per_aggregate, result_or_null
 from streamkit.expressions.calendar_windows import ends_of
 from streamkit.expressions.python_functions import exact_array
 from streamkit.html_table import html_table
+from streamkit.log.catalog.applications import TIMES_METRIC
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.rows.records import TIME_MS_MAX
 from streamkit.log.slab.slab import GONE
@@ -30,6 +31,7 @@ from streamkit.log.values.whole_number import as_whole_number
 from streamkit.names import WINDOW_START
 from streamkit.plan.duration import duration_text
 from streamkit.plan.program import Program, Store
+from streamkit.plan.windows import Windowing
 from streamkit.state.format import decode_states, is_earlier
 from streamkit.state.key import Numbers
 from streamkit.state.key_group import task_of_key_group
@@ -132,10 +134,27 @@ class StoreView:
         return self.to_arrow().to_pandas()
 
     def expiry(self) -> Expiry | None:
-        """Which windows retention has deleted by now; None for a store that keeps all, or has seen no time yet."""
-        time = self.log.catalog.application(self.application).stream_time_ms
+        """Which windows retention has deleted by now, in the stream time of the store's operator; None if it keeps all, or has seen no time."""
+        time = self._stream_time()
         retention = self.store.retention_ms
         return None if time is None or retention is None or self.store.window_size_ms is None else Expiry(retention, time)
+
+    def _stream_time(self) -> int | None:
+        """That of the operator which keeps the store, of which it expires: no other input moves it."""
+        state, keeper = self.log.catalog.application(self.application), self.program.keeper(self.store.name)
+        times = dict(state.metrics.get(TIMES_METRIC) or ())
+        if not keeper.expires_by or not times:
+            return state.stream_time_ms
+        found = [self._time_of(window, times) for window in keeper.expires_by]
+        known = [time for time in found if time is not None]
+        return min(known) if len(known) == len(found) else None
+
+    def _time_of(self, window: Windowing, times: Mapping[str, int]) -> int | None:
+        if (name := f"store/{window.store}") in times:
+            return times[name]
+        topics = [self.program.inputs[number].topic for number in window.streams]
+        names = [f"input/{self.log.catalog.topic(topic).id}" for topic in topics]
+        return max((times[name] for name in names if name in times), default=None)
 
     @property
     def schema(self) -> pa.Schema:

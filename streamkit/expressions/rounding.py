@@ -69,7 +69,7 @@ def _round_rule(call: Invocation) -> TypedExpression:
 
 
 def _ceil_rule(call: Invocation) -> TypedExpression:
-    """A whole number: bigint, or a decimal of a decimal; with a number of digits always a decimal."""
+    """A whole number: bigint, or a decimal of a decimal, of its own type if that has no fraction; with a number of digits always a decimal."""
     check_count(call, 1, 2)
     name = "ceil" if call.name.lower() == "ceiling" else call.name.lower()
     type = implicit_type(call.types[0], "decimal" if len(call.arguments) == 2 else "double|decimal|bigint")
@@ -77,7 +77,8 @@ def _ceil_rule(call: Invocation) -> TypedExpression:
         raise RuleError(f"{call.name}() takes a number as argument 1; found {call.types[0]}")
     value, digits = call.cast(call.typed(0), type), _digits(call)
     decimal = decimal_of(type)
-    result = _rounded_decimal(*decimal, digits) if decimal else "bigint"
+    is_whole = decimal is not None and decimal[1] == 0 and len(call.arguments) == 1
+    result = type if is_whole else _rounded_decimal(*decimal, digits) if decimal else "bigint"
     return TypedExpression(name, result, (value, literal(digits, "int")))
 
 

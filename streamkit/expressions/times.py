@@ -286,7 +286,7 @@ def _added_rule(call: Invocation) -> TypedExpression | None:
     return TypedExpression("add_units", moment.type, (moment, amount), unit)
 
 
-@operation("add_units", fails=always)
+@operation("add_units", fails=always, right_first=True)
 def _add_units(expression: TypedExpression, start: Datum, amount: Datum, zone: pa.Scalar | None = None) -> Datum:
     """A time so many units later; a day of the month that does not exist becomes the last."""
     amount = pc.if_else(pc.is_valid(start), amount, None)  # Spark does not look at it beside null

@@ -140,6 +140,11 @@ class Operator:
         return replace(self, window=replace(self.windowing, may_lead=True))  # type: ignore[call-arg]
 
     @property
+    def expires_by(self) -> tuple[Windowing, ...]:
+        """By which stream times its stores forget, by the one that comes last; mostly that of its own windows alone."""
+        return () if self.windowing is None else (self.windowing,)
+
+    @property
     def closing(self) -> Windowing | None:
         """The windows whose final results it gives when stream time closes them."""
         return None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import inspect
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from streamkit.errors import Location, TopologyError
 from streamkit.plan.duration import duration_ms
@@ -72,6 +74,20 @@ class Schedule:
 
     def __str__(self) -> str:
         return f"every {self.interval_ms} ms of {self.clock.replace('_', ' ')}"
+
+
+def schedule_keys(schedules: Sequence[Schedule]) -> tuple[int, ...]:
+    """
+    By what each of a processor's schedules is known when it was cancelled: its clock, its interval, and which of these it is.
+
+    So it is known for the same if a later start adds a schedule in front of it, or takes one away.
+    """
+    seen: Counter[Schedule] = Counter()
+    keys = []
+    for one in schedules:
+        keys.append(crc32(f"{one.clock} {one.interval_ms} {seen[one]}".encode()) & 0x7FFFFFFF)
+        seen[one] += 1
+    return tuple(keys)
 
 
 class Declaration(ForeignCalls):

@@ -60,7 +60,7 @@ from streamkit.names import (
     TIMESTAMP,
 )
 from streamkit.plan.operators.process import BATCH, BEGUN, Process
-from streamkit.plan.processing import STREAM_TIME, WALL_CLOCK, RefusedCallError, RetimedError
+from streamkit.plan.processing import STREAM_TIME, WALL_CLOCK, RefusedCallError, RetimedError, schedule_keys
 from streamkit.plan.python_function import PythonFunction, type_name
 from streamkit.plan.retiming import WAYS, timed_ports
 from streamkit.state.layout import layout_of
@@ -245,6 +245,7 @@ class _Run:
         self.is_split = is_split
         self.forwarded = Forwarded()
         self.counts: Counter[str] = Counter()
+        self._schedule_keys = schedule_keys(epoch.operator.schedules)
         context = epoch.context
         self.overlays = {
             name: StoreOverlay(context.store(name), context.store_number(name), context.committed_state())
@@ -283,12 +284,12 @@ class _Run:
     def is_cancelled(self, group: int, number: int) -> bool:
         """Whether a schedule was cancelled in a key group."""
         overlay = self._schedules()
-        return overlay.get(overlay.prefix(group) + overlay.encode((number,))) is not None
+        return overlay.get(overlay.prefix(group) + overlay.encode((self._schedule_keys[number],))) is not None
 
     def cancel(self, group: int, number: int, time: int) -> None:
         """Note that a schedule was cancelled in a key group."""
         overlay = self._schedules()
-        overlay.put(overlay.prefix(group) + overlay.encode((number,)), (), time)
+        overlay.put(overlay.prefix(group) + overlay.encode((self._schedule_keys[number],)), (), time)
 
     def _schedules(self) -> StoreOverlay:
         name = self.epoch.operator.schedule_store

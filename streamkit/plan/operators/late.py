@@ -54,7 +54,7 @@ class LateNode(Node):
         schema = make_schema([*rows.schema, *(Column(name, "timestamp", False) for name in BOUNDS)], self.at)
         if isinstance(self.child.key_window, SessionWindow):
             taken = LateOfSessions(building.name(self), UNSTAGED, (f"{table.id}{PORT}{LATE}",), rows.schema.names)
-            return building.add(Step(taken, schema, rows.key, table.partition_by, False, self.at))
+            return building.add(Step(taken, schema, rows.key, rows.partition_by, False, self.at))
         is_sliding = isinstance(self.child.key_window, SlidingWindow)
         operator = Late(building.name(self), UNSTAGED, (rows.id,), table.partition_by, window, is_sliding)
         return building.add(Step(operator, schema, rows.key, rows.partition_by, False, self.at))

@@ -27,7 +27,9 @@ from streamkit.plan.windows import Windowing
 from streamkit.schema import Column, Schema
 
 ROW, BATCH = "row", "batch"
-BEGUN = -1  # the number under which a key group notes that it has had a record; schedules that were cancelled have theirs
+BEGUN = (
+    -1
+)  # the number under which a key group notes that it has had a record; schedules that were cancelled have their `schedule_keys`
 SCHEDULES_KEY = Schema((Column("schedule", "int", False),))
 
 
@@ -219,6 +221,10 @@ class Process(Operator):
         """Its stream time, cut into the steps at which something may be scheduled."""
         steps = [one.interval_ms for one in self.schedules if one.clock == STREAM_TIME]
         return Windowing(0, gcd(*steps) or 1, 0, self.streams, self.id)
+
+    @property
+    def expires_by(self) -> tuple[Windowing, ...]:
+        return (self.stream_clock,)
 
     @property
     def closing(self) -> Windowing | None:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from streamkit.plan.operator import Exchange, Key, Names, Operator
 from streamkit.plan.program import Program, Store
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.plan.windows import CalendarWindow, SessionWindow, Settling, Window
+from streamkit.plan.windows import CalendarWindow, SessionWindow, Settling, Window, Windowing
 from streamkit.schema import Schema
 
 
@@ -35,6 +35,10 @@ class WindowedTable(Operator):
     @property
     def stores(self) -> tuple[str, ...]:
         return (self.store,)
+
+    @property
+    def expires_by(self) -> tuple[Windowing, ...]:
+        return tuple(one.window for one in self.settlings)
 
     @property
     def window_columns(self) -> tuple[str, ...]:

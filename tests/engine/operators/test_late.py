@@ -171,3 +171,18 @@ def test_late_for_sliding_windows(seed: int, is_by_function: bool) -> None:
     assert len(wanted) > 2
     for tasks, batching in CUTS:
         assert late_rows(app, rows, tasks, batching)[0] == sorted(wanted), (tasks, batching)
+
+
+@pytest.mark.parametrize("window", [sk.tumbling, sk.sliding, sk.session])
+@pytest.mark.parametrize("key", ["user", "v", "other"])
+def test_late_records_of_any_group_keep_their_key(window: Any, key: str) -> None:
+    """Whatever column windows are grouped by, late records go to the topic with the columns and the key of the stream."""
+    app = sk.Topology("late")
+    stream = app.stream("events", schema="user string, v bigint, other string", key="user")
+    stream.group_by(key).windowed_by(window("10 ms", grace="0 ms"), late_to="late").agg(n=F.count("*")).emit("every").to("out")
+    with TopologyTestDriver(app, tasks=3) as driver:
+        for moment in (0, 100, 1):
+            driver.pipe("events", {"user": "ann", "v": 1, "other": "x"}, timestamp=moment)
+        (found,) = driver.read("late", "user", "v", "other")
+        assert list(found.values()) == ["ann", 1, "x"]
+        assert driver.log.topic("late").key == ("user",)

@@ -14,7 +14,9 @@ import pytest
 import streamkit as sk
 from streamkit.engine.compile import compile
 from streamkit.errors import EvaluationError, TopologyError
+from streamkit.log.opening import open_log
 from streamkit.log.values.keys import key_groups
+from streamkit.plan.processing import Schedule, schedule_keys
 from streamkit.testing.driver import TopologyTestDriver
 from tests.conformance.stores import difference
 from tests.engine.engine_run import Run, append, execute, fresh_log, moment, written
@@ -1146,3 +1148,47 @@ def test_a_schedule_that_is_added_later_waits_for_its_next_point():
             append(log, "in", [{"k": "a", "v": 1, "ts": time} for time in times])
             execute(log, compile(app(has_schedule), log), Run(1, drain=False))
         assert [emitted.row["n"] for emitted in written(log, "ticks")] == [21, 35]
+
+
+@pytest.mark.parametrize("added", [("10 ms", "stream_time"), ("5 ms", "wall_clock"), ("5 ms", "stream_time")])
+def test_a_cancelled_schedule_is_known_whatever_stands_before_it(added: tuple[str, str]) -> None:
+    """A start that adds a schedule in front of a cancelled one, or takes it away again, cancels no other, and calls that one no more."""
+
+    def processor(schedules: list[tuple[str, str]]) -> Any:
+        class Scheduling(sk.Processor):
+            def init(self, context: Any) -> None:
+                self.context = context
+                self.cancelled = [context.schedule(*one, self.call_of(one)) for one in schedules][-1]
+
+            def call_of(self, one: tuple[str, str]) -> Any:
+                def call(time: int) -> None:
+                    self.context.forward({"k": "a", "what": " ".join(one)})
+                    if one == schedules[-1]:
+                        self.cancelled.cancel()
+
+                return call
+
+            def process(self, record: Any) -> None:
+                pass
+
+        return Scheduling
+
+    cancelled = ("7 ms", "stream_time")
+    keys = [schedule_keys([Schedule.of(*one) for one in several])[-1] for several in ([cancelled], [added, cancelled])]
+    assert keys[0] == keys[1]
+    with open_log(":memory:") as log:
+        log.create_topic("in", "k string, v int", key="k", config={"retention.ms": "-1"})
+
+        def given(schedules: list[tuple[str, str]], *times: int) -> set[str]:
+            app = sk.Topology("cancelling")
+            app.stream("in").process(processor(schedules), "what string", name="p").to("out")
+            with log.producer() as producer:
+                for time in times:
+                    producer.send("in", {"k": "a", "v": 1, "_timestamp": moment(time)})
+            before = len(log.read("out")) if "out" in log.topics() else 0
+            sk.run(app, log=log, engine="local", trigger="available_now", max_records_per_epoch=1).wait()
+            return set(log.read("out")["what"].to_pylist()[before:])
+
+        assert given([cancelled], 1, 8) == {"7 ms stream_time"}
+        assert given([added, cancelled], 50, 99) <= {" ".join(added)}
+        assert given([cancelled], 150) == set()
