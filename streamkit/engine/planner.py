@@ -29,6 +29,7 @@ from streamkit.engine.stream_time import (
     behind_inputs,
     clock_start,
     closed_by_idleness,
+    closing_time,
     committed_times,
     moved_on,
     of_arrival,
@@ -143,7 +144,9 @@ class Planner:
         closed = dict(self._open_again(before).times)
         for window, (time, wait_ms) in reached.items():
             if time != NO_TIME and wait_ms:
-                closed[of_closed(window.store)] = max(time + wait_ms, closed.get(of_closed(window.store), NO_TIME))
+                closed[of_closed(window.store)] = max(
+                    closing_time(window, time, wait_ms), closed.get(of_closed(window.store), NO_TIME)
+                )
         now = self._now_ms(before)
         return EpochEnd(before.epoch + 1, before.positions, self._clocked(closed, now), 0, now, closing=True)
 

@@ -45,6 +45,31 @@ def joined(app: sk.Topology, stream: sk.Stream) -> None:
     stream.group_by_key().windowed_by(sk.tumbling("1 day", grace="2 hours")).agg(n=F.count("*")).emit("final").to("second")
 
 
+def months(app: sk.Topology, stream: sk.Stream) -> None:
+    """Windows of a calendar, some of which end long before the longest of them would."""
+    days, all_months = (sk.tumbling(f"1 {unit}", grace="0 ms", time_zone="Europe/Berlin") for unit in ("day", "month"))
+    stream.group_by_key().windowed_by(all_months).agg(n=F.count("*")).emit("final").to("out")
+    stream.group_by_key().windowed_by(days).agg(n=F.count("*")).emit("final").to("second")
+
+
+def test_months_are_as_one_run() -> None:
+    """A drain at the end of a month closes that month alone: records of the next are not late."""
+    month_starts = [31 * DAY - HOUR, 59 * DAY - HOUR, 90 * DAY - HOUR]  # in 1970, in Berlin
+    found = []
+    for daily in (True, False):
+        app = sk.Topology("months")
+        months(app, app.stream("in"))
+        with TopologyTestDriver(app, topics={"in": TOPICS["in"]}) as driver:
+            for number, start in enumerate(month_starts):
+                for moment in (start, start + DAY, start + 27 * DAY):
+                    driver.pipe("in", {"k": "a", "v": number}, timestamp=moment)
+                if daily or number == 2:
+                    driver.drain()
+            found.append([[without_places(row) for row in driver.read(output)] for output in ("out", "second")])
+    assert found[0] == found[1]
+    assert [row["n"] for row in found[0][0]] == [3, 3, 3]
+
+
 @pytest.mark.parametrize("build", [hours_and_days, chain, sessions, held_back, joined])
 def test_three_days_are_as_one_run(build: Callable[[sk.Topology, sk.Stream], None]) -> None:
     """Days that follow each other without a gap give the same whether each is drained or the last one only."""
