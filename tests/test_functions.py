@@ -33,10 +33,12 @@ def test_what_completes_in_an_editor_is_evaluated():
     """Each function that dir() lists is one that analysis knows, under its own name."""
     known = {*FUNCTIONS, *(name for one in AGGREGATES.values() for name in (one.name, *one.functions))}
     written = {"col", "column", "lit", "expr", "udf", "pandas_udf", "arrow_udf"}
+    in_python_alone = {"toDegrees", "toRadians", "bitwiseNOT"}  # SQL has degrees, radians and ~
     of_rows = {"explode", "explode_outer", "posexplode", "posexplode_outer"}
     assert {name for name in dir(F) if name.lower() not in known} <= {
         *written,
         *of_rows,
+        *in_python_alone,
         "struct",
         "create_map",
     }  # the last is map() in SQL

@@ -40,7 +40,7 @@ def _xor(_: TypedExpression, left: Datum, right: Datum) -> Datum:
     return pc.bit_wise_xor(left, right)
 
 
-@operation("bitwise_not", takes="integral", gives=same_as(0), functions=("bitwisenot",))
+@operation("bitwise_not", takes="integral", gives=same_as(0))
 def _not(_: TypedExpression, value: Datum) -> Datum:
     return pc.bit_wise_not(value)
 

@@ -112,7 +112,9 @@ def _format_rule(call: Invocation) -> TypedExpression:
     format, *values = fitted(call, "string, any*")
     if format.name != "literal":
         raise NoTranslationError("its format must be a constant")
-    for part in read_format(format.value) if format.value is not None else ():
+    if format.value is None:
+        return format  # Spark looks at no value then
+    for part in read_format(format.value):
         if isinstance(part, Specifier):
             _check(call, part, [value.type for value in values])
     return TypedExpression("format_string", "string", (format, *values))

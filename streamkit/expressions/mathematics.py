@@ -96,7 +96,7 @@ _REALS: dict[str, _Real] = {
     "atanh": np.arctanh, "sec": _inverse(np.cos), "csc": _inverse(np.sin), "cot": _inverse(np.tan), "degrees": np.degrees,
     "radians": np.radians, "rint": np.rint, "signum": lambda values: np.where(values == 0, values, np.sign(values)),
 }  # fmt: skip
-_SYNONYMS = {"signum": ("sign",), "degrees": ("todegrees",), "radians": ("toradians",)}
+_SYNONYMS = {"signum": ("sign",)}
 for _name, _compute in _REALS.items():
     operation(_name, takes="double", gives="double", functions=_SYNONYMS.get(_name, ()), nullable=always_nullable)(
         _of_reals(_compute)
