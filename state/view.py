@@ -32,6 +32,7 @@ from streamkit.names import WINDOW_START
 from streamkit.plan.duration import duration_text
 from streamkit.plan.program import Program, Store
 from streamkit.plan.windows import Windowing
+from streamkit.schema import Column
 from streamkit.state.format import decode_states, is_earlier
 from streamkit.state.key import Numbers
 from streamkit.state.key_group import task_of_key_group
@@ -315,7 +316,16 @@ class StoreView:
             raise ConfigError(
                 f"found the key {(*key, *named.items())}; the store {self.store.name!r} has the key columns {', '.join(names)}"
             )
-        return [exact_array([given[column.name]], column.arrow.type) for column in self.store.key]
+        return [self._key_column(column, given[column.name]) for column in self.store.key]
+
+    def _key_column(self, column: Column, value: Any) -> pa.Array:
+        try:
+            return exact_array([value], column.arrow.type)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise ConfigError(
+                f"found the key {column.name} = {value!r} ({type(value).__name__}); the store {self.store.name!r} has {column.name} "
+                f"{column.type}: expected a value of that type"
+            ) from error
 
     def _rows(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> pa.RecordBatch:
         layout = layout_of(self.store)

@@ -1,4 +1,4 @@
-"""What has expired of a store is told in the stream time of the operator that keeps it, which no other input moves."""
+"""What a view says of its store: what has expired, in the stream time of the operator that keeps it, and keys of another type."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
+from streamkit.errors import ConfigError
 from streamkit.testing import TopologyTestDriver
 
 DAY = 86_400_000
@@ -58,3 +59,15 @@ def test_no_other_input_expires_a_store(keep: Any) -> None:
         driver.pipe("a", {"k": "x", "v": 1}, timestamp=DAY)
         expiry = driver.store("kept").expiry()
         assert expiry is None or expiry.has_taken(0)
+
+
+@pytest.mark.parametrize("key", ["x", 1.5, [1], {"a": 1}, 2**40, b"x"])
+def test_a_key_of_another_type_is_an_error_that_names_both(key: Any) -> None:
+    """A view says which type the column of its key has, and what was given."""
+    app = sk.Topology("keys")
+    app.stream("in", schema="k int, v int", key="k").group_by_key().agg(n=F.count("*"), store="kept").emit("every").to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", {"k": 1, "v": 1})
+        with pytest.raises(ConfigError, match=r"found the key k = .*; the store 'kept' has k int"):
+            driver.store("kept").get(key)
+        assert driver.store("kept").get(1)["n"] == 1
