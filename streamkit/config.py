@@ -41,6 +41,7 @@ class Settings:
     key_groups: int = 128
     changelog_partitions: int = 16
     max_records_per_epoch: int = 4_000_000
+    max_bytes_per_epoch: int = 1 << 30
     max_rows_per_epoch: int = 4_000_000
     store_memory_bytes: int = 64 * 1024 * 1024
     maintenance_interval_ms: int = 60_000

@@ -14,6 +14,7 @@ StreamKitError
 ├── OffsetOutOfRangeError      seek to an offset that is there: retention has deleted this one, or it is behind the end
 ├── EvaluationError            fix the data or the expression: division by zero, overflow, bad cast
 │   └── UnfitFunctionError     fix the function: it is not deterministic, or not known where it is called
+├── ColumnTooLargeError        take less at once (max_bytes_per_epoch, smaller batches): a column holds 2 GiB of texts
 ├── SuppressionFullError       raise max_rows of suppress(), or let it emit early
 ├── CorruptionError            restore from a copy: topic, partition, offset, file, position
 ├── CatalogLostError           rebuild the catalog (`streamkit rebuild`), or restore a newer copy
@@ -142,6 +143,10 @@ class EvaluationError(StreamKitError):
 
 class UnfitFunctionError(EvaluationError):
     """A user's function cannot be relied on, whatever the record: it gives two results, or its process does not know it."""
+
+
+class ColumnTooLargeError(StreamKitError):
+    """Values are too long together for one column, which holds 2 GiB of texts or bytes; nothing of them was taken or committed."""
 
 
 class SuppressionFullError(StreamKitError):

@@ -19,6 +19,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
+from streamkit.chunks import one_array
 from streamkit.connectors.files.csv_lines import records_end
 from streamkit.connectors.files.record_file import Format
 from streamkit.data_type import INTEGERS, from_arrow, is_nested, to_arrow
@@ -166,7 +167,7 @@ def _numbers(table: pa.Table) -> list[str]:
 def _without_loss(table: pa.Table, texts: pa.Table) -> pa.Table:
     """The table with other types for numbers that would lose digits: text for `007` and for what no decimal holds, else a decimal."""
     for name in texts.schema.names:
-        written = texts[name].combine_chunks()
+        written = one_array(texts[name])
         found: pa.Array | None = None
         if pc.any(pc.match_substring_regex(written, r"^[+-]?0\d")).as_py():
             found = written

@@ -19,6 +19,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
+from streamkit.chunks import one_array
 from streamkit.connectors.files.avro_json import avro_reader
 from streamkit.connectors.files.csv_lines import csv_blocks, csv_lines, unclosed_line
 from streamkit.connectors.files.json_numbers import (
@@ -222,7 +223,7 @@ class RecordFile:
             ) from None
         except pa.ArrowInvalid as error:
             raise self._uneven(str(error)) from error
-        return pa.RecordBatch.from_arrays([column.combine_chunks() for column in table.columns], found)
+        return pa.RecordBatch.from_arrays([one_array(column) for column in table.columns], found)
 
     def _typed(self, texts: pa.RecordBatch, first: int) -> pa.RecordBatch:
         try:
@@ -291,7 +292,7 @@ class RecordFile:
                 pa.json.ReadOptions(block_size=len(block) + 1),
                 pa.json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="error"),
             )
-            columns = {name: table[name].combine_chunks() for name in table.schema.names}
+            columns = {name: one_array(table[name]) for name in table.schema.names}
             if columns[HEADERS].null_count == len(columns[HEADERS]):
                 del columns[HEADERS]
             if table.num_rows != count or not self._is_complete(block, columns) or not all(map(are_finite, columns.values())):

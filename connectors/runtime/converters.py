@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.chunks import one_array, one_batch
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.errors import ConfigError, SchemaError
@@ -273,9 +274,8 @@ class SinkEncoder:
 
     def run(self, name: str, rows: pa.Table) -> Parts:
         """The rows as key and value bytes; a deletion has no value."""
-        table = rows.combine_chunks()
-        columns = table.select(list(self.topic.schema.names))
-        live = pc.invert(_flags(table[DELETED].combine_chunks()))
+        columns = rows.select(list(self.topic.schema.names))
+        live = pc.invert(_flags(rows[DELETED]))
         values = _encoded(self.value, columns.select(list(self.names)), live)
         keys = pa.nulls(rows.num_rows, pa.binary())
         if self.topic.key:
@@ -359,11 +359,10 @@ def _decoded(codec: Codec, values: pa.Array, names: Sequence[str], what: str = "
 def _encoded(codec: Codec, columns: pa.Table, live: pa.Array) -> pa.Array:
     """The rows that are live as bytes, the others as null; SchemaError with their numbers among all rows."""
     numbers = pc.indices_nonzero(live)
-    batches = columns.take(numbers).combine_chunks().to_batches()
-    if not batches:
+    if not len(numbers):
         return pa.nulls(columns.num_rows, pa.binary())
     try:
-        found = codec.encode(batches[0])
+        found = codec.encode(one_batch(columns.take(numbers)))
     except SchemaError as error:
         raise SchemaError(str(error), tuple(numbers[row].as_py() for row in error.rows)) from error
     if len(numbers) == columns.num_rows:
@@ -373,16 +372,12 @@ def _encoded(codec: Codec, columns: pa.Table, live: pa.Array) -> pa.Array:
 
 
 def _binary(values: pa.ChunkedArray) -> pa.Array:
-    found = values.combine_chunks()
-    if isinstance(found, pa.ChunkedArray):
-        found = pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], pa.binary())
-    return found
+    return one_array(values) if values.num_chunks else pa.array([], pa.binary())
 
 
 def _flags(flags: pa.Array | None) -> pa.Array:
     assert flags is not None
-    found = pa.concat_arrays(flags.chunks) if isinstance(flags, pa.ChunkedArray) else flags
-    return found.fill_null(False)
+    return one_array(flags).fill_null(False)
 
 
 def _is_columns(name: str, schema: str) -> bool:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.chunks import one_array
 from streamkit.errors import SchemaError
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.names import DELETED, LOG_COLUMNS, ROW_NUMBER, TOPIC
@@ -107,7 +108,7 @@ class Records:
 
     def fact(self, name: str) -> pa.Array | None:
         """One of StreamKit's own columns, if the records have it."""
-        return one_array(self.facts[name]) if name in self.facts.column_names else None
+        return plain_array(self.facts[name]) if name in self.facts.column_names else None
 
     def with_fact(self, name: str, column: pa.Array) -> Records:
         """The records with another column of StreamKit's own."""
@@ -122,7 +123,7 @@ def records_of(topic: str, rows: pa.Table, key: Sequence[str]) -> Records:
     Rows of opaque bytes have a bare key and a bare value.
     """
     own = [name for name in rows.column_names if name in _OWN]
-    columns = {name: one_array(rows[name]) for name in rows.column_names if name not in _OWN}
+    columns = {name: plain_array(rows[name]) for name in rows.column_names if name not in _OWN}
     facts, numbers = rows.select(own), np.arange(rows.num_rows, dtype=np.int64)
     if is_opaque(rows):
         parts = {name: Part({name: columns[name]}, columns[name].is_valid(), is_struct=False) for name in (KEY, VALUE)}
@@ -130,7 +131,7 @@ def records_of(topic: str, rows: pa.Table, key: Sequence[str]) -> Records:
     present = pa.array(np.ones(rows.num_rows, bool))
     keys = {name: columns[name] for name in key} if key and all(name in columns for name in key) else {}
     key_part = Part(keys, present if keys else pc.invert(present))
-    deleted = one_array(rows[DELETED]).fill_null(False) if DELETED in own else pc.invert(present)
+    deleted = plain_array(rows[DELETED]).fill_null(False) if DELETED in own else pc.invert(present)
     if deleted.true_count:
         columns = {name: pc.if_else(deleted, None, column) for name, column in columns.items()}
     return Records(topic, key_part, Part(columns, pc.invert(deleted)), facts, numbers)
@@ -167,9 +168,9 @@ def key_columns(rows: pa.Table) -> tuple[str, ...] | None:
     return None if said is None else tuple(json.loads(said))
 
 
-def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+def plain_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """A column as one plain array."""
-    found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    found = one_array(column)
     return found.dictionary_decode() if pa.types.is_dictionary(found.type) else found
 
 

@@ -2,15 +2,19 @@
 The commit of an epoch: check that all attempts agree and all bytes are there, then one catalog transaction.
 
 What is checked: every task reported; all heard of every split and every inner kernel, with the same content; the splits
-consumed exactly the records planned; every adopted slab is whole. If any of it fails, nothing becomes visible and the
+consumed exactly the records planned; the tasks took as many rows as were sent to them, and their slabs have as many as their
+operators gave; every adopted slab is whole. If any of it fails, nothing becomes visible and the
 epoch can run again.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
+from streamkit.engine.context import CHANGES, WRITTEN
 from streamkit.engine.epoch import Application, EpochEnd
 from streamkit.engine.report import EpochClaim, KernelReport, SplitReport, TaskReport
 from streamkit.engine.stream_time import METRIC, as_metric
@@ -56,6 +60,7 @@ def commit_epoch(
         kernels = _kernels(claim, stages, reports)
     except DisagreementError as error:
         raise EpochFailedError(f"{error}{_suspicion(functions(error.stage))}") from None
+    check_rows(claim, splits, [attempts[0] for attempts in kernels])
     slabs = [_whole_slab(storage, attempts) for attempts in kernels]
     reach("commit.verified")
     catalog.commit_epoch(
@@ -171,6 +176,50 @@ def _check_agreement(claim: EpochClaim, attempts: Sequence[KernelReport], expect
         f"expected {expected} with one; run the epoch again"
     )
     raise DisagreementError(message, stage) if contents > 1 else EpochFailedError(message)
+
+
+def check_rows(claim: EpochClaim, splits: Sequence[SplitReport], kernels: Sequence[KernelReport]) -> None:
+    """EpochFailedError unless all rows that were sent have arrived, and all that operators gave are in the slabs."""
+    sent: Counter[tuple[int, int]] = Counter()
+    reports: list[SplitReport | KernelReport] = [*splits, *kernels]
+    for edge, task, rows in chain.from_iterable(report.sent for report in reports):
+        sent[edge, task] += rows
+    received = Counter({(edge, kernel.task): rows for kernel in kernels for edge, rows in kernel.received})
+    if sent != received:
+        lost = {place: (sent[place], received[place]) for place in sent | received if sent[place] != received[place]}
+        (edge, task), (left, arrived) = min(lost.items())
+        raise EpochFailedError(
+            f"epoch {claim.end.epoch}: {left} rows were sent to task {task} by edge {edge}, and it took {arrived} of them; nothing was "
+            "committed; run the epoch again"
+        )
+    for kernel in kernels:
+        given, kept = _rows_given(claim, kernel), _rows_kept(kernel)
+        if given != kept:
+            raise EpochFailedError(
+                f"epoch {claim.end.epoch}: kernel {kernel.stage}, task {kernel.task}, gave the rows {dict(given)} by topic id, and its slab "
+                f"has {dict(kept)}; nothing was committed; run the epoch again"
+            )
+
+
+def _rows_given(claim: EpochClaim, kernel: KernelReport) -> Counter[int]:
+    """By topic id, the rows that the operators of a kernel gave: results for topics, and changes of stores."""
+    topics = {output.name: output.id for output in claim.application.outputs}
+    stores = {name: store.changelog_id for name, store in claim.application.stores.items()}
+    rows: Counter[int] = Counter()
+    for metric, name, count in kernel.counts:
+        if metric == WRITTEN:
+            rows[topics[name]] += count
+        elif metric == CHANGES:
+            rows[stores[name]] += count
+    return rows
+
+
+def _rows_kept(kernel: KernelReport) -> Counter[int]:
+    """By topic id, the rows in the slab of a kernel."""
+    rows: Counter[int] = Counter()
+    for frame in kernel.slab.frames if kernel.slab is not None else ():
+        rows[frame.topic_id] += frame.rows
+    return rows
 
 
 def _whole_slab(storage: Storage, attempts: Sequence[KernelReport]) -> SlabReference | None:

@@ -26,6 +26,7 @@ from streamkit.plan.windows import Windowing
 from streamkit.state.task_state import TaskState
 
 Frame = tuple[int, int, pa.RecordBatch]  # topic id, partition, rows
+WRITTEN, CHANGES = "written", "changes"  # metrics: rows for topics, and changes of stores
 LOG_TIMESTAMP = pa.timestamp("ms", tz="UTC")
 
 
@@ -127,7 +128,7 @@ class Context:
         batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         partitions = key_groups_of(keys) * application.changelog_partitions // application.key_groups
         self.frames.extend((topic_id, partition, rows) for partition, rows in runs(batch, partitions))
-        self.count("changes", store, len(keys))
+        self.count(CHANGES, store, len(keys))
 
 
 def key_groups_of(keys: pa.BinaryArray) -> npt.NDArray[np.int64]:

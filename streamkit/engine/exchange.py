@@ -9,6 +9,7 @@ of every kernel attempt upstream. Between tasks of one process a control row is 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -19,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamkit.engine.payload import batches_of, pieces_of
+from streamkit.engine.payload import batches_of, pieces_of, rows_in
 from streamkit.engine.rows import concatenate
 from streamkit.log.values.keys import key_groups as hash_key_groups
 from streamkit.names import KEY_GROUP, OFFSET, PARTITION
@@ -66,15 +67,20 @@ Arrived: TypeAlias = Iterable[tuple[int, pa.Buffer | Control]]  # edge and paylo
 
 @dataclass
 class Arrival:
-    """What a kernel task received: payloads by edge, and control messages."""
+    """What a kernel task received: payloads by edge, and control messages; `received` are the rows that were taken, by edge."""
 
     payloads: dict[int, list[pa.Buffer]] = field(default_factory=dict)
     controls: list[Control] = field(default_factory=list)
+    received: dict[int, int] = field(default_factory=dict)
 
     def rows(self, edge: int) -> pa.RecordBatch | None:
         """All rows of an edge as one batch, sorted by sender, so that the order of arrival does not matter; None if nothing came."""
         batches = batches_of(self.payloads.get(edge, []))
-        return concatenate(batches) if batches else None
+        if not batches:
+            return None
+        rows = concatenate(batches)
+        self.received[edge] = rows.num_rows
+        return rows
 
     def of_kind(self, kind: str, expected: type[Value]) -> list[Value]:
         """The messages of a kind, which are values of the class `expected`."""
@@ -124,6 +130,15 @@ def groups_of(batch: pa.RecordBatch, key: tuple[str, ...], key_groups: int) -> n
     if missing.any():
         groups = np.where(missing, _groups_of_null_keys(batch, key_groups), groups).astype(np.int32)
     return groups
+
+
+def rows_sent(packed: Iterable[Packed]) -> tuple[tuple[int, int, int], ...]:
+    """How many rows were packed, as (edge, task, rows)."""
+    rows: Counter[tuple[int, int]] = Counter()
+    for one in packed:
+        if one.edge != CONTROL_EDGE:
+            rows[one.edge, one.task] += rows_in(one.data)
+    return tuple((edge, task, count) for (edge, task), count in sorted(rows.items()))
 
 
 def fingerprint(packed: Iterable[Packed]) -> str:

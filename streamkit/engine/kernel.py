@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from streamkit.engine.context import Context, Frame
 from streamkit.engine.epoch import EpochPlan
-from streamkit.engine.exchange import Arrival, Arrived, Packed, collect, control, fingerprint
+from streamkit.engine.exchange import Arrival, Arrived, Packed, collect, control, fingerprint, rows_sent
 from streamkit.engine.kernels import Pieces, Rows, kernel_of, run_operator
 from streamkit.engine.report import EpochClaim, KernelReport, SplitReport, TaskReport
 from streamkit.engine.rows import concatenate
@@ -103,9 +103,10 @@ def _run(
     if slab is not None and state is not None:
         stores.remember(folder, slab, run.changes, changelog_ids)
     restored = state.restored if state is not None else 0
-    report = KernelReport(stage, task, _content(run.context.sent, slab), slab, run.context.tally(), restored)
+    sent, received = run.context.sent, tuple(sorted(arrival.received.items()))
+    report = KernelReport(stage, task, _content(sent, slab), slab, run.context.tally(), restored, rows_sent(sent), received)
     reach("kernel.finished")
-    return report, run.context.sent
+    return report, sent
 
 
 @dataclass

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pyarrow as pa
 
+from streamkit.chunks import is_overflow, too_large
 from streamkit.engine.blame import with_record
 from streamkit.engine.dead_letters import original
 from streamkit.engine.leaving_out import run_leaving_out
-from streamkit.errors import EvaluationError
+from streamkit.errors import ColumnTooLargeError, EvaluationError
+from streamkit.plan.naming import step_of
 from streamkit.plan.operator import PORT, Operator
 
 if TYPE_CHECKING:
@@ -94,6 +96,8 @@ def run_operator(operator: Operator, results: Mapping[str, Rows], context: Conte
             result: Result = run_leaving_out(found.function, operator, inputs, context)
         else:
             result = found.function(operator, inputs, context)
+    except (ColumnTooLargeError, pa.ArrowInvalid, pa.ArrowCapacityError, OverflowError) as error:
+        raise _too_large(error, operator, inputs, context) from error
     except EvaluationError as error:
         if context.program.on_error and not context.is_leaving_out:  # the stage runs again, and looks for the row then
             raise
@@ -109,6 +113,17 @@ def run_operator(operator: Operator, results: Mapping[str, Rows], context: Conte
     if isinstance(result, Mapping):
         return {f"{operator.id}{PORT}{port}" if port else operator.id: rows for port, rows in result.items()}
     return {operator.id: result}
+
+
+def _too_large(error: Exception, operator: Operator, inputs: Sequence[Rows], context: Context) -> Exception:
+    """The error of values that are too long together, with the step and the user's line; any other as it is."""
+    if not (isinstance(error, ColumnTooLargeError) or is_overflow(error)):
+        return error
+    rows = sum(batch.num_rows for batch in inputs if batch is not None)
+    found = error if isinstance(error, ColumnTooLargeError) else too_large(error, "", rows)
+    lines = context.program.lines
+    line = f"\n  at {lines[operator.id]}" if operator.id in lines else ""
+    return ColumnTooLargeError(f"{step_of(operator.id)}: {found}{line}")
 
 
 def run_alone(operator: Operator, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -12,18 +12,19 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
 
+from streamkit.errors import EpochFailedError
 from streamkit.log.slab.dictionary import compacted
 from streamkit.names import OFFSET, ORDER, TIMESTAMP
 
 PIECE_BYTES = 1 << 20
-HEADER = struct.Struct("<II")  # the sender, and the number of the piece
+HEADER = struct.Struct("<IIQ")  # the sender, the number of the piece, and the rows of the whole stream
 COMPRESSED_BYTES_MIN = 16 << 10
 PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
 COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
@@ -48,13 +49,23 @@ def pieces_of(batch: pa.RecordBatch, sender: int) -> Iterator[bytes]:
         return
     stream = _stream_of(batch)
     for number, start in enumerate(range(0, stream.size, PIECE_BYTES)):
-        yield HEADER.pack(sender, number) + memoryview(stream)[start : start + PIECE_BYTES]
+        yield HEADER.pack(sender, number, batch.num_rows) + memoryview(stream)[start : start + PIECE_BYTES]
 
 
 def batches_of(pieces: Iterable[pa.Buffer]) -> list[pa.RecordBatch]:
-    """The rows of all pieces, in whatever order these come: a batch for each sender, in order of their numbers."""
+    """
+    The rows of all pieces, in whatever order these come: a batch for each sender, in order of their numbers.
+
+    EpochFailedError unless each has all the rows that were sent.
+    """
     numbered = sorted(((HEADER.unpack_from(piece), piece) for piece in pieces), key=lambda one: one[0])
-    return [_batch_of([piece for _, piece in own]) for _, own in groupby(numbered, key=lambda one: one[0][0])]
+    return [_batch_of(list(own)) for _, own in groupby(numbered, key=lambda one: one[0][0])]
+
+
+def rows_in(payload: bytes | pa.Buffer) -> int:
+    """How many rows the stream has that begins with this piece; none if it is a later piece."""
+    _, number, rows = HEADER.unpack_from(payload)
+    return 0 if number else int(rows)
 
 
 def _stream_of(batch: pa.RecordBatch) -> pa.Buffer:
@@ -68,10 +79,17 @@ def _stream_of(batch: pa.RecordBatch) -> pa.Buffer:
     return sink.getvalue()
 
 
-def _batch_of(pieces: list[pa.Buffer]) -> pa.RecordBatch:
-    parts = [memoryview(piece)[HEADER.size :] for piece in pieces]
-    (batch,) = pa.ipc.open_stream(parts[0] if len(parts) == 1 else b"".join(parts))
-    return _as_it_was(batch)
+def _batch_of(numbered: Sequence[tuple[tuple[int, int, int], pa.Buffer]]) -> pa.RecordBatch:
+    sender, _, rows = numbered[0][0]
+    parts = [memoryview(piece)[HEADER.size :] for _, piece in numbered]
+    batches = list(pa.ipc.open_stream(parts[0] if len(parts) == 1 else b"".join(parts)))
+    found = [batch.num_rows for batch in batches]
+    if found != [rows] or [number for (_, number, _), _ in numbered] != list(range(len(numbered))):
+        raise EpochFailedError(
+            f"sender {sender} sent {rows} rows in one batch, and what arrived of them are batches of {found} rows in {len(numbered)} pieces; "
+            "run the epoch again"
+        )
+    return _as_it_was(batches[0])
 
 
 def _compacted(batch: pa.RecordBatch) -> pa.RecordBatch:

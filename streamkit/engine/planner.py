@@ -17,8 +17,9 @@ import numpy as np
 from streamkit.clock import Clock
 from streamkit.engine.anchor import EXTENTS_MAX, AddedExtents, Anchor, GenerationStart
 from streamkit.engine.epoch import Application, EpochEnd, EpochPlan, Slice, Split
+from streamkit.engine.frame_sizes import FrameSizes
 from streamkit.engine.frame_times import FrameTimes
-from streamkit.engine.order import Backlog, Records, cut, times_before
+from streamkit.engine.order import Backlog, Cut, Records, cut, times_before
 from streamkit.engine.stream_time import (
     BOOTSTRAP,
     CLOCK_SEEN,
@@ -67,6 +68,7 @@ class Planner:
     anchor: Anchor
     records_max: int = EVERYTHING
     generation_start: GenerationStart = field(default_factory=GenerationStart, compare=False)
+    bytes_max: int = EVERYTHING
 
     @cached_property
     def _added(self) -> AddedExtents:
@@ -84,6 +86,11 @@ class Planner:
         """The event times of the frames of inputs."""
         inputs = zip(self.topic_ids, self.program.inputs, strict=True)
         return FrameTimes(self.storage, {topic_id: source for topic_id, source in inputs if source.event_time is not None})
+
+    @cached_property
+    def _frame_sizes(self) -> FrameSizes:
+        """The sizes of the frames of inputs."""
+        return FrameSizes(self.storage)
 
     @property
     def topic_ids(self) -> tuple[int, ...]:
@@ -122,12 +129,31 @@ class Planner:
         backlogs = self._first_backlogs(backlogs, bounds)
         most, is_between_keys = min(records_max, self.records_max), self._reads_a_topic_twice()
         backlogs = [self._frame_times.timed(one, self.topic_ids[one.input], most, is_between_keys) for one in backlogs]
-        taken = cut(backlogs, most, self._frame_times.records, is_between_keys=is_between_keys)
+        taken = self._cut(backlogs, most, is_between_keys=is_between_keys)
         positions = self._moved(before.positions, backlogs, taken.ends)
         times = {**self._reached(before.times, backlogs, taken.reached), **idle, **self._arrivals(before, backlogs), **bounds}
         times |= self._partition_times(backlogs, taken.times)
         now = self._now_ms(before)
         return EpochEnd(before.epoch + 1, positions, self._clocked(times, now), taken.records, now)
+
+    def _cut(self, backlogs: Sequence[Backlog], records_max: int, *, is_between_keys: bool) -> Cut:
+        """Cut an epoch off the backlogs: as many records as have room in its bytes, one at least, and at most `records_max`."""
+
+        def taken(records: int) -> Cut:
+            return cut(backlogs, records, self._frame_times.records, is_between_keys=is_between_keys)
+
+        def has_room(found: Cut) -> bool:
+            return self._frame_sizes.have_room(backlogs, found.ends, self.bytes_max)
+
+        self._frame_sizes.forget()
+        found = taken(records_max)
+        if has_room(found):
+            return found
+        fitting, too_many = 1, found.records
+        while too_many - fitting > 1:
+            middle = (fitting + too_many) // 2
+            fitting, too_many = (middle, too_many) if has_room(taken(middle)) else (fitting, middle)
+        return taken(fitting)
 
     def closing_end(self, before: EpochEnd) -> EpochEnd | None:
         """

@@ -18,7 +18,7 @@ from streamkit.engine.advance import Advances
 from streamkit.engine.context import Context
 from streamkit.engine.epoch import EpochPlan, Slice, Split
 from streamkit.engine.event_time import columns_for_time, event_times
-from streamkit.engine.exchange import Packed, control, fingerprint
+from streamkit.engine.exchange import Packed, control, fingerprint, rows_sent
 from streamkit.engine.kernels import Rows, kernel_of, run_operator
 from streamkit.engine.order import partition_times
 from streamkit.engine.report import SplitReport
@@ -64,7 +64,7 @@ def _run(program: Program, split: Split, context: Context, advances: Advances, p
 
 def _reports(program: Program, plan: EpochPlan, split: Split, context: Context, advances: Advances) -> Iterator[Packed]:
     content = fingerprint(context.sent)
-    report = SplitReport(split.number, context.records, content, context.tally(), advances.reached())
+    report = SplitReport(split.number, context.records, content, context.tally(), advances.reached(), rows_sent(context.sent))
     for task in range(plan.application.tasks):
         yield control(task, "split", report)
         if split.number == 0:

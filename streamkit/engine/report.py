@@ -9,13 +9,14 @@ from streamkit.log.slab.reference import SlabReference
 from streamkit.state.changelog import Offsets
 
 Counts = tuple[tuple[str, str, int], ...]  # metric, operator id, rows
+Sent = tuple[tuple[int, int, int], ...]  # edge, task, rows
 ReachedBy = tuple[tuple[str, str], ...]  # by the id of the operator, as `streamkit.engine.advance` encodes it
 
 
 @dataclass(frozen=True)
 class SplitReport:
     """
-    What a reader took and sent: records consumed, and a digest of the rows it sent.
+    What a reader took and sent: records consumed, how many rows it sent, and a digest of them.
 
     `advances` are the records that moved stream time past the close of windows.
     """
@@ -25,11 +26,16 @@ class SplitReport:
     content: str
     counts: Counts
     advances: ReachedBy = ()
+    sent: Sent = ()
 
 
 @dataclass(frozen=True)
 class KernelReport:
-    """What one attempt of a kernel made: its slab (None if there was nothing to write), and a digest of all it made."""
+    """
+    What one attempt of a kernel made: its slab (None if there was nothing to write), and a digest of all it made.
+
+    `sent` are the rows that it sent on, `received` those that it took, by edge.
+    """
 
     stage: int
     task: int
@@ -37,6 +43,8 @@ class KernelReport:
     slab: SlabReference | None
     counts: Counts
     restored: int
+    sent: Sent = ()
+    received: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.chunks import one_batch
 from streamkit.engine.place import no_paths
 from streamkit.expressions.groups import one_of_equals
 from streamkit.log.slab.frame import HEADERS_TYPE
@@ -59,13 +60,17 @@ OPTIONAL = (ROW_TIME, PATH, DUE, DELETED, HEADERS)
 
 
 def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch of all rows; dictionaries are unified, and record columns that only some batches have are filled in."""
+    """
+    One batch of all rows; dictionaries are unified, and record columns that only some batches have are filled in.
+
+    ColumnTooLargeError if a column would hold more than 2 GiB of texts.
+    """
     if len(batches) == 1:
         return batches[0]
-    table = pa.Table.from_batches(_alike(_with_same_columns(batches))).unify_dictionaries().combine_chunks()
+    table = pa.Table.from_batches(_alike(_with_same_columns(batches)))
     if not table.num_rows:
         return batches[0].slice(0, 0)
-    return table.to_batches()[0]
+    return one_batch(table)
 
 
 def _with_same_columns(batches: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
+from streamkit.chunks import one_array
 from streamkit.data_type import array_of, element_of, fields_of, has_map, inner_types, is_nested, struct_of, to_arrow
 from streamkit.expressions.casts import family_of
 from streamkit.expressions.characters import bytes_of
@@ -92,7 +93,7 @@ def read_documents(texts: pa.Array, type: pa.DataType) -> pa.Array:
         read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
         parse_options=pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
     )
-    return found["v"].combine_chunks()
+    return one_array(found["v"])
 
 
 def is_batch_type(type: str) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamkit.chunks import one_array
 from streamkit.data_type import element_of, fields_of, to_arrow
 from streamkit.errors import EvaluationError, UnfitFunctionError
 from streamkit.expressions.one_form import check_arrow, in_one_form
@@ -240,7 +241,7 @@ class _Call:
             raise self._wrong(
                 f"gave {ROW_NUMBER} as {numbers.type} with {numbers.null_count} nulls; expected the numbers of rows"
             )
-        parents: np.ndarray = _one_chunk(numbers).to_numpy().astype(np.int64)
+        parents: np.ndarray = one_array(numbers).to_numpy().astype(np.int64)
         outside = parents[(parents < 0) | (parents >= self.count)]
         if len(outside):
             raise self._wrong(
@@ -354,7 +355,7 @@ class _Call:
 
     def _from_pandas(self, series: Any, type: pa.DataType) -> pa.Array:
         try:
-            return _one_chunk(_from_pandas(series, type))
+            return one_array(_from_pandas(series, type))
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise self._wrong(f"gave values that are no {self.function.type}: {error}") from None
 
@@ -363,7 +364,7 @@ class _Call:
             raise self._wrong(f"gave a {type_name(found)}; expected an Arrow array")
         try:
             check_arrow(found, type or self.type)
-            return in_type(_one_chunk(found), type or self.type)
+            return in_type(one_array(found), type or self.type)
         except (pa.ArrowException, ValueError) as error:
             raise self._wrong(f"gave values that are no {self.function.type}: {error}") from None
 
@@ -420,12 +421,12 @@ def _from_pandas(series: Any, type: pa.DataType) -> pa.Array | pa.ChunkedArray:
     if series.dtype == object and pa.types.is_nested(type):
         series = _series_of(in_one_form([None if _is_nan(value) else value for value in series], type))
     elif pa.types.is_float32(type):
-        check_arrow(_one_chunk(pa.Array.from_pandas(series)), type)
+        check_arrow(one_array(pa.Array.from_pandas(series)), type)
     if not has_times(type):
         return pa.Array.from_pandas(series, type=type)
     if series.dtype == object:
         return pa.Array.from_pandas(with_counted_times(list(series), pa.list_(type)), type=type)
-    return in_type(_one_chunk(pa.Array.from_pandas(series)), type)
+    return in_type(one_array(pa.Array.from_pandas(series)), type)
 
 
 def _series_of(values: list[Any]) -> Any:
@@ -460,10 +461,6 @@ def _has_integer(type: pa.DataType) -> bool:
 
 def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and value != value  # noqa: PLR0124  # what NaN alone is
-
-
-def _one_chunk(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return array if isinstance(array, pa.Array) else pa.concat_arrays(array.chunks) if array.chunks else pa.array([], array.type)
 
 
 _STYLES: dict[str, Callable[[_Call], pa.Array]] = {

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.chunks import check_sound, is_overflow, is_text, too_large
 from streamkit.data_type import to_arrow
-from streamkit.errors import EvaluationError
+from streamkit.errors import ColumnTooLargeError, EvaluationError
 from streamkit.expressions.literals import to_scalar
 from streamkit.expressions.operation import OPERATIONS, Datum, Operation, can_fail, columns_of
 from streamkit.names import HEADERS
@@ -99,7 +100,9 @@ class Rows:
         try:
             return _typed(operation.compute(expression, *arguments), expression)
         except FAILURES as error:
-            raise _failure(operation, expression, arguments, self.count, str(error)) from error
+            raise _together_too_large(operation, expression, arguments, self.count, error) or _failure(
+                operation, expression, arguments, self.count, str(error)
+            ) from error
 
     def _by_dictionary(self, expression: TypedExpression) -> Datum | None:
         """Compute on the dictionary of the one column the expression reads, where that is less work."""
@@ -166,12 +169,29 @@ def broadcast(value: Datum, count: int) -> pa.Array:
     """An array of `count` rows."""
     if isinstance(value, pa.Array):
         return value
-    return pa.repeat(value, count) if count else pa.array([], value.type)  # no array has no rows of arrays, says Arrow
+    return (
+        check_sound(pa.repeat(value, count)) if count else pa.array([], value.type)
+    )  # no array has no rows of arrays, says Arrow
 
 
 def _typed(value: Datum, expression: TypedExpression) -> Datum:
     type = to_arrow(expression.type)
-    return value if value.type == type else value.cast(type)
+    found = value if value.type == type else value.cast(type)
+    return check_sound(found, typed_text(expression)) if isinstance(found, pa.Array) and is_text(type) else found
+
+
+def _together_too_large(
+    operation: Operation, expression: TypedExpression, arguments: list[Datum], count: int, error: Exception
+) -> ColumnTooLargeError | None:
+    """The error for texts that are too long together, though each row alone can be computed; else None."""
+    if count == 1 or not is_overflow(error):
+        return None
+    row = _first_failure(operation, expression, arguments, count)
+    try:
+        operation.compute(expression, *(value.slice(row, 1) if isinstance(value, pa.Array) else value for value in arguments))
+    except FAILURES:
+        return None
+    return too_large(error, typed_text(expression), count)
 
 
 def _failure(

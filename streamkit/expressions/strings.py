@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.chunks import check_sound
 from streamkit.data_type import element_of
 from streamkit.expressions.characters import (
     Characters,
@@ -427,7 +428,7 @@ def _has_luhn_digit(text: str) -> bool:
 @operation("quote", takes="string", gives="string", nullable=always_nullable)
 def _quote(_: TypedExpression, text: Datum) -> Datum:
     """Between single quotes; a backslash stands before those within."""
-    escaped = pc.replace_substring(text, "'", "\\'")
+    escaped = check_sound(pc.replace_substring(text, "'", "\\'"))
     return pc.binary_join_element_wise("'", escaped, "'", "")
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.chunks import one_array
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.formats import avro, bytes, csv, json, protobuf, single_object, string, wire
 from streamkit.formats.avro_compatibility import check_compatible, unreadable
@@ -151,7 +152,7 @@ class Codec:
 
     def attempt(self, values: pa.Array, names: Sequence[str] | None = None) -> Decoded:
         """The named columns of the values, or all, and which of them are not of the format."""
-        values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+        values = one_array(values)
         values = values if pa.types.is_binary(values.type) else values.cast(pa.binary())
         columns = self.columns if names is None else self.columns.select(names)
         if not len(columns):  # what is not looked at must be of the format all the same

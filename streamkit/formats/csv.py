@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from streamkit.chunks import one_array
 from streamkit.data_type import is_nested, to_arrow
 from streamkit.errors import SchemaError
 from streamkit.formats.decimal_texts import decimals_of_texts
@@ -78,8 +79,7 @@ def _rows(values: pa.Array, written: Schema, wanted: Schema, columns: Schema, de
         raise ValueError("a value is not one line of CSV")
     arrays = []
     for column in columns:
-        found = table[column.name].combine_chunks() if column.name in wanted else pa.nulls(len(values), column.arrow.type)
-        found = found.chunk(0) if isinstance(found, pa.ChunkedArray) else found
+        found = one_array(table[column.name]) if column.name in wanted else pa.nulls(len(values), column.arrow.type)
         if column.type == "binary" and column.name in wanted:
             found = pa.array(
                 [None if one is None else base64.b64decode(one, validate=True) for one in found.to_pylist()], pa.binary()

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.chunks import one_batch
 from streamkit.schema import Schema
 
 
@@ -41,8 +42,8 @@ def put_back(parts: Sequence[tuple[npt.NDArray[np.int64], pa.RecordBatch]], colu
     places = np.full(count, -1, np.int64)
     owners = np.concatenate([owners for owners, _ in parts])
     places[owners] = np.arange(len(owners))
-    rows = pa.Table.from_batches([nullable(rows) for _, rows in parts]).combine_chunks().to_batches()
-    return rows[0].take(pa.array(places, mask=places < 0)) if rows else empty_rows(columns, count)
+    rows = one_batch(pa.Table.from_batches([nullable(rows) for _, rows in parts]))
+    return rows.take(pa.array(places, mask=places < 0)) if rows.num_rows else empty_rows(columns, count)
 
 
 def halved(count: int, reads: Callable[[int, int], str | None], most: int) -> dict[int, str]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
+from streamkit.chunks import one_array
 from streamkit.data_type import fields_of, has_map, inner_types, to_arrow
 from streamkit.formats.decimal_texts import wide_decimal
 from streamkit.formats.decoded import Decoded, nullable, put_back
@@ -117,10 +118,10 @@ def _table(lines: Sequence[bytes], columns: Schema, times: pa.DataType) -> pa.Re
     wanted = pa.schema([pa.field(column.name, _physical(column.type, times)) for column in columns])
     read = pa.json.ReadOptions(use_threads=False, block_size=max(_BLOCK_BYTES, len(text) + 1))
     parse = pa.json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="ignore")
-    table = pa.json.read_json(pa.BufferReader(text), read, parse).combine_chunks()
+    table = pa.json.read_json(pa.BufferReader(text), read, parse)
     if table.num_rows != len(lines):
         raise ValueError("a value is not one JSON object")
-    arrays = [_checked(pa.concat_arrays(table[column.name].chunks), column.type) for column in columns]
+    arrays = [_checked(one_array(table[column.name], column.name), column.type) for column in columns]
     return nullable(pa.RecordBatch.from_arrays(arrays, names=list(columns.names)))
 
 

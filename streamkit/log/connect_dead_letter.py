@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from streamkit.chunks import one_batch
 from streamkit.errors import OffsetOutOfRangeError
 from streamkit.log.dead_letter import DeadLetter, attempt_of
 from streamkit.log.log import Log
@@ -69,7 +70,7 @@ def _record(log: Log, topic: str | None, partition: int | None, offset: int | No
     except OffsetOutOfRangeError:
         return None
     kept = found.select([*declared.schema.names, TIMESTAMP, DELETED, HEADERS])
-    return next(iter(kept.combine_chunks().to_batches()), None)
+    return one_batch(kept) if kept.num_rows else None
 
 
 def _said(headers: Any) -> Mapping[str, str]:

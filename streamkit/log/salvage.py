@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.chunks import one_array, one_batch
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.journal import journal_files
@@ -341,16 +342,15 @@ def _rows_of(found: Survey, frames: Sequence[FoundFrame], topic: Topic) -> tuple
     if OFFSET not in batches[0].schema.names:
         return batches[0], 0
     table = pa.Table.from_batches(batches)
-    table = table.take(np.argsort(table[OFFSET].to_numpy(), kind="stable")).combine_chunks()
+    table = table.take(np.argsort(table[OFFSET].to_numpy(), kind="stable"))
     kept = table.filter(pc.invert(_again(table)))
-    (batch,) = kept.drop_columns([OFFSET]).combine_chunks().to_batches()
-    return batch, table.num_rows - kept.num_rows
+    return one_batch(kept.drop_columns([OFFSET])), table.num_rows - kept.num_rows
 
 
 def _again(table: pa.Table) -> pa.Array:
     """Which rows, by offset, equal one before them at that offset. Another row there is another record, of a log that was set back."""
     offsets = table[OFFSET].to_numpy()
-    columns = [column.combine_chunks() for column in table.itercolumns()]
+    columns = [one_array(column) for column in table.itercolumns()]
     are_again = np.zeros(len(offsets), dtype=bool)
     for distance in range(1, len(offsets)):
         same = offsets[distance:] == offsets[:-distance]

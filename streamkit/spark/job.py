@@ -16,7 +16,7 @@ from streamkit.clock import SystemClock
 from streamkit.engine.anchor import Anchor
 from streamkit.engine.epoch import Application
 from streamkit.engine.exchange import Packed
-from streamkit.engine.planner import Planner
+from streamkit.engine.planner import EVERYTHING, Planner
 from streamkit.errors import TopologyError
 from streamkit.expressions.python_functions import PYTHON_FUNCTIONS, functions_in, known_functions
 from streamkit.log.log import Log
@@ -42,6 +42,7 @@ class Job:
     splits: int
     until: Offsets | None = None  # stop where the inputs ended at the start
     drain: bool = False
+    bytes_max: int = EVERYTHING
     functions: str = ""  # the users' functions that the program calls, pickled, as hexadecimal text
     token: str = field(default_factory=fresh_token)  # of this start, so that nothing kept of another one is taken for its own
 
@@ -58,6 +59,7 @@ class Job:
             SystemClock(),
             anchor or self.anchor,
             self.records_max,
+            bytes_max=self.bytes_max,
         )
 
 

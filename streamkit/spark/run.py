@@ -127,6 +127,7 @@ class SparkRun(Run):
             application=planner.application,
             anchor=planner.anchor,
             records_max=planner.records_max,
+            bytes_max=planner.bytes_max,
             splits=self._cores,
             until=planner.input_ends() if options.is_bounded else None,
             drain=options.drain,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from streamkit.chunks import few_batches
 from streamkit.cli.query.wanted import Wanted
 from streamkit.connectors.files.far_times import printed_rows
 from streamkit.errors import SchemaError
@@ -50,7 +51,7 @@ def polled_portions(
     """
     left = limit
     for table in tables:
-        batches = table.drop_columns([TOPIC]).combine_chunks().to_batches()
+        batches = few_batches(table.drop_columns([TOPIC]))
         for batch in batches:
             taken = _until(batch, wanted, left)
             records, failure = _decoded(format, wanted.matching(taken))

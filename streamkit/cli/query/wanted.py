@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from streamkit.chunks import one_batch
 from streamkit.cli.query.condition import EVERYTHING, Condition, Interval
 from streamkit.cli.query.position import EARLIEST, LATEST, Position, bounds_of, offsets_at
 from streamkit.errors import ConfigError, CorruptionError, OffsetOutOfRangeError
@@ -57,8 +58,8 @@ def _rows_where(condition: Condition, batch: pa.RecordBatch) -> pa.RecordBatch:
 
     source = Declaration("table_source", TableSourceNodeOptions(pa.Table.from_batches([batch])))
     found = Declaration.from_sequence([source, Declaration("filter", FilterNodeOptions(condition.expression))])
-    kept = found.to_table(use_threads=False).combine_chunks().to_batches()
-    return kept[0] if kept else batch.slice(0, 0)
+    kept = found.to_table(use_threads=False)
+    return one_batch(kept) if kept.num_rows else batch.slice(0, 0)
 
 
 def check_offset(log: Log, wanted: Wanted) -> None:

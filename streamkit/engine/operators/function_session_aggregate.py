@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from streamkit.chunks import one_batch
 from streamkit.engine.advance import moves_time
 from streamkit.engine.context import Context
 from streamkit.engine.function_windows import (
@@ -45,7 +46,7 @@ def function_session_aggregate(
         changes, late_rows = _changes(epoch, arrived, given)
         made = changed(given, changes)
         if LATE in operator.modes and late_rows:
-            late = pa.Table.from_batches([arrived.record(row) for row in late_rows]).combine_chunks().to_batches()[0]
+            late = one_batch(pa.Table.from_batches([arrived.record(row) for row in late_rows]))
     keep(epoch, made)
     results = emitted(epoch, made)
     return {**results, LATE: late} if LATE in operator.modes else results

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.context import Context, log_timestamps, runs
+from streamkit.engine.context import WRITTEN, Context, log_timestamps, runs
 from streamkit.engine.epoch import OutputTopic
 from streamkit.engine.exchange import groups_of
 from streamkit.engine.kernels import Rows, kernel
@@ -42,7 +42,7 @@ def write(operator: Write, inputs: Sequence[Rows], context: Context) -> None:
     written = batch.select([name for name in (*output.schema.names, TIMESTAMP, DELETED, HEADERS) if name in batch.schema.names])
     rows = _log_rows(operator, output, written if (order[1:] > order[:-1]).all() else written.take(pa.array(order)))
     context.frames.extend((topic.id, partition, _with_own_dictionaries(piece)) for partition, piece in runs(rows, labels[order]))
-    context.count("written", output.topic, batch.num_rows)
+    context.count(WRITTEN, output.topic, batch.num_rows)
 
 
 def _with_own_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.chunks import one_batch
 from streamkit.errors import EpochFailedError, FencedError, StorageFullError, StreamKitError, TopicNotFoundError
 from streamkit.failpoints import reach
 from streamkit.log.catalog.catalog import Catalog
@@ -223,7 +224,7 @@ def framed(parts: Sequence[Rows], rows_max: int = FRAME_ROWS_MAX, bytes_max: int
     count = max(-(-table.num_rows // rows_max), -(-table.nbytes // bytes_max))
     step = max(1, -(-table.num_rows // max(1, count)))
     for start in range(0, table.num_rows, step):
-        (rows,) = table.slice(start, step).combine_chunks().to_batches()
+        rows = one_batch(table.slice(start, step))
         places = offsets[start : start + step]
         yield _with_offsets(_without_unused(rows), places), places
 

@@ -236,8 +236,9 @@ def _codes(keys: Sequence[pa.Array]) -> tuple[Places, pa.Array]:
     encoded = pa.chunked_array(keys).dictionary_encode(null_encoding="encode")
     if not len(encoded):
         return np.empty(0, np.int64), keys[0]
-    codes = np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
-    return codes, encoded.chunk(encoded.num_chunks - 1).dictionary
+    parts = encoded.chunks
+    codes = np.concatenate([part.indices.to_numpy() for part in parts])
+    return codes, parts[-1].dictionary  # which each part has grown
 
 
 def _split(rows: Mask, parts: Sequence[_Part]) -> Iterator[Mask]:

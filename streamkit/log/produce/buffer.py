@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.chunks import few_batches
 from streamkit.errors import SchemaError
 from streamkit.log.produce.receipt import Places
 from streamkit.log.slab.frame import LOG_TYPES
@@ -97,7 +98,7 @@ class Buffer:
             for alike in _by_version(batches):
                 table = pa.Table.from_batches(_aligned(alike))
                 for start in range(0, table.num_rows, self._frame_rows):
-                    yield topic_id, partition, _one_batch(table.slice(start, self._frame_rows))
+                    yield from ((topic_id, partition, rows) for rows in few_batches(table.slice(start, self._frame_rows)))
 
     def clear(self) -> None:
         """Forget the rows, and only them: those that come later still count those before them in their commit."""
@@ -140,7 +141,3 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
     if name in batch.schema.names:
         return batch.column(name)
     return pa.repeat(False, batch.num_rows) if name == DELETED else pa.nulls(batch.num_rows, LOG_TYPES[name])
-
-
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    return table.combine_chunks().to_batches()[0]

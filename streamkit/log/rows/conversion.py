@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.chunks import one_array
 from streamkit.data_type import is_nested
 from streamkit.errors import SchemaError
 from streamkit.formats.counted_times import times_of_numbers
@@ -148,7 +149,7 @@ def _array(values: Any) -> pa.Array:
     array = pa.array(values, from_pandas=not isinstance(values, list))
     if pa.types.is_timestamp(array.type) and (isinstance(values, list) or values.dtype == object):
         _check_no_nanoseconds(values)
-    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    return one_array(array)
 
 
 def _check_no_nanoseconds(values: Iterable[Any]) -> None:

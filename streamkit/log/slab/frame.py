@@ -22,6 +22,7 @@ from streamkit.log.slab.dictionary import with_dictionaries
 from streamkit.log.slab.extent import Extent
 from streamkit.log.topic.evolution import is_wider, widened
 from streamkit.log.values.validation import validate
+from streamkit.log.values.value_bytes import size_of
 from streamkit.names import DELETED, HEADERS, OFFSET, TIMESTAMP
 from streamkit.schema import Schema
 
@@ -40,7 +41,7 @@ LOG_TYPES: dict[str, pa.DataType] = {TIMESTAMP: TIMESTAMP_TYPE, DELETED: pa.bool
 
 SIZED_BYTES_MIN = 1 << 20
 WRITING = pa.ipc.IpcWriteOptions()  # without options Arrow asks the environment about formats of old, for every frame
-_HEADER = struct.Struct("<4sHHIIIIQQQqq16sI40s")
+_HEADER = struct.Struct("<4sHHIIIIQQQqq16sIQ32s")
 _CHECKSUM = struct.Struct("<I")
 
 
@@ -56,7 +57,7 @@ class Declared(Protocol):
 
 @dataclass(frozen=True)
 class Payload:
-    """Rows of a topic partition, encoded, before they have a place."""
+    """Rows of a topic partition, encoded, before they have a place; their `size` is that of `streamkit.log.values.value_bytes`."""
 
     topic_id: int
     partition: int
@@ -67,6 +68,7 @@ class Payload:
     min_timestamp: int
     max_timestamp: int
     checksum: int
+    size: int = 0
 
     @property
     def frame_length(self) -> int:
@@ -76,7 +78,7 @@ class Payload:
 
 @dataclass(frozen=True)
 class FrameHeader:
-    """What the header of a frame says; lengths and positions in bytes, times in ms."""
+    """What the header of a frame says; lengths, positions and the size of the rows in bytes (0 if it does not say), times in ms."""
 
     compression: str
     topic_id: int
@@ -90,12 +92,14 @@ class FrameHeader:
     max_timestamp: int
     token: bytes
     checksum: int
+    size: int = 0
 
     def pack(self) -> bytes:
         """The 128 bytes of the header."""
         body = _HEADER.pack(
             MAGIC, VERSION, COMPRESSIONS.index(self.compression), self.topic_id, self.partition, self.rows, self.ordinal,
-            self.position, self.raw_length, self.stored_length, self.min_timestamp, self.max_timestamp, self.token, self.checksum, b"",
+            self.position, self.raw_length, self.stored_length, self.min_timestamp, self.max_timestamp, self.token, self.checksum, self.size,
+            b"",
         )  # fmt: skip
         return body + _CHECKSUM.pack(google_crc32c.value(body))
 
@@ -139,7 +143,18 @@ def encode(topic_id: int, partition: int, batch: pa.RecordBatch, compression: st
         raise SchemaError(
             f"{batch.num_rows} rows take {raw.size} bytes; expected at most {PAYLOAD_BYTES_MAX} in one frame: send smaller batches"
         )
-    return Payload(topic_id, partition, batch.num_rows, compression, raw.size, data, least, greatest, google_crc32c.value(data))
+    return Payload(
+        topic_id,
+        partition,
+        batch.num_rows,
+        compression,
+        raw.size,
+        data,
+        least,
+        greatest,
+        google_crc32c.value(data),
+        size_of(batch),
+    )
 
 
 def _stream_of(batch: pa.RecordBatch) -> pa.Buffer:
@@ -193,6 +208,7 @@ def header(payload: Payload, ordinal: int, position: int, token: bytes) -> Frame
     return FrameHeader(
         payload.compression, payload.topic_id, payload.partition, payload.rows, ordinal, position, payload.raw_length,
         payload.data.size, payload.min_timestamp, payload.max_timestamp, token, payload.checksum,
+        payload.size,
     )  # fmt: skip
 
 
@@ -218,6 +234,11 @@ def decode_as_stored(file: pa.Buffer, extent: Extent) -> pa.RecordBatch:
     """
     frame = _FrameReader(file, extent, None)
     return frame.checked(frame.stored(frame.payload(frame.header())), None)
+
+
+def read_header(file: pa.Buffer, extent: Extent) -> FrameHeader:
+    """The header of a frame, checked; its payload is not looked at. CorruptionError if it is not the one that the extent speaks of."""
+    return _FrameReader(file, extent, None).header()
 
 
 def check(file: pa.Buffer, extent: Extent) -> None:

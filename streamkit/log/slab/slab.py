@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import google_crc32c
@@ -20,9 +21,10 @@ import pyarrow as pa
 from streamkit.errors import CorruptionError, EpochFailedError, StorageFailedError, StorageFullError
 from streamkit.failpoints import reach
 from streamkit.log.slab.extent import Extent
-from streamkit.log.slab.frame import Declared, Payload, check, decode, encode, header, padding
+from streamkit.log.slab.frame import Declared, Payload, check, decode, encode, header, padding, read_header
 from streamkit.log.slab.reference import FrameReference, SlabReference, footer_bytes
 from streamkit.log.storage.storage import Part, Storage
+from streamkit.log.values.value_bytes import size_of
 from streamkit.names import OFFSET, SlabName, fresh_token
 
 RESTORE = "restore it from a backup, or run `streamkit storage repair` if the log has several storage roots"
@@ -32,6 +34,7 @@ HEADER_SIZE = 64
 _HEADER = struct.Struct("<4sH2x16s36x")
 _TRAILER = struct.Struct("<QIII4s")
 _CHECKSUM = struct.Struct("<I")
+FRAME_BYTES_MAX = 1 << 29  # of rows that are written as one frame: a reader takes a frame as a whole
 FrameInput = tuple[int, int, pa.RecordBatch]
 
 
@@ -58,10 +61,24 @@ def write_slab(
 
 
 def payloads_of(frames: Iterable[FrameInput], compressions: Mapping[int, str]) -> Iterator[Payload]:
-    """The frames that have rows, encoded one at a time, since they are as large as the rows again."""
+    """
+    The frames that have rows, encoded one at a time, since they are as large as the rows again.
+
+    What is too large for one frame becomes several.
+    """
     for topic_id, partition, batch in frames:
-        if batch.num_rows:
-            yield encode(topic_id, partition, batch, compressions.get(topic_id, "none"))
+        for part in _parts_of(batch):
+            yield encode(topic_id, partition, part, compressions.get(topic_id, "none"))
+
+
+def _parts_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows, cut in halves until each part is small enough; a row that is larger alone stays whole."""
+    if batch.num_rows > 1 and batch.nbytes > FRAME_BYTES_MAX:
+        half = batch.num_rows // 2
+        yield from _parts_of(batch.slice(0, half))
+        yield from _parts_of(batch.slice(half))
+    elif batch.num_rows:
+        yield batch
 
 
 def stage_slab(storage: Storage, name: SlabName, payloads: Callable[[], Iterable[Payload]]) -> SlabReference:
@@ -243,6 +260,16 @@ def read_frame(
         except CorruptionError as error:
             failure = failure or error
     raise failure or _missing(extent, topic)
+
+
+def read_size(storage: Storage, extent: Extent) -> int:
+    """The size of the rows of a frame in bytes, as `streamkit.log.values.value_bytes` has it; errors as of `read_frame`."""
+    for file in storage.copies(extent.path):
+        with suppress(CorruptionError):  # of which another copy may be whole
+            if size := read_header(file, extent).size:
+                return size
+            break
+    return size_of(read_frame(storage, extent))
 
 
 def _missing(extent: Extent, topic: Declared | None) -> SlabMissingError:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.chunks import check_sound
 from streamkit.data_type import from_arrow, is_nested
 from streamkit.errors import CorruptionError, SchemaError
 from streamkit.log.values.columns import (
@@ -230,7 +231,7 @@ def _escaped(column: pa.Array) -> Slices:
     slices = Slices.of(column)
     if slices.data.all():
         return slices
-    return Slices.of(pc.replace_substring(column.cast(pa.binary()), pattern=b"\x00", replacement=b"\x00\xff"))
+    return Slices.of(check_sound(pc.replace_substring(column.cast(pa.binary()), pattern=b"\x00", replacement=b"\x00\xff")))
 
 
 def _ordered(values: Fixed, type_name: str) -> Fixed:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.chunks import one_array
 from streamkit.log.values.columns import valid_rows
 from streamkit.log.values.nested_columns import entries, fields
 
@@ -24,7 +25,7 @@ _BOUNDS = {  # the first and the last number of a unit in the years 1 to 9999
 def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     """The values of a column; times outside the years 1 to 9999, which no datetime can hold, as numpy's datetime64 in UTC."""
     if is_list_map_or_struct(column.type):
-        return _nested_values(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+        return _nested_values(one_array(column))
     if not has_far_times(column):
         values: list[Any] = column.to_pylist()
         return values
@@ -40,9 +41,8 @@ def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
 
 def has_far_times(column: pa.Array | pa.ChunkedArray) -> bool:
     """Whether a column has times outside the years 1 to 9999, also within nested values."""
-    if isinstance(column, pa.ChunkedArray) and is_list_map_or_struct(column.type):
-        column = column.combine_chunks()
     if is_list_map_or_struct(column.type):
+        column = one_array(column)
         return any(map(has_far_times, fields(column) if pa.types.is_struct(column.type) else [entries(column)[1]]))
     unit = _unit(column.type)
     if unit not in _BOUNDS:
