@@ -19,7 +19,9 @@ from streamkit.log.slab.slab import read_rows
 from streamkit.log.storage.storage import Storage
 from streamkit.names import DELETED
 from streamkit.plan.plain import from_plain, to_plain
+from streamkit.schema import Schema
 
+COLUMNS = Schema.parse("key binary not null, value binary")  # of every changelog
 Offsets = Mapping[int, Mapping[int, int]]  # topic id → partition → next offset
 Written = Mapping[tuple[str, int], tuple[list[bytes], list[bytes | None]]]  # keys and values by slab and position of their frame
 NOTHING_WRITTEN: Written = {}

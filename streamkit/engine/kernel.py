@@ -18,19 +18,21 @@ from pathlib import Path
 import pyarrow as pa
 
 from streamkit.engine.context import Context, Frame
-from streamkit.engine.epoch import EpochPlan
+from streamkit.engine.epoch import Application, EpochPlan
 from streamkit.engine.exchange import Arrival, Arrived, Packed, collect, control, fingerprint, rows_sent
 from streamkit.engine.kernels import Pieces, Rows, kernel_of, run_operator
 from streamkit.engine.report import EpochClaim, KernelReport, SplitReport, TaskReport
 from streamkit.engine.rows import concatenate
 from streamkit.errors import EvaluationError
 from streamkit.failpoints import reach
+from streamkit.log.slab.frame import Columns
 from streamkit.log.slab.reference import SlabReference
 from streamkit.log.slab.slab import payloads_of, stage_slab
 from streamkit.log.storage.storage import Storage
-from streamkit.names import SlabName, application_writer, fresh_token, store_folder
+from streamkit.names import SlabName, application_writer, changelog_topic, fresh_token, store_folder
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
+from streamkit.state.changelog import COLUMNS
 from streamkit.state.key_group import key_group_range
 from streamkit.state.stores import ON_DISK, Stores
 from streamkit.state.task_state import Share, TaskState, open_state
@@ -88,7 +90,7 @@ def _run(
     run = _StageRun(program.operators_of(stage), partial(begin, may_give_pieces=True), changelog_ids)
     try:
         try:
-            slab = _write(run, plan, storage)
+            slab = _write(run, program, plan, storage)
         except EvaluationError as error:
             if error.is_placed:
                 raise
@@ -96,7 +98,7 @@ def _run(
             if not program.on_error:
                 deque(run.frames(), maxlen=0)  # which names the record
                 raise
-            slab = _write(run, plan, storage)
+            slab = _write(run, program, plan, storage)
     finally:
         if state is not None:
             state.close()
@@ -248,7 +250,20 @@ def _passing_through(program: Program, stage: int, task: int, arrival: Arrival) 
                 yield Packed(task, edge, payload)
 
 
-def _write(run: _StageRun, plan: EpochPlan, storage: Storage) -> SlabReference | None:
+def _topics(program: Program, application: Application) -> dict[int, Columns]:
+    """What the columns are of all topics that a kernel writes."""
+    schemas = {output.topic: output.schema for output in program.outputs}
+    outputs = {topic.id: Columns(topic.name, schemas[topic.name]) for topic in application.outputs}
+    return {
+        **outputs,
+        **{
+            store.changelog_id: Columns(changelog_topic(program.application, name), COLUMNS)
+            for name, store in application.stores.items()
+        },
+    }
+
+
+def _write(run: _StageRun, program: Program, plan: EpochPlan, storage: Storage) -> SlabReference | None:
     """Write the frames of a run as they are made; None if there are none."""
     begun = run.frames()
     if (first := next(begun, None)) is None:
@@ -256,8 +271,9 @@ def _write(run: _StageRun, plan: EpochPlan, storage: Storage) -> SlabReference |
     application = plan.application
     name = SlabName(application_writer(application.id), application.generation, plan.epoch, fresh_token())
     compressions = {topic.id: topic.compression for topic in application.outputs}
+    topics = _topics(program, application)
     runs = chain([chain([first], begun)], iter(run.frames, None))  # another one for each time that writing fails
-    slab = stage_slab(storage, name, lambda: payloads_of(next(runs), compressions))
+    slab = stage_slab(storage, name, lambda: payloads_of(next(runs), compressions, topics))
     reach("kernel.slab_durable")
     return slab
 

@@ -28,15 +28,16 @@ from streamkit.failpoints import reach
 from streamkit.log.catalog.applications import ApplicationState, StoreState
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.epochs import EpochCommit
+from streamkit.log.slab.frame import Columns
 from streamkit.log.slab.reference import SlabReference
 from streamkit.log.slab.slab import write_slab
 from streamkit.log.storage.storage import Storage
-from streamkit.names import TIMESTAMP, SlabName, application_writer, fresh_token
+from streamkit.names import TIMESTAMP, SlabName, application_writer, changelog_topic, fresh_token
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
 from streamkit.schema import Schema
-from streamkit.state.changelog import Changes
+from streamkit.state.changelog import COLUMNS, Changes
 from streamkit.state.format import METRIC, STATE_FORMAT, decode_states, is_earlier
 from streamkit.state.key_group import key_group_range
 from streamkit.state.layout import layout_of
@@ -149,7 +150,11 @@ class Migration:
     def _written(self, frames: Sequence[Frame]) -> SlabReference:
         writer = application_writer(self.state.id)
         name = SlabName(writer, self.state.generation, self.state.epoch + 1, fresh_token())
-        slab = write_slab(self.storage, name, frames)
+        topics = {
+            store.changelog_topic_id: Columns(changelog_topic(self.program.application, store_name), COLUMNS)
+            for store_name, store in self.state.stores.items()
+        }
+        slab = write_slab(self.storage, name, frames, topics=topics)
         reach("migration.slab_durable")
         return slab
 

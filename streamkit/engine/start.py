@@ -26,6 +26,7 @@ from streamkit.names import (
     plan_generation,
 )
 from streamkit.plan.program import Output, Program
+from streamkit.state.changelog import COLUMNS
 
 CHANGELOG_SEGMENT_BYTES = 50 * 1024 * 1024
 CHANGELOG_SEGMENT_MS = 3_600_000  # a restore reads what is not compacted; passes stay rare, because half of a topic must be dirty
@@ -170,6 +171,4 @@ def declared_changelog(program: Program, store: str) -> Topic:
         "segment.bytes": CHANGELOG_SEGMENT_BYTES,
         "segment.ms": CHANGELOG_SEGMENT_MS,
     }
-    return declare_topic(
-        name, "key binary not null, value binary", "key", None, program.changelog_partitions, config, internal=True
-    )
+    return declare_topic(name, COLUMNS, "key", None, program.changelog_partitions, config, internal=True)

@@ -415,7 +415,7 @@ class _Writer:
         ]
         frames = [(topic.id, partition, rows) for rows, _ in framed(numbered)]
         name = SlabName(producer_writer(state.id), state.epoch, state.step + 1, fresh_token())
-        slab = write_slab(self._storage, name, frames, {topic.id: topic.compression})
+        slab = write_slab(self._storage, name, frames, {topic.id: topic.compression}, {topic.id: topic})
         self._catalog.commit_batches(ProducerCommit(state.id, state.epoch, state.step + 1, fresh_token(), (slab,)))
         self._producer = replace(state, step=state.step + 1)
         self._batches, self._bytes = [], 0

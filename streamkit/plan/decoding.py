@@ -70,7 +70,20 @@ def decoded(decoding: Decoding, source: Input, at: Location | None) -> Decoded:
     names = (KEY,) if decoding.key is None else decoding.key
     keys = Schema(tuple(Column(name, columns[name].type if name in columns else _key_type(decoding)) for name in names))
     values = Schema(tuple(Column(column.name, column.type) for column in columns if column.name not in names))
+    _check_bytes("values", format, values, topic, at)
+    _check_bytes("keys", decoding.keys, keys, topic, at)
     return Decoded(keys, values, replace(codec.with_message, schema=codec.reader_schema))
+
+
+def _check_bytes(what: str, format: Format, columns: Schema, topic: str, at: Location | None) -> None:
+    """TopologyError where bytes, which are what they are, would be a column of another type."""
+    other = next((column for column in columns if column.type != "binary"), None)
+    if format.name == "bytes" and other is not None:
+        raise TopologyError(
+            f"the {what} of {topic!r} are read as bytes, and the column {other.name!r} is {other.type}; expected {other.name} binary, or a "
+            'format that reads such a type, as "string", "json" and "avro" do',
+            at,
+        )
 
 
 def _format(decoding: Decoding, own: Format | None) -> Format:

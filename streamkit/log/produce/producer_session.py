@@ -70,7 +70,7 @@ class ProducerSession:
         if frames:
             state = self.open()
             name = SlabName(producer_writer(state.id), state.epoch, state.step + 1, fresh_token())
-            draft.staged(write_slab(self._storage, name, frames, draft.compressions()))
+            draft.staged(write_slab(self._storage, name, frames, draft.compressions(), draft.topics_by_id()))
 
     def commit(self, draft: Draft) -> Mapping[tuple[int, int], int]:
         """

@@ -56,6 +56,14 @@ class Declared(Protocol):
 
 
 @dataclass(frozen=True)
+class Columns:
+    """The columns of a topic by its name, for who writes without the topic at hand."""
+
+    name: str
+    schema: Schema
+
+
+@dataclass(frozen=True)
 class Payload:
     """Rows of a topic partition, encoded, before they have a place; their `size` is that of `streamkit.log.values.value_bytes`."""
 
@@ -126,6 +134,18 @@ def padded(length: int) -> int:
 def padding(length: int) -> bytes:
     """The zeros that follow bytes of that length."""
     return bytes(padded(length) - length)
+
+
+def check_columns(batch: pa.RecordBatch, topic: Declared) -> None:
+    """SchemaError unless each column has its type in the topic, whatever made it: nobody could read it again."""
+    for field in batch.schema:
+        expected = topic.schema.arrow_types.get(field.name) or LOG_TYPES.get(field.name)
+        if expected is None or _kind(field.type) == expected:
+            continue
+        raise SchemaError(
+            f"rows for the topic {topic.name} have a column {field.name} of Arrow's type {_kind(field.type)}; expected {expected}, since "
+            f"the topic has {topic.schema}; nothing was written"
+        )
 
 
 def encode(topic_id: int, partition: int, batch: pa.RecordBatch, compression: str = "none") -> Payload:

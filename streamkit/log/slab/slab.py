@@ -21,7 +21,7 @@ import pyarrow as pa
 from streamkit.errors import CorruptionError, EpochFailedError, StorageFailedError, StorageFullError
 from streamkit.failpoints import reach
 from streamkit.log.slab.extent import Extent
-from streamkit.log.slab.frame import Declared, Payload, check, decode, encode, header, padding, read_header
+from streamkit.log.slab.frame import Declared, Payload, check, check_columns, decode, encode, header, padding, read_header
 from streamkit.log.slab.reference import FrameReference, SlabReference, footer_bytes
 from streamkit.log.storage.storage import Part, Storage
 from streamkit.log.values.value_bytes import size_of
@@ -36,6 +36,7 @@ _TRAILER = struct.Struct("<QIII4s")
 _CHECKSUM = struct.Struct("<I")
 FRAME_BYTES_MAX = 1 << 29  # of rows that are written as one frame: a reader takes a frame as a whole
 FrameInput = tuple[int, int, pa.RecordBatch]
+Topics = Mapping[int, Declared]  # by id
 
 
 class SlabMissingError(CorruptionError):
@@ -47,26 +48,33 @@ GONE = (SlabMissingError, StorageFailedError)
 
 
 def write_slab(
-    storage: Storage, name: SlabName, frames: Iterable[FrameInput], compressions: Mapping[int, str] | None = None
+    storage: Storage,
+    name: SlabName,
+    frames: Iterable[FrameInput],
+    compressions: Mapping[int, str] | None = None,
+    topics: Topics | None = None,
 ) -> SlabReference:
     """
     Write frames of (topic id, partition, rows) to a new slab durably, and return its reference.
 
-    Batches are as in `frame.encode`; those without rows are left out. `compressions` gives none, lz4 or zstd by topic id.
+    Batches are as in `frame.encode`; those without rows are left out. By topic id: `topics` say which columns they have, so that another
+    type is a SchemaError; only who makes slabs of no topic, such as a test, leaves them out. `compressions` gives none, lz4 or zstd by topic id.
     If an fsync or a write fails, the bytes go to a fresh token once, so the reference may name another token than `name`.
     StorageFullError if there is no room; nothing is left behind.
     """
     written = list(frames)
-    return stage_slab(storage, name, lambda: payloads_of(written, compressions or {}))
+    return stage_slab(storage, name, lambda: payloads_of(written, compressions or {}, topics))
 
 
-def payloads_of(frames: Iterable[FrameInput], compressions: Mapping[int, str]) -> Iterator[Payload]:
+def payloads_of(frames: Iterable[FrameInput], compressions: Mapping[int, str], topics: Topics | None = None) -> Iterator[Payload]:
     """
     The frames that have rows, encoded one at a time, since they are as large as the rows again.
 
     What is too large for one frame becomes several.
     """
     for topic_id, partition, batch in frames:
+        if topics is not None:
+            check_columns(batch, topics[topic_id])
         for part in _parts_of(batch):
             yield encode(topic_id, partition, part, compressions.get(topic_id, "none"))
 

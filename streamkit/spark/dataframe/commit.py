@@ -113,7 +113,7 @@ def _owner_slab(log: Log, name: SlabName, producer: str, owner: str) -> SlabRefe
     topic = declare_owners(log)
     (rows,) = records_of(topic, owner_row(producer, owner), log.clock.now_ms())
     fresh = SlabName(name.writer, name.generation, name.step, fresh_token())
-    return write_slab(log.storage_now(), fresh, [(topic.id, 0, rows)])
+    return write_slab(log.storage_now(), fresh, [(topic.id, 0, rows)], topics={topic.id: topic})
 
 
 def _parts(topic: Topic, slabs: Sequence[SlabReference]) -> dict[int, tuple[int, int]]:

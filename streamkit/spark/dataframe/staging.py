@@ -67,4 +67,4 @@ def _staged(plan: WritePlan, buffer: Buffer, now_ms: int) -> SlabReference:
         (at, partition, stamped(rows, now_ms) if topic.is_stamped_on_append else rows) for at, partition, rows in buffer.frames()
     )
     name = SlabName(plan.writer, plan.generation, plan.step, fresh_token())
-    return write_slab(task_storage(plan.place), name, frames, {topic.id: topic.compression})
+    return write_slab(task_storage(plan.place), name, frames, {topic.id: topic.compression}, {topic.id: topic})

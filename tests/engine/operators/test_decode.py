@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -149,3 +150,20 @@ def test_what_cannot_be_read_is_refused():
     other.stream("t", value_format="json", schema="a int").to("out")
     with pytest.raises(TopologyError, match="the topic 't' has columns"):
         TopologyTestDriver(other, topics={"t": {"schema": "a int"}})
+
+
+@pytest.mark.parametrize("type", ["bigint", "string", "timestamp", "double", "decimal(10,2)", "boolean"])
+@pytest.mark.parametrize("part", ["value", "key"])
+def test_bytes_are_no_other_type(type, part):
+    """Bytes as a column of another type would be written as frames that nobody can read: refused when the topology is compiled."""
+    app = sk.Topology("typed")
+    columns, formats = (
+        ("key string, v " + type, {"value_format": "bytes"})
+        if part == "value"
+        else (f"id {type}, n int", {"value_format": "json", "key_format": "bytes"})
+    )
+    app.stream("raw", schema=columns, key="key" if part == "value" else "id", **formats).to("out")
+    with pytest.raises(
+        TopologyError, match=rf"the {part}s of 'raw' are read as bytes, and the column '\w+' is {re.escape(type)}; expected"
+    ):
+        TopologyTestDriver(app, topics={"raw": {"schema": "key binary, value binary", "key": "key"}})
