@@ -6,7 +6,7 @@ The header of a frame says how many bytes its rows take as plain columns. To rea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,9 +27,10 @@ Ends = Sequence[int]
 
 @dataclass(frozen=True)
 class FrameSizes:
-    """Sizes of the rows of frames, in bytes, whatever their layout."""
+    """Sizes of the rows of frames, in bytes, whatever their layout; `written` gives an extent as the manifest has it."""
 
     storage: Storage
+    written: Callable[[Extent], Extent]
     seen: dict[tuple[str, int], int] = field(default_factory=dict, compare=False)
     opened: dict[tuple[str, int], tuple[Offsets, Offsets]] = field(default_factory=dict, compare=False)
 
@@ -57,7 +58,7 @@ class FrameSizes:
         """The size of a whole frame."""
         place = extent.path, extent.position
         if place not in self.seen:
-            self.seen[place] = read_size(self.storage, extent)
+            self.seen[place] = read_size(self.storage, self.written(extent))
         return self.seen[place]
 
     def _bytes_within(self, extent: Extent, first: int, following: int) -> int:
@@ -66,7 +67,7 @@ class FrameSizes:
         if place not in self.opened:
             if len(self.opened) >= OPENED_MAX:
                 self.opened.pop(next(iter(self.opened)))
-            rows, offsets = read_rows(self.storage, extent, extent.base_offset, extent.next_offset)
+            rows, offsets = read_rows(self.storage, self.written(extent), extent.base_offset, extent.next_offset)
             self.opened[place] = offsets, np.concatenate([[0], np.cumsum(sizes_of(rows))])
         offsets, before = self.opened[place]
         start, end = np.searchsorted(offsets, (first, following))

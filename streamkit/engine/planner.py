@@ -90,7 +90,7 @@ class Planner:
     @cached_property
     def _frame_sizes(self) -> FrameSizes:
         """The sizes of the frames of inputs."""
-        return FrameSizes(self.storage)
+        return FrameSizes(self.storage, self._frame_times.written)
 
     @property
     def topic_ids(self) -> tuple[int, ...]:

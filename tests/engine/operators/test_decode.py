@@ -157,12 +157,10 @@ def test_what_cannot_be_read_is_refused():
 def test_bytes_are_no_other_type(type, part):
     """Bytes as a column of another type would be written as frames that nobody can read: refused when the topology is compiled."""
     app = sk.Topology("typed")
-    columns, formats = (
-        ("key string, v " + type, {"value_format": "bytes"})
-        if part == "value"
-        else (f"id {type}, n int", {"value_format": "json", "key_format": "bytes"})
-    )
-    app.stream("raw", schema=columns, key="key" if part == "value" else "id", **formats).to("out")
+    if part == "value":
+        app.stream("raw", schema="key string, v " + type, key="key", value_format="bytes").to("out")
+    else:
+        app.stream("raw", schema=f"id {type}, n int", key="id", value_format="json", key_format="bytes").to("out")
     with pytest.raises(
         TopologyError, match=rf"the {part}s of 'raw' are read as bytes, and the column '\w+' is {re.escape(type)}; expected"
     ):
