@@ -12,6 +12,7 @@ LAYERS = (
     (
         "names",
         "errors",
+        "chunks",
         "clock",
         "config",
         "data_type",
