@@ -24,7 +24,8 @@ class Sink(Connector):
 
     A task calls `open` first, then `put` again and again, then `close`; all in one thread. After an error it makes a new
     sink, and goes on at the positions that `open` finds. Errors are taken as those of a Source; a SchemaError with `rows`
-    says which rows of `put` cannot be written: nothing of that `put` may have been kept.
+    says which rows of `put` cannot be written, with `reasons` why each cannot: nothing of that `put` may have been kept. After one
+    without `rows` the task puts fewer rows at a time, until it knows.
     """
 
     KIND: ClassVar[tuple[Setting, ...]] = (

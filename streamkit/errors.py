@@ -87,11 +87,16 @@ class ConfigError(StreamKitError):
 
 
 class SchemaError(StreamKitError):
-    """Data does not fit its schema, or two schemas do not fit each other; `rows` are the first rows of the data that do not."""
+    """
+    Data does not fit its schema, or two schemas do not fit each other.
 
-    def __init__(self, message: str, rows: tuple[int, ...] = ()) -> None:
+    `rows` are the first rows of the data that do not; `reasons` says of each why, where that differs from the message.
+    """
+
+    def __init__(self, message: str, rows: tuple[int, ...] = (), reasons: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.rows = rows
+        self.reasons = reasons
 
 
 class RecordTooLargeError(SchemaError):

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from streamkit import failpoints
+from streamkit.connectors.delta.refused_rows import refused_rows
 from streamkit.connectors.delta.table import STORAGE, errors, library, open_table
 from streamkit.connectors.newest import newest
 from streamkit.connectors.setting import Setting
@@ -21,6 +22,7 @@ from streamkit.names import DELETED
 from streamkit.names import TOPIC as TOPIC_COLUMN
 
 CONFLICTS_MAX = 20
+REFUSED = ("failed validation check", "Cast error")  # what the library says of values; it has no class for it
 NO_ROOM = f"(os error {errno.ENOSPC})"  # the library has no number for it
 
 
@@ -80,7 +82,7 @@ class DeltaSink(Sink):
         transactions = [self._transaction(place, end) for place, end in moved.items()]
         transactions += [self._transaction(place, self._generation, "/generation") for place in moved]
         failpoints.reach("connect.in_target")
-        with self._has_room(topic.name, rows):
+        with self._has_room(topic.name, rows), self._refusing(topic, rows):
             self._commit(topic, list(moved), lambda: self._write(topic, rows, transactions))
         self._offsets |= moved
 
@@ -99,6 +101,18 @@ class DeltaSink(Sink):
             if NO_ROOM not in str(error):
                 raise
             raise self.full(f"the Delta table {self._path(topic)}", rows, error) from error
+
+    @contextmanager
+    def _refusing(self, topic: Topic, rows: pa.Table) -> Iterator[None]:
+        """Tell what the table refuses of the rows from other errors, and which rows they are."""
+        try:
+            yield
+        except Exception as error:
+            if not rows.num_rows or not any(said in str(error) for said in REFUSED):
+                raise
+            refused = refused_rows(self._tables[topic.name], rows.select(list(topic.schema.names)), rows[DELETED])
+            said = next(iter(refused.values()), f"the Delta table refuses it: {' '.join(str(error).split())}")
+            raise SchemaError(said, tuple(refused), tuple(refused.values())) from error
 
     def _path(self, topic: str) -> str:
         return str(self.settings["path"]).replace("${topic}", topic)

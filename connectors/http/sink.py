@@ -74,7 +74,7 @@ class HttpSink(Sink):
                     refused[number] = answer
                 self._sent[place] = row[OFFSET] + 1
         if refused:
-            raise SchemaError(next(iter(refused.values())), tuple(refused))
+            raise SchemaError(next(iter(refused.values())), tuple(refused), tuple(refused.values()))
 
     def close(self) -> None:
         """Close the connection."""

@@ -23,7 +23,7 @@ from streamkit.connectors.kafka.client import (
 from streamkit.connectors.kafka.target_positions import Claim, create_topic, key_of, positions_topic, read_claims
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.sink import Sink
-from streamkit.errors import ConfigError, RecordTooLargeError
+from streamkit.errors import ConfigError, RecordTooLargeError, SchemaError
 from streamkit.log.consume.consumer import TopicPartition
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.topic import Topic
@@ -62,7 +62,7 @@ class KafkaSink(Sink):
         self._writer = ""
         self._generation = 0
         self._failed: Any = None
-        self._returned: set[int] = set()  # the sizes of records whose batch the broker found too large
+        self._returned: set[tuple[bytes | None, bytes | None]] = set()  # records whose batch the broker found too large
         self._batch_bytes = BATCH_BYTES
 
     def topic(self, topic: Topic) -> None:
@@ -213,8 +213,15 @@ class KafkaSink(Sink):
             self._producer.abort_transaction(COMMIT_SECONDS)
         except kafka.KafkaException as fatal:  # of an instance that is fenced
             return meaning(fatal, self, self._errors)
-        if error.code() == kafka.KafkaError.MSG_SIZE_TOO_LARGE:
+        codes = kafka.KafkaError
+        if error.code() == codes.MSG_SIZE_TOO_LARGE:
             return _BatchRefusedError()
+        if error.code() in (codes.INVALID_RECORD, codes._INVALID_DIFFERENT_RECORD, codes.INVALID_TIMESTAMP, codes.INVALID_MSG):
+            self._producer = self._transactional(self._writer)  # the client has lost count of what it sent
+            return SchemaError(
+                f"Kafka at {self.settings['bootstrap.servers']} refuses a record: {error.str()}; see the settings of the topic: cleanup.policy=compact "
+                "needs keys, and message.timestamp.*.max.ms bounds the time of a record"
+            )
         return meaning(kafka.KafkaException(error), self, self._errors)
 
     def _make_batches_fit(self, rows: pa.Table) -> None:
@@ -231,20 +238,26 @@ class KafkaSink(Sink):
                 f"connector {self.name}: Kafka refuses positions as too large; expected at least the default max.message.bytes of {target}"
             )
         if fitting >= self._batch_bytes:
-            raise self._too_large(rows, target, f"max.message.bytes={limit or 'unknown'} of the topic {target}")
+            raise self._too_large(
+                rows, self._came_back(rows), target, f"max.message.bytes={limit or 'unknown'} of the topic {target}"
+            )
         self._batch_bytes = fitting
         self._producer = self._transactional(self._writer)
 
-    def _too_large(self, rows: pa.Table, target: str, limit: str, least: int | None = None) -> RecordTooLargeError:
-        """The error for the records that are as large as those which came back, or as `least` bytes."""
+    def _came_back(self, rows: pa.Table) -> list[int]:
+        """The numbers of the records whose batch the broker has returned."""
+        records = zip(rows[KEY].to_pylist(), rows[VALUE].to_pylist(), strict=True)
+        return [number for number, record in enumerate(records) if record in self._returned]
+
+    def _too_large(self, rows: pa.Table, numbers: Sequence[int], target: str, limit: str) -> RecordTooLargeError:
+        """The error for these records, with the size of each."""
         sizes = pc.add(*(pc.fill_null(pc.binary_length(rows[name]), 0) for name in (KEY, VALUE)))
-        bound = min(self._returned, default=0) if least is None else min(least, pc.max(sizes).as_py())
-        large = pc.indices_nonzero(pc.greater_equal(sizes, bound)).to_pylist()
-        return RecordTooLargeError(
-            f"Kafka at {self.settings['bootstrap.servers']} does not take a record of {sizes[large[0]]} bytes for the topic {target}; expected at "
-            f"most {limit}: raise it, or send smaller records",
-            tuple(large),
+        reasons = tuple(
+            f"Kafka at {self.settings['bootstrap.servers']} does not take a record of {sizes[number]} bytes for the topic {target}; expected at "
+            f"most {limit}: raise it, or send smaller records"
+            for number in numbers
         )
+        return RecordTooLargeError(reasons[0], tuple(numbers), reasons)
 
     def _delivered(self, error: Any, message: Any) -> None:
         codes = library().KafkaError
@@ -255,7 +268,7 @@ class KafkaSink(Sink):
             return
         self._failed = self._failed or error
         if error.code() == codes.MSG_SIZE_TOO_LARGE and message.topic() != positions_topic(self.name):
-            self._returned.add(len(message.key() or b"") + len(message.value() or b""))
+            self._returned.add((message.key(), message.value()))
 
     def _claim(self, ends: Mapping[TopicPartition, int | None]) -> None:
         for place, end in ends.items():
@@ -270,12 +283,18 @@ class KafkaSink(Sink):
         partitions = rows[PARTITION].to_pylist() if is_kept else [-1] * rows.num_rows
         headers = rows[HEADERS] if HEADERS in rows.column_names and rows[HEADERS].null_count < rows.num_rows else None
         pairs = [()] * rows.num_rows if headers is None else [_pairs(found) for found in headers.to_pylist()]
-        try:
-            for record in zip(values, keys, partitions, times.to_pylist(), pairs, strict=True):
+        large = []
+        for number, record in enumerate(zip(values, keys, partitions, times.to_pylist(), pairs, strict=True)):
+            try:
                 self._produce_one(target, *record)
-        except library().KafkaException as error:
-            self._check_size(error, rows)
-            raise
+            except library().KafkaException as error:
+                if error.args[0].code() != library().KafkaError.MSG_SIZE_TOO_LARGE:
+                    raise
+                large.append(number)
+        if large:  # for the client
+            self._producer.abort_transaction(COMMIT_SECONDS)
+            limit = int(self.settings["kafka."].get("message.max.bytes", 1_000_000))
+            raise self._too_large(rows, large, target, f"kafka.message.max.bytes={limit}")
 
     def _produce_one(self, target: str, value: Any, key: Any, partition: int, time_ms: int, headers: Any) -> None:
         while True:
@@ -285,15 +304,6 @@ class KafkaSink(Sink):
                 self._producer.poll(0.1)
             else:
                 return
-
-    def _check_size(self, error: Any, rows: pa.Table) -> None:
-        """A record that is too large for the client is the record's fault."""
-        if error.args[0].code() != library().KafkaError.MSG_SIZE_TOO_LARGE:
-            return
-        self._producer.abort_transaction(COMMIT_SECONDS)
-        limit = int(self.settings["kafka."].get("message.max.bytes", 1_000_000))
-        target = self._target(rows[TOPIC_COLUMN][0].as_py())
-        raise self._too_large(rows, target, f"kafka.message.max.bytes={limit}", limit - OVERHEAD_BYTES) from error
 
 
 class _BatchRefusedError(Exception):

@@ -6,7 +6,7 @@ import importlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow as pa
 from streamkit import failpoints
 from streamkit.connectors.connector import needed
 from streamkit.connectors.postgres.connection import noticing
+from streamkit.connectors.postgres.refused_rows import Pieces
 from streamkit.connectors.postgres.table_name import quoted_table
 from streamkit.connectors.postgres.target_column import TargetColumn
 from streamkit.connectors.postgres.target_table import STAGED, TargetTable
@@ -26,7 +27,9 @@ from streamkit.names import DELETED
 from streamkit.names import TOPIC as TOPIC_COLUMN
 
 POSITIONS = "streamkit_positions"
-OF_RECORDS = ("22", "23")  # classes of SQLSTATE that a row is to blame for: data, and integrity
+# Classes of SQLSTATE that a row is to blame for: data, integrity, a view's check, too large for an index, a trigger that raises,
+# and several rows that are one to the table, of which each alone is taken.
+OF_RECORDS = ("21", "22", "23", "44", "54", "P0")
 DISK_FULL = "53100"
 PASSING = ("08", "40", "53", "57")  # and those that pass: connection, serialization, resources, shutdown
 _COLUMNS = """
@@ -90,7 +93,7 @@ class PostgresSink(Sink):
     def open(self, generation: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Create or check the tables, and take the partitions' positions over."""
         self._generation = generation
-        self._connection = _library().connect(noticing(self.settings["connection.url"]))
+        self._connection = _library().connect(noticing(self.settings["connection.url"]), autocommit=True)
         try:
             return self._begun(partitions)
         except _library().Error as error:
@@ -115,18 +118,42 @@ class PostgresSink(Sink):
     def put(self, rows: pa.Table, ends: Mapping[TopicPartition, int]) -> None:
         """Write rows and positions in one transaction; SchemaError names the rows that PostgreSQL refuses."""
         try:
-            with self._transaction() as cursor:
-                for place, end in ends.items():
-                    self._move(cursor, place, end)
-                self._write(cursor, rows)
-                failpoints.reach("connect.in_target")
+            complaint = self._put_together(rows, ends)
+            if complaint is not None:
+                self._put_apart(rows, ends)
         except _library().Error as error:
             if error.sqlstate == DISK_FULL:
                 raise self.full(f"PostgreSQL, table {self._table_of(rows)}", rows, error) from error
-            if (error.sqlstate or "")[:2] not in OF_RECORDS:
+            raise
+
+    def _put_together(self, rows: pa.Table, ends: Mapping[TopicPartition, int]) -> str | None:
+        """Write all rows; what PostgreSQL says if one of them is to blame that it took none."""
+        try:
+            with self._moving(ends) as cursor:
+                self._write(cursor, rows)
+        except _library().Error as error:
+            complaint = _complaint(error) if rows.num_rows else None
+            if complaint is None:
                 raise
-            refused = dict(self._refused(rows, _said(error)))
-            raise SchemaError(next(iter(refused.values())), tuple(refused)) from error
+            return complaint
+        return None
+
+    def _put_apart(self, rows: pa.Table, ends: Mapping[TopicPartition, int]) -> None:
+        """Write the rows piece by piece, in one transaction; if some are refused it keeps nothing, and SchemaError names them."""
+        table = self._tables[rows[TOPIC_COLUMN][0].as_py()]
+        with self._moving(ends) as cursor:
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+            self._stage(cursor, table.staged(rows.slice(0, 0)))
+            pieces = Pieces(
+                cursor,
+                rows,
+                table.topic.key if table.is_upsert else (),
+                lambda piece: self._write(cursor, piece, is_staged_before=True),
+                _complaint,
+            )
+            refused = pieces.refused()
+            if refused:
+                raise SchemaError(next(iter(refused.values())), tuple(refused), tuple(refused.values()))
 
     def _table_of(self, rows: pa.Table) -> str:
         return self._tables[rows[TOPIC_COLUMN][0].as_py()].name if rows.num_rows else POSITIONS
@@ -145,20 +172,25 @@ class PostgresSink(Sink):
             self._connection.close()
 
     @contextmanager
+    def _moving(self, ends: Mapping[TopicPartition, int]) -> Iterator[Any]:
+        """A transaction of rows, and of the positions after them."""
+        with self._transaction() as cursor:
+            for place, end in ends.items():
+                self._move(cursor, place, end)
+            yield cursor
+            failpoints.reach("connect.in_target")
+
+    @contextmanager
     def _transaction(self) -> Iterator[Any]:
         with self._connection.cursor() as cursor:
+            cursor.execute("BEGIN")  # not by the driver, which runs nothing behind an error, not even ROLLBACK TO SAVEPOINT
             try:
                 yield cursor
-                self._connection.commit()
+                cursor.execute("COMMIT")
             except BaseException:
-                self._roll_back()
+                with suppress(_library().Error):  # the connection is gone, and the transaction with it
+                    cursor.execute("ROLLBACK")
                 raise
-
-    def _roll_back(self) -> None:
-        try:
-            self._connection.rollback()
-        except _library().Error:
-            pass  # the connection is gone, and the transaction with it
 
     def _prepared(self, cursor: Any, table: TargetTable) -> TargetTable:
         """The table, created if it is missing, with its columns as they are."""
@@ -196,13 +228,21 @@ class PostgresSink(Sink):
         if cursor.fetchone() is None:
             raise self.fenced(place)
 
-    def _write(self, cursor: Any, rows: pa.Table) -> None:
+    def _stage(self, cursor: Any, rows: pa.Table) -> None:
+        cursor.execute(f"DROP TABLE IF EXISTS pg_temp.{STAGED}")
+        cursor.adbc_ingest(STAGED, rows, mode="create", temporary=True)
+
+    def _write(self, cursor: Any, rows: pa.Table, *, is_staged_before: bool = False) -> None:
+        """Write rows; the temporary table is kept if it was there, since one that is dropped holds its locks as long as a transaction."""
         if not rows.num_rows:
             return
         table = self._tables[rows[TOPIC_COLUMN][0].as_py()]
         self._check_deletions(rows)
-        cursor.execute(f"DROP TABLE IF EXISTS pg_temp.{STAGED}")
-        cursor.adbc_ingest(STAGED, table.staged(rows), mode="create", temporary=True)
+        if is_staged_before:
+            cursor.execute(f"DELETE FROM pg_temp.{STAGED}")
+            cursor.adbc_ingest(STAGED, table.staged(rows), mode="append", temporary=True)
+        else:
+            self._stage(cursor, table.staged(rows))
         if table.differences is not None:
             cursor.execute(table.differences)
             if found := cursor.fetchall():
@@ -219,33 +259,15 @@ class PostgresSink(Sink):
                     "found a deletion; to delete the row of its key set insert.mode=upsert and delete.enabled=true", deletions
                 )
 
-    def _refused(self, rows: pa.Table, reason: str, first: int = 0) -> Iterator[tuple[int, str]]:
-        """The numbers of rows that PostgreSQL refuses each by itself, and why, found by halves; all rows if only together they are."""
-        if rows.num_rows == 1:
-            yield first, reason
-            return
-        middle = rows.num_rows // 2
-        found: list[tuple[int, str]] = []
-        for start, half in ((0, rows.slice(0, middle)), (middle, rows.slice(middle))):
-            said = self._complaint(half)
-            if said is not None:
-                found += self._refused(half, said, first + start)
-        yield from found or ((row, reason) for row in range(first, first + rows.num_rows))
 
-    def _complaint(self, rows: pa.Table) -> str | None:
-        """What PostgreSQL says of these rows, none of which stays; None if it takes them."""
-        with self._connection.cursor() as cursor:
-            try:
-                self._write(cursor, rows)
-            except _library().Error as error:
-                if (error.sqlstate or "")[:2] not in OF_RECORDS:
-                    raise
-                return _said(error)
-            except SchemaError as error:
-                return str(error)
-            finally:
-                self._roll_back()
+def _complaint(error: Exception) -> str | None:
+    """What PostgreSQL, or the driver on the way to it, says of a row; None if it says it of something else."""
+    dbapi = _library()
+    if not isinstance(error, dbapi.Error) or error.sqlstate == DISK_FULL:
         return None
+    if error.sqlstate:
+        return _said(error) if error.sqlstate[:2] in OF_RECORDS else None
+    return None if isinstance(error, dbapi.OperationalError) else _said(error)
 
 
 def _said(error: Exception) -> str:

@@ -129,13 +129,17 @@ class TargetTable:
 
     def refusal(self, rows: pa.Table, found: Sequence[tuple[int, int]]) -> SchemaError:
         """The error for values that `differences` found."""
-        place, row = min(found, key=lambda pair: pair[1])
+        reasons: dict[int, str] = {}
+        for place, row in sorted(found, key=lambda pair: (pair[1], pair[0])):
+            reasons.setdefault(row, self._difference(rows, place, row))
+        return SchemaError(next(iter(reasons.values())), tuple(reasons), tuple(reasons.values()))
+
+    def _difference(self, rows: pa.Table, place: int, row: int) -> str:
         column = self.columns[place]
         (value,) = python_values(rows[column.name].slice(row, 1))
-        return SchemaError(
+        return (
             f"the column {column.name!r} of the table {self.name} is {self.targets[column.name].type}, which would make another value of "
-            f"{value if isinstance(value, str) else str(value)!r} ({column.type}). {self._advice(column)}",
-            tuple(sorted({row for _, row in found})),
+            f"{value if isinstance(value, str) else str(value)!r} ({column.type}). {self._advice(column)}"
         )
 
 

@@ -17,13 +17,14 @@ from streamkit.connectors.runtime.dead_letters import dead_letters, declare_dead
 from streamkit.connectors.runtime.error_log import log_failures
 from streamkit.connectors.runtime.outgoing import targets_of
 from streamkit.connectors.runtime.pipeline import Failure, Step, in_topics, pass_through
+from streamkit.connectors.runtime.refused_rows import put_what_is_taken
 from streamkit.connectors.runtime.retry import Retry
 from streamkit.connectors.runtime.shares import partitions_of
 from streamkit.connectors.runtime.source_task import producer_name
 from streamkit.connectors.runtime.steps import steps_of_sink
 from streamkit.connectors.runtime.task import IDLE_SECONDS, Orders, Progress, close, origin_of, refuse
 from streamkit.connectors.sink import Sink
-from streamkit.errors import ConfigError, FencedError, SchemaError
+from streamkit.errors import ConfigError, FencedError
 from streamkit.log.consume.consumer import Consumer, TopicPartition
 from streamkit.log.log import Log
 from streamkit.log.produce.producer import Producer
@@ -200,27 +201,13 @@ class SinkTask:
         ready = [part for _, part in in_topics(passed.parts)]
         failures = list(passed.failures)
         self._letter(topic, rows, failures)
-        self._written(topic, rows, ready, ends)
+        part = ready[0] if ready else rows.slice(0, 0).append_column(ROW_NUMBER, pa.nulls(0, pa.int64()))
+        put_what_is_taken(self._sink, part, ends, lambda refused: self._letter(topic, rows, refused))
         failpoints.reach("connect.target_committed")
         consumer.commit()
         self.progress.rows += rows.num_rows
         self.progress.commit(self._log.clock.now_ms())
         self.progress.lag = sum(consumer.lag().values())
-
-    def _written(self, topic: str, rows: pa.Table, ready: Sequence[pa.Table], ends: Ends) -> None:
-        """Put the rows; those that the sink refuses one by one are dead letters, and the others are put again."""
-        part = ready[0] if ready else rows.slice(0, 0).append_column(ROW_NUMBER, pa.nulls(0, pa.int64()))
-        while True:
-            try:
-                self._sink.put(part.drop_columns([ROW_NUMBER]), ends)
-            except SchemaError as error:
-                if not error.rows:
-                    raise
-                failures = [Failure(part[ROW_NUMBER][row].as_py(), "TASK_PUT", error) for row in error.rows]
-                self._letter(topic, rows, failures)
-                part = part.filter(pa.array([row not in set(error.rows) for row in range(part.num_rows)]))
-            else:
-                return
 
     def _letter(self, topic: str, rows: pa.Table, failures: Sequence[Failure]) -> None:
         if not failures:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -272,6 +274,62 @@ class SinkContract:
         with armed("connect.polled", take_over), pytest.raises(FencedError):
             self.run(log)
         self.check(30)
+
+
+class RefusingContract:
+    """A sink leaves out the rows that its target refuses, and no others, however many there are and wherever they lie in a batch."""
+
+    CASES: ClassVar[Sequence[Row]] = (
+        (40, 1_000, 1),
+        (40, 7, 2),
+        (300, 1_000, 8),
+    )  # rows, rows of a put at most, rows that are refused
+
+    @abstractmethod
+    def refusing(self, batch_rows: int) -> Sink:
+        """A connector of the topic `numbers` that puts so many rows at a time, and has the settings ERRORS."""
+
+    @abstractmethod
+    def begin(self, refused: Sequence[int]) -> None:
+        """Make a target that takes no row whose n is one of these, each for a reason of its own that has n in it."""
+
+    @abstractmethod
+    def kept(self) -> Sequence[int]:
+        """Every n of the target."""
+
+    def bad(self, n: int) -> Row:
+        """A row that the target refuses; it may refuse it for its text."""
+        return (n, f"text {n}")
+
+    def reason(self, n: int) -> str:
+        """What the dead letter of a row says, as a regular expression."""
+        return rf"\b{n}\b"
+
+    ERRORS: ClassVar[Mapping[str, str]] = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "bad"}
+
+    @pytest.mark.parametrize("case", range(3))
+    def test_rows_that_are_refused_go_alone(self, tmp_path, case):
+        """Innocent rows of a batch are written; each guilty one is a dead letter with its own reason."""
+        count, batch_rows, some = self.CASES[case]
+        refused = sorted(random.Random(case).sample(range(count), some))
+        self.begin(refused)
+        with sk.open_log(tmp_path / "log") as log:
+            log.create_topic("numbers", "n bigint NOT NULL, text string", key="n", partitions=2)
+            with log.producer() as producer:
+                rows = [self.bad(n) if n in refused else (n, f"text {n}") for n in range(count)]
+                producer.send_batch("numbers", [{"n": n, "text": text} for n, text in rows])
+            for _ in range(2):
+                SinkTask(self.refusing(batch_rows), 0, 1, log, is_once=True).run(Orders())
+            assert sorted(self.kept()) == [n for n in range(count) if n not in refused]
+            letters = log.read("bad", columns=["value", "_headers"]).to_pylist()
+        said = {json.loads(one["value"])["n"]: reason_of(one) for one in letters}
+        assert (len(letters), sorted(said)) == (len(refused), refused)
+        assert all(re.search(self.reason(n), text) for n, text in said.items()), said
+
+
+def reason_of(letter):
+    """What a dead letter says of its failure."""
+    return next(pair["value"] for pair in letter["_headers"] if pair["key"].endswith("exception.message")).decode()
 
 
 class UpsertContract:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from streamkit import failpoints
 from streamkit.connectors import Polled, Setting, Sink, Source, TopicPartition
 from streamkit.connectors.source import Position
+from streamkit.errors import SchemaError
 from streamkit.names import DELETED
 
 PATH = Setting("path", "the database file")
@@ -105,7 +106,10 @@ class SqliteSink(Sink):
             self.database.execute(f'CREATE TABLE IF NOT EXISTS "{table}" ({", ".join(columns)})')
             if not row[DELETED]:
                 marks = ", ".join("?" * len(columns))
-                self.database.execute(f'INSERT INTO "{table}" VALUES ({marks})', [row[name] for name in columns])
+                try:
+                    self.database.execute(f'INSERT INTO "{table}" VALUES ({marks})', [row[name] for name in columns])
+                except sqlite3.IntegrityError as error:
+                    raise SchemaError(f"the table {table} refuses {row}: {error}") from error  # the task finds all such rows
 
     def move(self, place: TopicPartition, end: int) -> None:
         moved = self.database.execute(

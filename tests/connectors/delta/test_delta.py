@@ -14,7 +14,7 @@ import streamkit as sk
 from streamkit.connectors import run
 from streamkit.connectors.delta import DeltaSink, DeltaSource
 from streamkit.errors import ConfigError, SchemaError
-from tests.connectors.contract import SinkContract, SourceContract, UpsertContract
+from tests.connectors.contract import RefusingContract, SinkContract, SourceContract, UpsertContract
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 
@@ -78,6 +78,34 @@ class TestSink(SinkContract):
 
     def written(self):
         return [(row["n"], row["text"]) for row in rows_of(self.path)]
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+@pytest.mark.parametrize("why", ["constraint", "null"])
+class TestRefused(RefusingContract):
+    """A table with constraints, or a column that must not be null."""
+
+    @pytest.fixture(autouse=True)
+    def _table(self, path, mode, why):
+        self.path, self.mode, self.why = path, mode, why
+
+    def refusing(self, batch_rows):
+        return DeltaSink("out", self.ERRORS, path=self.path, topics="numbers", write_mode=self.mode, batch_rows=batch_rows)
+
+    def begin(self, refused):
+        text = pa.field("text", pa.string(), nullable=self.why != "null")
+        table = DeltaTable.create(self.path, pa.schema([pa.field("n", pa.int64()), text]))
+        if self.why == "constraint":
+            table.alter.add_constraint({"liked": "text <> 'bad'", "short": "text <> 'long'"})
+
+    def bad(self, n):
+        return (n, None if self.why == "null" else "bad" if n % 2 else "long")
+
+    def reason(self, n):
+        return "'text'.* must not be null" if self.why == "null" else "constraint liked" if n % 2 else "constraint short"
+
+    def kept(self):
+        return [row["n"] for row in rows_of(self.path)]
 
 
 class TestUpserts(UpsertContract):

@@ -7,6 +7,7 @@ import json
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -19,7 +20,7 @@ from streamkit.connectors.runtime.source_task import SourceTask
 from streamkit.connectors.runtime.task import Orders
 from streamkit.errors import SchemaError
 from streamkit.failpoints import SimulatedCrash
-from tests.connectors.contract import dies
+from tests.connectors.contract import RefusingContract, dies
 from tests.waiting import wait_until
 
 
@@ -159,6 +160,7 @@ class Receiver:
     def __init__(self):
         self.requests: list[tuple[object, ...]] = []
         self.codes: list[int] = []
+        self.refused: Sequence[int] = ()  # every n that gets 422, and itself as the reason
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -166,14 +168,15 @@ class Receiver:
 
             def answer(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                code = receiver.codes.pop(0) if receiver.codes else 200
-                receiver.requests.append(
-                    (self.command, self.headers["Idempotency-Key"], json.loads(body), code, self.headers["X-Token"])
-                )
+                row = json.loads(body)
+                is_refused = row.get("n") in receiver.refused
+                code = receiver.codes.pop(0) if receiver.codes else 422 if is_refused else 200
+                receiver.requests.append((self.command, self.headers["Idempotency-Key"], row, code, self.headers["X-Token"]))
+                said = str(row["n"]).encode() if is_refused else b"no"
                 self.send_response(code)
-                self.send_header("Content-Length", "2")
+                self.send_header("Content-Length", str(len(said)))
                 self.end_headers()
-                self.wfile.write(b"no")
+                self.wfile.write(said)
 
             do_POST = do_DELETE = answer  # noqa: N815
 
@@ -200,6 +203,28 @@ def people(log):
     with log.producer() as producer:
         producer.send_batch("people", [{"id": n, "name": f"n{n}"} for n in range(3)])
         producer.delete("people", {"id": 1})
+
+
+class TestRefused(RefusingContract):
+    """A receiver that does not like some numbers."""
+
+    CASES = ((20, 1_000, 1), (20, 7, 2), (60, 1_000, 8))
+
+    @pytest.fixture(autouse=True)
+    def _receiver(self, receiver):
+        self.receiver = receiver
+
+    def refusing(self, batch_rows):
+        return HttpSink("out", self.ERRORS, url=self.receiver.url, topics="numbers", batch_rows=batch_rows)
+
+    def begin(self, refused):
+        self.receiver.refused = refused
+
+    def reason(self, n):
+        return rf"answered 422: {n}$"
+
+    def kept(self):
+        return [body["n"] for _, _, body, code, _ in self.receiver.requests if code == 200]
 
 
 def test_each_record_is_a_request(log, receiver, people):

@@ -29,7 +29,7 @@ from streamkit.connectors.runtime.sink_task import SinkTask
 from streamkit.connectors.runtime.task import Orders
 from streamkit.errors import ConfigError, OffsetOutOfRangeError, SchemaError, TopicNotFoundError
 from streamkit.log.consume.consumer import TopicPartition
-from tests.connectors.contract import SinkContract, SourceContract
+from tests.connectors.contract import RefusingContract, SinkContract, SourceContract, reason_of
 from tests.sampling import TAKES_ALL
 from tests.waiting import wait_until
 
@@ -168,6 +168,49 @@ class TestSink(SinkContract):
     def written(self):
         rows = [json.loads(message.value()) for message in consume(self.broker, self.name)]
         return [(row["n"], row["text"]) for row in rows]
+
+
+@pytest.mark.parametrize("why", ["topic", "client"])
+class TestRefused(RefusingContract):
+    """Records too large for the topic or for the client."""
+
+    @pytest.fixture(autouse=True)
+    def _topic(self, broker, name, why):
+        self.broker, self.name, self.why = broker, name, why
+
+    def refusing(self, batch_rows):
+        settings = {"kafka.message.max.bytes": "2000"} if self.why == "client" else {}
+        return KafkaSink(
+            f"out-{self.name}", {**self.ERRORS, **settings}, bootstrap_servers=self.broker.address, kafka_topic=self.name,
+            topics="numbers", batch_rows=batch_rows,
+        )  # fmt: skip
+
+    def begin(self, refused):
+        create(self.broker, self.name, 1, **({"max.message.bytes": "2000"} if self.why == "topic" else {}))
+
+    def bad(self, n):
+        return (n, "x" * (3000 + n))
+
+    def reason(self, n):
+        return rf"a record of {3000 + n + len(json.dumps({'n': n, 'text': ''})) + len(str(n))} bytes"
+
+    def kept(self):
+        return [json.loads(message.value())["n"] for message in consume(self.broker, self.name)]
+
+
+def test_records_that_the_broker_refuses(broker, name, log):
+    """A compacted topic takes no record without a key, and with it its whole batch: the others are written."""
+    create(broker, name, 1, **{"cleanup.policy": "compact"})
+    log.create_topic(name, format="bytes", partitions=1)
+    records = [(None if n in (3, 4, 11) else b"k", b"%d" % n) for n in range(20)]
+    with log.producer() as producer:
+        producer.send_batch(name, [{"key": key, "value": value} for key, value in records])
+    settings = {**RefusingContract.ERRORS, "bootstrap.servers": broker.address, "topics": name, "kafka.topic": name}
+    SinkTask(KafkaSink(f"out-{name}", settings), 0, 1, log, is_once=True).run(Orders())
+    assert [message.value() for message in consume(broker, name)] == [value for key, value in records if key]
+    letters = log.read("bad", columns=["value", "_headers"]).to_pylist()
+    assert sorted(int(one["value"]) for one in letters) == [3, 4, 11]
+    assert all("cleanup.policy=compact needs keys" in reason_of(one) for one in letters)
 
 
 def test_a_mirror_and_back(broker, name, log):

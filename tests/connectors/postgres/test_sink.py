@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import json
 from functools import partial
 
 import psycopg
@@ -15,7 +16,7 @@ from streamkit.connectors.postgres import PostgresSink
 from streamkit.connectors.runtime import status
 from streamkit.connectors.runtime.sink_task import reset_group
 from streamkit.errors import ConfigError, SchemaError
-from tests.connectors.contract import SinkContract, UpsertContract
+from tests.connectors.contract import RefusingContract, SinkContract, UpsertContract, reason_of
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.foreign("postgres")
@@ -45,6 +46,29 @@ class TestContract(SinkContract):
 
     def written(self):
         return rows_of(self.url, "SELECT * FROM numbers")
+
+
+@pytest.mark.parametrize("mode", ["insert", "upsert"])
+class TestRefused(RefusingContract):
+    """A table with a condition."""
+
+    @pytest.fixture(autouse=True)
+    def _database(self, url, mode):
+        self.url, self.mode = url, mode
+
+    def refusing(self, batch_rows):
+        return PostgresSink(
+            "out", self.ERRORS, connection_url=self.url, topics="numbers", insert_mode=self.mode, batch_rows=batch_rows
+        )
+
+    def begin(self, refused):
+        with psycopg.connect(self.url) as connection:
+            connection.execute(
+                f"CREATE TABLE numbers (n bigint PRIMARY KEY CHECK (n NOT IN ({', '.join(map(str, refused))})), text text)"
+            )
+
+    def kept(self):
+        return [n for (n,) in rows_of(self.url, "SELECT n FROM numbers")]
 
 
 def upserting(url, topics, **settings):
@@ -194,6 +218,60 @@ def test_rows_that_are_refused(log, url):
     run([upserting(url, "people", errors_tolerance="all", errors_deadletterqueue_topic_name="bad")], log, once=True)
     assert {row[0] for row in rows_of(url, "SELECT id FROM people")} == set(range(100)) - {3, 77}
     assert sorted(row["value"] for row in log.read("bad").to_pylist()) == [b'{"id": 3, "age": -1}', b'{"id": 77, "age": -1}']
+
+
+TOGETHER = {  # a table, whether it is upserted, the rows (id, other), those that are refused, and what the table has then
+    "the second of two that are alike": (
+        "id int PRIMARY KEY, other text", False, [(1, "a"), (2, "b"), (1, "c"), (3, "d"), (2, "e")],
+        {(1, "c"): "(id)=(1) already exists", (2, "e"): "(id)=(2) already exists"}, [(1, "a"), (2, "b"), (3, "d")],
+    ),
+    "at the commit": (
+        "id int, other text, UNIQUE (other) DEFERRABLE INITIALLY DEFERRED", False, [(1, "a"), (2, "b"), (3, "a"), (4, "c")],
+        {(3, "a"): "(other)=(a) already exists"}, [(1, "a"), (2, "b"), (4, "c")],
+    ),
+    "a child before its parent": (
+        "id int PRIMARY KEY, other text, parent int GENERATED ALWAYS AS (CASE WHEN other ~ '^[0-9]+$' THEN other::int END) STORED REFERENCES t",
+        False, [(1, "6"), (2, "1"), (3, "9"), (4, "x"), (5, "3"), (6, "x"), (7, "x")],
+        {(3, "9"): "(parent)=(9) is not present", (5, "3"): "(parent)=(3) is not present"}, [(1, "6"), (2, "1"), (4, "x"), (6, "x"), (7, "x")],
+    ),
+    "two keys that are one": (
+        "id int, other numeric(9,0) UNIQUE", True, [(1, "1.0"), (2, "2"), (3, "1"), (4, "3")],
+        {}, [(2, "2"), (3, "1"), (4, "3")],
+    ),
+    "bytes that are no text, and a trigger": (
+        "id int, other text", False, [(1, "a"), (2, "no\0"), (3, "raise"), (4, "b"), (5, "")],
+        {(2, "no\0"): "0x00", (3, "raise"): "row 3 is not liked"}, [(1, "a"), (4, "b"), (5, "")],
+    ),
+    "an older row of a key": (
+        "id int PRIMARY KEY CHECK (id <> 5), other text UNIQUE CHECK (other <> 'bad')", True, [(1, "a"), (1, "bad"), (2, "bad"), (2, "b"), (5, "c")],
+        {(1, "bad"): "violates check", (5, "c"): "violates check"}, [(1, "a"), (2, "b")],
+    ),
+}  # fmt: skip
+RAISING = """
+CREATE FUNCTION dislike() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+IF NEW.other::text = 'raise' THEN RAISE 'row % is not liked', NEW.id; END IF; RETURN NEW; END $$;
+CREATE TRIGGER dislike BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION dislike();
+"""
+
+
+@pytest.mark.parametrize("case", list(TOGETHER))
+def test_rows_that_are_refused_for_others_of_their_batch(log, url, case):
+    """What depends on other rows of a put, or shows at the commit alone: the guilty rows are left out, with what PostgreSQL says of each."""
+    columns, is_upsert, rows, refused, kept = TOGETHER[case]
+    key = ("other" if "two keys" in case else "id") if is_upsert else None
+    log.create_topic("t", f"id int NOT NULL, other {'string NOT NULL' if key == 'other' else 'string'}", key=key, partitions=1)
+    with psycopg.connect(url) as connection:
+        connection.execute(f"CREATE TABLE t ({columns})")
+        connection.execute(RAISING)
+    with log.producer() as producer:
+        producer.send_batch("t", [{"id": number, "other": other} for number, other in rows])
+    settings = {**RefusingContract.ERRORS, "insert.mode": "upsert" if is_upsert else "insert"}
+    run([PostgresSink("out", settings, connection_url=url, topics="t")], log, once=True)
+    assert rows_of(url, "SELECT id, other::text FROM t ORDER BY id") == kept
+    letters = log.read("bad", columns=["value", "_headers"]).to_pylist()
+    said = {tuple(json.loads(one["value"]).values()): reason_of(one) for one in letters}
+    assert list(said) == list(refused)
+    assert all(refused[row] in text for row, text in said.items()), said
 
 
 def test_a_deletion_that_is_not_wanted(log, url):

@@ -11,7 +11,7 @@ import pytest
 
 from streamkit.formats.codec import Codec, declare_format
 from streamkit.schema import Schema
-from tests.connectors.contract import SinkContract, SourceContract
+from tests.connectors.contract import RefusingContract, SinkContract, SourceContract
 from tests.connectors.raw import RECORDS, RawSource
 from topologies.connectors.sqlite_connector import SqliteSink, SqliteSource
 
@@ -117,3 +117,22 @@ class TestSink(SinkContract):
     def written(self):
         with closing(sqlite3.connect(self.path)) as database:
             return database.execute("SELECT * FROM numbers").fetchall()
+
+
+class TestRefused(RefusingContract):
+    """A table with a condition; the sink does not know which row of a put broke it."""
+
+    @pytest.fixture(autouse=True)
+    def _database(self, tmp_path):
+        self.path = str(tmp_path / "out.db")
+
+    def refusing(self, batch_rows):
+        return SqliteSink("out", self.ERRORS, path=self.path, topics="numbers", batch_rows=batch_rows)
+
+    def begin(self, refused):
+        with closing(sqlite3.connect(self.path)) as database:
+            database.execute(f"CREATE TABLE numbers (n CHECK (n NOT IN ({', '.join(map(str, refused))})), text)")
+
+    def kept(self):
+        with closing(sqlite3.connect(self.path)) as database:
+            return [n for (n,) in database.execute("SELECT n FROM numbers")]
