@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ from streamkit.dsl.callback import A_ROW, check_arity
 from streamkit.dsl.column import Column, expression_name, to_expression
 from streamkit.dsl.endpoint import Endpoint, topic_of
 from streamkit.errors import SchemaError, TopologyError
+from streamkit.log.dead_letter import json_text
 from streamkit.names import DELETED
 from streamkit.plan.expression import Alias, Call, Expression, Reference
 from streamkit.plan.expression_size import TOO_DEEP
@@ -417,7 +417,7 @@ def printing(label: str | None) -> PythonFunction:
 
 def print_row(label: str | None, row: dict[str, Any]) -> None:
     """Print a row as JSON; values that JSON has not are texts."""
-    line = json.dumps(row, default=str, ensure_ascii=False)
+    line = json_text(row)
     sys.stdout.write(f"{line}\n" if label is None else f"{label}: {line}\n")
     sys.stdout.flush()
 

@@ -468,7 +468,11 @@ class Stream(ForeignNames):
         self.topology._add_sink(arguments.with_on_error(node, on_error))
 
     def print(self, label: str | None = None) -> None:
-        """Print each record as a line of JSON, after its label if there is one, where it is processed; on Spark that is a worker's output."""
+        """
+        Print each record as a line of JSON, after its label if there is one, where it is processed; on Spark that is a worker's output.
+
+        What JSON has not is a text: moments in ISO 8601, decimals, NaN and infinities by their names, bytes in base 64.
+        """
         self.topology._add_sink(ForeachNode(self.node, arguments.printing(label), at=user_location()))
 
     def named(self, name: str) -> Stream:

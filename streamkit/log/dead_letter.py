@@ -120,7 +120,7 @@ def attempt_of(record: pa.RecordBatch) -> int:
 def shown(record: pa.RecordBatch, names: list[str]) -> str | None:
     """Columns of a row as JSON; None if it has none of them."""
     columns = record.select([name for name in names if name in record.schema.names])
-    return _json(_rows(columns)[0]) if columns.num_columns else None
+    return json_text(_rows(columns)[0]) if columns.num_columns else None
 
 
 def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
@@ -128,7 +128,8 @@ def _rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     return [dict(zip(batch.schema.names, row, strict=True)) for row in values]
 
 
-def _json(value: Any) -> str:
+def json_text(value: Any) -> str:
+    """A value as a line of JSON: moments and numbers that JSON has not are texts, bytes are in base 64."""
     return json.dumps(_plain(value), ensure_ascii=False, allow_nan=False)
 
 

@@ -72,6 +72,7 @@ def decoded(decoding: Decoding, source: Input, at: Location | None) -> Decoded:
     values = Schema(tuple(Column(column.name, column.type) for column in columns if column.name not in names))
     _check_bytes("values", format, values, topic, at)
     _check_bytes("keys", decoding.keys, keys, topic, at)
+    _check_texts(format, values, topic, at)
     return Decoded(keys, values, replace(codec.with_message, schema=codec.reader_schema))
 
 
@@ -82,6 +83,17 @@ def _check_bytes(what: str, format: Format, columns: Schema, topic: str, at: Loc
         raise TopologyError(
             f"the {what} of {topic!r} are read as bytes, and the column {other.name!r} is {other.type}; expected {other.name} binary, or a "
             'format that reads such a type, as "string", "json" and "avro" do',
+            at,
+        )
+
+
+def _check_texts(format: Format, columns: Schema, topic: str, at: Location | None) -> None:
+    """TopologyError where values that are one text or bytes would be several columns, or none."""
+    if format.name in ("string", "bytes") and len(columns.names) != 1:
+        names = ", ".join(columns.names) or "none"
+        raise TopologyError(
+            f"the values of {topic!r} are read as {format.name}, which is one column beside the key's; found {names}; expected one column, as "
+            'in schema="line string", or a format of several, such as "csv" and "json"',
             at,
         )
 

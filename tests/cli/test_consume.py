@@ -118,6 +118,17 @@ def test_keys_of_opaque_topics_are_asked_for_as_text(streamkit, root):
         assert [(record["key"], record["value"]) for record in records] == [("k2", "ä of k2")]
 
 
+def test_a_column_may_be_called_number(streamkit, root):
+    """A condition counts rows under a name that no topic's column has."""
+    with sk.open_log(root) as log:
+        log.create_topic("counted", "_number bigint, v string", partitions=1)
+        with log.producer() as producer:
+            producer.send_batch("counted", [{"_number": 7, "v": "a"}, {"_number": 8, "v": "b"}])
+
+    lines = streamkit("consume", "counted", "--json", "--where", "_number = 8").splitlines()
+    assert [json.loads(line)["v"] for line in lines] == ["b"]
+
+
 def test_json_has_no_number_that_is_none(streamkit, root):
     """NaN and infinities are texts in JSON, as Spark writes them; CSV spells them out."""
     with sk.open_log(root) as log:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import decimal
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -151,6 +153,34 @@ def test_looking_changes_nothing(log, app, stream, capsys):
     assert sorted(capsys.readouterr().out.splitlines()) == [
         'seen: {"k": "x", "a": 1}', 'seen: {"k": "x", "a": 3}', 'seen: {"k": "y", "a": null}',
     ]  # fmt: skip
+
+
+def test_what_is_printed_is_json(capsys):
+    """Each line is JSON by its standard, which has no NaN, and holds every value of the row."""
+    app = sk.Topology("printed")
+    columns = "k string, x double, b binary, d decimal(38,18), t timestamp, n timestamp_ntz, e date, a array<double>"
+    nested = "m map<date,binary>, s struct<t:timestamp,d:decimal(5,2)>"
+    app.stream("in", schema=f"{columns}, {nested}", key="k").print()
+    moment = dt.datetime(2024, 1, 1, 0, 0, 0, 1, dt.UTC)
+    row = {
+        "k": "é\n\u2028", "x": math.nan, "b": b"\x00\xff", "d": decimal.Decimal("1.000000000000000001"), "t": moment,
+        "n": dt.datetime(9999, 12, 31), "e": dt.date(1, 1, 1), "a": [math.inf, None, -math.inf, 0.5],
+        "m": {dt.date(2024, 1, 2): b"\xff"}, "s": {"t": moment, "d": decimal.Decimal("1.50")},
+    }  # fmt: skip
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", row)
+        driver.pipe("in", dict.fromkeys(row))
+
+    def refused(name: str) -> None:
+        raise AssertionError(f"{name} is no JSON")
+
+    first, second = (json.loads(line, parse_constant=refused) for line in capsys.readouterr().out.split("\n")[:-1])
+    assert first == {
+        "k": "é\n\u2028", "x": "NaN", "b": "AP8=", "d": "1.000000000000000001", "t": "2024-01-01T00:00:00.000001Z",
+        "n": "9999-12-31T00:00:00", "e": "0001-01-01", "a": ["Infinity", None, "-Infinity", 0.5],
+        "m": {"2024-01-02": "/w=="}, "s": {"t": "2024-01-01T00:00:00.000001Z", "d": "1.50"},
+    }  # fmt: skip
+    assert second == dict.fromkeys(row)
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,8 @@ from streamkit.connectors.files.far_times import printed_rows
 from streamkit.errors import SchemaError
 from streamkit.log.consume.consumer import Consumer, TopicPartition
 from streamkit.log.topic.formats import Format
-from streamkit.names import OFFSET, PARTITION, TOPIC
+from streamkit.names import OFFSET, PARTITION, ROW_NUMBER, TOPIC
 
-_NUMBER = "_number"
 Following = dict[TopicPartition, int]
 
 
@@ -104,8 +103,8 @@ def _before(rows: pa.RecordBatch, wanted: Wanted, count: int) -> pa.RecordBatch:
 
 def _places(rows: pa.RecordBatch, wanted: Wanted) -> list[int]:
     """The numbers of the rows that are wanted."""
-    numbered = rows.append_column(_NUMBER, pa.array(range(rows.num_rows), pa.int64()))
-    found: list[int] = wanted.matching(numbered).column(_NUMBER).to_pylist()
+    numbered = rows.append_column(ROW_NUMBER, pa.array(range(rows.num_rows), pa.int64()))
+    found: list[int] = wanted.matching(numbered).column(ROW_NUMBER).to_pylist()
     return found
 
 

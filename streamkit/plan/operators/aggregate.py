@@ -187,12 +187,25 @@ class AggregateNode(Grouping):
         value = make_schema([column for one in aggregates for column in building.state_columns(one)], self.at)
         building.add_store(kept_in(store, rows.schema.select(key), value, window), building.naming(self))
         operator = self._operator(building.name(self), rows, key, store, aggregates, building.modes_of(self), windowing)
+        if operator.folds:
+            self._check_states(key, value)
         if (check := checked(operator, rows, key, aggregates, self.at, building)) is not rows:
             operator = replace(operator, inputs=(check.id,))
         bounds = [Column(name, "timestamp", False) for name in self.bounds]
         results = [Column(one.name, one.type, one.nullable) for one in aggregates]
         schema = make_schema([*rows.schema.select(key), *bounds, *results], self.at)
         return building.add(Step(operator, schema, (*key, *self.bounds), key, True, self.at))
+
+    def _check_states(self, key: Key, states: Schema) -> None:
+        """TopologyError if a column of the group is called like a state, which travels beside it when rows are folded before."""
+        taken = {name.lower(): name for name in states.names}
+        for name in key:
+            if name.lower() in taken:
+                raise TopologyError(
+                    f"the group's column {name!r} is called like the column {taken[name.lower()]!r}, in which the state of an aggregate is "
+                    f"kept; expected another name, as in group_by(other=F.col({f'`{name}`'!r})), or another name of the aggregate",
+                    self.at,
+                )
 
     @property
     def knows_old_values(self) -> bool:

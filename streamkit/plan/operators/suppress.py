@@ -145,6 +145,7 @@ class SuppressNode(Node):
 
     def lower(self, building: Building) -> Step:
         rows, store = self._changes(building), building.store_name(self)
+        self._check_names(rows.schema)
         key = rows.schema.select(rows.key)
         values = [column for column in rows.schema if column.name not in rows.key]
         row_time = (Column(ROW_TIME, "bigint"),) if self.has_row_times(building) else ()
@@ -160,6 +161,16 @@ class SuppressNode(Node):
             assert self.key_window is not None, "only windows close"
             operator = replace(operator, bounds=bounds_of(rows), span_ms=self.key_window.shown_size_ms or 0)
         return building.add(replace(rows, operator=operator, table=True, at=self.at))
+
+    def _check_names(self, schema: Schema) -> None:
+        """TopologyError if a column is called like the one which says since when a row is held back."""
+        for name in schema.names:
+            if name.lower() == SINCE:
+                raise TopologyError(
+                    f"suppress() cannot hold back rows with the column {name!r}, because its store has one of that name; expected "
+                    f"another name, as in select(since=F.col({name!r}))",
+                    self.at,
+                )
 
     def changes(self, building: Building) -> Step:
         held = building.lower(self)

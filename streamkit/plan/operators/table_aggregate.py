@@ -16,7 +16,7 @@ from streamkit.plan.program import Store
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.schema import Column, Schema
 
-AGGREGATE, MEMBER, COUNT = "aggregate", "member", "count"  # columns of the store of members
+AGGREGATE, MEMBER, COUNT = "aggregate", "member", "count"  # columns of the store of members, unless groups have such columns
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,8 +44,7 @@ class TableAggregateNode(AggregateNode):
             building.name(self), UNSTAGED, (rows.id,), key, store, aggregates, False, building.modes_of(self), members=members
         )
         if members is not None:
-            of_group = (Column(AGGREGATE, "string", False), Column(MEMBER, "binary", False))
-            member = make_schema([*rows.schema.select(key), *of_group], self.at)
+            member = make_schema(_with_member(rows.schema.select(key)), self.at)
             count = Schema((Column(COUNT, "bigint", False),))
             building.add_store(Store(members, 0, UNSTAGED, member, count, is_spread=True), building.naming(self))
         value = make_schema([column for one in aggregates for column in building.state_columns(one)], self.at)
@@ -100,3 +99,13 @@ class TableAggregate(Aggregate):
         text = super().text()
         kept = "" if self.members is None else f", members in store {self.members}"
         return f"table {text}{kept}"
+
+
+def _with_member(group: Schema) -> list[Column]:
+    """The key of the store of members: a group's columns, and two under names that none of them has, in any case."""
+    columns = list(group)
+    for name, type in ((AGGREGATE, "string"), (MEMBER, "binary")):
+        while name in {column.name.lower() for column in columns}:
+            name += "_"
+        columns.append(Column(name, type, False))
+    return columns

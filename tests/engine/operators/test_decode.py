@@ -165,3 +165,17 @@ def test_bytes_are_no_other_type(type, part):
         TopologyError, match=rf"the {part}s of 'raw' are read as bytes, and the column '\w+' is {re.escape(type)}; expected"
     ):
         TopologyTestDriver(app, topics={"raw": {"schema": "key binary, value binary", "key": "key"}})
+
+
+@pytest.mark.parametrize("format", ["string", "bytes"])
+@pytest.mark.parametrize(
+    ("schema", "found"), [("a binary, b binary", "a, b"), ("key string, a binary, b binary", "a, b"), ("key binary", "none")]
+)
+def test_one_text_is_one_column(format, schema, found):
+    """A text or bytes as several columns, or as none beside the key, is refused when the topology is compiled."""
+    app = sk.Topology("several")
+    app.stream("raw", schema=schema, key="key", value_format=format).to("out")
+    with pytest.raises(
+        TopologyError, match=rf"are read as {format}, which is one column beside the key's; found {found}; expected one"
+    ):
+        TopologyTestDriver(app, topics={"raw": {"schema": "key binary, value binary", "key": "key"}})
