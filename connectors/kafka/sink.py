@@ -237,12 +237,13 @@ class KafkaSink(Sink):
             raise ConfigError(
                 f"connector {self.name}: Kafka refuses positions as too large; expected at least the default max.message.bytes of {target}"
             )
-        if fitting >= self._batch_bytes:
+        fits_already = fitting >= self._batch_bytes
+        self._batch_bytes = min(fitting, self._batch_bytes)
+        self._producer = self._transactional(self._writer)  # the client may have lost count of what it sent
+        if fits_already:
             raise self._too_large(
                 rows, self._came_back(rows), target, f"max.message.bytes={limit or 'unknown'} of the topic {target}"
             )
-        self._batch_bytes = fitting
-        self._producer = self._transactional(self._writer)
 
     def _came_back(self, rows: pa.Table) -> list[int]:
         """The numbers of the records whose batch the broker has returned."""
