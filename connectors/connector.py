@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from streamkit.connectors.placeholders import filled
-from streamkit.connectors.setting import HIDDEN, Setting, read_settings, secrets_of
+from streamkit.connectors.redaction import Redaction, redact_error
+from streamkit.connectors.setting import Setting, read_settings, secrets_of
 from streamkit.errors import ConfigError, StreamKitError
 from streamkit.names import check_name
 
@@ -48,7 +49,8 @@ class Connector:
 
     A subclass lists its own `SETTINGS`. In Python a setting is given by its name with underscores for dots
     (`bootstrap_servers=`), or within `config`. `config` is kept as it was written, placeholders such as `${env:X}` too;
-    `settings` has the values. ConfigError for an unknown setting, a missing one, or a value of another kind.
+    `settings` has the values. `redacted(text)` is a text without its secrets, for errors, logs and status.
+    ConfigError for an unknown setting, a missing one, or a value of another kind.
     """
 
     KIND: ClassVar[tuple[Setting, ...]] = ()  # what a source or a sink has
@@ -60,10 +62,14 @@ class Connector:
         self.config = dict(config or {}) | {key.replace("_", "."): value for key, value in settings.items()}
         declared = self.declared()
         values = filled(self.config)
-        self._secrets = sorted({*secrets_of(declared, values), *_filled_in(self.config, values)} - {""}, key=len, reverse=True)
-        self.settings: dict[str, Any] = read_settings(f"the connector {name} ({type(self).__name__})", declared, values)
-        self.chain = self._transforms()
-        self.check()
+        self.redacted = Redaction(secrets_of(declared, values), _filled_in(self.config, values))
+        try:
+            self.settings: dict[str, Any] = read_settings(f"the connector {name} ({type(self).__name__})", declared, values)
+            self.chain = self._transforms()
+            self.check()
+        except ConfigError as error:
+            redact_error(error, self.redacted)
+            raise
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -91,12 +97,6 @@ class Connector:
     def is_retryable(self, error: Exception) -> bool:
         """Whether an error may go away by itself, so that the task is started again after a while; a subclass knows its library's."""
         return isinstance(error, ConnectionError | TimeoutError) or (isinstance(error, StreamKitError) and error.is_retryable)
-
-    def redacted(self, text: str) -> str:
-        """A text without the secrets of this connector."""
-        for secret in self._secrets:
-            text = text.replace(secret, HIDDEN)
-        return text
 
 
 def _filled_in(config: Mapping[str, Any], values: Mapping[str, Any]) -> set[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from streamkit.connectors.redaction import HIDDEN
 from streamkit.errors import ConfigError
 
 KINDS = ("string", "integer", "boolean", "list")
@@ -18,8 +19,8 @@ _PASSWORD = re.compile(
     r"|[?&](?:[\w.-]*(?:password|secret|token|signature)|(?:[\w.-]*[._-])?(?:(?:api|access|auth)?key|sig|auth|code))=(?P<parameter>[^&#\s]+)"
     r"|\bpassword=(?P<password>[^@&\s]+)"
 )
+_MALFORMED = re.compile(r"://[^:/@\s]*:([^/?#\s@]*[/?#]\S*)@")  # a password with a character that ends it for a library
 _TRUTHS = {"true": True, "false": False}
-HIDDEN = "********"
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,8 @@ def _passwords(text: str) -> Iterator[str]:
     for match in _PASSWORD.finditer(text):
         found = match["of_user"] or match["parameter"] or match["password"] or ""
         yield from (found, unquote(found))
+    for match in _MALFORMED.finditer(text):
+        yield match[1]
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

@@ -20,13 +20,14 @@ from urllib.parse import unquote, urlsplit
 from streamkit.connectors.classes import CLASS, class_of, known_classes
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.placeholders import has_placeholder
+from streamkit.connectors.redaction import Redaction
 from streamkit.connectors.runtime import status
 from streamkit.connectors.runtime.configurations import read_configurations
 from streamkit.connectors.runtime.positions import read_positions
 from streamkit.connectors.runtime.sink_task import group_name
 from streamkit.connectors.runtime.status import TaskStatus
 from streamkit.connectors.runtime.worker import Worker
-from streamkit.connectors.setting import HIDDEN, Setting, read_settings, secrets_of
+from streamkit.connectors.setting import Setting, read_settings, secrets_of
 from streamkit.connectors.sink import Sink
 from streamkit.errors import ConfigError, StreamKitError
 from streamkit.log.log import Log
@@ -283,10 +284,7 @@ def _refusal(kind: type[Connector], config: Mapping[str, Any]) -> str | None:
     try:
         kind("validated", config)
     except ConfigError as error:
-        said = str(error)
-        for secret in secrets_of(kind.declared(), config):
-            said = said.replace(secret, HIDDEN)
-        return said
+        return Redaction(secrets_of(kind.declared(), config))(str(error))
     return None
 
 

@@ -14,6 +14,7 @@ from functools import partial
 from typing import final
 
 from streamkit.connectors.connector import Connector
+from streamkit.connectors.redaction import redact_error
 from streamkit.connectors.runtime import status
 from streamkit.connectors.runtime.back_off import BackOff
 from streamkit.connectors.runtime.configurations import OutdatedError, check_configuration, publish_configuration
@@ -390,6 +391,7 @@ class Worker:
             )
             run.orders.stop.wait(wait_s)
             return True
+        redact_error(error, run.connector.redacted)  # it is raised to whoever waits for the worker
         run.state = status.FAILED
         run.error = error
         _LOGGER.error("connector %s, task %d failed: %s", run.connector.name, run.task, _line(run, error))

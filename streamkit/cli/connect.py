@@ -290,7 +290,10 @@ def _read(file: Path) -> list[Connector]:
 
 
 def _shown(connector: Connector) -> dict[str, Any]:
-    return {name: json.loads(connector.redacted(json.dumps(value))) for name, value in connector.config.items()}
+    return {
+        name: connector.redacted(value) if isinstance(value, str) else json.loads(connector.redacted(json.dumps(value)))
+        for name, value in connector.config.items()
+    }
 
 
 def _summary(name: str, tasks: list[TaskStatus]) -> dict[str, Any]:
