@@ -9,12 +9,16 @@ rows come without a record of their own:
     newest results    at the end of the epoch: behind all inputs, by the number of their operator
 
 If one place holds several rows, `_path` orders them: operator, window and key bytes of a result, the window that a record was put
-into, or the input by which it came where several do. Bytes compare as the values they stand for, so no tie is decided by a hash.
+into, or the input by which it came where several do. A path that goes on is ended first: zero bytes are escaped, and two of them
+
+A path that goes on is ended first: zero bytes are escaped, and two of them follow. So rows that were in order stay so, however many
+steps each of their ways has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 import numpy as np
@@ -31,6 +35,8 @@ Numbers = npt.NDArray[np.int64]
 OPERATORS = 1 << 14  # numbers of operators, as inputs, begin here
 WITHOUT_RECORD = -1  # the input of results that time alone brings, in an epoch without records
 _SIGN = np.uint64(1 << 63)
+_ZERO, _ESCAPED, _END = b"\0", b"\0\xff", b"\0\0"
+_ENDED = re.compile(rb"((?:[^\0]|\0\xff)*)\0\0", re.DOTALL)
 
 
 def has_place(batch: pa.RecordBatch) -> bool:
@@ -74,12 +80,12 @@ def paths_in_turn(number: int, turns: Numbers, times: Numbers, keys: Sequence[pa
 
 def extended(batch: pa.RecordBatch, windows: Numbers) -> pa.BinaryArray:
     """The path of each row, extended by the window that it was put into."""
-    return _extended(batch, paths_of(None, windows))
+    return extended_by(batch, paths_of(None, windows))
 
 
 def extended_by_key(batch: pa.RecordBatch, turn: int, keys: Sequence[pa.Array]) -> pa.BinaryArray:
     """The path of each row, extended by a number that says whose turn it is, and the bytes of key columns."""
-    return _extended(batch, paths_of(turn, None, keys))
+    return extended_by(batch, paths_of(turn, None, keys))
 
 
 def behind_inputs(batch: pa.RecordBatch, number: int) -> dict[str, pa.Array]:
@@ -90,13 +96,33 @@ def behind_inputs(batch: pa.RecordBatch, number: int) -> dict[str, pa.Array]:
     """
     if not has_place(batch):
         return {}
-    return {PATH: _extended(batch, pa.array([number.to_bytes(2, "big")]).take(pa.array(np.zeros(batch.num_rows, np.int64))))}
+    return {PATH: extended_by(batch, pa.array([number.to_bytes(2, "big")]).take(pa.array(np.zeros(batch.num_rows, np.int64))))}
 
 
-def _extended(batch: pa.RecordBatch, own: pa.BinaryArray) -> pa.BinaryArray:
+def extended_by(batch: pa.RecordBatch, own: pa.BinaryArray) -> pa.BinaryArray:
+    """
+    The path of each row, ended, and then a step of its own.
+
+    Two rows of one place may have come by ways of different length. Where a path is the beginning of another, what is appended to both
+    could turn their order around; a path that has ended is the beginning of none.
+    """
     if PATH not in batch.schema.names:
-        return own
-    return pc.binary_join_element_wise(batch[PATH].cast(pa.binary()), own, b"")
+        return pc.binary_join_element_wise(pa.scalar(_END), own, b"")
+    escaped = pc.replace_substring(batch[PATH].cast(pa.binary()), pattern=_ZERO, replacement=_ESCAPED)
+    return pc.binary_join_element_wise(escaped, own, _END)
+
+
+def path_extended_by(path: bytes, own: bytes) -> bytes:
+    """As `extended_by`, for the path of one row."""
+    return path.replace(_ZERO, _ESCAPED) + _END + own
+
+
+def paths_before(path: bytes) -> Iterator[bytes]:
+    """The path, and those that it goes on from, as far as it says: the last one first."""
+    yield path
+    while (found := _ENDED.match(path)) is not None:
+        path = found[1].replace(_ESCAPED, _ZERO)
+        yield path
 
 
 def canonical_order(batch: pa.RecordBatch) -> Numbers:

@@ -87,7 +87,7 @@ def test_ranks_are_equal_for_equal_places_and_grow_with_them(left, right):
 
 
 def test_record_columns_that_only_some_rows_have_are_filled_in():
-    """Beside rows with a path, a due moment and a mark of deletion, others have the empty path, their own time, and no mark."""
+    """Beside rows with a path, a due moment and a mark of deletion, others have the empty path, no due moment, and no mark."""
     plain = rows_of(
         {**{name: pa.array([4], RECORD_FIELDS[name]) for name in (OFFSET, PARTITION, INPUT, ORDER)}, "v": pa.array([1])}
     )
@@ -103,4 +103,4 @@ def test_record_columns_that_only_some_rows_have_are_filled_in():
 
     for batches in ([plain, special], [special, plain]):
         rows = sorted(concatenate(batches).to_pylist(), key=lambda row: row["v"])
-        assert [(row[PATH], row[DUE], row[DELETED]) for row in rows] == [(b"", 4, False), (b"p", 3, True)]
+        assert [(row[PATH], row[DUE], row[DELETED]) for row in rows] == [(b"", None, False), (b"p", 3, True)]

@@ -21,7 +21,7 @@ import pyarrow as pa
 from streamkit.engine.advance import earliest
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import OPERATORS, in_canonical_order, place_ranks
+from streamkit.engine.place import OPERATORS, in_canonical_order, path_extended_by, place_ranks
 from streamkit.engine.processor_call import Call, failure
 from streamkit.engine.processor_context import Headers, ProcessorContext, Record, RecordMetadata, Scheduled, checked_headers
 from streamkit.engine.processor_stores import STORES, expired_range, milliseconds
@@ -573,7 +573,7 @@ class _GroupRun:
         index = self._indices.get(parent, 0)
         self._indices[parent] = index + 1
         found.parents.append(parent)
-        found.paths.append(path + _NUMBER.pack(index | 1 << 63))
+        found.paths.append(path_extended_by(path, _NUMBER.pack(index | 1 << 63)))
         found.groups.append(self._call.group)
         found.times.append(time)
         found.deleted.append(is_deleted)

@@ -12,7 +12,7 @@ from streamkit.engine.changes import ADDED, REMOVED, REPLACED, new_of
 from streamkit.engine.context import Context
 from streamkit.engine.joining import Indices
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import place_ranks
+from streamkit.engine.place import extended_by, place_ranks
 from streamkit.engine.rows import deletions_of, is_null_key, with_columns
 from streamkit.log.values.keys import encode_keys
 from streamkit.log.values.slices import join
@@ -49,8 +49,7 @@ def _change(operator: Regroup, pairs: pa.RecordBatch, is_there: np.ndarray[tuple
 def _paths(pairs: pa.RecordBatch) -> pa.BinaryArray:
     ends = np.empty(pairs.num_rows, ENDING)
     ends["change"], ends["is_new"] = np.repeat(_number_at_place(new_of(pairs)), 2), np.arange(pairs.num_rows) % 2
-    paths = join([ends])
-    return pc.binary_join_element_wise(pairs[PATH].cast(pa.binary()), paths, b"") if PATH in pairs.schema.names else paths
+    return extended_by(pairs, join([ends]))
 
 
 def _number_at_place(changes: pa.RecordBatch) -> Indices:

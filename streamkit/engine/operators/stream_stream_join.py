@@ -22,7 +22,7 @@ from streamkit.engine.context import Context
 from streamkit.engine.joining import live_rows
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.nearby import Axis, Line
-from streamkit.engine.place import place_ranks
+from streamkit.engine.place import extended_by, place_ranks
 from streamkit.engine.row_lists import Found, Keys, Listed, Places, RowLists, distinct
 from streamkit.engine.rows import (
     RECORD_FIELDS,
@@ -350,8 +350,7 @@ def _paths(rows: pa.RecordBatch, sides: Numbers, within: Numbers) -> pa.BinaryAr
     """The paths of results: that of the row that gave it, its side, and the number of its result."""
     own = np.empty(len(within), NEWER)
     own["side"], own["number"] = sides, within
-    added = join([own.view(f"V{NEWER.itemsize}")])
-    return pc.binary_join_element_wise(rows[PATH].cast(pa.binary()), added, b"") if PATH in rows.schema.names else added
+    return extended_by(rows, join([own.view(f"V{NEWER.itemsize}")]))
 
 
 def _columns(operator: StreamStreamJoinRows, sides: Columns, keys: Keys, codes: Numbers) -> dict[str, pa.Array]:
