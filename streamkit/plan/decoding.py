@@ -93,7 +93,7 @@ def _check_texts(format: Format, columns: Schema, topic: str, at: Location | Non
         names = ", ".join(columns.names) or "none"
         raise TopologyError(
             f"the values of {topic!r} are read as {format.name}, which is one column beside the key's; found {names}; expected one column, as "
-            'in schema="line string", or a format of several, such as "csv" and "json"',
+            f'in schema="{"line string" if format.name == "string" else "content binary"}", or a format of several, such as "csv" and "json"',
             at,
         )
 
