@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamkit.errors import CorruptionError, StorageFailedError, StorageFullError
+from streamkit.errors import CorruptionError, EpochFailedError, StorageFailedError, StorageFullError
 from streamkit.state.store import Key, Value
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class RocksStore:
         self.folder = folder
         self.read_only = read_only
         self._process = os.getpid()
+        self._is_open = False
         self._batch = WriteBatch
         self._read_options = ReadOptions
         self._write_options = WriteOptions()
@@ -63,6 +64,7 @@ class RocksStore:
             raise CorruptionError(f"the local store in {folder} was found to be damaged; {_RESTORED}")
         with self._translating():
             self._database: Rdict = Rdict(str(folder), _options(memory_bytes), access_type=access)
+        self._is_open = True
         self._database.set_loads(_refuse_to_unpickle)
         self._newest: dict[Key, Value | None] = {}
 
@@ -112,7 +114,10 @@ class RocksStore:
                 self._database.flush()
 
     def close(self) -> None:
-        if os.getpid() == self._process:
+        """Close the store; one whose folder is gone has nothing to keep, and is restored when it is opened again."""
+        if os.getpid() != self._process:
+            return
+        with suppress(EpochFailedError), self._translating():
             self._database.close()
 
     def _check_end(self, last: Key | None, start: Key, bounded: ReadOptions) -> None:
@@ -136,6 +141,11 @@ class RocksStore:
         except Exception as error:  # rocksdict raises plain Exception for everything
             found = _translated(error, self.folder)
             if isinstance(found, CorruptionError) and not self.read_only:
+                if self._is_open and is_lost(self.folder):
+                    found = EpochFailedError(
+                        f"the files of the local store in {self.folder} were deleted while it was used; run the epoch again: the store is "
+                        "restored from its changelog"
+                    )
                 with suppress(OSError):
                     (self.folder / DAMAGED).touch()
             raise found from error
@@ -151,6 +161,11 @@ class StoreBusyError(Exception):
 def is_damaged(folder: Path) -> bool:
     """Whether a store was found to be damaged since it was made."""
     return (folder / DAMAGED).exists()
+
+
+def is_lost(folder: Path) -> bool:
+    """Whether the files of a store that was opened are gone: somebody has deleted its folder."""
+    return not (folder / "CURRENT").exists()
 
 
 def discard(folder: Path) -> None:

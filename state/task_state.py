@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from streamkit.errors import CorruptionError, StorageFullError
+from streamkit.errors import CorruptionError, EpochFailedError, StorageFullError
 from streamkit.failpoints import reach
 from streamkit.log.slab.extent import Extent
 from streamkit.log.storage.storage import Storage
@@ -186,7 +186,8 @@ def open_state(
         return TaskState(store, {}, catch_up(storage, store, position, share, changes, stores.written(folder)))
     except BaseException as error:
         store.close()
-        if isinstance(error, CorruptionError) and is_damaged(folder):  # the store is damaged, and no changelog
+        is_damage = isinstance(error, CorruptionError) and is_damaged(folder)  # of the store, not of a changelog
+        if is_damage or (isinstance(error, EpochFailedError) and isinstance(store, RocksStore)):
             return open_state(storage, folder, share, changes, memory_bytes, stores)
         raise
 

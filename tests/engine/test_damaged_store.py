@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 import streamkit as sk
 from streamkit import functions as F
+from streamkit.engine import kernel
 from streamkit.engine.compile import compile
 from streamkit.errors import CorruptionError, StorageFullError
 from streamkit.state import task_state
@@ -80,3 +82,33 @@ def test_a_full_disk_is_read_around(log, monkeypatch):
 
     monkeypatch.setattr(task_state, "RocksStore", no_room)
     assert view.to_arrow() == expected
+
+
+@pytest.mark.parametrize("point", ["state.between_writes", "kernel.in_operator", "kernel.slab_durable", "kernel.finished"])
+def test_a_store_that_is_deleted_while_it_is_used_is_rebuilt(log, monkeypatch, point):
+    """Somebody deletes the folder of stores in the middle of an epoch: the run goes on, with what the changelog has, to the same results."""
+    seen = []
+
+    def delete(name):
+        if name == point and len(seen) < 3:
+            seen.append(name)
+            shutil.rmtree(Path(log.root, "stores"), ignore_errors=True)
+
+    for module in (kernel, task_state):
+        monkeypatch.setattr(module, "reach", delete)
+    monkeypatch.setattr(task_state, "CHANGES_PER_WRITE", 100)
+    app = sk.Topology("points")
+    app.stream("games").group_by("player").agg(total=F.sum("points"), store="totals").to("totals")
+    shutil.rmtree(Path(log.root, "stores"), ignore_errors=True)  # so that it is restored, in many writes
+    for number in range(3):
+        append(
+            log,
+            "games",
+            [{"player": f"p{player:04}", "points": 10_000, "ts": PLAYERS + number} for player in range(0, PLAYERS, 7)],
+        )
+        run = sk.run(app, log=log, engine="local", trigger="available_now", tasks=2)
+        run.wait()
+    assert seen
+    totals = {row["player"]: row["total"] for row in log.store("points", "totals").to_arrow().to_pylist()}
+    assert len(totals) == PLAYERS
+    assert all(totals[f"p{n:04}"] == n + (n == 0) + (30_000 if n % 7 == 0 else 0) for n in range(PLAYERS))
