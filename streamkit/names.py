@@ -190,9 +190,12 @@ def slab_folder(writer: str) -> str:
     return f"slabs/{writer}"
 
 
+CHANGELOG_END = "-changelog"
+
+
 def changelog_topic(application: str, store: str) -> str:
     """The name of a store's changelog, in Kafka's own pattern, so that people find it."""
-    return f"{application}-{store}-changelog"
+    return f"{application}-{store}{CHANGELOG_END}"
 
 
 def plan_path(writer: str, generation: int, token: str) -> str:

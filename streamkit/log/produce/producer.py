@@ -30,6 +30,7 @@ from streamkit.log.produce.receipt import Callback, Placement, Receipt, Settleme
 from streamkit.log.rows.python_rows import RowReader
 from streamkit.log.rows.records import event_time_ms, records_of, tombstone_of
 from streamkit.log.storage.storage import Storage
+from streamkit.log.topic.topic import check_writable
 from streamkit.log.values.whole_number import offsets_by_topic, whole_number
 
 ROW_OVERHEAD_BYTES = 160  # of a Python row that waits, beside its values
@@ -227,7 +228,9 @@ class Producer:
     def _reader(self, name: str) -> RowReader:
         """The declaration of a topic, from the catalog."""
         self._check_open()
-        return self._readers.setdefault(name, RowReader(self._catalog.topic(name), self._clock.now_ms()))
+        if name not in self._readers:
+            self._readers[name] = RowReader(check_writable(self._catalog.topic(name)), self._clock.now_ms())
+        return self._readers[name]
 
     def _known(self, reader: RowReader, sequence: int | None) -> Receipt | None:
         """The receipt of a batch that was sent before."""

@@ -22,7 +22,7 @@ from streamkit.log.topic.settings import (
     check_settings,
 )
 from streamkit.log.values.whole_number import whole_number
-from streamkit.names import check_name
+from streamkit.names import CHANGELOG_END, check_name
 from streamkit.schema import Schema, check_user_schema
 
 UNCREATED = 0  # the id of a topic that the catalog does not know yet
@@ -94,6 +94,11 @@ class Topic:
         return "delete" in self.setting(CLEANUP_POLICY)
 
     @property
+    def is_changelog(self) -> bool:
+        """Whether its rows are the changes of an application's store, which the application alone may write."""
+        return self.internal and self.name.endswith(CHANGELOG_END)
+
+    @property
     def is_stamped_on_append(self) -> bool:
         return self.setting(TIMESTAMP_TYPE) == "LogAppendTime"
 
@@ -126,6 +131,16 @@ class Topic:
             tuple(sorted(value["config"].items())), tuple(value["partition_by"]), value["internal"],
             value["version"], None if value["format"] is None else Format.from_json(value["format"]),
         )  # fmt: skip
+
+
+def check_writable(topic: Topic) -> Topic:
+    """The topic; ConfigError for a changelog: a record that its application did not write would end it at each start."""
+    if topic.is_changelog:
+        raise ConfigError(
+            f"{topic.name!r} is the changelog of an application's store, and only that application writes it; expected the topic that the "
+            "application reads, by which its store changes"
+        )
+    return topic
 
 
 def declare_topic(

@@ -21,7 +21,7 @@ from streamkit.log.log import Log
 from streamkit.log.rows.records import records_of
 from streamkit.log.slab.reference import SlabReference
 from streamkit.log.slab.slab import verify_slab, write_slab
-from streamkit.log.topic.topic import Topic
+from streamkit.log.topic.topic import Topic, check_writable
 from streamkit.names import SlabName, fresh_token, producer_writer
 from streamkit.spark.dataframe.options import WriteOptions
 from streamkit.spark.dataframe.owners import declare_owners, owner_row, read_owner
@@ -31,7 +31,7 @@ from streamkit.spark.task_storage import place_of
 
 def plan_write(log: Log, options: WriteOptions, schema: StructType) -> WritePlan:
     """Who writes the next step; SchemaError if the columns are not those of the topic."""
-    topic = log.catalog.topic(options.topic)
+    topic = check_writable(log.catalog.topic(options.topic))
     _check_columns(topic, schema, log.clock.now_ms())
     known = log.catalog.find_producer(options.id) if options.id is not None else None
     state = known or log.catalog.open_producer(options.id)
