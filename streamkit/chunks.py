@@ -94,9 +94,9 @@ def check_size(size: int, name: str, rows: int) -> None:
         raise _too_large(f"{size} bytes or elements together, expected at most {COLUMN_BYTES_MAX}", name, rows)
 
 
-def check_sound(column: pa.Array, what: str = "") -> pa.Array:
-    """The column as it is; ColumnTooLargeError if what made it counted past the end, which some functions of Arrow do without a word."""
-    if not len(column) or not is_text(column.type):
+def check_sound(column: Any, what: str = "") -> Any:
+    """The column, or one value, as it is; ColumnTooLargeError if what made it counted past the end, as some functions of Arrow do."""
+    if isinstance(column, pa.Scalar) or not len(column) or not is_text(column.type):
         return column
     _, offsets, data = column.buffers()
     end = 4 * (column.offset + len(column))
