@@ -87,7 +87,7 @@ def test_a_full_disk_is_read_around(log, monkeypatch):
 @pytest.mark.parametrize("point", ["state.between_writes", "kernel.in_operator", "kernel.slab_durable", "kernel.finished"])
 def test_a_store_that_is_deleted_while_it_is_used_is_rebuilt(log, monkeypatch, point):
     """Somebody deletes the folder of stores in the middle of an epoch: the run goes on, with what the changelog has, to the same results."""
-    seen = []
+    seen: list[str] = []
 
     def delete(name):
         if name == point and len(seen) < 3:
