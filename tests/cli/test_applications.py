@@ -15,7 +15,7 @@ def test_list_shows_where_applications_stand(streamkit, application):
 
     row = next(line for line in lines if line[:1] == [application])
     assert row[1:4] == ["stopped", "1", "2"]
-    assert row[4].startswith("2023-11-14T23:")
+    assert row[4].startswith("2023-11-14T22:15")
     assert row[5:] == ["0", "0", "2", "orders_of,", "hourly"]
 
 
