@@ -15,11 +15,11 @@ from tests.conformance.builder import Json
 from tests.conformance.drained import difference_of_days
 from tests.conformance.test_random_topologies import any_cases, found_in
 from tests.conformance.ways import Way, is_bounded, random_way
-from tests.crash.processes import IS_TORTURE
+from tests.sampling import TAKES_ALL
 
 pytestmark = pytest.mark.filterwarnings("ignore:the subtractor .* does not undo")
-PARTS = 10 if IS_TORTURE else 1
-CASES = 100 if IS_TORTURE else 8
+PARTS = 10 if TAKES_ALL else 1
+CASES = 100 if TAKES_ALL else 8
 
 
 @pytest.mark.parametrize("part", range(PARTS))

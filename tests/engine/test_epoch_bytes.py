@@ -17,7 +17,7 @@ from streamkit.engine.start import start
 from streamkit.errors import ColumnTooLargeError, EpochFailedError
 from streamkit.log.database.sqlite import IN_MEMORY
 from streamkit.log.opening import open_log
-from tests.crash.processes import IS_TORTURE
+from tests.sampling import TAKES_ALL
 
 PATIENT = {"retention.ms": "-1"}
 START = 1_600_000_000_000
@@ -128,7 +128,7 @@ def test_chunks_without_room_are_an_error(name, monkeypatch):
     assert len(pieces) > 1 and pa.Table.from_batches(pieces).equals(table.combine_chunks())
 
 
-@pytest.mark.skipif(not IS_TORTURE, reason="it takes 10 GiB: only under torture")
+@pytest.mark.skipif(not TAKES_ALL, reason="it takes 10 GiB: only under torture")
 def test_more_than_two_gib_of_texts():
     """42,000 texts of 64 KiB in one task are all there, in one epoch of a bound beyond 2 GiB an error."""
     batches = [[{"k": f"k{number % 3}", "v": chr(97 + number % 7) * 65_536} for number in range(500)] for _ in range(84)]
