@@ -137,13 +137,14 @@ def padding(length: int) -> bytes:
 
 
 def check_columns(batch: pa.RecordBatch, topic: Declared) -> None:
-    """SchemaError unless each column has its type in the topic, whatever made it: nobody could read it again."""
+    """SchemaError unless each column has its type in the topic, or a narrower one, whatever made it: nobody could read it again."""
     for field in batch.schema:
         expected = topic.schema.arrow_types.get(field.name) or LOG_TYPES.get(field.name)
-        if expected is None or _kind(field.type) == expected:
+        kind = _kind(field.type)
+        if expected is None or kind == expected or is_wider(expected, kind):  # the second under an earlier version of the topic
             continue
         raise SchemaError(
-            f"rows for the topic {topic.name} have a column {field.name} of Arrow's type {_kind(field.type)}; expected {expected}, since "
+            f"rows for the topic {topic.name} have a column {field.name} of Arrow's type {kind}; expected {expected}, since "
             f"the topic has {topic.schema}; nothing was written"
         )
 

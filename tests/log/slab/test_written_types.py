@@ -25,7 +25,7 @@ def batch(**columns):
     ("name", "column"),
     [
         ("id", pa.array([b"12345678", b"12345678"])),
-        ("id", pa.array([1, 2], pa.int32())),
+        ("id", pa.array([1.0, 2.0])),
         ("note", pa.array([b"a", b"b"])),
         ("note", pa.array(["a", "b"], pa.large_string())),
         ("tags", pa.array([[1], [2]])),
