@@ -36,7 +36,7 @@ def joined_schema(schemas: Sequence[pa.Schema]) -> pa.Schema | None:
 
 
 def as_schema(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows with all columns of a schema, in its order; those that they lack are null."""
+    """The rows with all columns of a schema, in its order; a column that the rows lack is null."""
     if rows.schema.equals(schema, check_metadata=True):
         return rows
     columns = [

@@ -126,7 +126,7 @@ def _too_large(found: str, name: str, rows: int) -> ColumnTooLargeError:
 
 
 def _bytes(array: pa.Array) -> int:
-    """How many bytes, or elements, a column takes of those that are counted in 32 bits: of its largest part."""
+    """The bytes of texts, or the elements of arrays, in the largest part of a column: Arrow counts them in 32 bits."""
     if pa.types.is_dictionary(array.type):
         return _bytes(array.dictionary)
     if pa.types.is_struct(array.type):

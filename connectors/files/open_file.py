@@ -20,7 +20,7 @@ from streamkit.errors import ConfigError, SchemaError
 SUFFIXES = {
     ".csv": Format.CSV, ".json": Format.JSON, ".jsonl": Format.JSON, ".ndjson": Format.JSON, ".parquet": Format.PARQUET,
 }  # fmt: skip
-START_BYTES = 4096  # by which one file is told from another of its name, size and time
+START_BYTES = 4096  # the beginning of a file, which tells it from another file of the same name, size and time
 COMPRESSIONS = {".gz": "gz", ".zst": "zst"}
 
 

@@ -83,7 +83,7 @@ def is_another_publication(before: Identities, now: Identities) -> bool:
 
 
 def what_changed(publication: str, before: Identities, now: Identities) -> dict[str, str]:
-    """What happened to each table that was known before, by its name: that of which changes were lost."""
+    """What happened to the known tables whose changes were lost, by the name of the table."""
     found: dict[str, str] = {}
     for name, was in before.tables.items():
         one = now.tables.get(name)

@@ -28,7 +28,7 @@ from streamkit.names import TOPIC as TOPIC_COLUMN
 
 POSITIONS = "streamkit_positions"
 # Classes of SQLSTATE that a row is to blame for: data, integrity, a view's check, too large for an index, a trigger that raises,
-# and several rows that are one to the table, of which each alone is taken.
+# and several rows with one key, where the table takes each of them alone.
 OF_RECORDS = ("21", "22", "23", "44", "54", "P0")
 DISK_FULL = "53100"
 PASSING = ("08", "40", "53", "57")  # and those that pass: connection, serialization, resources, shutdown

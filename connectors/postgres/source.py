@@ -114,7 +114,7 @@ class PostgresSource(Source):
         self._system = ""
         self._tables: dict[str, SourceTable] = {}  # by their written name
         self._identities = Identities("", {})
-        self._former: set[str] = set()  # tables of which the topics have rows that are gone
+        self._former: set[str] = set()  # tables that were made again: their topics still have rows of the former table
         self._log: Log | None = None
         self._has_told_identities = True
         self._looked = 0.0

@@ -92,7 +92,7 @@ def key_then(table: SourceTable, relation: Relation) -> tuple[str, ...]:
 
 
 def check_row_security(connection: Any, tables: Iterable[SourceTable]) -> None:
-    """ConfigError for tables of which row level security hides rows: a snapshot would lack them, and changes of them would come."""
+    """ConfigError if row level security hides rows of a table: a snapshot would lack these rows, and their changes would come."""
     for table in tables:
         if connection.execute("SELECT row_security_active(%s::oid)", (table.oid,)).fetchone()[0]:
             raise ConfigError(

@@ -94,7 +94,7 @@ class SourceDecoder:
     formats: Formats
 
     def run(self, name: str, rows: pa.Table) -> Parts | list[tuple[str, pa.Table]]:
-        """The rows with columns in place of bytes, those of other columns apart; SchemaError with `rows` for those that do not decode."""
+        """The rows with columns in place of bytes, a table for each set of columns; SchemaError with `rows` for rows that do not decode."""
         if KEY not in rows.column_names or VALUE not in rows.column_names:
             return {name: rows}
         topic = self.log.topic(name) if name in self.log.topics() else None
@@ -164,7 +164,7 @@ class SourceDecoder:
         return Schema(tuple(Column(one, types.get(one, "string")) for one in names))
 
     def _needs_types(self, topic: Topic | None) -> bool:
-        """Whether nothing but the newest schema says of which type a deletion's key is."""
+        """Whether the newest schema alone says which type the key of a deletion has."""
         return bool(self.connector.settings["key"]) and not (topic is not None and self._is_of_values)
 
     @property
@@ -201,7 +201,7 @@ def decoded(rows: pa.Table, codec: Codec, keys: Schema | None, key_format: Forma
 
 
 def _deletions(rows: pa.Table, keys: Schema, key_format: Format | None, topic: str) -> pa.Table:
-    """Rows without values, of which only the key is known."""
+    """Deletions: rows with a key and without a value."""
     arrays = _key_columns({}, _binary(rows[KEY]), keys, key_format, topic) if len(keys) else {}
     return _with_columns(rows, arrays)
 

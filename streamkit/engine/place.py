@@ -118,7 +118,7 @@ def path_extended_by(path: bytes, own: bytes) -> bytes:
 
 
 def paths_before(path: bytes) -> Iterator[bytes]:
-    """The path, and those that it goes on from, as far as it says: the last one first."""
+    """The path, then the path that it was made from by its last step, and so on back to the first one."""
     yield path
     while (found := _ENDED.match(path)) is not None:
         path = found[1].replace(_ESCAPED, _ZERO)

@@ -15,7 +15,7 @@ from streamkit.spark.job import Job
 
 @dataclass(frozen=True)
 class _Kept:
-    """An open log, of which start and process it is, and which file its catalog was."""
+    """An open log: the start and the process that opened it, and the file that its catalog was then."""
 
     token: str
     process: int
