@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from streamkit.errors import StreamKitError
+from streamkit.errors import CatalogUnavailableError
 from streamkit.log.database.address import parse_address
 from streamkit.log.database.postgres_heartbeats import PostgresHeartbeats
 from tests.places import open_postgres
@@ -96,8 +96,11 @@ def test_the_time_for_which_the_server_was_gone_is_no_silence(url, heartbeats):
 
 
 def test_a_server_that_is_gone_is_named(tmp_path):
-    """The error names the place, and not the password."""
-    gone = PostgresHeartbeats(parse_address(f"postgresql://u:secret@/d?host={tmp_path}&storage={tmp_path}"))
-    with pytest.raises(StreamKitError, match=r"heartbeats at postgresql://u@/d\?host=.* cannot be used") as error:
-        gone.beat("a")
-    assert "secret" not in str(error.value)
+    """The error names the place, and not the password; it comes when the server was waited for, or at once if nobody wants to wait."""
+    gone = PostgresHeartbeats(parse_address(f"postgresql://u:secret@/d?host={tmp_path}&storage={tmp_path}"), wait_ms=1_000)
+    for heartbeats, least_s in ((gone, 1), (gone.without_waiting(), 0)):
+        begun = time.monotonic()
+        with pytest.raises(CatalogUnavailableError, match=r"heartbeats at postgresql://u@/d\?host=.* cannot be used") as error:
+            heartbeats.beat("a")
+        assert time.monotonic() - begun >= least_s
+        assert "secret" not in str(error.value)
