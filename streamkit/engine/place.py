@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import key_parts
-from streamkit.log.values.slices import join
+from streamkit.log.values.slices import Part, join
 from streamkit.names import DUE, HEADERS, INPUT, OFFSET, ORDER, ORDER_COLUMNS, PARTITION, PATH
 
 Numbers = npt.NDArray[np.int64]
@@ -68,24 +68,24 @@ def paths_of(number: int | None, windows: Numbers | None, keys: Sequence[pa.Arra
     if number is not None:
         parts.append(np.full(rows, number, ">u2"))
     if windows is not None:
-        parts.append((windows.view(np.uint64) ^ _SIGN).astype(">u8"))
+        parts.append(_ordered(windows))
     return join([*parts, *(key_parts(keys) if keys else ())])
 
 
 def paths_in_turn(number: int, turns: Numbers, times: Numbers, keys: Sequence[pa.Array]) -> pa.BinaryArray:
     """Bytes in the order of (operator, turn, time, key): a turn comes after all rows of the turn before."""
-    head = [np.full(len(turns), number, ">u2"), turns.astype(">u4"), (times.view(np.uint64) ^ _SIGN).astype(">u8")]
+    head = [np.full(len(turns), number, ">u2"), turns.astype(">u4"), _ordered(times)]
     return join([*head, *key_parts(keys)])
 
 
 def extended(batch: pa.RecordBatch, windows: Numbers) -> pa.BinaryArray:
     """The path of each row, extended by the window that it was put into."""
-    return extended_by(batch, paths_of(None, windows))
+    return extended_by(batch, _ordered(windows))
 
 
 def extended_by_key(batch: pa.RecordBatch, turn: int, keys: Sequence[pa.Array]) -> pa.BinaryArray:
     """The path of each row, extended by a number that says whose turn it is, and the bytes of key columns."""
-    return extended_by(batch, paths_of(turn, None, keys))
+    return extended_by(batch, np.full(batch.num_rows, turn, ">u2"), *key_parts(keys))
 
 
 def behind_inputs(batch: pa.RecordBatch, number: int) -> dict[str, pa.Array]:
@@ -96,20 +96,26 @@ def behind_inputs(batch: pa.RecordBatch, number: int) -> dict[str, pa.Array]:
     """
     if not has_place(batch):
         return {}
-    return {PATH: extended_by(batch, pa.array([number.to_bytes(2, "big")]).take(pa.array(np.zeros(batch.num_rows, np.int64))))}
+    return {PATH: extended_by(batch, np.full(batch.num_rows, number, ">u2"))}
 
 
-def extended_by(batch: pa.RecordBatch, own: pa.BinaryArray) -> pa.BinaryArray:
+def extended_by(batch: pa.RecordBatch, *parts: Part) -> pa.BinaryArray:
     """
-    The path of each row, ended, and then a step of its own.
+    The path of each row, ended, and then a step of its own, made of these parts.
 
     Two rows of one place may have come by ways of different length. Where a path is the beginning of another, what is appended to both
     could turn their order around; a path that has ended is the beginning of none.
     """
+    step = join([np.zeros(batch.num_rows, f"V{len(_END)}"), *parts])
     if PATH not in batch.schema.names:
-        return pc.binary_join_element_wise(pa.scalar(_END), own, b"")
+        return step
     escaped = pc.replace_substring(batch[PATH].cast(pa.binary()), pattern=_ZERO, replacement=_ESCAPED)
-    return pc.binary_join_element_wise(escaped, own, _END)
+    return pc.binary_join_element_wise(escaped, step, b"")
+
+
+def _ordered(numbers: Numbers) -> npt.NDArray[np.void]:
+    """Numbers as bytes in their order, negative ones too."""
+    return (numbers.astype(np.int64, copy=False).view(np.uint64) ^ _SIGN).astype(">u8")
 
 
 def path_extended_by(path: bytes, own: bytes) -> bytes:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.place import extended_by, path_extended_by, paths_before
+from streamkit.log.values.slices import Slices
 from streamkit.names import PATH
 from streamkit.testing import TopologyTestDriver
 from tests.sampling import first
@@ -35,8 +36,8 @@ def batch_of(paths):
 def test_paths_that_go_on_stay_in_order(rows):
     """However paths go on, one that stood before another still does, and each tells what it goes on from."""
     begun, own, other = ([row[place] for row in rows] for place in range(3))
-    once = extended_by(batch_of(begun), pa.array(own, pa.binary()))
-    twice = extended_by(batch_of(once.to_pylist()), pa.array(other, pa.binary())).to_pylist()
+    once = extended_by(batch_of(begun), Slices.of(pa.array(own, pa.binary())))
+    twice = extended_by(batch_of(once.to_pylist()), Slices.of(pa.array(other, pa.binary()))).to_pylist()
     for a in range(len(rows)):
         assert once[a].as_py() == path_extended_by(begun[a], own[a])
         assert list(paths_before(twice[a]))[:3] == [twice[a], once[a].as_py(), begun[a]]

@@ -15,7 +15,6 @@ from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import extended_by, place_ranks
 from streamkit.engine.rows import deletions_of, is_null_key, with_columns
 from streamkit.log.values.keys import encode_keys
-from streamkit.log.values.slices import join
 from streamkit.names import CHANGE, DELETED, PATH
 from streamkit.plan.operators.regroup import Regroup
 
@@ -49,7 +48,7 @@ def _change(operator: Regroup, pairs: pa.RecordBatch, is_there: np.ndarray[tuple
 def _paths(pairs: pa.RecordBatch) -> pa.BinaryArray:
     ends = np.empty(pairs.num_rows, ENDING)
     ends["change"], ends["is_new"] = np.repeat(_number_at_place(new_of(pairs)), 2), np.arange(pairs.num_rows) % 2
-    return extended_by(pairs, join([ends]))
+    return extended_by(pairs, ends)
 
 
 def _number_at_place(changes: pa.RecordBatch) -> Indices:

@@ -350,7 +350,7 @@ def _paths(rows: pa.RecordBatch, sides: Numbers, within: Numbers) -> pa.BinaryAr
     """The paths of results: that of the row that gave it, its side, and the number of its result."""
     own = np.empty(len(within), NEWER)
     own["side"], own["number"] = sides, within
-    return extended_by(rows, join([own.view(f"V{NEWER.itemsize}")]))
+    return extended_by(rows, own.view(f"V{NEWER.itemsize}"))
 
 
 def _columns(operator: StreamStreamJoinRows, sides: Columns, keys: Keys, codes: Numbers) -> dict[str, pa.Array]:
