@@ -78,6 +78,15 @@ class PlanFile:
     extents: tuple[Extent, ...]
     tokens: Mapping[int, str]
 
+    @property
+    def size(self) -> int:
+        """How many extents and tokens it has, of about the same size each."""
+        return len(self.extents) + len(self.tokens)
+
+    def followed_by(self, later: PlanFile) -> PlanFile:
+        """This stretch and the one that begins where it ends, as one."""
+        return PlanFile(self.starts, (*self.extents, *later.extents), {**self.tokens, **later.tokens})
+
     def write(self, storage: Storage, path: str) -> None:
         storage.create(path, [json.dumps(to_plain(self)).encode()])
 

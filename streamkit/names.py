@@ -7,7 +7,7 @@ Files of a log, below its root:
     identity/<token>                             whose slabs these are, when the catalog is elsewhere
     heartbeats.db                                when members of groups, applications and pins were last alive; may be deleted at any time
     slabs/<writer>/<generation>/<step>-<token>.slab   writer: a<application id> or p<producer id>
-    plans/<writer>/<generation>-<token>.plan     a stretch of the changelogs: when a generation starts, and when plans outgrow 512 extents
+    plans/<writer>/<generation>-<token>.plan     a stretch of the changelogs: when a generation starts, and when plans outgrow 512 extents or 1,024 epochs
     stores/<application>/<stage>/<task>-of-<tasks>/   local state; may be deleted at any time
     checkpoints/<application>/<generation>-<token>/   Spark's own, disposable
     journal/<timeline>-<first commit>-<token>.journal  what the catalog committed; see docs/log-format.md

@@ -289,13 +289,19 @@ class Planner:
         return plan, parts
 
     def with_near_anchor(self, extents_max: int = EXTENTS_MAX) -> Planner:
-        """This planner, its anchor moved on if plans name more than so many extents of changelogs."""
-        last = self._added.last
-        if last is not None and self.anchor.is_near(last, extents_max):  # as of the last plan, which spares a look
+        """
+        This planner, its anchor moved on if plans name more than so many extents of changelogs; no epoch may be under way.
+
+        What neither the new anchor names nor the one before is deleted.
+        """
+        added = self._added
+        if added.last is not None and self.anchor.is_near(added.last, added.epoch, extents_max):  # as of the last plan
             return self
-        application, ids = (self.application.id, self.application.generation), self._added.changelog_ids
-        anchor = self.anchor.moved(self.catalog, self.storage, application, ids, extents_max)
-        return self if anchor is self.anchor else replace(self, anchor=anchor)
+        anchor = self.anchor.moved(self.catalog, self.storage, self.application, added.changelog_ids, extents_max)
+        if anchor is self.anchor:
+            return self
+        anchor.delete_others(self.storage, self.application, before=self.anchor)
+        return replace(self, anchor=anchor)
 
     def _look(self, before: EpochEnd) -> ManifestSlice:
         """What the catalog has of the streams and tables behind an epoch."""
@@ -392,10 +398,12 @@ class Planner:
 
     def _changes(self, epoch: int) -> Changes:
         anchor, manifest = self.anchor, self._added.read()
+        self._added.epoch = epoch
         if anchor.is_outdated(manifest):
             # Extents from before and after a compaction cannot be mixed: a deletion may be in neither.
             anchor, manifest = Anchor(), self.catalog.extents_of(self._added.changelog_ids, {})
-        tokens = self.catalog.epoch_tokens(self.application.id, anchor.epoch)
+        since = anchor.epoch if self._added.changelog_ids else epoch  # without stores nobody asks for others
+        tokens = self.catalog.epoch_tokens(self.application.id, since)
         return Changes(
             epoch=epoch,
             token=tokens.get(epoch, ""),

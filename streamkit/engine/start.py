@@ -79,7 +79,7 @@ def start(
     )
     application = _application(program, state, inputs, outputs, settings or Settings())
     changelog_ids = [store.changelog_id for store in application.stores.values()]
-    anchor = Anchor().moved(catalog, storage, (state.id, state.generation), changelog_ids, extents_max=0)
+    anchor = Anchor().moved(catalog, storage, application, changelog_ids, extents_max=0)
     limit = _records_per_epoch(program, records_max or EVERYTHING, settings or Settings())
     bytes_max = (settings or Settings()).max_bytes_per_epoch
     return Planner(program, application, catalog, storage, clock, anchor, limit, bytes_max=bytes_max)

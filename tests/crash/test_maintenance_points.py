@@ -29,6 +29,7 @@ RETENTION_POINTS = {"retention.trimmed": 2}
 MAINTENANCE_POINTS = (*MERGE_POINTS, *RETENTION_POINTS, *TRASH_POINTS)
 EPOCH_RECORDS = 16
 EPOCHS = 10
+EXTENTS_MAX = 8  # so that the anchor moves with most epochs
 NOW_MS = sales.START_MS + 1_000_000
 OLD_MS = NOW_MS + 8 * 24 * 3_600_000  # when all of it is older than retention.ms
 
@@ -41,7 +42,7 @@ def many_files(fast_folder, loaded):
         planner = start(log.catalog, log.storage, sales.load_program(), tasks=2, records_max=EPOCH_RECORDS)
         for _ in range(EPOCHS):
             assert run_next(planner)
-            planner = planner.with_near_anchor()
+            planner = planner.with_near_anchor(EXTENTS_MAX)
     return folder
 
 
@@ -143,7 +144,8 @@ def test_maintenance_between_epochs(loaded, copied, expected):
             merged += log.maintain().merged.extents
             clock.advance(log.settings.file_delete_delay_ms + 1)
             log.maintain()
-            planner = planner.with_near_anchor()
+            planner = planner.with_near_anchor(EXTENTS_MAX)
+            assert set(planner.anchor.plan_files) <= set(log.storage.list("plans")) and len(log.storage.list("plans")) <= 8
         assert merged > 100
         check(log)
 
