@@ -125,6 +125,8 @@ def _shows_rows(operator: Operator, program: Program) -> bool:
 def _meets_a_table(operator: Operator) -> bool:
     """Whether it joins records with the rows that a table has when they come."""
     looking = [operator.looks_up(place) for place in range(len(operator.inputs))]
+    if operator.input_read_whole is not None:
+        return True
     return any(looking) and not all(looking)
 
 

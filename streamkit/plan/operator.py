@@ -96,6 +96,16 @@ class Operator:
         return None
 
     @property
+    def input_read_whole(self) -> int | None:
+        """The number of the input that each epoch reads whole, as a global table, whose rows its own meet."""
+        return None
+
+    @property
+    def steps_of_whole(self) -> tuple[Operator, ...]:
+        """The steps between the topic that is read whole and the operator."""
+        return ()
+
+    @property
     def reads_order(self) -> bool:
         """Whether its rows need their order key; not if it takes each row alone, or combines rows whatever their order."""
         return True

@@ -75,13 +75,26 @@ class Origins:
 
     def _found(self, operator: Operator, name: str) -> Origin:
         if operator.input_read is not None:
-            topic = self._program.inputs[operator.input_read].topic
-            return Origin(f"the topic {topic!r}", {}, (topic,), self._with_code)
+            return self._of_topic(operator.input_read)
         above = self.taken_by(operator)
+        if operator.input_read_whole is not None:
+            above.append(self._of_whole(operator.input_read_whole, operator.steps_of_whole))
         topics = tuple(dict.fromkeys(topic for one in above for topic in one.topics))
         if operator.stores and not operator.passes_rows:
             return Origin(f"the store {operator.stores[0]!r}", {}, topics, self._with_code)
         return replace(operator.origin(above, name), topics=topics)
+
+    def _of_topic(self, number: int) -> Origin:
+        """The origin of the records of an input."""
+        topic = self._program.inputs[number].topic
+        return Origin(f"the topic {topic!r}", {}, (topic,), self._with_code)
+
+    def _of_whole(self, number: int, steps: Sequence[Operator]) -> Origin:
+        """The origin of the rows of a global table, whose steps no other operator sees."""
+        found = self._of_topic(number)
+        for step in steps:
+            found = step.origin([found], step.id)
+        return found
 
 
 def joined_origin(text: str, columns: Sources, above: Sequence[Origin]) -> Origin:

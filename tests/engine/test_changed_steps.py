@@ -84,6 +84,26 @@ def streams_joined(left, right):
     return lambda app: app.stream(left).join(app.stream(right).select("k", z="v"), within=WITHIN, name="s").to("out")
 
 
+def of_global(
+    make=lambda table: table, topic="more", how="inner", on="g", kept=lambda app, rows: rows.to_table(store="s").to("out")
+):
+    """Stored rows that met those of a global table."""
+
+    def declare(app):
+        table = make(app.global_table(topic)).select("k", z="v", h="g")
+        kept(app, app.stream("in").join(table, on={on: "k"}, how=how))
+
+    return declare
+
+
+def global_filters(kept):
+    return [of_global(lambda table, least=least: table.filter(f"v > {least}"), kept=kept) for least in (1, 2)]
+
+
+def global_topics(kept):
+    return [of_global(topic=topic, kept=kept) for topic in ("more", "third")]
+
+
 REFUSED: dict[str, Any] = {
     "a filter": [lambda app, least=least: grouped(app.table("in").filter(f"v > {least}")) for least in (1, 2)],
     "no filter": [lambda app: grouped(app.table("in").filter("v > 1")), lambda app: grouped(app.table("in"))],
@@ -113,6 +133,30 @@ REFUSED: dict[str, Any] = {
     "a join": [joined("inner"), joined("left")],
     "a joined table": [joined("left"), joined("left", "third")],
     "a foreign key": [by_foreign_key("g", "inner"), by_foreign_key("k", "inner")],
+    "a filter of a global table": global_filters(lambda app, rows: rows.to_table(store="s").to("out")),
+    "a global table before one with history": global_filters(lambda app, rows: rows.to_table(versioned="1 day", store="s").to("out")),
+    "a global table before a group of a table": global_filters(lambda app, rows: grouped(rows.to_table(store="kept"))),
+    "a global table before one that is joined": global_filters(
+        lambda app, rows: app.stream("third").join(rows.to_table(), on="k", suffix="_2").to("out")),
+    "a global table before a foreign key": global_filters(
+        lambda app, rows: rows.to_table().join(app.table("third").select("k", y="v"), on={"g": "k"}, store="s").to("out")),
+    "a global table before a merge": global_filters(
+        lambda app, rows: rows.select("g", "v", "w").merge(app.stream("third")).to_table(store="s").to("out")),
+    "a column of a global table": [of_global(lambda table, by=by: table.with_columns(v=F.col("v") * by)) for by in (1, 2)],
+    "a function of a global table": [
+        of_global(lambda table, f=f: table.map_values(f, "g string, v int")) for f in (doubled, negated)],
+    "the topic of a global table": global_topics(lambda app, rows: rows.to_table(store="s").to("out")),
+    "how a global table is joined": [of_global(how=how) for how in ("left", "inner")],
+    "a column by which a global table is joined": [of_global(on=on) for on in ("g", "k")],
+    "a global table that comes": [
+        lambda app: app.stream("in").to_table(store="s").to("out"),
+        of_global(kept=lambda app, rows: rows.select("g", "v", "w").to_table(store="s").to("out"))],
+    "the topic of a global table before a count": global_topics(
+        lambda app, rows: rows.group_by("h").agg(n=F.count("*"), store="s").to("out")),
+    "the topic of a global table before windows": global_topics(
+        lambda app, rows: rows.group_by("h").windowed_by(sk.tumbling("1 s", grace="0 s")).agg(n=F.count("*"), store="s").to("out")),
+    "the topic of a global table before a join of streams": global_topics(
+        lambda app, rows: rows.join(app.stream("third").select("k", y="v"), within=WITHIN, name="s").to("out")),
     "how a foreign key joins": [by_foreign_key("g", "inner"), by_foreign_key("g", "left")],
 }  # fmt: skip
 FINE: dict[str, Any] = {
@@ -122,6 +166,10 @@ FINE: dict[str, Any] = {
     ],
     "a filter of a stream": [lambda app: counted(app, "in"), lambda app: app.stream("in").filter("v > 1").group_by("g").agg(
         n=F.count("*"), store="s").to("out")],
+    "a filter of a global table before a count": global_filters(
+        lambda app, rows: rows.group_by("h").agg(n=F.count("*"), store="s").to("out")),
+    "a column of a global table that nobody keeps": [
+        of_global(lambda table, by=by: table.with_columns(w=F.col("v") * by)) for by in (1, 2)],
     "one more topic": [lambda app: counted(app, "in"), lambda app: counted(app, "in", "more")],
     "one topic less": [lambda app: counted(app, "in", "more"), lambda app: counted(app, "in")],
     "another name of a column": [

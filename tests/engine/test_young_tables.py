@@ -219,3 +219,22 @@ def test_a_table_that_cannot_be_filled_is_refused(log, later):
         start(log.catalog, log.storage, program)
     assert log.catalog.application("t") == before
     assert preview(log.catalog, program).refusals
+
+
+@pytest.mark.parametrize(
+    "table", [lambda app: app.table("more"), lambda app: app.global_table("more")], ids=["table", "global table"]
+)
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_a_table_of_records_that_met_another_is_refused(log, table, how):
+    """It is not known which rows the records met when they came, neither of a table nor of a global table."""
+
+    def app(is_kept):
+        app = sk.Topology("t")
+        met = app.stream("in").join(table(app).select("k", w="v"), on="k", how=how)
+        (met.to_table(store="kept") if is_kept else met).to("out")
+        return app
+
+    run(log, app(False))
+    with pytest.raises(OrphanedStateError, match="it is not known which rows the records met in a table"):
+        start(log.catalog, log.storage, compile(app(True), log))
+    run(log, app(False))

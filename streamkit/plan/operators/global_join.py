@@ -21,6 +21,7 @@ from streamkit.plan.operator import Key, Names, Operator, listed
 from streamkit.plan.operators.decode import decode_step
 from streamkit.plan.operators.project import add_widened, widened
 from streamkit.plan.operators.source import SourceNode, source_step
+from streamkit.plan.origin import Origin, joined_origin
 from streamkit.plan.stateless import steps_above_origin
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.schema import Schema
@@ -44,6 +45,17 @@ class GlobalJoin(Operator):
     columns: Sources
     table: tuple[Operator, ...] = ()
     table_key: Key = ()
+
+    @property
+    def input_read_whole(self) -> int:
+        return self.table_input
+
+    @property
+    def steps_of_whole(self) -> tuple[Operator, ...]:
+        return self.table
+
+    def origin(self, above: Sequence[Origin], name: str) -> Origin:
+        return joined_origin(f"{self.how} join on {listed(map(above[0].of, self.on))} with all of", self.columns, above)
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return read_of("left", self.columns, needed) | frozenset(self.on)
