@@ -61,6 +61,7 @@ class Source(Connector):
     refused: list[tuple[str, bytes, Exception]]  # of the poll under way; the runtime takes them
     keeps_partitions = False  # True: a row of an opaque topic goes to its `_partition`, if the topic has as many
     says_columns: ClassVar[str] = "value.format and value.schema, such as 'id bigint, name string'"  # the settings
+    is_bounded = False  # True: what is there now is read, then the task ends; the runtime says so before it opens the source
     IS_RAW: ClassVar[bool] = False  # True: tables are `key binary, value binary`, which `value.format` says how to read
 
     def use(self, log: Log) -> None:

@@ -21,6 +21,7 @@ SUFFIXES = {
     ".csv": Format.CSV, ".json": Format.JSON, ".jsonl": Format.JSON, ".ndjson": Format.JSON, ".parquet": Format.PARQUET,
 }  # fmt: skip
 START_BYTES = 4096  # the beginning of a file, which tells it from another file of the same name, size and time
+_PARQUET, _ENCRYPTED = b"PAR1", b"PARE"  # how its files end
 COMPRESSIONS = {".gz": "gz", ".zst": "zst"}
 
 
@@ -41,16 +42,20 @@ def format_of(path: Path, given: str | None) -> Format:
     return SUFFIXES[suffix]
 
 
+class CutOffError(SchemaError):
+    """A file ends too early: it is still being written, or it is not whole."""
+
+
 @contextmanager
 def whole(path: Path) -> Iterator[None]:
-    """SchemaError where a compressed file turns out to be cut off or damaged."""
+    """CutOffError where a compressed file turns out to be cut off or damaged."""
     damages: tuple[type[Exception], ...] = (EOFError, zlib.error, gzip.BadGzipFile)
     if compression_of(path) == "zst":
         damages = (*damages, _zstandard().ZstdError)
     try:
         yield
     except damages as error:
-        raise SchemaError(f"{path} is cut off or damaged, {error}; expected a whole file of {path.suffix}") from error
+        raise CutOffError(f"{path} is cut off or damaged, {error}; expected a whole file of {path.suffix}") from error
 
 
 def open_reading(path: Path) -> BinaryIO:
@@ -76,11 +81,15 @@ def mark_of(path: Path) -> list[int]:
     return [found.st_size, found.st_mtime_ns]
 
 
-def start_of(path: Path) -> list[int]:
-    """The number of a file (inode), and its first bytes: how many and their checksum. A file that took the place of another has others."""
+def is_cut_off(path: Path) -> bool:
+    """Whether a file that should be Parquet does not end as one."""
     with open(path, "rb") as file:
-        data = file.read(START_BYTES)
-        return [os.fstat(file.fileno()).st_ino, len(data), zlib.crc32(data)]
+        size = os.fstat(file.fileno()).st_size
+        if size < len(_PARQUET) * 3:
+            return True
+        file.seek(size - 8)
+        footer = file.read(8)
+    return footer[4:] not in (_PARQUET, _ENCRYPTED) or int.from_bytes(footer[:4], "little") > size - 12
 
 
 def is_another(path: Path, start: Sequence[int]) -> bool:

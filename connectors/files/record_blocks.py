@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
 from streamkit.connectors.files.csv_lines import any_length, records_end
+from streamkit.connectors.files.line_ends import count_lines, lines_end, read_line
 from streamkit.connectors.files.record_file import BLOCK_BYTES, Format
+from streamkit.errors import SchemaError
 
 BOM = b"\xef\xbb\xbf"
 
@@ -23,15 +26,26 @@ class Block:
     end: int
     line: int
 
+    @property
+    def following_line(self) -> int:
+        """The line behind the records."""
+        return self.line + count_lines(self.data)
 
-def header_of(file: BinaryIO) -> bytes:
-    """The line of names that CSV begins with; the file stands behind it."""
+
+class HalfRecordError(SchemaError):
+    """A file ends within a record: it is still being written, or it is not whole."""
+
+
+def header_of(file: BinaryIO, delimiter: str = ",") -> bytes:
+    """The line of names that CSV begins with, its end as it is; the file stands behind it. HalfRecordError if a quote in it is not closed."""
     header = b""
-    while line := file.readline():
+    while line := read_line(file):
         header += line.removeprefix(BOM) if not header else line
-        if header.strip() and header.count(b'"') % 2 == 0:
-            break
-    return header if header.endswith(b"\n") or not header else header + b"\n"
+        if header.strip() and records_end(_ended(header), delimiter):
+            return header
+    if header.strip():
+        raise HalfRecordError("line 1: found a quote that is opened and never closed, expected another one")
+    return header
 
 
 def header_of_names(names: Iterable[str], delimiter: str) -> bytes:
@@ -44,27 +58,39 @@ def start_of_records(file: io.BufferedReader) -> int:
     return len(BOM) if file.peek(len(BOM)).startswith(BOM) else 0
 
 
-def blocks(file: BinaryIO, form: Format, start: int, line: int, delimiter: str = ",") -> Iterator[Block]:
-    """The blocks from a byte on, which is the beginning of a record."""
+def blocks(
+    file: BinaryIO, form: Format, start: int, line: int, delimiter: str = ",", *, is_whole: Callable[[], bool] = lambda: True
+) -> Iterator[Block]:
+    """
+    The blocks from a byte on, which is the beginning of a record.
+
+    What is left at the end, without the end of its line, is a record if it is an object of JSON, or the file `is_whole`; else
+    HalfRecordError.
+    """
     _skip(file, start)
     rest = b""
     while True:
         data = file.read(BLOCK_BYTES)
         text = rest + data
-        end = _end(text, form, delimiter) if data else len(text)
+        end = _end(text, form, delimiter)
+        if not data and end < len(text):
+            if not (form is Format.JSON and _is_object(text[end:])) and not is_whole():
+                raise HalfRecordError("it ends within a record")
+            end = len(text)
         if end:
-            yield Block(text[:end], start, start + end, line)
-            start, line = start + end, line + text.count(b"\n", 0, end)
+            found = Block(text[:end], start, start + end, line)
+            yield found
+            start, line = found.end, found.following_line
         rest = text[end:]
         if not data:
             return
 
 
-def records_of(block: bytes, form: Format, delimiter: str = ",") -> list[bytes]:
-    """The records of a block one by one, without blank lines."""
+def records_of(block: bytes, form: Format, delimiter: str = ",") -> list[tuple[int, bytes]]:
+    """The records of a block one by one, each with the byte where it begins, without blank lines."""
     if form is Format.JSON or b'"' not in block:
-        return [line + b"\n" for line in block.split(b"\n") if line.strip()]
-    found, taken = [], 0
+        return _placed(block.splitlines(keepends=True), blanks=None if form is Format.JSON else b"\r\n")
+    lengths, taken = [], 0
 
     def lines() -> Iterator[str]:
         nonlocal taken
@@ -72,13 +98,35 @@ def records_of(block: bytes, form: Format, delimiter: str = ",") -> list[bytes]:
             taken += len(line)
             yield line
 
-    before = 0
     with any_length():
-        for values in csv.reader(lines(), delimiter=delimiter):
-            if values:
-                found.append(block[before:taken])
-            before = taken
+        for _ in csv.reader(lines(), delimiter=delimiter):
+            lengths.append(taken)
+    return _placed([block[start:end] for start, end in zip([0, *lengths], lengths, strict=False)], blanks=b"\r\n")
+
+
+def _placed(records: Iterable[bytes], blanks: bytes | None) -> list[tuple[int, bytes]]:
+    found, start = [], 0
+    for record in records:
+        if record.strip(blanks):
+            found.append((start, _ended(record)))
+        start += len(record)
     return found
+
+
+def _is_object(text: bytes) -> bool:
+    """Whether a text is an object of JSON, so that nothing of it is missing, or blank."""
+    if not text.rstrip().endswith(b"}"):
+        return not text.strip()
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _ended(record: bytes) -> bytes:
+    """The record with the end of its line."""
+    return record if record.endswith((b"\n", b"\r")) else record + b"\n"
 
 
 def _skip(file: BinaryIO, start: int) -> None:
@@ -91,5 +139,5 @@ def _skip(file: BinaryIO, start: int) -> None:
 
 def _end(text: bytes, form: Format, delimiter: str) -> int:
     """Where the last whole record ends; 0 if none does."""
-    end = text.rfind(b"\n") + 1
+    end = lines_end(text)
     return end if form is Format.JSON else records_end(text[:end], delimiter)

@@ -30,6 +30,7 @@ from streamkit.connectors.files.json_numbers import (
     parse_whole,
     refuse_constant,
 )
+from streamkit.connectors.files.line_ends import count_lines, lines_end
 from streamkit.connectors.files.nested_json import json_values, nested_texts, once
 from streamkit.connectors.files.record_text import counted_times, is_text_in_json, json_texts, parse_headers, parse_texts
 from streamkit.data_type import is_nested
@@ -263,11 +264,11 @@ class RecordFile:
     def _read_json(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         read_bytes, line = 0, 1
         for block in _blocks(self._file):
-            lines = block.split(b"\n")
+            lines = block.splitlines()
             numbered = [(line + number, text) for number, text in enumerate(lines) if text.strip()]
             self._block_first += len(self._block_lines)
             self._block_lines = [number for number, _ in numbered]
-            line += len(lines) - 1
+            line += count_lines(block)
             read_bytes += len(block)
             for batch in _up_to_refused(self._parse_json, [text for _, text in numbered]):
                 yield batch, read_bytes
@@ -482,11 +483,9 @@ def _blocks(file: BinaryIO) -> Iterator[bytes]:
     rest = b""
     read = getattr(file, "read1", file.read)
     while data := read(BLOCK_BYTES):
-        head, newline, tail = data.rpartition(b"\n")
-        if newline:
-            yield rest + head + newline
-            rest = tail
-        else:
-            rest += data
+        rest += data
+        if end := lines_end(rest):
+            yield rest[:end]
+            rest = rest[end:]
     if rest:
         yield rest

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import time
+import zlib
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +17,19 @@ from typing import Any
 
 import pyarrow as pa
 
+from streamkit.connectors.files.file_state import Change, Stillness, change_of, state_of
 from streamkit.connectors.files.guess import NoRecordsError, guess_open
-from streamkit.connectors.files.open_file import format_of, is_another, mark_of, open_reading, start_of, whole
-from streamkit.connectors.files.record_blocks import Block, blocks, header_of, header_of_names, records_of, start_of_records
+from streamkit.connectors.files.line_ends import count_lines
+from streamkit.connectors.files.open_file import CutOffError, compression_of, format_of, is_cut_off, open_reading, whole
+from streamkit.connectors.files.record_blocks import (
+    Block,
+    HalfRecordError,
+    blocks,
+    header_of,
+    header_of_names,
+    records_of,
+    start_of_records,
+)
 from streamkit.connectors.files.record_file import Format, RecordFile
 from streamkit.connectors.runtime.positions import read_positions
 from streamkit.connectors.setting import Setting
@@ -30,6 +41,9 @@ from streamkit.names import check_name
 from streamkit.schema import Schema
 
 GUESS_ROWS = 10_000
+STILL_MS = 5_000  # how long a file must have been left alone to be whole, where min.age.ms does not say
+LOOK_SECONDS = 1.0  # between two looks at files that were read to their end
+LOOK_SECONDS_BOUNDED = 0.05
 _LINE = re.compile(r"^.*?, (line|record) (\d+): ", re.DOTALL)
 
 _LOGGER = logging.getLogger(__name__)
@@ -37,17 +51,26 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass
 class Reading:
-    """A file that is being read: where it lies, its mark, how far it was read, and the columns that were guessed."""
+    """
+    A file that is being read: where it lies, what it was, how far it was read, and the columns that were guessed.
+
+    `checksum` is that of all bytes before `start`; `is_unended` says that the last record had no end of its line.
+    """
 
     split: str
     path: Path
-    mark: list[int]
-    identity: list[int]
-    start: int
-    line: int
-    rows: int
-    parts: Generator[tuple[pa.Table, int, int], None, None]
+    state: dict[str, Any]
+    start: int = 0
+    line: int = 1
+    rows: int = 0
+    checksum: int | None = None
+    is_unended: bool = False
     guessed: str | None = None
+    parts: Generator[pa.Table, None, None] | None = None
+
+
+class _UnfinishedError(Exception):
+    """A file, or what of it is not read yet, is not whole and not left alone: it is still being written."""
 
 
 class FileSource(Source):
@@ -55,7 +78,10 @@ class FileSource(Source):
     CSV with a line of names, JSON lines and Parquet, plain, `.gz` or `.zst`, exactly once.
 
     `path` is a file, a folder or a pattern such as `in/*.csv`. Files whose names begin with a dot or an underscore, or end in
-    `.tmp`, are left alone, and so are those younger than `min.age.ms`. A file that changed after it was begun is an error.
+    `.tmp`, are left alone, and so are those younger than `min.age.ms`.
+
+    Files may grow while they are read and later: of CSV and JSON lines each record is read as soon as its line ends, and what is
+    not whole waits until the file was left alone for `min.age.ms`, else for five seconds. A file that changed otherwise is an error.
     """
 
     SETTINGS = (
@@ -71,7 +97,14 @@ class FileSource(Source):
         ),
         Setting("timestamp.column", "the column of the file with the event time", default=None),
         Setting("null", "what stands for null in CSV", default=""),
-        Setting("min.age.ms", "how long a file must have been left alone before it is read", "integer", 0, least=0),
+        Setting(
+            "min.age.ms",
+            "how long a file must have been left alone before it is read; else whole records are read at once, and what is not whole "
+            "after 5 s. 0 says that files are whole when they come",
+            "integer",
+            None,
+            least=0,
+        ),
         Setting("finished.path", "the folder that takes files that were read to their end", default=None),
         Setting("error.path", "the folder that takes files that cannot be read", default=None),
     )
@@ -80,7 +113,13 @@ class FileSource(Source):
         super().__init__(name, config, **settings)
         self._waiting: list[tuple[str, Position | None]] = []
         self._reading: Reading | None = None
+        self._held: dict[str, Position] = {}  # still being written; the position says how far they were read
+        self._read: dict[str, Position] = {}  # to their end
+        self._to_note: dict[str, Position] = {}  # moved since the last poll
         self._moved: set[str] = set()  # whose place may have another file later
+        age_ms = self.settings["min.age.ms"]
+        self._stillness = Stillness(STILL_MS if age_ms is None else int(age_ms))
+        self._looked = self._opened = 0.0
         self._log: Log | None = None
         self._guessed: str | None = None  # the columns, where nothing but the first file says them
 
@@ -113,51 +152,119 @@ class FileSource(Source):
         """Queue what is not finished, by name."""
         self._say_if_missing()
         self._reading = None
-        self._waiting = []
+        self._waiting, self._held, self._read = [], {}, {}
+        self._looked = self._opened = time.monotonic()
         for split, position in sorted(positions.items()):
-            is_done = _is_done(position)
-            if position is not None and is_done and self._folder_behind(position) and os.path.exists(split):
-                is_done = mark_of(Path(split)) == position["mark"]
-                if is_done:
-                    self._move(split, position)  # death came before it
-                else:
-                    position = None  # a later file of the name of one that was moved
-            elif position is not None and self.settings[RECREATED_MODE] == BEGIN and _is_replaced(split, position):
-                _LOGGER.warning(
-                    "the file %s is another one; it is read from its beginning, since %s=%s", split, RECREATED_MODE, BEGIN
-                )
-                position, is_done = None, False
-            elif position is not None:
-                _check_unchanged(split, position)
-            if not is_done:
-                self._waiting.append((split, position))
+            self._queue(split, position)
+
+    def _queue(self, split: str, position: Position | None) -> None:
+        """Put a file where it belongs: to those that wait to be read, or that were read to their end."""
+        if position is None:
+            self._waiting.append((split, None))
+            return
+        change = change_of(Path(split), position)
+        if self._may_be_moved(position) and (position.get("moved") or _number_of(split) not in (None, position["start"][0])):
+            change = Change.GONE if change is Change.GONE else Change.OTHER
+        if change is Change.GONE and _is_done(position):
+            return  # its owner, or this connector, moved or deleted it
+        if change is Change.SAME and _is_done(position):
+            self._read[split] = position
+        elif change is Change.SAME or (change is Change.GROWN and not position.get("error")):
+            self._waiting.append((split, position))
+        elif _is_done(position) and self._folder_behind(position):
+            self._waiting.append((split, None))  # a later file of the name of one that was moved
+        elif change is not Change.GONE and self.settings[RECREATED_MODE] == BEGIN:
+            _LOGGER.warning(
+                "the file %s is another one; it is read from its beginning, since %s=%s", split, RECREATED_MODE, BEGIN
+            )
+            self._waiting.append((split, None))
+        else:
+            raise _changed(split, position, change)
+
+    def _may_be_moved(self, position: Position) -> bool:
+        return _is_done(position) and bool(self._folder_behind(position)) and "start" in position
 
     def poll(self, timeout: float) -> Polled | None:
         """The next block of a file."""
+        self._look()
+        if self._to_note:
+            noted, self._to_note = self._to_note, {}
+            return Polled({}, noted)
         while self._reading is not None or self._waiting:
             if self._reading is None:
                 self._reading = self._begun(*self._waiting.pop(0))
+                continue
             reading = self._reading
             try:
-                part = next(reading.parts, None)
-                reading.guessed = self._guessed
+                part = next(reading.parts, None) if reading.parts else None
+            except _UnfinishedError:
+                self._reading = None
+                self._held[reading.split] = _position(reading)
+                continue
             except SchemaError as error:
                 return self._failed(reading, error)
-            _check_unchanged(reading.split, {"mark": reading.mark, "start": reading.identity})
+            reading.guessed = self._guessed
+            self._follow(reading)
             if part is None:
                 self._reading = None
                 return Polled({}, {reading.split: {**_position(reading), "done": True}})
-            rows, reading.start, reading.line = part
-            reading.rows += rows.num_rows
-            return Polled({self.settings["topic"]: rows}, {reading.split: _position(reading)})
-        time.sleep(timeout)
+            return Polled({self.settings["topic"]: part}, {reading.split: _position(reading)})
+        time.sleep(LOOK_SECONDS_BOUNDED if self.is_bounded and not self.is_at_end() else timeout)
         return None
 
     def committed(self, positions: Mapping[str, Position]) -> None:
-        """Move files that are finished, or that cannot be read."""
+        """Move files that are finished, or that cannot be read, if they are left alone."""
         for split, position in positions.items():
-            if _is_done(position) and self._folder_behind(position) and os.path.exists(split):
-                self._move(split, position)
+            if _is_done(position) and not position.get("moved"):
+                self._read[split] = position
+                self._move_if_still(split)
+
+    def is_at_end(self) -> bool:
+        """Whether no file waits; those that are still being written are waited for as long as a file must be left alone, and no longer."""
+        if self._reading is not None or self._waiting or self._to_note:
+            return False
+        left = [*self._held, *(split for split, position in self._read.items() if self._folder_behind(position))]
+        return not left or time.monotonic() > self._opened + self._stillness.age_ms / 1_000 + 1
+
+    def _look(self) -> None:
+        """Take up files that have grown or are whole by now, and move those that are finished."""
+        now = time.monotonic()
+        if now < self._looked + (LOOK_SECONDS_BOUNDED if self.is_bounded else LOOK_SECONDS):
+            return
+        self._looked = now
+        for split, position in list(self._held.items()):
+            change = change_of(Path(split), position)
+            if change is not Change.SAME or self._stillness.is_still(Path(split)):
+                del self._held[split]
+                if change is Change.SAME or _is_begun(position):
+                    self._queue(split, position)
+                elif change is not Change.GONE:
+                    self._queue(split, None)
+        for split, position in list(self._read.items()):
+            if change_of(Path(split), position) is not Change.SAME:
+                del self._read[split]
+                self._queue(split, position)
+            else:
+                self._move_if_still(split)
+
+    def _move_if_still(self, split: str) -> None:
+        """Move a file that was read to its end, once nobody writes to it any more."""
+        position = self._read[split]
+        if not self._folder_behind(position) or not self._stillness.is_still(Path(split)):
+            return
+        change = change_of(Path(split), position)
+        if change is Change.SAME:
+            self._move(split, position)
+        if change in (Change.SAME, Change.GONE):
+            del self._read[split]
+
+    def _follow(self, reading: Reading) -> None:
+        """See that a file that is being read is what it was, or has grown."""
+        change = change_of(reading.path, _position(reading))
+        if change is Change.GROWN:
+            reading.state = state_of(reading.path, may_grow=True)
+        elif change is not Change.SAME:
+            raise _changed(reading.split, _position(reading), change)
 
     def _folder_behind(self, position: Position) -> str | None:
         """The folder that takes a file which is done."""
@@ -176,6 +283,7 @@ class FileSource(Source):
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(path, place)
         self._moved.add(split)
+        self._to_note[split] = {**position, "moved": True}
 
     def _say_if_missing(self) -> None:
         """A path without anything may be right, and is often a mistake."""
@@ -185,7 +293,7 @@ class FileSource(Source):
 
     def close(self) -> None:
         """Close the file that was being read."""
-        if self._reading is not None:
+        if self._reading is not None and self._reading.parts:
             self._reading.parts.close()
 
     def _files(self) -> list[Path]:
@@ -202,47 +310,107 @@ class FileSource(Source):
 
     def _is_ready(self, path: Path) -> bool:
         age_ms = (time.time_ns() - path.stat().st_mtime_ns) // 1_000_000
-        return age_ms >= int(self.settings["min.age.ms"])
+        return age_ms >= int(self.settings["min.age.ms"] or 0)
 
-    def _begun(self, split: str, position: Position | None) -> Reading:
+    def _begun(self, split: str, position: Position | None) -> Reading | None:
+        """A file from its position on; None if it has gone before it was begun."""
         path, known = Path(split), position or {}
-        start, line, rows = known.get("byte", 0), known.get("line", 1), known.get("rows", 0)
-        mark = mark_of(path)
-        return Reading(split, path, mark, start_of(path), start, line, rows, self._parts(path, start, line, rows))
+        try:
+            state = state_of(path, may_grow=format_of(path, self.settings["format"]) is not Format.PARQUET)
+        except FileNotFoundError:
+            if position is None:
+                return None
+            raise _changed(split, position, Change.GONE) from None
+        reading = Reading(split, path, state, known.get("byte", 0), known.get("line", 1), known.get("rows", 0))
+        reading.checksum, reading.is_unended = known.get("sum"), known.get("unended", False)
+        reading.parts = self._parts(reading)
+        return reading
 
-    def _parts(self, path: Path, start: int, line: int, rows: int) -> Generator[tuple[pa.Table, int, int], None, None]:
-        """The rows of a file from a place on; each part with the byte and the line behind it."""
+    def _parts(self, reading: Reading) -> Generator[pa.Table, None, None]:
+        """The rows of a file from its place on, which moves with each part; _UnfinishedError where it is still being written."""
+        path = reading.path
         form = format_of(path, self.settings["format"])
-        with whole(path), open_reading(path) as file:
-            try:
+        try:
+            if self._is_too_young(path, form):
+                raise _UnfinishedError
+            with whole(path), open_reading(path) as file:
                 topic = self._declared(path, form)
-            except NoRecordsError:  # another file may say the columns
-                return
-            if form is Format.PARQUET:
-                yield from self._parquet_parts(file, path, topic, rows)
-                return
-            header, first, at = self._header(file, form, topic)
-            for block in blocks(file, form, max(start, first), line if start else at, self.settings["delimiter"]):
-                yield self._rows(block, header, form, path, topic), block.end, block.line + block.data.count(b"\n")
+                if form is Format.PARQUET:
+                    yield from self._parquet_parts(file, reading, topic)
+                else:
+                    yield from self._line_parts(file, form, reading, topic)
+        except NoRecordsError:  # another file may say the columns
+            return
+        except (CutOffError, HalfRecordError):
+            if self._stillness.is_still(path):
+                raise
+            raise _UnfinishedError from None
 
-    def _header(self, file: Any, form: Format, topic: Topic) -> tuple[bytes, int, int]:
+    def _is_too_young(self, path: Path, form: Format) -> bool:
+        """
+        Whether a file has to be left alone before it is begun: one that must be whole to be read, or to be guessed from.
+
+        A task that ends takes what is there now, if it is whole as far as can be seen.
+        """
+        is_guessed = self._topic is None and self.settings["schema"] is None
+        if not (is_guessed or form is Format.PARQUET or compression_of(path) != "none") or self._stillness.is_still(path):
+            return False
+        if not self.is_bounded:
+            return True
+        if form is Format.PARQUET:
+            return compression_of(path) == "none" and is_cut_off(path)
+        return is_guessed and compression_of(path) == "none" and not _ends_a_line(path)
+
+    def _line_parts(self, file: Any, form: Format, reading: Reading, topic: Topic) -> Iterator[pa.Table]:
+        header, first, at = self._header(file, form, reading.path, topic)
+        is_plain = compression_of(reading.path) == "none"
+        if reading.start < first:
+            reading.start, reading.line = first, at
+            reading.checksum = _checksum_before(reading.path, first) if is_plain else None
+        for block in blocks(
+            file,
+            form,
+            reading.start,
+            reading.line,
+            self.settings["delimiter"],
+            is_whole=lambda: self._stillness.is_still(reading.path),
+        ):
+            has_gone_on = reading.is_unended and block.start == reading.start and not block.data.startswith((b"\n", b"\r"))
+            if has_gone_on and form is Format.CSV:
+                raise _went_on(reading, self._stillness.age_ms)
+            rows = self._rows(block, header, form, reading.path, topic)
+            reading.start, reading.line, reading.rows = block.end, block.following_line, reading.rows + rows.num_rows
+            reading.is_unended = not block.data.endswith((b"\n", b"\r"))
+            if is_plain:
+                reading.checksum = (
+                    None if reading.checksum is None and block.start else zlib.crc32(block.data, reading.checksum or 0)
+                )
+            yield rows
+
+    def _header(self, file: Any, form: Format, path: Path, topic: Topic) -> tuple[bytes, int, int]:
         """The line of names, the byte behind it, and the line there."""
         if form is not Format.CSV:
             return b"", 0, 1
+        delimiter = self.settings["delimiter"]
         if not self.settings["header"]:
-            return header_of_names(topic.schema.names, self.settings["delimiter"]), start_of_records(file), 1
-        header = header_of(file)
-        return header, file.tell(), 1 + header.count(b"\n")
+            return header_of_names(topic.schema.names, delimiter), start_of_records(file), 1
+        try:
+            header = header_of(file, delimiter)
+        except HalfRecordError as error:
+            raise HalfRecordError(f"{path}, {error}") from None
+        return header, file.tell(), 1 + count_lines(header)
 
-    def _parquet_parts(self, file: Any, path: Path, topic: Topic, rows: int) -> Iterator[tuple[pa.Table, int, int]]:
-        for piece in self._record_file(file, str(path), Format.PARQUET, topic).pieces():
+    def _parquet_parts(self, file: Any, reading: Reading, topic: Topic) -> Iterator[pa.Table]:
+        rows = reading.rows
+        for piece in self._record_file(file, str(reading.path), Format.PARQUET, topic).pieces():
             skipped = min(max(0, rows - piece.first), piece.records.num_rows)
             if skipped < piece.records.num_rows:
-                yield pa.Table.from_batches([piece.records.slice(skipped)]), piece.read_bytes, 1
+                reading.start, reading.rows = piece.read_bytes, piece.first + piece.records.num_rows
+                yield pa.Table.from_batches([piece.records.slice(skipped)])
 
     def _rows(self, block: Block, header: bytes, form: Format, path: Path, topic: Topic) -> pa.Table:
         """The rows of a block; a record that cannot be read is an error, or is left out and noted."""
-        data = block.data
+        data, records = block.data, None
         while True:
             try:
                 pieces = [
@@ -250,17 +418,16 @@ class FileSource(Source):
                 ]
                 return pa.Table.from_batches(pieces) if pieces else topic.schema.arrow.empty_table()
             except SchemaError as error:
-                records = records_of(data, form, self.settings["delimiter"])
-                place = _LINE.match(str(error))
-                bad = self._bad_record(header, records, form, topic)
+                records = records_of(data, form, self.settings["delimiter"]) if records is None else records
+                bad = self._bad_record(header, [record for _, record in records], form, topic)
                 if bad is None:
                     raise
-                line = block.line + block.data[: block.data.find(records[bad])].count(b"\n")
-                reason = str(error)[place.end() :] if place else str(error)
-                self.refuse_record(
-                    self.settings["topic"], records[bad].rstrip(b"\r\n"), SchemaError(f"{path}, line {line}: {reason}")
-                )
-                data = b"".join(records[:bad] + records[bad + 1 :])
+                at, record = records.pop(bad)
+                line = block.line + count_lines(block.data[:at])
+                place = _LINE.match(str(error))
+                reason = str(error)[place.end() :] if place else str(error).removeprefix(f"{path}: ")
+                self.refuse_record(self.settings["topic"], record.rstrip(b"\r\n"), SchemaError(f"{path}, line {line}: {reason}"))
+                data = b"".join(record for _, record in records)
 
     def _bad_record(self, header: bytes, records: Sequence[bytes], form: Format, topic: Topic) -> int | None:
         """The first record that cannot be read: halves of what is before it can."""
@@ -334,8 +501,36 @@ class FileSource(Source):
 
 
 def _position(reading: Reading) -> dict[str, Any]:
-    found = {"mark": reading.mark, "start": reading.identity, "byte": reading.start, "line": reading.line, "rows": reading.rows}
+    found = {**reading.state, "byte": reading.start, "line": reading.line, "rows": reading.rows}
+    if reading.checksum is not None:
+        found["sum"] = reading.checksum
+    if reading.is_unended:
+        found["unended"] = True
     return found if reading.guessed is None else {**found, "schema": reading.guessed}
+
+
+def _is_begun(position: Position) -> bool:
+    """Whether a record of a file was read."""
+    return bool(position["rows"])
+
+
+def _checksum_before(path: Path, end: int) -> int:
+    with path.open("rb") as file:
+        return zlib.crc32(file.read(end))
+
+
+def _number_of(split: str) -> int | None:
+    try:
+        return os.stat(split).st_ino
+    except FileNotFoundError:
+        return None
+
+
+def _ends_a_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        return file.read(1) in (b"", b"\n", b"\r")
 
 
 def _is_done(position: Position | None) -> bool:
@@ -347,31 +542,26 @@ def _is_hidden(path: Path, root: Path) -> bool:
     return any(part.startswith((".", "_")) for part in below) or path.name.endswith(".tmp")
 
 
-def _is_replaced(split: str, position: Position) -> bool:
-    """Whether there is a file, and it is not the one that was read."""
-    path = Path(split)
-    if not path.exists():
-        return False
-    is_other = mark_of(path) != list(position["mark"])
-    return is_other or ("start" in position and is_another(path, position["start"]))
-
-
-def _check_unchanged(split: str, position: Position) -> None:
-    """ConfigError if a file is not the one that was read; one that has gone after its end was moved or deleted by its owner."""
-    try:
-        mark = mark_of(Path(split))
-    except FileNotFoundError:
-        if _is_done(position):
-            return
-        raise ConfigError(f"the file {split} was read in part, and is gone; expected it until its end is read") from None
-    if mark == list(position["mark"]) and "start" in position and is_another(Path(split), position["start"]):
-        raise ConfigError(
+def _changed(split: str, position: Position, change: Change) -> ConfigError:
+    if change is Change.GONE:
+        return ConfigError(f"the file {split} was read in part, and is gone; expected it until its end is read")
+    found = state_of(Path(split), may_grow=False)["mark"]
+    if found == list(position["mark"]):
+        return ConfigError(
             f"the file {split} was replaced after it was read, by one of the same size and time; what was not read of the former one is lost. "
             f"To read the new one from its beginning: {RECREATED_MODE}={BEGIN}, or give it another name"
         )
-    if mark != list(position["mark"]):
-        raise ConfigError(
-            f"the file {split} changed after it was read (size and time were {position['mark']}, and are {mark}); "
-            "expected files that are complete: write to a name that ends in .tmp and rename it, or set min.age.ms. To go on: put its rows "
-            f"into a file of another name and take this one away. To read it again from its beginning: {RECREATED_MODE}={BEGIN}"
-        )
+    return ConfigError(
+        f"the file {split} changed after it was read (size and time were {position['mark']}, and are {found}), and what was read is no longer "
+        "there as it was; expected files that are complete, or grow at their end: write to a name that ends in .tmp and rename it. To go on: put "
+        "what was not read into a file of another name and take this one away. To read it again from its beginning: "
+        f"{RECREATED_MODE}={BEGIN}"
+    )
+
+
+def _went_on(reading: Reading, age_ms: int) -> ConfigError:
+    return ConfigError(
+        f"the file {reading.split} goes on within its last record, at byte {reading.start}; the record was taken for a whole one, since the file "
+        f"had been left alone for {age_ms} ms. Expected a longer min.age.ms than whoever writes ever pauses, or a name that ends in .tmp until "
+        "the file is complete. To go on: put the whole record and what follows it into a file of another name, and take this one away"
+    )

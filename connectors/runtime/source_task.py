@@ -44,6 +44,7 @@ class SourceTask:
     ) -> None:
         self.progress = Progress()
         self._source = source
+        source.is_bounded = is_once
         self._task = task
         self._tasks = tasks
         self._log = log

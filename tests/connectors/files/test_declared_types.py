@@ -64,6 +64,6 @@ def test_all_forms_give_the_declared_type(tmp_path, type):
         else:
             (folder / f"a.{form}").write_bytes(files[form])
         with sk.open_log(tmp_path / f"log-{form}") as log:
-            run([FileSource("in", path=str(folder), topic="t", schema=f"v {type}")], log, once=True)
+            run([FileSource("in", path=str(folder), topic="t", schema=f"v {type}", min_age_ms=0)], log, once=True)
             found.add((str(log.topic("t").schema), str(log.read("t")["v"].to_pylist())))
     assert len(found) == 1 and {schema for schema, _ in found} == {f"v {type}"}
