@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.setting import Setting
+from streamkit.errors import SchemaError
 from streamkit.log.log import Log
 from streamkit.log.topic.topic import Topic
 
@@ -111,6 +112,16 @@ class Source(Connector):
         if self.settings["errors.tolerance"] == "none":
             raise error
         self.refused.append((topic, record, error))
+
+    def without_refused(self, reason_of: Callable[[str, pa.Table], SchemaError | None]) -> Polled | None:
+        """
+        The poll under way without the rows that are refused, once whoever waits for an answer about them has it.
+
+        It is called when rows of a poll do not fit their topic and `errors.tolerance` is `none`. `reason_of` takes a topic and
+        rows, does with them what is done with a poll up to the topic, and says what is wrong with the first that fails; its `rows`
+        has the number. None if nothing was refused, or nobody waits: then the error stops the task.
+        """
+        return None
 
     def is_at_end(self) -> bool:
         """Whether all that was there when the source was opened has been polled; asked after a poll that brought nothing."""

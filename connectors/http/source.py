@@ -9,9 +9,8 @@ import io
 import json
 import queue
 import threading
-import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
@@ -23,7 +22,7 @@ from streamkit.connectors.files.record_file import Format, RecordFile
 from streamkit.connectors.http.records import records_of
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import Polled, Position, Source
-from streamkit.errors import SchemaError
+from streamkit.errors import RecordTooLargeError, SchemaError
 from streamkit.log.topic.formats import OPAQUE_SCHEMA, declare_format
 from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.names import check_name
@@ -31,19 +30,25 @@ from streamkit.names import check_name
 BUCKETS = 64  # of idempotency keys; each is a split, so that a commit writes few of them
 KEYS_KEPT = 1_000  # in each bucket
 ROWS_MAX = 50_000  # of a poll
+BYTES_MAX = 64 << 20
 
 
 @dataclass
 class Posted:
-    """A request that waits for its commit."""
+    """A request that waits for its commit, or to hear that it is refused."""
 
     rows: pa.Table
     key: str | None
     done: threading.Event = field(default_factory=threading.Event)
     is_committed: bool = False
+    refusal: SchemaError | None = None
 
     def answer(self, *, is_committed: bool) -> None:
         self.is_committed = is_committed
+        self.done.set()
+
+    def refuse(self, refusal: SchemaError) -> None:
+        self.refusal = refusal
         self.done.set()
 
 
@@ -51,8 +56,8 @@ class HttpSource(Source):
     """
     Takes JSON by POST: an object, a list of them, or an object a line.
 
-    A request is all or nothing. It is answered by 200 after the commit, 400 if a record does not fit, 401 without the token,
-    503 if it could not be committed in time: then it may be sent again, with the same `Idempotency-Key` without doubling.
+    A request is all or nothing. It is answered by 200 after the commit, 400 if a record does not fit (413 if one is too
+    large), 401 without the token, 503 if it could not be committed in time: then it may be sent again, with the same `Idempotency-Key` without doubling.
     Of these keys the last are remembered, some 64,000.
     """
 
@@ -74,6 +79,7 @@ class HttpSource(Source):
         self._posted: queue.Queue[Posted] = queue.Queue(1_000)
         self._polled: list[Posted] = []
         self._keys: dict[str, dict[str, None]] = {}
+        self._keys_polled: dict[str, dict[str, None]] = {}  # the buckets as they are once the poll is committed
         self._server: ThreadingHTTPServer | None = None
 
     def check(self) -> None:
@@ -108,35 +114,36 @@ class HttpSource(Source):
 
     def poll(self, timeout: float) -> Polled | None:
         """The requests that have come, as one transaction."""
-        tables: list[pa.Table] = []
-        touched = set()
-        rows = 0
-        deadline = time.monotonic() + timeout
-        while rows < ROWS_MAX:
+        rows = size = 0
+        while rows < ROWS_MAX and size < BYTES_MAX:
             try:
-                posted = (
-                    self._posted.get(timeout=max(0.0, deadline - time.monotonic())) if not tables else self._posted.get_nowait()
-                )
+                posted = self._posted.get(timeout=timeout) if not self._polled else self._posted.get_nowait()
             except queue.Empty:
                 break
-            split = self._bucket(posted.key)
-            if split is not None and _hashed(posted.key) in self._keys[split]:
-                self._polled.append(posted)  # its twin is committed, or is in this very poll
-                continue
-            if split is not None:
-                self._remember(split, posted.key)
-                touched.add(split)
-            tables.append(posted.rows)
             rows += posted.rows.num_rows
+            size += posted.rows.nbytes
             self._polled.append(posted)
-        if not tables:
+        polled = self._of_requests()
+        if polled is None:
             self._answer(is_committed=True)
+        return polled
+
+    def without_refused(self, reason_of: Callable[[str, pa.Table], SchemaError | None]) -> Polled | None:
+        """Answer the requests with a record that does not fit; the others of the poll."""
+        polled, self._polled = self._polled, []
+        for posted in polled:
+            reason = reason_of(self.settings["topic"], posted.rows)
+            if reason is None:
+                self._polled.append(posted)
+            else:
+                posted.refuse(type(reason)(f"record {reason.rows[0] + 1} of the request: {reason}", reason.rows))
+        if len(self._polled) == len(polled):
             return None
-        joined = pa.concat_tables(tables, promote_options="permissive")
-        return Polled({self.settings["topic"]: joined}, {split: {"keys": list(self._keys[split])} for split in touched})
+        return self._of_requests() or Polled({}, {})
 
     def committed(self, positions: Mapping[str, Position]) -> None:
         """Answer the requests of the poll."""
+        self._keys |= self._keys_polled
         self._answer(is_committed=True)
 
     def close(self) -> None:
@@ -158,18 +165,21 @@ class HttpSource(Source):
             return pa.table({"key": pa.nulls(len(values), pa.binary()), "value": pa.array(values, pa.binary())})
         lines = io.BytesIO(body if _is_of_lines(body) else b"\n".join(records_of(body)))
         file = RecordFile(lines, "the request", Format.JSON, topic, None, "", is_sparse=True)
-        pieces = [piece.records for piece in file.pieces()]
-        return pa.Table.from_batches(pieces) if pieces else topic.schema.arrow.empty_table()
+        pieces = [pa.Table.from_batches([piece.records]) for piece in file.pieces()]  # of which some may have headers
+        return pa.concat_tables(pieces, promote_options="default") if pieces else topic.schema.arrow.empty_table()
 
     def post(self, rows: pa.Table, key: str | None) -> bool:
-        """Whether the rows are committed in time."""
+        """Whether the rows are committed in time; SchemaError for those that do not fit."""
         posted = Posted(rows, key)
         seconds = self.settings["commit.timeout.ms"] / 1_000
         try:
             self._posted.put(posted, timeout=seconds)
         except queue.Full:
             return False
-        return posted.done.wait(seconds) and posted.is_committed
+        is_answered = posted.done.wait(seconds)
+        if posted.refusal is not None:
+            raise posted.refusal
+        return is_answered and posted.is_committed
 
     def allows(self, authorization: str | None) -> bool:
         """Whether a request has the token, if there is one."""
@@ -186,11 +196,30 @@ class HttpSource(Source):
     def _bucket(self, key: str | None) -> str | None:
         return None if key is None else sorted(self._keys)[zlib.crc32(key.encode()) % len(self._keys)]
 
-    def _remember(self, split: str, key: str | None) -> None:
-        known = self._keys[split]
+    def _of_requests(self) -> Polled | None:
+        """The rows of the requests under way, without those of repeats, whose twin is committed or is among them."""
+        tables = []
+        self._keys_polled = {}
+        for posted in self._polled:
+            split = self._bucket(posted.key)
+            if split is None or self._is_new(split, posted.key):
+                tables.append(posted.rows)
+        if not tables:
+            return None
+        joined = pa.concat_tables(tables, promote_options="permissive")
+        positions = {split: {"keys": list(keys)} for split, keys in self._keys_polled.items()}
+        return Polled({self.settings["topic"]: joined}, positions)
+
+    def _is_new(self, split: str, key: str | None) -> bool:
+        """Whether the key is new; it is remembered once the poll is committed."""
+        known = self._keys_polled.get(split) or dict(self._keys[split])
+        if _hashed(key) in known:
+            return False
         known[_hashed(key)] = None
         while len(known) > KEYS_KEPT:
             known.pop(next(iter(known)))
+        self._keys_polled[split] = known
+        return True
 
     def _answer(self, *, is_committed: bool) -> None:
         polled, self._polled = self._polled, []
@@ -235,10 +264,11 @@ def _handler(source: HttpSource) -> type[BaseHTTPRequestHandler]:
         def take(self, body: bytes) -> None:
             try:
                 rows = source.read(body)
+                is_committed = source.post(rows, self.headers.get("Idempotency-Key"))
             except SchemaError as error:
-                self.reply(400, str(error))
+                self.reply(413 if isinstance(error, RecordTooLargeError) else 400, source.redacted(str(error)))
                 return
-            if source.post(rows, self.headers.get("Idempotency-Key")):
+            if is_committed:
                 self.reply(200, None, records=rows.num_rows)
             else:
                 self.reply(503, "the records could not be committed in time; send them again, with the same Idempotency-Key")
@@ -251,7 +281,7 @@ def _handler(source: HttpSource) -> type[BaseHTTPRequestHandler]:
             if code == 405:
                 self.send_header("Allow", "POST")
             if code in (401, 404, 405, 411, 413, 415):
-                self.send_header("Connection", "close")  # the body was not read
+                self.send_header("Connection", "close")  # the body may not have been read
                 self.close_connection = True
             with contextlib.suppress(ConnectionError):  # who asked did not wait
                 self.end_headers()

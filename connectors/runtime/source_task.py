@@ -14,13 +14,13 @@ from streamkit.connectors.runtime.dead_letters import dead_letters, declare_dead
 from streamkit.connectors.runtime.destination import Destination
 from streamkit.connectors.runtime.error_log import log_failures
 from streamkit.connectors.runtime.identity import adopted, checked, with_identities, without_identities
-from streamkit.connectors.runtime.pipeline import Failure, Passed, Step, pass_through
+from streamkit.connectors.runtime.pipeline import FAILURES, Failure, Passed, Step, pass_through
 from streamkit.connectors.runtime.retry import Retry
 from streamkit.connectors.runtime.shares import splits_of
 from streamkit.connectors.runtime.steps import steps_of_source
 from streamkit.connectors.runtime.task import POLL_SECONDS, Orders, Progress, close, origin_of, refuse
 from streamkit.connectors.source import Polled, Position, Source
-from streamkit.errors import OutcomeUnknownError
+from streamkit.errors import OutcomeUnknownError, RecordTooLargeError, SchemaError
 from streamkit.log.log import Log
 from streamkit.log.produce.producer import Producer
 from streamkit.log.topic.formats import KEY, VALUE
@@ -130,19 +130,44 @@ class SourceTask:
             self._source.open(without_identities(self._positions))
 
     def _write(self, producer: Producer, polled: Polled) -> None:
+        """Write a poll; where somebody waits for an answer about rows that do not fit, he has it, and the others are written."""
+        while True:
+            try:
+                self._write_all(producer, polled)
+            except FAILURES:
+                rest = self._source.without_refused(self._reason_of)
+                if rest is None:
+                    raise
+                polled = rest
+            else:
+                return
+
+    def _reason_of(self, topic: str, rows: pa.Table) -> SchemaError | None:
+        """What is wrong with the first row that fails on its way to the topic."""
+        failures = self._passed(topic, rows).failures
+        if not failures:
+            return None
+        error, said = failures[0].error, str(failures[0].error)
+        for row in getattr(error, "rows", ())[:1]:  # its number among the rows that were tried together
+            said = said.replace(f"row {row}, ", "", 1).replace(f"row {row} takes", "it takes", 1)
+        return (RecordTooLargeError if isinstance(error, RecordTooLargeError) else SchemaError)(said, (failures[0].row,))
+
+    def _write_all(self, producer: Producer, polled: Polled) -> None:
         sends: list[tuple[str, pa.Table]] = []
-        letters = []
+        letters: list[dict[str, object]] = []
+        taken = 0
         for topic, found in polled.tables.items():
             for rows in [found] if isinstance(found, pa.Table) else found:
                 passed = self._passed(topic, rows)
                 sends += passed.parts
                 letters += self._letters(topic, rows, passed.failures)
-                self.progress.rows += rows.num_rows
+                taken += rows.num_rows
         letters += self._refused_letters()
         if sends or letters or polled.positions:
             self._commit(producer, sends, letters, polled)
         self._positions.update(polled.positions)
         self._source.committed(polled.positions)
+        self.progress.rows += taken
         self.progress.commit(self._log.clock.now_ms())
 
     def _passed(self, topic: str, rows: pa.Table) -> Passed:

@@ -1,0 +1,144 @@
+"""Requests that do not fit: each is refused with its reason, or lands; those beside it and behind it are taken."""
+
+from __future__ import annotations
+
+import json
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import streamkit as sk
+from tests.connectors.http.test_http import receiving
+from tests.sampling import TAKES_ALL
+
+COLUMNS = {
+    "id": "bigint",
+    "v": "string",
+    "n": "smallint",
+    "f": "float",
+    "price": "decimal(6,2)",
+    "at": "timestamp",
+    "day": "date",
+    "ok": "boolean",
+    "raw": "binary",
+    "tags": "array<string>",
+    "sizes": "map<string,int>",
+    "place": "struct<x: double, y: array<int>>",
+}
+SCHEMA = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+GOOD = {
+    "v": "7", "n": 7, "f": 1.5, "price": 12.34, "at": "2026-01-01T00:00:00Z", "day": "2026-01-01", "ok": True, "raw": "AAE=",
+    "tags": ["a", None], "sizes": {"a": 1}, "place": {"x": 1.0, "y": [1]},
+}  # fmt: skip
+VALUES: tuple[object, ...] = (
+    None, True, 0, -1, 1 << 15, 1 << 31, 1 << 63, 1 << 64, 10**40, 1.5, 1e300, 1e10, -0.0, "", "x", "é\0", "\ud800", "9999-12-31T00:00:00Z",
+    "2026-13-01", "2099-01-01T00:00:00Z", "1815-01-01T00:00:00Z", "x" * 3_000, [], [[]], ["x"], [1], [None], [["a", "MQ=="]], [["a"]],
+    [["a", "not base64"]], [["a", None]], {}, {"x": 1}, {"x": "y"}, {"x": None, "y": [None]}, {"a": 1 << 40}, {"a": None}, {"": ""},
+    "12.345", "1e5", "NaN", "0x1", "AAE", [1, "x"], [{"x": 1}], {"x": {"x": {}}},
+)  # fmt: skip
+NAMES = (*COLUMNS, "_timestamp", "_deleted", "_headers", "_offset", "_partition", "_topic", "_row", "other", "")
+RAW = (
+    b"", b"{", b"[]", b"[{}]", b"{}", b"null", b"1", b'"x"', b"[1]", b"[null]", b"\xff", b'{"id":1,"v":"\xfc"}', b'{"id":1,"\xfc":1}', b"\0",
+    b'{"id":1,"id":2}', b'{"id":1,"v":NaN}', b'{"id":1,"n":1e400}', b'{"id":01}', b'{"id":1}{"id":2}', b'{"id":1},{"id":2}', b'{"id":1}\n\n\n',
+    b'{"id":1,"v":' + b"[" * 20_000 + b"]" * 20_000 + b"}", b"[" * 20_000, b'{"a":' * 20_000, b'{"id":' + b"9" * 5_000 + b"}",
+    b'{"id":1,\n"n":"x"}', b'\xef\xbb\xbf{"id":1}', b'{"id":"1"}', b'[{"id":1},{"id":null}]', b'{"id":1}\n{"id":2,"v":3}\nx',
+)  # fmt: skip
+COMPACTED = {
+    "topic.config.cleanup.policy": "compact",
+    "topic.config.max.message.bytes": "2000",
+    "topic.config.message.timestamp.before.max.ms": str(86_400_000 * 365 * 200),
+    "key": "id",
+}
+
+
+def some_body(choose, number, good):
+    """A body that may be good, and a token that tells its records from those of others."""
+    if choose.random() < 0.15:
+        return choose.choice(RAW)
+    records = [
+        {**good, "id": 1_000 + number, **{name: GOOD[name] for name in choose.sample(sorted(GOOD), 4)}}
+        for _ in range(choose.randint(1, 3))
+    ]
+    for record in choose.sample(records, choose.choice((0, 1, 1, 1))):
+        for _ in range(choose.choice((1, 1, 2))):
+            record[choose.choice(NAMES)] = choose.choice(VALUES)
+    if choose.random() < 0.1:
+        records[0].pop("id")
+    shape = choose.choice(("object", "list", "lines"))
+    if shape == "lines":
+        return b"\n".join(json.dumps(one).encode() for one in records)
+    return json.dumps(records[0] if shape == "object" else records).encode()
+
+
+WAYS = {
+    "columns": {"schema": SCHEMA, **COMPACTED},
+    "not null": {"schema": SCHEMA + ", needed int NOT NULL", "topic.config.message.timestamp.type": "LogAppendTime"},
+    "a time column": {"schema": SCHEMA, "topic.config.message.timestamp.after.max.ms": "1000"},
+    "any JSON": {"topic.config.max.message.bytes": "2000"},
+    "transforms": {
+        "schema": SCHEMA, **COMPACTED, "transforms": "c,e", "transforms.c.type": "Cast$Value", "transforms.c.spec": "v:int32",
+        "transforms.e.type": "expr", "transforms.e.select": "*, 10 div n AS part",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_random_requests(tmp_path, way):
+    """Ten at once, good and bad in any way: each lands whole or is refused with its reason, the next is taken, the task goes on."""
+    choose = random.Random(None if TAKES_ALL else way)
+    with sk.open_log(tmp_path / "log") as log, ThreadPoolExecutor(10) as threads, receiving(log, **WAYS[way]) as post:
+        if way == "a time column":
+            log.create_topic("clicks", SCHEMA, timestamp="at")
+        good = {"id": 1, "v": "1", "n": 5} | (
+            {"needed": 1} if way == "not null" else {"at": GOOD["at"]} if way == "a time column" else {}
+        )
+        taken: list[int] = []
+        refused = 0
+        for first in range(0, 1_000 if TAKES_ALL else 40, 10):
+            bodies = [some_body(choose, first + number, good) for number in range(10)]
+            for body, (code, said) in zip(bodies, threads.map(post, bodies), strict=True):
+                assert code in (200, 400, 413), (body, said)
+                refused += code != 200
+                taken += [said["records"]] if code == 200 else []
+                assert code == 200 or ("record " in said["error"] or "request" in said["error"]), (body, said)
+            assert post(good) == (200, {"records": 1}), bodies
+        assert refused >= 2 and len(taken) >= 3
+        rows = log.read("clicks").num_rows
+        assert rows == sum(taken) + (first // 10 + 1)
+
+
+LINES = b'{"id": 1, "n": 1}\n{"id": 2, "n": "x"}\n'
+REFUSED = [
+    ({"v": "x"}, 400, "record 1 of the request: topic clicks: column 'id': found null"),
+    ([{"id": 1}, {"id": None}], 400, "record 2 of the request: topic clicks: column 'id': found null"),
+    ([{"id": 1}, {"id": 2, "v": "x" * 3_000}], 413, "record 2 of the request: topic clicks: it takes 3059 bytes"),
+    (
+        {"id": 1, "_timestamp": "2099-01-01T00:00:00Z"},
+        400,
+        "record 1 of the request: topic clicks: column '_timestamp': its event time",
+    ),
+    ({"id": 1, "_headers": "q"}, 400, "request, line 1"),
+    ({"id": 1, "n": 1 << 15}, 400, "request, line 1"),
+    ([{"id": 1, "n": 1}, {"id": 2, "n": "x"}], 400, "request, line 2"),
+    (LINES, 400, "request, line 2"),
+    ({"id": 1, "other": 1}, 400, "request, line 1"),
+]
+
+
+def test_reasons(tmp_path):
+    """Each names the record, and what is wrong with it; nothing of its request is kept."""
+    with sk.open_log(tmp_path / "log") as log, receiving(log, **WAYS["columns"]) as post:
+        for body, code, reason in REFUSED:
+            found, said = post(body)
+            assert found == code and reason in said["error"], said
+        assert post({"id": 9}) == (200, {"records": 1})
+        assert [row["id"] for row in log.read("clicks").to_pylist()] == [9]
+
+
+def test_a_refused_key_of_idempotency_is_not_remembered(tmp_path):
+    """A request that was refused, mended and sent again with its key is taken, once."""
+    with sk.open_log(tmp_path / "log") as log, receiving(log, **WAYS["columns"]) as post:
+        assert post({"id": None}, key="k")[0] == 400
+        assert [post({"id": 5}, key="k")[0] for _ in range(2)] == [200, 200]
+        assert log.read("clicks").num_rows == 1
