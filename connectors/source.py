@@ -127,6 +127,11 @@ class Source(Connector):
         """Whether all that was there when the source was opened has been polled; asked after a poll that brought nothing."""
         return True
 
+    @property
+    def has_schemas_of_records(self) -> bool:
+        """Whether each record brings its own columns, as behind a registry: then a transform may fit some records and not others."""
+        return self.IS_RAW and bool(self.settings["schema.registry."])
+
     def key_of(self, topic: str) -> Sequence[str]:
         """The key columns of a topic that is created; the setting `key` unless the foreign system knows better."""
         return tuple(self.settings["key"])

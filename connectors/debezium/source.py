@@ -133,6 +133,11 @@ class DebeziumSource(Source):
         """Whether each partition was read to its end."""
         return self._reader is None or self._reader.is_at_end()
 
+    @property
+    def has_schemas_of_records(self) -> bool:
+        """An envelope says what columns its table had."""
+        return True
+
     def key_of(self, topic: str) -> Sequence[str]:
         """The columns of the records' key, unless the setting says others."""
         return tuple(self.settings["key"]) or self._keys.get(topic, ())

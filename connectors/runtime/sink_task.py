@@ -22,7 +22,7 @@ from streamkit.connectors.runtime.retry import Retry
 from streamkit.connectors.runtime.shares import partitions_of
 from streamkit.connectors.runtime.source_task import producer_name
 from streamkit.connectors.runtime.steps import steps_of_sink
-from streamkit.connectors.runtime.task import IDLE_SECONDS, Orders, Progress, close, origin_of, refuse
+from streamkit.connectors.runtime.task import IDLE_SECONDS, Orders, Progress, check_columns, close, origin_of, refuse
 from streamkit.connectors.sink import Sink
 from streamkit.errors import ConfigError, FencedError
 from streamkit.log.consume.consumer import Consumer, TopicPartition
@@ -213,6 +213,7 @@ class SinkTask:
         if not failures:
             return
         places = [f"topic {topic}, partition {rows[PARTITION][one.row]}, offset {rows[OFFSET][one.row]}" for one in failures]
+        check_columns(self._sink, places[0], failures)
         log_failures(origin_of(self._sink, self._task), self._sink.settings, topic, rows, failures)
         refuse(self._sink, topic, places, failures)
         self.progress.failed_rows += len(failures)

@@ -18,7 +18,7 @@ from streamkit.connectors.runtime.pipeline import FAILURES, Failure, Passed, Ste
 from streamkit.connectors.runtime.retry import Retry
 from streamkit.connectors.runtime.shares import splits_of
 from streamkit.connectors.runtime.steps import steps_of_source
-from streamkit.connectors.runtime.task import POLL_SECONDS, Orders, Progress, close, origin_of, refuse
+from streamkit.connectors.runtime.task import POLL_SECONDS, Orders, Progress, check_columns, close, origin_of, refuse
 from streamkit.connectors.source import Polled, Position, Source
 from streamkit.errors import OutcomeUnknownError, RecordTooLargeError, SchemaError
 from streamkit.log.log import Log
@@ -56,6 +56,7 @@ class SourceTask:
         self._positions: dict[str, Position | None] = {}
         self._identities: Mapping[str, str] = {}
         self._identified = 0.0
+        self._has_passed = False  # whether the transforms have let a record through
         self._dead_letters: str = source.settings["errors.deadletterqueue.topic.name"]
 
     def run(self, orders: Orders) -> None:
@@ -160,6 +161,7 @@ class SourceTask:
             for rows in [found] if isinstance(found, pa.Table) else found:
                 passed = self._passed(topic, rows)
                 sends += passed.parts
+                self._has_passed |= bool(passed.parts)
                 letters += self._letters(topic, rows, passed.failures)
                 taken += rows.num_rows
         letters += self._refused_letters()
@@ -193,6 +195,8 @@ class SourceTask:
     def _letters(self, topic: str, rows: pa.Table, failures: Sequence[Failure]) -> list[dict[str, object]]:
         if not failures:
             return []
+        if not (self._source.has_schemas_of_records and self._has_passed):
+            check_columns(self._source, _place(rows, failures[0]) or f"topic {topic}", failures)
         log_failures(origin_of(self._source, self._task), self._source.settings, topic, rows, failures)
         refuse(self._source, topic, [_place(rows, failure) for failure in failures], failures)
         self.progress.failed_rows += len(failures)

@@ -13,7 +13,7 @@ from streamkit.connectors.runtime.dead_letters import Origin
 from streamkit.connectors.runtime.pipeline import Failure
 from streamkit.connectors.sink import Sink
 from streamkit.connectors.source import Source
-from streamkit.errors import SchemaError
+from streamkit.errors import ConfigError, SchemaError
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -89,6 +89,14 @@ def origin_of(connector: Connector, task: int) -> Origin:
         connector.settings["errors.deadletterqueue.context.headers.enable"],
         connector.redacted,
     )
+
+
+def check_columns(connector: Connector, place: str, failures: Sequence[Failure]) -> None:
+    """ConfigError where a transform's settings do not fit the columns of the records: no record is to blame, whatever is tolerated."""
+    for one in failures:
+        if getattr(one.error, "is_of_columns", False):
+            said = f"connector {connector.name}, {place}, {one.stage}: {one.error}; no record of these columns can pass, so correct the setting"
+            raise ConfigError(connector.redacted(said)) from one.error
 
 
 def refuse(connector: Connector, topic: str, places: Sequence[str], failures: Sequence[Failure]) -> None:

@@ -88,6 +88,6 @@ class Cast(PartTransform):
         if not is_known and not (pa.types.is_binary(kind) and is_text):
             valid = np.asarray(column.is_valid())
             if valid.any():
-                raise self.refused(f"a {from_arrow(kind)}{where} cannot be cast to {from_arrow(target)}", valid)
+                raise self.unfit(f"a {from_arrow(kind)}{where} cannot be cast to {from_arrow(target)}", valid)
             return pa.nulls(len(column), target)
         return column

@@ -14,7 +14,7 @@ from streamkit.connectors.transforms.classes import predicate_of, transform_of
 from streamkit.connectors.transforms.insert_field import InsertField
 from streamkit.connectors.transforms.predicates import Predicate
 from streamkit.connectors.transforms.records import Records, records_of, rows_of
-from streamkit.connectors.transforms.transform import Transform, TransformError
+from streamkit.connectors.transforms.transform import Transform, TransformError, UnfitColumnsError
 from streamkit.connectors.transforms.value_to_key import ValueToKey
 from streamkit.errors import ConfigError, EvaluationError, SchemaError
 
@@ -52,7 +52,8 @@ class Link:
         except (SchemaError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             rows = tuple(int(records.rows[row]) for row in getattr(error, "rows", ()))
             said = str(error) if isinstance(error, SchemaError) else self.transform.said(str(error))
-            raise TransformError(said, rows, self.transform.class_name) from error
+            is_of_columns = isinstance(error, UnfitColumnsError)
+            raise TransformError(said, rows, self.transform.class_name, is_of_columns=is_of_columns) from error
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from streamkit.connectors.setting import Setting
 from streamkit.connectors.transforms.records import Part, Records
 from streamkit.connectors.transforms.transform import Transform
 from streamkit.data_type import from_arrow, to_arrow
-from streamkit.errors import ConfigError, SchemaError, TopologyError
-from streamkit.expressions.analysis import ExpressionAnalyzer, result_name
+from streamkit.errors import ConfigError, TopologyError
+from streamkit.expressions.analysis import ExpressionAnalyzer, check_functions, result_name
 from streamkit.expressions.arrow import evaluate_all, mask
 from streamkit.expressions.sql import parse_sql
 from streamkit.plan.expression import Call, Expression, Literal, SqlText
@@ -48,13 +48,15 @@ class Expr(Transform):
             if self.settings["select"]:
                 self._has_all, self._select = _selected(self.settings["select"])
             self._where = parse_sql(self.settings["where"]) if self.settings["where"] else None
+            for expression in [one for _, one in self._select] + ([] if self._where is None else [self._where]):
+                check_functions(expression)
         except TopologyError as error:
             raise ConfigError(self.said(str(error))) from None
 
     def apply(self, records: Records) -> Iterable[Records]:
         value = records.value
         if not value.is_struct and value.valid.true_count:
-            raise self.refused(
+            raise self.unfit(
                 f"expressions need a value of columns; found one that is {from_arrow(value.whole.type)}", value.valid
             )
         is_value = np.asarray(value.valid)
@@ -64,7 +66,7 @@ class Expr(Transform):
         try:
             kept, columns = self._evaluated(records.take(np.flatnonzero(is_value)))
         except TopologyError as error:
-            raise SchemaError(self.said(str(error))) from error
+            raise self.unfit(str(error), value.valid) from error
         rows = np.sort(np.concatenate([np.flatnonzero(is_value)[kept], np.flatnonzero(~is_value)]))
         if columns is None:
             yield records.take(rows)

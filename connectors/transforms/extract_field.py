@@ -34,7 +34,7 @@ class ExtractField(PartTransform):
         if found is None:
             if not part.valid.true_count:
                 return part
-            raise self.refused(
+            raise self.unfit(
                 f"there is no field {self.settings['field']!r}; the {self.side.lower()} has {', '.join(part.columns)}", part.valid
             )
         name = self._steps[-1]
@@ -46,7 +46,7 @@ class ExtractField(PartTransform):
             if found is None:
                 return None
             if not pa.types.is_struct(found.type):
-                raise self.refused(
+                raise self.unfit(
                     f"{self.settings['field']!r} goes through {from_arrow(found.type)}; expected structs", part.valid
                 )
             found = pc.struct_field(found, [step]) if found.type.get_field_index(step) >= 0 else None

@@ -26,13 +26,13 @@ class Flatten(PartTransform):
         for name, column in part.columns.items():
             for long_name, leaf in self._leaves(name, column, part):
                 if long_name in columns:
-                    raise self.refused(f"two fields would be called {long_name!r}", part.valid)
+                    raise self.unfit(f"two fields would be called {long_name!r}", part.valid)
                 columns[long_name] = leaf
         return part.of(columns, [name for name in columns if name not in part.columns])
 
     def _leaves(self, name: str, column: pa.Array, part: Part) -> Iterator[tuple[str, pa.Array]]:
         if pa.types.is_map(column.type):
-            raise self.refused(f"the field {name!r} is a map, whose names only its values know", part.valid)
+            raise self.unfit(f"the field {name!r} is a map, whose names only its values know", part.valid)
         if not pa.types.is_struct(column.type):
             yield name, column
             return

@@ -43,7 +43,7 @@ class HeaderFrom(PartTransform):
             return
         missing = [name for name in self.settings["fields"] if name not in part.columns]
         if missing:
-            raise self.refused(f"there is no field {missing[0]!r}; found {', '.join(part.columns)}", part.valid)
+            raise self.unfit(f"there is no field {missing[0]!r}; found {', '.join(part.columns)}", part.valid)
         values = [texts(part.columns[name]) for name in self.settings["fields"]]
         headers = added(headers_of(records), self.settings["headers"], values)
         yield records.with_part(self.side, self.changed(part, records)).with_fact(HEADERS, headers)

@@ -46,7 +46,7 @@ class InsertField(PartTransform):
         inserted = []
         for name, column in self._inserted(records):
             if name in columns:
-                raise self.refused(f"there is a field {name!r} already", part.valid)
+                raise self.unfit(f"there is a field {name!r} already", part.valid)
             columns[name] = pc.if_else(part.valid, column, pa.scalar(None, column.type)) if part.valid.false_count else column
             inserted.append(name)
         return part.of(columns, inserted)

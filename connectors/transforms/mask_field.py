@@ -79,10 +79,10 @@ class MaskField(PartTransform):
             return number if pa.types.is_decimal(kind) else wrapped(int(number), kind.bit_width)
         except (ValueError, ArithmeticError):
             valid = np.asarray(column.is_valid())
-            raise self.refused(f"the replacement {text!r} is no {from_arrow(kind)}, as the field {name!r} is", valid) from None
+            raise self.unfit(f"the replacement {text!r} is no {from_arrow(kind)}, as the field {name!r} is", valid) from None
 
     def _not_maskable(self, name: str, column: pa.Array, how: str) -> Exception:
-        return self.refused(f"the field {name!r} is {from_arrow(column.type)}, which cannot be masked{how}", column.is_valid())
+        return self.unfit(f"the field {name!r} is {from_arrow(column.type)}, which cannot be masked{how}", column.is_valid())
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -36,7 +36,7 @@ class ReplaceField(PartTransform):
         named = [self._names.get(name, name) for name in kept]
         twice = [name for name, count in Counter(named).items() if count > 1]
         if twice:
-            raise self.refused(f"two fields would be called {twice[0]!r}", part.valid)
+            raise self.unfit(f"two fields would be called {twice[0]!r}", part.valid)
         columns = {new: part.columns[old] for old, new in zip(kept, named, strict=True)}
         return part.of(columns, [name for name in columns if name in self._names.values()])
 

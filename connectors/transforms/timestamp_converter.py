@@ -46,7 +46,7 @@ class TimestampConverter(PartTransform):
         if not field:
             if part.is_struct:
                 if part.valid.true_count:
-                    raise self.refused("without field the whole must be a time; found columns", part.valid)
+                    raise self.unfit("without field the whole must be a time; found columns", part.valid)
                 return part
             return Part.bare(next(iter(part.columns)), self._converted(part.whole, part))
         self.need_struct(part, "converting of times")
@@ -76,9 +76,7 @@ class TimestampConverter(PartTransform):
         if pa.types.is_null(kind) or not part.valid.true_count:
             return pa.nulls(len(column), pa.int64())
         hint = "; a text needs format" if pa.types.is_string(kind) else ""
-        raise self.refused(
-            f"a {from_arrow(kind)} is no time; expected string, bigint, date or timestamp{hint}", column.is_valid()
-        )
+        raise self.unfit(f"a {from_arrow(kind)} is no time; expected string, bigint, date or timestamp{hint}", column.is_valid())
 
     def _written(self, numbers: pa.Array) -> pa.Array:
         target = self.settings["target.type"]

@@ -20,12 +20,21 @@ NULL_DEFAULT = Setting(
 )
 
 
-class TransformError(SchemaError):
-    """Records that a transform refuses; `class_name` is Connect's name of the transform."""
+class UnfitColumnsError(SchemaError):
+    """Columns that a transform's settings do not fit, whatever the values are."""
 
-    def __init__(self, message: str, rows: tuple[int, ...], class_name: str) -> None:
+
+class TransformError(SchemaError):
+    """
+    Records that a transform refuses; `class_name` is Connect's name of the transform.
+
+    `is_of_columns` says that the settings do not fit the columns of the records, whatever their values are.
+    """
+
+    def __init__(self, message: str, rows: tuple[int, ...], class_name: str, *, is_of_columns: bool = False) -> None:
         super().__init__(message, rows)
         self.class_name = class_name
+        self.is_of_columns = is_of_columns
 
 
 class Transform(ABC):
@@ -73,6 +82,11 @@ class Transform(ABC):
         rows = np.flatnonzero(np.asarray(is_wrong, bool))
         return SchemaError(self.said(message), tuple(int(row) for row in rows))
 
+    def unfit(self, message: str, is_wrong: pa.BooleanArray | Sequence[bool]) -> SchemaError:
+        """The error where the settings do not fit the columns, so that all rows of these columns fail: those where a mask is true."""
+        refused = self.refused(message, is_wrong)
+        return UnfitColumnsError(str(refused), refused.rows)
+
 
 class PartTransform(Transform):
     """A transform of the key or of the value alone."""
@@ -92,7 +106,7 @@ class PartTransform(Transform):
             kind, side = from_arrow(part.whole.type), self.side.lower()
             schema = " and value.schema say" if side == "value" else " says"
             hint = f"; {side}.format{schema} how bytes are read" if kind == "binary" else ""
-            raise self.refused(f"{purpose} needs a {side} of columns; found one that is {kind}{hint}", part.valid)
+            raise self.unfit(f"{purpose} needs a {side} of columns; found one that is {kind}{hint}", part.valid)
         if not may_be_null and part.valid.false_count:
             raise self.refused(f"{purpose} needs a {self.side.lower()}; found null", _inverted(part.valid))
 

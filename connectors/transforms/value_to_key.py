@@ -33,5 +33,5 @@ class ValueToKey(PartTransform):
         self.need_struct(part, "copying fields from value to key", may_be_null=False)
         missing = [name for name in self.settings["fields"] if name not in part.columns]
         if missing and records.count:
-            raise self.refused(f"there is no field {missing[0]!r}; the value has {', '.join(part.columns)}", part.valid)
+            raise self.unfit(f"there is no field {missing[0]!r}; the value has {', '.join(part.columns)}", part.valid)
         return Part({name: part.columns[name] for name in self.settings["fields"] if name in part.columns}, part.valid)

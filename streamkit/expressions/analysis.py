@@ -325,6 +325,23 @@ def is_function(name: str) -> bool:
     return name.lower() in FUNCTIONS or name.lower() in _NAMING
 
 
+def check_functions(expression: Expression) -> None:
+    """TopologyError for a function that there is not, whatever the columns are."""
+    match expression:
+        case Call(function, arguments):
+            if function.lower() not in _NAMING and function.lower() not in FUNCTIONS:
+                raise unknown_function(function, expression_text(expression), None)
+            parts = arguments
+        case Cast(inner, _) | Alias(inner, _):
+            parts = (inner,)
+        case Lambda(_, body):
+            parts = (body,)
+        case _:
+            return
+    for part in parts:
+        check_functions(part)
+
+
 def unknown_function(function: str, text: str, at: Location | None) -> TopologyError:
     """Why a name cannot be called, with the nearest that can."""
     name = function.lower()

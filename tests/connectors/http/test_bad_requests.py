@@ -137,7 +137,7 @@ def test_reasons(tmp_path):
 
 
 def test_a_refused_key_of_idempotency_is_not_remembered(tmp_path):
-    """A request that was refused, mended and sent again with its key is taken, once."""
+    """A request that was refused, corrected and sent again with its key is taken, once."""
     with sk.open_log(tmp_path / "log") as log, receiving(log, **WAYS["columns"]) as post:
         assert post({"id": None}, key="k")[0] == 400
         assert [post({"id": 5}, key="k")[0] for _ in range(2)] == [200, 200]

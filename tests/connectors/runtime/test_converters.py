@@ -216,7 +216,7 @@ def test_bytes_that_nothing_decodes_are_no_columns_of_a_topic(log):
     inserted = {
         "transforms": "t", "transforms.t.type": "InsertField$Value", "transforms.t.static.field": "place", "transforms.t.static.value": "x",
     }  # fmt: skip
-    with pytest.raises(SchemaError, match=r"needs a value of columns; found one that is binary"):
+    with pytest.raises(ConfigError, match=r"needs a value of columns; found one that is binary"):
         bring(log, [(b"k", b'{"name": "a"}')], **{"value.format": "json", **inserted})
     bring(log, [(b"k", b'{"name": "a"}')], **{"value.format": "json", "value.schema": "name string", **inserted})
     assert rows(log, "name", "place") == [{"name": "a", "place": "x"}]

@@ -272,7 +272,7 @@ def test_bytes_need_a_format(log):
         ROWS = pa.table({"key": pa.array([b"k"]), "value": pa.array([b"{}"])})
 
     with pytest.raises(
-        SchemaError, match=r"needs a value of columns; found one that is binary; value\.format and value\.schema say how"
+        ConfigError, match=r"needs a value of columns; found one that is binary; value\.format and value\.schema say how"
     ):
         run([Raw("in", configured(("ReplaceField$Value", {"exclude": "x"})))], log, once=True)
     run([Raw("hoisted", configured(("HoistField$Value", {"field": "body"})))], log, once=True)
@@ -291,3 +291,70 @@ def test_topics_that_get_one_name(log, kept):
     assert pa.concat_tables(kept)["_topic"].to_pylist() == ["a", "a"]
     with pytest.raises(ConfigError, match="give two topics the name a"):
         run([Kept("other", configured(router, topics="a-x,a-z"))], log, once=True)
+
+
+MISTAKES = [
+    ({"type": "expr", "select": "id, upper(nome) AS name"}, "there is no column 'nome'"),
+    ({"type": "expr", "where": "amont > 0"}, "there is no column 'amont'"),
+    ({"type": "expr", "select": "*, id + array(1) AS x"}, "the columns are"),
+    ({"type": "ValueToKey", "fields": "di"}, "there is no field 'di'"),
+    ({"type": "ExtractField$Value", "field": "di"}, "there is no field 'di'"),
+    ({"type": "HeaderFrom$Value", "fields": "di", "headers": "h", "operation": "copy"}, "there is no field 'di'"),
+    ({"type": "InsertField$Value", "static.field": "id", "static.value": "x"}, "there is a field 'id' already"),
+    ({"type": "ReplaceField$Value", "renames": "id:at"}, "two fields would be called 'at'"),
+    ({"type": "TimestampConverter$Value", "field": "amount", "target.type": "Date"}, "is no time"),
+    ({"type": "MaskField$Value", "fields": "amount", "replacement": "x"}, "is no double"),
+]
+
+
+@pytest.mark.parametrize(("mistake", "said"), MISTAKES, ids=[said for _, said in MISTAKES])
+def test_a_mistake_of_the_settings_stops_the_task_whatever_is_tolerated(log, mistake, said):
+    """No record is to blame: none is lost, no position moves, nothing advises to tolerate it, and a corrected setting has all."""
+    config = {"transforms": "t", **{f"transforms.t.{name}": value for name, value in mistake.items()}, **TOLERANT}
+    with pytest.raises(ConfigError, match=said) as raised:
+        run([Rows("in", {**config, "topic": "raw"})], log, once=True)
+    assert "errors.tolerance" not in str(raised.value)
+    assert "bad" not in log.topics() or log.read("bad").num_rows == 0
+    run([Rows("in", {"topic": "raw"})], log, once=True)
+    assert log.read("raw").num_rows == ROWS.num_rows
+    with pytest.raises((ConfigError, SchemaError), match=said) as refused:
+        run([Kept("out", {**config, "topics": "raw"})], log, once=True)
+    assert "errors.tolerance" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "select",
+    ["nosuch(id) AS x", "upper(nosuch(id)) AS x", "transform(array(1), x -> nosuch(x)) AS x", "sum(amount) AS x", "rand() AS x"],
+)
+def test_a_function_that_there_is_not_is_an_error_before_anything_runs(select):
+    """Also deep inside, and whatever the columns are."""
+    with pytest.raises(ConfigError, match=r"nosuch|aggregate|rand"):
+        Rows("in", {"topic": "raw", "transforms": "t", "transforms.t.type": "expr", "transforms.t.select": f"*, {select}"})
+
+
+class TwoKinds(Rows):
+    """Records that bring their own columns."""
+
+    has_schemas_of_records = True
+
+    def poll(self, timeout):
+        polled = super().poll(timeout)
+        return polled and Polled({"raw": [self.ROWS, self.ROWS.drop_columns(["amount"])]}, polled.positions)
+
+
+@pytest.mark.parametrize(("where", "is_mistake"), [("amount > 0", False), ("amont > 0", True)])
+def test_records_that_bring_their_columns(log, where, is_mistake):
+    """One that lacks a column is a dead letter beside others that have it; a column that none has is a mistake of the setting."""
+    config = {
+        "topic": "raw",
+        "transforms": "t",
+        "transforms.t.type": "expr",
+        "transforms.t.where": where,
+        "errors.tolerance": "all",
+    }
+    if is_mistake:
+        with pytest.raises(ConfigError, match="there is no column 'amont'"):
+            run([TwoKinds("in", config)], log, once=True)
+        return
+    run([TwoKinds("in", {**config, "errors.deadletterqueue.topic.name": "bad"})], log, once=True)
+    assert (log.read("raw").num_rows, log.read("bad").num_rows) == (2, 4)
