@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from io import BytesIO
 from typing import Any
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 from streamkit.errors import SchemaError
 from streamkit.formats.avro_reader import read_columns
 from streamkit.formats.avro_schema import VALUE, columns_of_avro, defaults_of, kind_of, parsed_schema, resolved
+from streamkit.formats.avro_writer import written_rows
 from streamkit.formats.conform import MissingFieldError, conformed, default_values
 from streamkit.formats.decoded import Decoded, fitting
 from streamkit.formats.format import Format
@@ -63,18 +64,21 @@ def _column(rows: pa.RecordBatch, column: Column, count: int, defaults: Any) -> 
 
 def write(format: Format, text: str, rows: pa.RecordBatch) -> pa.Array:
     """The rows as binary values under the schema `text`; SchemaError names the first that does not fit it."""
+    return written_rows(text, rows, partial(_write_one, text, rows))
+
+
+def _write_one(text: str, rows: pa.RecordBatch, number: int) -> bytes:
+    """One row as fastavro writes it."""
     encode, _ = avro_codec(text)
     parsed, named = parsed_schema(text)
     is_record = kind_of(resolved(parsed, named)) in ("record", "error")
-    written = []
-    for number, row in enumerate(rows.to_pylist(maps_as_pydicts="strict")):
-        try:
-            written.append(encode(row if is_record else row[rows.schema.names[0]]))
-        except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
-            raise SchemaError(
-                f"row {number}: it does not fit the Avro schema {_name(text)}: {' '.join(str(error).split())}", (number,)
-            ) from error
-    return pa.array(written, pa.binary())
+    try:
+        (row,) = rows.slice(number, 1).to_pylist(maps_as_pydicts="strict")
+        return encode(row if is_record else row[rows.schema.names[0]])
+    except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
+        raise SchemaError(
+            f"row {number}: it does not fit the Avro schema {_name(text)}: {' '.join(str(error).split())}", (number,)
+        ) from error
 
 
 @lru_cache(maxsize=64)
@@ -92,10 +96,11 @@ def avro_codec(text: str, reader: str | None = None) -> Codec:
 
     def encode(value: Any) -> bytes:
         sink = BytesIO()
-        try:
-            fastavro.validate(value, schema)  # the writer alone would take numbers out of range
-        except ValidationError as error:
-            raise ValueError(str(error)) from error
+        if not fastavro.validate(value, schema, raise_errors=False):  # the writer alone would take numbers out of range
+            try:
+                fastavro.validate(value, schema)  # again, for the text: to make one for each branch of a union takes long
+            except ValidationError as error:
+                raise ValueError(str(error)) from error
         fastavro.schemaless_writer(sink, schema, value, strict_allow_default=True)
         return sink.getvalue()
 

@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.formats.pieces import joined
+
 MAGIC = 0
 HEADER_BYTES = 5
 FIRST_MESSAGE = b"\0"  # instead of the list [0]
@@ -40,7 +42,7 @@ def header(schema_id: int) -> bytes:
 
 def with_header(values: pa.Array, prefix: bytes) -> pa.Array:
     """The values, none of which is null, behind the same bytes."""
-    return pa.array([prefix + value for value in values.to_pylist()], pa.binary())
+    return joined(prefix, values)
 
 
 def write_message_index(path: Sequence[int]) -> bytes:
