@@ -484,6 +484,8 @@ class Stream(ForeignNames):
         Append the records to a topic, which is created when the application starts unless it exists.
 
         A new topic has the stream's columns and key, and as many partitions as the widest input unless `partitions` says so.
+        One that exists has the same key and those columns, in any order and as they are or wider (`int` in `bigint`, `float` in
+        `double`, `date` in `timestamp_ntz`, a decimal in one with no fewer digits on either side); its other columns may be null, and are.
         Calling it twice in the same way is calling it once.
 
         In place of a name, `sk.kafka(…)`, `sk.postgres(…)`, `sk.delta(…)` and their like write a foreign system: a connector, which

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from streamkit.errors import Location, SchemaError, TopologyError
+from streamkit.log.topic.evolution import is_wider
 from streamkit.names import changelog_topic
 from streamkit.plan.inputs import TopicDescription, Topics
 from streamkit.plan.operators.project import Project
@@ -18,10 +19,10 @@ from streamkit.schema import Schema
 
 def fit_outputs(topics: Topics | None, refuse: Refuse = stop_at) -> Callable[[Plan], Plan]:
     """
-    The pass that gives every output the column order of its topic.
+    The pass that gives every output the columns of its topic: their order, the wider types, and the nullable ones that nobody writes.
 
-    TopologyError, with both schemas, if the topic exists and has other columns, types or another key; or if it is the changelog of a
-    store. If `refuse` goes on, such an output stays as the topology has it.
+    TopologyError, with both schemas, if the topic exists and does not take what is written, or has another key; or if it is the changelog
+    of a store. If `refuse` goes on, such an output stays as the topology has it.
     """
     names = () if topics is None else topics.topics(internal=True)
     existing = {name: topics.topic(name) for name in names} if topics is not None else {}
@@ -55,10 +56,14 @@ def _own_changelog(output: Output, plan: Plan) -> str | None:
 def _misfit(output: Output, topic: TopicDescription) -> str | None:
     if getattr(topic, "internal", False):
         return f"the topic {output.topic!r} is the changelog of another application's store; expected a topic of another name"
-    if _takes(topic.schema, output.schema) and tuple(topic.key) == output.key:
+    reasons = [*_refusals(output.schema, topic.schema), *_missing_time(output, topic)]
+    if tuple(topic.key) != output.key:
+        reasons.append(f"its key is {list(topic.key)}")
+    if not reasons:
         return None
     return (
-        f"the topic {output.topic!r} exists and does not fit; expected the same columns, types and key: {_ways_on(output, topic)}\n"
+        f"the topic {output.topic!r} exists and does not fit: {'; '.join(reasons)}; expected a topic with the written columns, as they are "
+        f"or wider, with others only if they may be null, and with the same key: {_ways_on(output, topic)}\n"
         f"  written:   {output.schema}; key {list(output.key)}\n"
         f"  the topic: {topic.schema}; key {list(topic.key)}"
     )
@@ -72,35 +77,56 @@ def _ways_on(output: Output, topic: TopicDescription) -> str:
         grown = Schema((*topic.schema, *added))
     except SchemaError:  # names that differ in their case only
         return others
-    if not added or tuple(topic.key) != output.key or not _takes(grown, output.schema):
+    if not added or tuple(topic.key) != output.key or [*_refusals(output.schema, grown), *_missing_time(output, topic)]:
         return others
     return f"to add the new columns, streamkit topics alter {output.topic} --schema {shlex.quote(str(grown))}; else {others}"
 
 
-def _takes(topic: Schema, written: Schema) -> bool:
-    """Whether a topic takes these rows: same names and types in any order, and nulls only where it allows them."""
-    if {(column.name, column.type) for column in topic} != {(column.name, column.type) for column in written}:
-        return False
-    return all(column.nullable or not written[column.name].nullable for column in topic)
+def _refusals(written: Schema, topic: Schema) -> Iterator[str]:
+    """Why a topic does not take these rows; their columns may stand in any order."""
+    for column in written:
+        if column.name not in topic:
+            yield f"it has no column {column.name!r}"
+            continue
+        its = topic[column.name]
+        if its.type != column.type and not is_wider(its.arrow.type, column.arrow.type):
+            yield f"its column {column.name!r} is {its.type}, and {column.type} does not become that without loss"
+        if column.nullable and not its.nullable:
+            yield f"its column {column.name!r} is NOT NULL, and what is written may be null"
+    for its in topic:
+        if its.name not in written and not its.nullable:
+            yield f"its column {its.name!r} is NOT NULL, and nothing is written there"
+
+
+def _missing_time(output: Output, topic: TopicDescription) -> Iterator[str]:
+    """A topic whose event times are in a column needs that column."""
+    timestamp = getattr(topic, "timestamp", None)
+    if timestamp is not None and timestamp not in output.schema:
+        yield f"its event time is the column {timestamp!r}, and nothing is written there"
 
 
 def _in_order(plan: Plan) -> Plan:
     steps: list[Step] = []
     for step in plan.steps:
         number = step.operator.output_written
-        if number is not None and step.schema.names != plan.outputs[number].schema.names:
+        if number is not None and step.schema.names != _written_names(plan, number, step.schema):
             rows = plan.step(step.inputs[0])
-            ordered = _ordered(rows, f"{step.id}:order", plan.outputs[number].schema)
+            ordered = _ordered(rows, f"{step.id}:order", _written_names(plan, number, step.schema))
             steps += [ordered, replace(with_operator(step, inputs=(ordered.id,)), schema=ordered.schema)]
         else:
             steps.append(step)
     return replace(plan, steps=tuple(steps))
 
 
-def _ordered(rows: Step, step_id: str, schema: Schema) -> Step:
-    columns = tuple((name, column_of(rows.schema, name)) for name in schema.names)
+def _written_names(plan: Plan, number: int, written: Schema) -> tuple[str, ...]:
+    """The written columns in the order of the topic; `Write` adds the others and widens."""
+    return tuple(name for name in plan.outputs[number].schema.names if name in written)
+
+
+def _ordered(rows: Step, step_id: str, names: Sequence[str]) -> Step:
+    columns = tuple((name, column_of(rows.schema, name)) for name in names)
     operator = Project(step_id, UNSTAGED, (rows.id,), columns, rows.key, rows.table)
-    return replace(rows, operator=operator, schema=rows.schema.select(schema.names))
+    return replace(rows, operator=operator, schema=rows.schema.select(names))
 
 
 def _line(plan: Plan, number: int) -> Location | None:

@@ -91,7 +91,7 @@ def test_a_key_whose_part_that_places_it_is_null_has_one_partition() -> None:
     [
         ("user string, n int", "user"),
         ("user string", "user"),
-        ("user string, n bigint, more int", "user"),
+        ("user string, n bigint, more int not null", "user"),
         ("user string, n bigint", "n"),
     ],
 )

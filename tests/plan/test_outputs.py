@@ -60,7 +60,7 @@ def test_columns_that_a_topic_lacks_can_be_added(root, app):
     ("schema", "key"),
     [
         ("user string not null, page int", "user"),
-        ("user string not null, page string, n bigint not null, more int", "user"),
+        ("user string not null, page string, n bigint not null, more int not null", "user"),
         ("user string not null", None),
         ("user string not null, PAGE string", "user"),
     ],

@@ -19,6 +19,7 @@ from streamkit.errors import EvaluationError
 from streamkit.expressions.accumulation import stable_order
 from streamkit.log.rows.event_time import milliseconds_of
 from streamkit.log.slab.dictionary import kept_if_repeated
+from streamkit.log.topic.evolution import is_wider, widened
 from streamkit.log.values.keys import PlacedEntries, partitions_of_rows
 from streamkit.names import DELETED, HEADERS, TIMESTAMP
 from streamkit.plan.operators.write import Write
@@ -34,6 +35,8 @@ def write(operator: Write, inputs: Sequence[Rows], context: Context) -> None:
     batch = _without_keyless_deletions(operator, output, batch, context)
     if not batch.num_rows:
         return
+    if changed := _as_the_topic_has_them(output, batch):
+        batch = with_columns(batch, changed)
     batch = with_columns(batch, {TIMESTAMP: _event_times(batch, topic, context)})
     labels = _partitions_of(batch, output.key, topic, context)
     order = canonical_order(batch) if has_place(batch) else np.arange(batch.num_rows)
@@ -43,6 +46,18 @@ def write(operator: Write, inputs: Sequence[Rows], context: Context) -> None:
     rows = _log_rows(operator, output, written if (order[1:] > order[:-1]).all() else written.take(pa.array(order)))
     context.frames.extend((topic.id, partition, _with_own_dictionaries(piece)) for partition, piece in runs(rows, labels[order]))
     context.count(WRITTEN, output.topic, batch.num_rows)
+
+
+def _as_the_topic_has_them(output: Output, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The columns that the topic has in a wider type, and null those that it has more, as `fit_outputs` allows them."""
+    found = {}
+    for column in output.schema:
+        kind = column.arrow.type
+        if column.name not in batch.schema.names:
+            found[column.name] = pa.nulls(batch.num_rows, kind)
+        elif is_wider(kind, (values := plain(batch[column.name])).type):
+            found[column.name] = widened(values, kind)
+    return found
 
 
 def _with_own_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
