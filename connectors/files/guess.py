@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -16,23 +16,28 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.json
 import pyarrow.parquet as pq
 
 from streamkit.chunks import one_array
-from streamkit.connectors.files.csv_lines import records_end
-from streamkit.connectors.files.record_file import Format
+from streamkit.connectors.files.csv_lines import any_length, records_end
+from streamkit.connectors.files.guessed_json import read_object, types_of_objects
+from streamkit.connectors.files.guessed_texts import type_of_texts
+from streamkit.connectors.files.line_ends import first_line_end, lines_end
+from streamkit.connectors.files.parquet_columns import declared, readable
+from streamkit.connectors.files.record_blocks import BOM, HalfRecordError, header_of
+from streamkit.connectors.files.record_file import Format, RecordFile
+from streamkit.connectors.files.record_text import parse_texts
 from streamkit.data_type import INTEGERS, from_arrow, is_nested, to_arrow
 from streamkit.errors import ConfigError, SchemaError
-from streamkit.formats.decimal_texts import DIGITS_MAX, decimals_of_texts
+from streamkit.log.topic.topic import declare_topic
 from streamkit.names import LOG_COLUMNS, RESERVED_COLUMNS
 from streamkit.schema import Column, Schema, check_user_schema
 
-DOUBLE_DIGITS = 15  # which every double keeps
 BLOCK_BYTES = 16 << 20  # types are guessed from the first block
 _ID = re.compile(r"(?i)^(id|key|uuid|.*_(id|key|no|number)|.*[a-z]Id)$")
 _TIME = re.compile(r"(?i)^(ts|time|timestamp|datetime|date|.*_(at|ts|time|timestamp|date)|.*(At|Time))$")
 _TIMES = ("timestamp", "timestamp_ntz")
+_LOCAL = {to_arrow("timestamp_ntz"): to_arrow("timestamp")}
 
 
 class NoRecordsError(ConfigError):
@@ -87,151 +92,190 @@ class Guess:
         ]
 
 
-def guess(path: Path, form: Format, rows_max: int, key: tuple[str, ...] = (), timestamp: str | None = None) -> Guess:
+def guess(
+    path: Path, form: Format, rows_max: int, key: tuple[str, ...] = (), timestamp: str | None = None, delimiter: str = ","
+) -> Guess:
     """
     Guess what a file holds from its first rows; `key` and `timestamp` are columns that are known.
 
     ConfigError if the file cannot be read or a column is not there, SchemaError if its columns cannot be those of a topic.
     """
-    return _guess(_read(path, path, form, rows_max), path, key, timestamp)
+    try:
+        with path.open("rb") as file:
+            table = _read(file, path, form, rows_max, _Lines(delimiter))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
+    table = table.rename_columns([_renamed(name) for name in table.schema.names])
+    if form is Format.PARQUET:  # a time without a zone is taken as UTC
+        table = table.cast(pa.schema([field.with_type(_LOCAL.get(field.type, field.type)) for field in table.schema]))
+    return _guess(table, path, key, timestamp)
 
 
-def guess_open(file: BinaryIO, path: Path, form: Format, rows_max: int, key: tuple[str, ...] = (), delimiter: str = ",") -> Guess:
+def guess_open(
+    file: BinaryIO,
+    path: Path,
+    form: Format,
+    rows_max: int,
+    key: tuple[str, ...] = (),
+    delimiter: str = ",",
+    null: str = "",
+    *,
+    is_tolerant: bool = False,
+) -> Guess:
     """
     Guess what an open file holds, as `guess` does, without what a log wrote beside the columns; `path` is what messages call it.
 
-    A time of Parquet without a zone stays one, since it says so.
+    What it says, the reader reads, without a loss. A time of Parquet without a zone stays one. Where it `is_tolerant`, lines that are
+    no records count for nothing.
     """
-    table = _read(file, path, form, rows_max, delimiter)
-    return _guess(table.drop_columns([name for name in _names(table, path) if name in LOG_COLUMNS]), path, key, None, form)
+    table = _read(file, path, form, rows_max, _Lines(delimiter, null, is_tolerant))
+    return _guess(table.drop_columns([name for name in table.schema.names if name in LOG_COLUMNS]), path, key, None)
 
 
-def _guess(table: pa.Table, path: Path, key: tuple[str, ...], timestamp: str | None, form: Format | None = None) -> Guess:
+@dataclass(frozen=True)
+class _Lines:
+    """How the lines of a file are read."""
+
+    delimiter: str
+    null: str = ""
+    is_tolerant: bool = False
+
+
+def _guess(table: pa.Table, path: Path, key: tuple[str, ...], timestamp: str | None) -> Guess:
     if not table.num_rows:
         raise NoRecordsError(f"{path} has no records; expected at least one to guess from")
-    table = table.rename_columns([_renamed(name) for name in _names(table, path)])
-    schema = check_user_schema(Schema(tuple(Column(field.name, _type(field, form), True) for field in table.schema)))
-    table = table.cast(pa.schema([pa.field(column.name, to_arrow(column.type)) for column in schema]))
+    columns = tuple(Column(field.name, from_arrow(field.type), True) for field in table.schema)
+    try:
+        schema = check_user_schema(Schema(columns))
+    except SchemaError as error:
+        raise SchemaError(f"{path}: {error}") from None
     for name in (*key, *([timestamp] if timestamp else [])):
         if name not in schema:
             raise ConfigError(f"{path} has no column {name!r}; it has {', '.join(schema.names)}")
     return Guess(schema, key or _guessed_key(schema, table), timestamp or _guessed_timestamp(schema, table), table)
 
 
-def _names(table: pa.Table, path: Path) -> list[str]:
+def _read(file: BinaryIO, path: Path, form: Format, rows_max: int, lines: _Lines) -> pa.Table:
+    """The first rows, in the types that are guessed."""
     try:
-        return list(table.schema.names)
-    except UnicodeDecodeError as error:
-        raise SchemaError(f"{path} has names of columns that are not UTF-8 ({error}); expected a file in UTF-8") from None
-
-
-def _read(file: Path | BinaryIO, path: Path, form: Format, rows_max: int, delimiter: str = ",") -> pa.Table:
-    try:
-        return _read_csv(file, rows_max, delimiter) if form is Format.CSV else _READERS[form](file, rows_max)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
-    except pa.ArrowInvalid as error:
+        if form is Format.CSV:
+            return _read_csv(file, rows_max, lines)
+        return _read_json(file, rows_max, lines) if form is Format.JSON else _read_parquet(file, rows_max)
+    except SchemaError as error:
+        raise SchemaError(f"{path}{'' if str(error).startswith(', ') else ': '}{error}") from error
+    except pa.ArrowException as error:
         raise SchemaError(f"{path} cannot be read as {form.value}: {error}") from error
 
 
-def _read_csv(file: Path | BinaryIO, rows_max: int, delimiter: str) -> pa.Table:
-    head = _head(file, partial(_csv_end, delimiter=delimiter))
-    if not head.strip():
+def _read_csv(file: BinaryIO, rows_max: int, lines: _Lines) -> pa.Table:
+    head = _head(file, partial(_csv_end, delimiter=lines.delimiter))
+    opened = io.BufferedReader(io.BytesIO(head))
+    try:
+        header = header_of(opened, lines.delimiter)
+    except HalfRecordError as error:
+        raise SchemaError(f", {error}") from None
+    names, records = _csv_names(header, lines.delimiter), head[opened.tell() :]
+    if not records.strip(b"\r\n"):
         return pa.table({})
-    reading = pyarrow.csv.ReadOptions(block_size=max(len(head), 1))
-    nulls = pyarrow.csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""])
-    parsing = pyarrow.csv.ParseOptions(delimiter=delimiter)
-    table = pyarrow.csv.read_csv(pa.BufferReader(head), reading, parsing, nulls).slice(0, rows_max)
-    numbers = _numbers(table)
-    if not numbers:
-        return table
-    nulls.include_columns, nulls.column_types = numbers, dict.fromkeys(numbers, pa.string())
-    return _without_loss(table, pyarrow.csv.read_csv(pa.BufferReader(head), reading, parsing, nulls).slice(0, rows_max))
-
-
-def _numbers(table: pa.Table) -> list[str]:
-    """The columns of numbers; none where names are none, or come twice, which is said elsewhere."""
-    try:
-        names = table.schema.names
-    except UnicodeDecodeError:
-        return []
-    if len(set(names)) < len(names):
-        return []
-    return [
-        name
-        for name, kind in zip(names, table.schema.types, strict=True)
-        if pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    ]
-
-
-def _without_loss(table: pa.Table, texts: pa.Table) -> pa.Table:
-    """The table with other types for numbers that would lose digits: text for `007` and for what no decimal holds, else a decimal."""
-    for name in texts.schema.names:
-        written = one_array(texts[name])
-        found: pa.Array | None = None
-        if pc.any(pc.match_substring_regex(written, r"^[+-]?0\d")).as_py():
-            found = written
-        elif pa.types.is_floating(table.schema.field(name).type):
-            long = written.filter(pc.greater(pc.binary_length(written), DOUBLE_DIGITS))
-            if not all(_is_double(text.as_py()) for text in long):
-                found = _as_decimals(written)
-        if found is not None:
-            table = table.set_column(table.schema.get_field_index(name), name, found)
-    return table
-
-
-def _is_double(text: str) -> bool:
-    """Whether the nearest double of a text prints all of its digits."""
-    try:
-        number = Decimal(text)
-    except InvalidOperation:  # NaN and the like as CSV has them
-        return True
-    return not number.is_finite() or number == Decimal(repr(float(text)))
-
-
-def _as_decimals(texts: pa.Array) -> pa.Array:
-    """The texts as decimals of the most digits behind the point, as texts if those are too many."""
-    points = pc.replace_substring_regex(texts.drop_null(), r"^[^.]*\.?", "")
-    scale = min(pc.max(pc.binary_length(points)).as_py() or 0, DIGITS_MAX)
-    try:
-        return decimals_of_texts(texts, pa.decimal128(DIGITS_MAX, scale))
-    except pa.ArrowInvalid:
-        return texts
-
-
-def _read_json(file: Path | BinaryIO, rows_max: int) -> pa.Table:
-    head = _head(file, len)
-    if not head.strip():
-        return pa.table({})
-    return pyarrow.json.read_json(pa.BufferReader(head), pyarrow.json.ReadOptions(block_size=max(len(head), 1))).slice(
-        0, rows_max
+    table = pyarrow.csv.read_csv(
+        pa.BufferReader(records),
+        pyarrow.csv.ReadOptions(column_names=names, block_size=len(records) + 1),
+        pyarrow.csv.ParseOptions(
+            delimiter=lines.delimiter, newlines_in_values=True, invalid_row_handler=_skipped if lines.is_tolerant else None
+        ),
+        pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), null_values=[lines.null],
+            strings_can_be_null=True, quoted_strings_can_be_null=False,
+        ),
+    )  # fmt: skip
+    columns = [one_array(column) for column in table.columns]
+    types = [type_of_texts(texts) for texts in columns]
+    return pa.table(
+        [
+            parse_texts(Column(name, type), texts.slice(0, rows_max))
+            for name, type, texts in zip(names, types, columns, strict=True)
+        ],
+        names=names,
     )
+
+
+def _csv_names(header: bytes, delimiter: str) -> list[str]:
+    try:
+        text = header.decode()
+    except UnicodeDecodeError as error:
+        raise SchemaError(f", line 1: found names of columns that are not UTF-8 ({error}); expected a file in UTF-8") from None
+    with any_length():
+        names = next((row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row), [])
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise SchemaError(f"columns have the same name, {twice[0]!r}; expected distinct names")
+    return names
+
+
+def _skipped(row: object) -> str:
+    return "skip"
+
+
+def _read_json(file: BinaryIO, rows_max: int, lines: _Lines) -> pa.Table:
+    objects, kept = [], []
+    for number, line in enumerate(_head(file, len).splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            objects.append(read_object(line.removeprefix(BOM) if number == 1 else line))
+            kept.append(line)
+        except (ValueError, RecursionError, SchemaError) as error:
+            if not lines.is_tolerant:
+                raise _no_object(number, line, error) from None
+    if not objects:
+        return pa.table({})
+    types = {name: type for name, type in types_of_objects(objects).items() if name not in LOG_COLUMNS}
+    topic = declare_topic("guessed", check_user_schema(Schema(tuple(Column(name, type) for name, type in types.items()))))
+    records = RecordFile(io.BytesIO(b"\n".join(kept[:rows_max])), "", Format.JSON, topic, None, "", is_sparse=True)
+    return pa.Table.from_batches([piece.records.select(list(types)) for piece in records.pieces()])
+
+
+def _no_object(line: int, text: bytes, error: Exception) -> SchemaError:
+    reason = (
+        str(error)
+        if isinstance(error, SchemaError)
+        else f"found {text[:80].decode(errors='replace')!r}, which is no JSON: {error}"
+    )
+    return SchemaError(f", line {line}: {reason}; it cannot be read as json, an object a line")
 
 
 def _csv_end(text: bytes, delimiter: str) -> int:
     """Where the last whole record ends; 0 if the names are all there is."""
     end = records_end(text, delimiter)
-    return end if end > text.find(b"\n") + 1 else 0
+    return end if end > first_line_end(text) else 0
 
 
-def _head(file: Path | BinaryIO, whole: Callable[[bytes], int]) -> bytes:
+def _head(file: BinaryIO, whole: Callable[[bytes], int]) -> bytes:
     """
     The first whole records of a file; `whole` says where the last of some lines ends.
 
     Arrow's own readers of a stream would read up to 32 blocks ahead.
     """
-    with nullcontext(file) if not isinstance(file, Path) else pa.input_stream(str(file)) as opened:
-        head = b""
-        while more := opened.read(BLOCK_BYTES):
-            head += more
-            if len(head) >= BLOCK_BYTES and (end := whole(head[: head.rfind(b"\n") + 1])):
-                return head[:end]
-        return head
+    head = b""
+    while more := file.read(BLOCK_BYTES):
+        head += more
+        if len(head) >= BLOCK_BYTES and (end := whole(head[: lines_end(head)])):
+            return head[:end]
+    return head
 
 
-def _read_parquet(file: Path | BinaryIO, rows_max: int) -> pa.Table:
+def _read_parquet(file: BinaryIO, rows_max: int) -> pa.Table:
+    """The first rows as they are; of types that no column has, as the reader takes them."""
     with pq.ParquetFile(file) as opened:
-        return _first_rows(opened.iter_batches(min(rows_max, 65_536)), opened.schema_arrow, rows_max)
+        found = _first_rows(opened.iter_batches(min(rows_max, 65_536)), opened.schema_arrow, rows_max)
+    arrays = []
+    for field, values in zip(found.schema, found.columns, strict=True):
+        try:
+            type = from_arrow(readable(field.type))
+        except SchemaError as error:
+            raise SchemaError(f"column {field.name!r}: {error}; leave it out, or write it in another type") from None
+        arrays.append(declared(Column(field.name, type), one_array(values)))
+    return pa.table(arrays, names=found.schema.names)
 
 
 def _first_rows(batches: object, schema: pa.Schema, rows_max: int) -> pa.Table:
@@ -244,25 +288,9 @@ def _first_rows(batches: object, schema: pa.Schema, rows_max: int) -> pa.Table:
     return pa.Table.from_batches(taken, schema).slice(0, rows_max)
 
 
-_READERS: dict[Format, Callable[[Path | BinaryIO, int], pa.Table]] = {
-    Format.JSON: _read_json,
-    Format.PARQUET: _read_parquet,
-}
-
-
 def _renamed(name: str) -> str:
     """A name that a column can have: one of StreamKit's own gets an underscore at its end."""
     return f"{name}_" if name.lower() in RESERVED_COLUMNS else name
-
-
-def _type(field: pa.Field, form: Format | None) -> str:
-    """The type of a column; of a column without any value a text, and a time without zone is taken as UTC where it is a text."""
-    if pa.types.is_null(field.type):
-        return "string"
-    if pa.types.is_time(field.type) or pa.types.is_duration(field.type):
-        return "string"
-    type = from_arrow(field.type)
-    return "timestamp" if type == "timestamp_ntz" and form is not Format.PARQUET else type
 
 
 def _guessed_key(schema: Schema, table: pa.Table) -> tuple[str, ...]:

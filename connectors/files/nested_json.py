@@ -17,19 +17,20 @@ from streamkit.log.rows.nested_conversion import Conversion, convert_nested
 from streamkit.schema import Column
 
 
-def json_values(column: Column, values: Sequence[Any]) -> pa.Array:
+def json_values(column: Column, values: Sequence[Any], *, is_sparse: bool = False) -> pa.Array:
     """
     Values from JSON in the nested type of a column; SchemaError names the first row that does not fit, and the path in it.
 
     What JSON has no value for is text, as in columns: times, decimals, bytes in base 64. So are the keys of maps; a map whose
-    keys are nested is an array of pairs.
+    keys are nested is an array of pairs. Where they are `is_sparse`, fields that objects lack are null.
     """
-    return convert_nested(column, list(values), Conversion(_values, _keys))
+    return convert_nested(column, list(values), Conversion(_values, _keys, is_sparse))
 
 
-def nested_texts(column: Column, texts: pa.Array) -> pa.Array:
+def nested_texts(column: Column, texts: pa.Array, *, is_sparse: bool = False) -> pa.Array:
     """Texts that are JSON as values of a nested type; SchemaError as in `json_values`."""
-    return json_values(column, [None if text is None else _read(column, row, text) for row, text in enumerate(texts.to_pylist())])
+    values = [None if text is None else _read(column, row, text) for row, text in enumerate(texts.to_pylist())]
+    return json_values(column, values, is_sparse=is_sparse)
 
 
 def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

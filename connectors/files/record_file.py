@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import os
@@ -32,11 +33,12 @@ from streamkit.connectors.files.json_numbers import (
 )
 from streamkit.connectors.files.line_ends import count_lines, lines_end
 from streamkit.connectors.files.nested_json import json_values, nested_texts, once
+from streamkit.connectors.files.parquet_columns import declared
 from streamkit.connectors.files.record_text import counted_times, is_text_in_json, json_texts, parse_headers, parse_texts
 from streamkit.data_type import is_nested
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.formats.json_columns import NOT_ARROWS, are_finite
-from streamkit.log.rows.conversion import convert_arrow, convert_python
+from streamkit.log.rows.conversion import convert_python
 from streamkit.log.topic.formats import VALUE, encode
 from streamkit.log.topic.formats import Format as OpaqueFormat
 from streamkit.log.topic.topic import Topic
@@ -74,7 +76,7 @@ class RecordFile:
     The records of an open file. `timestamp_column` is the column with the event time, for topics that take it from none.
 
     SchemaError names the line of a record that cannot be read; where there are no lines to count, its number. Where it `is_sparse`,
-    objects of JSON may lack columns that can be null.
+    objects of JSON may lack columns that can be null, and fields.
     """
 
     def __init__(
@@ -111,6 +113,7 @@ class RecordFile:
         self._topic = topic.name
         self._schema = topic.schema
         self._key = topic.key
+        self._is_sparse = is_sparse
         self._optional = (
             {column.name for column in topic.schema if column.nullable} if is_sparse and form is Format.JSON else set()
         )
@@ -239,7 +242,9 @@ class RecordFile:
         column = self._columns.get(name)
         if column is None:
             return texts
-        return nested_texts(column, texts) if is_nested(column.type) else parse_texts(column, texts)
+        if is_nested(column.type):
+            return nested_texts(column, texts, is_sparse=self._is_sparse)
+        return parse_texts(column, texts)
 
     def _uneven(self, reason: str) -> SchemaError:
         self._check_closed()
@@ -264,7 +269,7 @@ class RecordFile:
     def _read_json(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         read_bytes, line = 0, 1
         for block in _blocks(self._file):
-            lines = block.splitlines()
+            lines = (block if read_bytes else block.removeprefix(codecs.BOM_UTF8)).splitlines()
             numbered = [(line + number, text) for number, text in enumerate(lines) if text.strip()]
             self._block_first += len(self._block_lines)
             self._block_lines = [number for number, _ in numbered]
@@ -359,7 +364,7 @@ class RecordFile:
         if self._opaque is not None and name in self._schema:
             return self._encoded(self._opaque, name, values)
         if is_nested(column.type):
-            return json_values(column, values)
+            return json_values(column, values, is_sparse=self._is_sparse)
         if is_text_in_json(column):
             return json_texts(column, values)
         return convert_python(column, json_numbers(column, values))
@@ -417,7 +422,7 @@ class RecordFile:
         """The records of Parquet in the types of the topic, as a producer converts them."""
         try:
             arrays = [
-                convert_arrow(self._schema[name], values) if name in self._schema and self._opaque is None else values
+                declared(self._schema[name], values) if name in self._schema and self._opaque is None else values
                 for name, values in zip(batch.schema.names, batch.columns, strict=True)
             ]
         except SchemaError as error:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from streamkit.data_type import to_arrow
 from streamkit.errors import SchemaError
 from streamkit.formats.decimal_texts import decimals_of_texts
+from streamkit.formats.number_texts import is_number, numbers_of_texts
 from streamkit.formats.time_texts import TIMES, times_of_texts
 from streamkit.log.rows.conversion import convert_arrow, convert_python
 from streamkit.log.rows.records import TIME_MS_MAX
@@ -123,6 +124,8 @@ def _reader(type_name: str) -> Callable[[pa.Array], pa.Array]:
         return lambda texts: decimals_of_texts(texts, to_arrow(type_name))
     if type_name in (*TIMES, "date"):
         return lambda texts: times_of_texts(texts, type_name)
+    if is_number(type_name):
+        return lambda texts: numbers_of_texts(texts, to_arrow(type_name))
     return lambda texts: pc.cast(texts, to_arrow(type_name))
 
 

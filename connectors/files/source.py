@@ -487,7 +487,17 @@ class FileSource(Source):
             return Schema.from_ddl(self._guessed)
         with open_reading(path) as file:
             names = key if is_kept_by_topic else ()
-            found = guess_open(file, path, form, GUESS_ROWS, names, self.settings["delimiter"]).schema
+            settings = self.settings
+            found = guess_open(
+                file,
+                path,
+                form,
+                GUESS_ROWS,
+                names,
+                settings["delimiter"],
+                settings["null"],
+                is_tolerant=settings["errors.tolerance"] == "all",
+            ).schema
         self._guessed = None if is_kept_by_topic else found.ddl()
         return found
 

@@ -32,10 +32,15 @@ _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 
 @dataclass(frozen=True)
 class Conversion:
-    """How atomic values are converted: those of fields, elements and maps, and the keys of maps."""
+    """
+    How atomic values are converted: those of fields, elements and maps, and the keys of maps.
+
+    Where it `is_sparse`, structs of Python may lack fields, which are null then.
+    """
 
     values: Convert
     keys: Convert
+    is_sparse: bool = False
 
 
 def convert_nested(column: Column, values: Any, conversion: Conversion, first_row: int = 0) -> pa.Array:
@@ -122,8 +127,8 @@ def _struct(type_name: str, values: Any, conversion: Conversion, place: Place) -
         _check_values(values, Mapping, "a struct is a mapping of names and values", type_name, place)
         for number, value in enumerate(values):
             if value is not None:
-                _check_fields(list(value), types, type_name, place, number)
-        content = {name: [None if value is None else value[name] for value in values] for name in types}
+                _check_fields(list(value), types, type_name, place, number, is_sparse=conversion.is_sparse)
+        content = {name: [None if value is None else value.get(name) for value in values] for name in types}
     children = [_converted(kind, content[name], conversion, _place_in_struct(name, place)) for name, kind in types.items()]
     return structured(type_name, len(values), _valid(values), children)
 
@@ -187,8 +192,10 @@ def _check_values(values: Iterable[Any], kinds: Any, reason: str, type_name: str
             raise _misfit(value, type_name, reason, place(number))
 
 
-def _check_fields(found: Sequence[Any], expected: Iterable[str], type_name: str, place: Place, number: int) -> None:
-    missing = [name for name in expected if name not in found]
+def _check_fields(
+    found: Sequence[Any], expected: Iterable[str], type_name: str, place: Place, number: int, *, is_sparse: bool = False
+) -> None:
+    missing = [] if is_sparse else [name for name in expected if name not in found]
     unknown = [name for name in found if name not in expected]
     if missing or unknown or len(set(found)) < len(found):
         complaint = "a field twice"

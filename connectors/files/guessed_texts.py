@@ -1,0 +1,122 @@
+"""
+The type of a column of texts: the narrowest of which each value says what its text says.
+
+A number is one only if it prints as its text, or as another spelling of the same digits: `1.50` is, and `007`, `+49`, `0x1F` and `1E5`
+are texts. What Arrow guesses itself is wider than what is read, and loses texts.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.connectors.files.record_text import parse_texts
+from streamkit.errors import SchemaError
+from streamkit.formats.decimal_texts import DIGITS_MAX
+from streamkit.schema import Column
+
+DOUBLE_DIGITS = 15  # which every double keeps
+_BOOLEAN = r"^(?i:true|false)$"
+_WHOLE = r"^(0|-?[1-9]\d*)$"
+_JSON_WHOLE = r"^-?\d+$"
+_ZERO = r"^-0(\.0*)?$"
+_POINT = r"^-?(0|[1-9]\d*)?\.\d+$"
+_EXPONENT = r"^-?\d(\.\d+)?[eE][+-]\d+$|^-?\d+\.\d+[eE]\d+$"
+_NOT_FINITE = r"^(NaN|nan|-?inf|-?Infinity)$"
+_YEAR = r"^(000[1-9]|00[1-9]\d|0[1-9]\d\d|[1-9]\d\d\d)-\d\d-\d\d"
+_DATE = rf"{_YEAR}$"
+_TIME = rf"{_YEAR}[T ]\d\d:\d\d(:\d\d(\.\d{{1,6}})?)?"
+_LOCAL = rf"{_TIME}$"
+_ZONED = rf"{_TIME}(Z|[+-]\d\d(:?\d\d)?)$"
+
+
+def type_of_texts(texts: pa.Array) -> str:
+    """The type of a column of CSV; of nothing but nulls, and of what has no other type, it is a text."""
+    texts = pc.unique(texts).drop_null()
+    if not len(texts):
+        return "string"
+    if _all(texts, _BOOLEAN):
+        return _read_as("boolean", texts)
+    return type_of_numbers(texts) or type_of_times(texts)
+
+
+def type_of_times(texts: pa.Array) -> str:
+    """`date`, `timestamp` or `string`: times with a zone and times without are not of one type."""
+    texts = pc.unique(texts).drop_null()
+    if not len(texts):
+        return "string"
+    if _all(texts, _DATE):
+        return _read_as("date", texts)
+    if _all(texts, _ZONED) or _all(texts, f"{_LOCAL}|{_DATE}"):
+        return _read_as("timestamp", texts)
+    return "string"
+
+
+def type_of_numbers(texts: pa.Array) -> str | None:
+    """The type of texts as numbers, None if one of them is none, or if no type keeps all of them."""
+    if _all(texts, _WHOLE):
+        return _of_whole(texts)
+    finite = texts.filter(pc.invert(pc.match_substring_regex(texts, _NOT_FINITE)))
+    is_whole = len(finite) == len(texts) and not pc.any(pc.match_substring_regex(texts, r"[.eE]")).as_py()
+    if is_whole or not len(finite) or not _all(finite, f"{_WHOLE}|{_ZERO}|{_POINT}|{_EXPONENT}"):
+        return None
+    return _of_fractions(finite, is_finite=len(finite) == len(texts))
+
+
+def type_of_json_numbers(texts: pa.Array) -> str | None:
+    """The type of numbers of JSON, whose spelling says nothing; None if no type keeps all of them."""
+    texts = pc.unique(texts)
+    if _all(texts, _JSON_WHOLE):
+        return _of_whole(texts)
+    finite = texts.filter(pc.invert(pc.match_substring_regex(texts, _NOT_FINITE)))
+    return _of_fractions(finite, is_finite=len(finite) == len(texts))
+
+
+def _of_whole(texts: pa.Array) -> str | None:
+    try:
+        pc.cast(texts, pa.int64())
+    except pa.ArrowInvalid:
+        longest = pc.max(pc.utf8_length(pc.utf8_trim(texts, "-"))).as_py()
+        return f"decimal({DIGITS_MAX},0)" if longest <= DIGITS_MAX else None
+    return "bigint"
+
+
+def _of_fractions(texts: pa.Array, *, is_finite: bool) -> str | None:
+    """`double` if the nearest double of each prints all digits, else a decimal with room for all of them."""
+    is_short = pc.and_not(pc.less_equal(pc.binary_length(texts), DOUBLE_DIGITS), pc.match_substring_regex(texts, "[eE]"))
+    if all(_is_double(text.as_py()) for text in texts.filter(pc.invert(is_short))):
+        return "double"
+    if not is_finite or pc.any(pc.match_substring_regex(texts, _ZERO)).as_py():
+        return None
+    digits, scale = 1, 0
+    for text in texts.to_pylist():
+        number = Decimal(text).as_tuple()
+        exponent = int(number.exponent)
+        scale = max(scale, -exponent)
+        digits = max(digits, len(number.digits) + exponent)
+    return f"decimal({DIGITS_MAX},{scale})" if scale <= DIGITS_MAX and digits + scale <= DIGITS_MAX else None
+
+
+def _is_double(text: str) -> bool:
+    """Whether the nearest double of a text prints all of its digits."""
+    try:
+        return Decimal(text) == Decimal(repr(float(text)))
+    except InvalidOperation:
+        return False
+
+
+def _read_as(type_name: str, texts: pa.Array) -> str:
+    """The type, if the reader takes all texts for it, else `string`."""
+    try:
+        found = parse_texts(Column("", type_name), texts)
+        if type_name != "boolean":
+            found.to_pylist()  # years beyond those of Python
+    except (SchemaError, OverflowError, ValueError):
+        return "string"
+    return type_name
+
+
+def _all(texts: pa.Array, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
