@@ -12,6 +12,7 @@ from streamkit import functions as F
 from streamkit.engine.compile import compile
 from streamkit.engine.start import start
 from tests.engine.engine_run import Run, append, execute, fresh_log, metric, stored
+from tests.sampling import combined
 
 SCHEMA = "k string, v int"
 KINDS: dict[str, Any] = {
@@ -88,27 +89,28 @@ def milliseconds(moment):
     return round(moment.timestamp() * 1000)
 
 
-@pytest.mark.parametrize("graces", CHANGES, ids=str)
-@pytest.mark.parametrize("kind", ["tumbling", "hopping", "functions"])
-def test_each_window_closes_once_by_the_grace_of_its_time(kind, graces):
+@pytest.mark.parametrize(
+    ("kind", "graces", "seed", "way"),
+    combined(["tumbling", "hopping", "functions"], CHANGES, [0, 1], [(None, (1,)), (7, (2, 3))]),
+)
+def test_each_window_closes_once_by_the_grace_of_its_time(kind, graces, seed, way):
     """Longer or shorter, again and again: results are those of a rule by hand, whatever cut and tasks."""
-    for seed in range(2):
-        for records_max, tasks in ((None, (1,)), (7, (2, 3))):
-            rows, found, _ = run(kind, graces, seed, records_max, tasks)
-            given = sorted((row["k"], milliseconds(row["window_start"]), row["n"]) for row in found)
-            assert given == by_hand(rows, graces, advance=5 if kind == "hopping" else 10)
+    rows, found, _ = run(kind, graces, seed, *way)
+    given = sorted((row["k"], milliseconds(row["window_start"]), row["n"]) for row in found)
+    assert given == by_hand(rows, graces, advance=5 if kind == "hopping" else 10)
 
 
-@pytest.mark.parametrize("graces", CHANGES, ids=str)
-@pytest.mark.parametrize("kind", ["session", "functions of sessions", "sliding", "functions of sliding"])
-def test_no_window_gives_two_final_results(kind, graces):
+@pytest.mark.parametrize(
+    ("kind", "graces", "seed"),
+    combined(["session", "functions of sessions", "sliding", "functions of sliding"], CHANGES, [0, 1, 2]),
+)
+def test_no_window_gives_two_final_results(kind, graces, seed):
     """Each comes once; of sessions each record is in one, or late."""
-    for seed in range(3):
-        rows, found, late = run(kind, graces, seed, tasks=(1, 2))
-        windows = [(row["k"], row["window_start"], row["window_end"]) for row in found]
-        assert len(set(windows)) == len(windows) > 3
-        if "session" in kind:
-            assert sum(row["n"] for row in found) + late == len(rows)
+    rows, found, late = run(kind, graces, seed, tasks=(1, 2))
+    windows = [(row["k"], row["window_start"], row["window_end"]) for row in found]
+    assert len(set(windows)) == len(windows) > 3
+    if "session" in kind:
+        assert sum(row["n"] for row in found) + late == len(rows)
 
 
 @pytest.mark.parametrize("kind", ["tumbling", "session", "functions", "sliding"])

@@ -14,6 +14,7 @@ from streamkit.engine.compile import compile
 from streamkit.errors import OrphanedStateError, TopologyError
 from streamkit.expressions.aggregates import AGGREGATES
 from tests.engine.engine_run import Run, append, execute, fresh_log, stored
+from tests.sampling import combined
 
 CALLS = {
     "count": lambda: F.count("v"),
@@ -59,13 +60,11 @@ def held(log):
     return stored(log, "t", "s")
 
 
-@pytest.mark.parametrize("is_cast", [False, True], ids=["altered", "cast"])
-@pytest.mark.parametrize("is_table", [False, True], ids=["stream", "table"])
-@pytest.mark.parametrize("types", WIDER)
-@pytest.mark.parametrize("name", NAMES)
-def test_an_aggregate_of_a_wider_column_is_right_or_refused(name, types, is_table, is_cast):
+@pytest.mark.parametrize(("name", "types", "rows", "change"), combined(NAMES, [*WIDER], ["stream", "table"], ["altered", "cast"]))
+def test_an_aggregate_of_a_wider_column_is_right_or_refused(name, types, rows, change):
     """Whether its topic was altered or a cast was put in front: state whose bytes depend on the type is never read as of another."""
     before, now, first, later = WIDER[types]
+    is_table, is_cast = rows == "table", change == "cast"
     with fresh_log() as log:
         log.create_topic("in", f"k string, v {before}", key="k", partitions=1)
         append(log, "in", [{"k": f"k{place}", "v": value, "ts": place} for place, value in enumerate(first)])
