@@ -15,8 +15,11 @@ from streamkit.dsl.callback import A_ROW, check_arity
 from streamkit.dsl.column import Column, expression_name, to_expression
 from streamkit.dsl.endpoint import Endpoint, topic_of
 from streamkit.errors import SchemaError, TopologyError
+from streamkit.formats.codec import declare_format
+from streamkit.formats.format import WITH_REGISTRY, Schemas
 from streamkit.log.dead_letter import json_text
 from streamkit.names import DELETED
+from streamkit.plan.encoding import Encoding
 from streamkit.plan.expression import Alias, Call, Expression, Reference
 from streamkit.plan.expression_size import TOO_DEEP
 from streamkit.plan.location import user_location
@@ -444,3 +447,21 @@ def _alias(column: object, what: str) -> NamedExpression:
     if isinstance(column, Column) and isinstance(column.expression, Alias):
         return column.expression.name, column.expression.expression
     raise TopologyError(f"the {what} {column!r} has no name; expected name=… or .alias('name')", user_location())
+
+
+def encoding(
+    value_format: str | None, value_schema: Schemas | None, key_format: str | None, settings: Mapping[str, Any] | None, topic: str
+) -> Encoding | None:
+    """How rows become the bytes of an opaque topic; None of a topic that has columns."""
+    if value_format is None:
+        if value_schema is not None or settings is not None or key_format is not None:
+            raise TopologyError(
+                f"value_schema=, key_format= and format_settings= of to({topic!r}) stand without value_format=; expected it too",
+                user_location(),
+            )
+        return None
+    value = declare_format(value_format, value_schema, settings, needs_schema=False)
+    if key_format is None:
+        return Encoding(value)
+    has_registry = key_format in WITH_REGISTRY and value.has_registry
+    return Encoding(value, declare_format(key_format, None, settings if has_registry else None, needs_schema=False))

@@ -16,6 +16,8 @@ from streamkit.dsl.length import length_ms
 from streamkit.dsl.split import Split
 from streamkit.dsl.windows import Duration
 from streamkit.errors import TopologyError
+from streamkit.formats.format import Schemas
+from streamkit.plan.encoding import Encoding
 from streamkit.plan.expression import Call, Expression, Literal
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node, words
@@ -479,7 +481,17 @@ class Stream(ForeignNames):
         """Give the last step a name of its own."""
         return self._step(replace(self.node, name=name))
 
-    def to(self, topic: str | Endpoint, *, partitions: int | None = None, name: str | None = None) -> None:
+    def to(
+        self,
+        topic: str | Endpoint,
+        *,
+        value_format: str | None = None,
+        value_schema: Schemas | None = None,
+        key_format: str | None = None,
+        format_settings: Mapping[str, Any] | None = None,
+        partitions: int | None = None,
+        name: str | None = None,
+    ) -> None:
         """
         Append the records to a topic, which is created when the application starts unless it exists.
 
@@ -487,6 +499,13 @@ class Stream(ForeignNames):
         One that exists has the same key and those columns, in any order and as they are or wider (`int` in `bigint`, `float` in
         `double`, `date` in `timestamp_ntz`, a decimal in one with no fewer digits on either side); its other columns may be null, and are.
         Calling it twice in the same way is calling it once.
+
+        With a `value_format` (`json`, `avro`, `protobuf`, `csv`, `string`, `bytes`) the topic is one of bytes in that format, as
+        `log.create_topic(…, format=)` makes it, and `app.stream(…, value_format=)` reads it. Values have all columns, or those that
+        `value_schema` names; keys are written by `key_format`: as text, of several columns as JSON. `format_settings` may name a registry.
+        What a topic that exists says of its schema holds, if nothing is said here; TopologyError if it has another format or schema.
+
+            totals.to("totals", value_format="avro")
 
         In place of a name, `sk.kafka(…)`, `sk.postgres(…)`, `sk.delta(…)` and their like write a foreign system: a connector, which
         `sk.run` starts, takes the rows there from a topic.
@@ -497,9 +516,11 @@ class Stream(ForeignNames):
                 'split().branch(condition, "name").default("rest"), and to("topic") of each branch',
                 user_location(),
             )
+        encoding = arguments.encoding(value_format, value_schema, key_format, format_settings, str(topic))
         if isinstance(topic, Endpoint):
+            _check_no_encoding(topic, encoding)
             self.topology._connect(topic.written())
-        self.topology._add_sink(To(self.node, topic_of(topic), partitions, name=name, at=user_location()))
+        self.topology._add_sink(To(self.node, topic_of(topic), partitions, name=name, at=user_location(), encoding=encoding))
 
     def _step(self, node: Node, on_error: OnError | None = None) -> Stream:
         return Stream(arguments.with_on_error(node, on_error), self.topology)
@@ -508,3 +529,13 @@ class Stream(ForeignNames):
 def negated(predicate: Expression) -> Expression:
     """True where a predicate is false or null: exactly the rows that a filter on it drops."""
     return Call("not", (Call("coalesce", (predicate, Literal(False))),))
+
+
+def _check_no_encoding(endpoint: Endpoint, encoding: Encoding | None) -> None:
+    """TopologyError where a format stands beside a foreign system, which has its own."""
+    if encoding is not None:
+        raise TopologyError(
+            f"to({endpoint}) was given value_format={encoding.value.name!r}; expected it among the settings of the connector, as in "
+            f'sk.kafka("orders", value_format="{encoding.value.name}")',
+            user_location(),
+        )

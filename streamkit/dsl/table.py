@@ -14,6 +14,7 @@ from streamkit.dsl.grouped_table import GroupedTable
 from streamkit.dsl.handle_text import handle_line, handle_table
 from streamkit.dsl.stream import Stream, negated
 from streamkit.errors import Location, TopologyError
+from streamkit.formats.format import Schemas
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node
 from streamkit.plan.on_error import FAIL, OnError
@@ -222,9 +223,27 @@ class Table(_StatelessVerbs):
         updates = EmitNode(self.node, "every", at=at)
         return Table(BoundedFinalTableNode(final, updates, max_rows, name=name, at=at), self.topology)
 
-    def to(self, topic: str | Endpoint, *, partitions: int | None = None, name: str | None = None) -> None:
+    def to(
+        self,
+        topic: str | Endpoint,
+        *,
+        value_format: str | None = None,
+        value_schema: Schemas | None = None,
+        key_format: str | None = None,
+        format_settings: Mapping[str, Any] | None = None,
+        partitions: int | None = None,
+        name: str | None = None,
+    ) -> None:
         """Keep a compacted topic up to date with the table: `emit("latest")`, then `Stream.to`."""
-        self.emit("latest").to(topic, partitions=partitions, name=name)
+        self.emit("latest").to(
+            topic,
+            value_format=value_format,
+            value_schema=value_schema,
+            key_format=key_format,
+            format_settings=format_settings,
+            partitions=partitions,
+            name=name,
+        )
 
 
 @dataclass(frozen=True, repr=False)

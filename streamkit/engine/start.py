@@ -160,6 +160,8 @@ def declared_output(output: Output, inputs: Sequence[Topic]) -> Topic:
     partitions = output.partitions or max((topic.partitions for topic in inputs), default=1)
     # Event times may lie far in the past: with a retention, a backlog's results would be deleted at once.
     config = {"cleanup.policy": output.cleanup_policy, "retention.ms": "-1"}
+    if output.format is not None:
+        return declare_topic(output.topic, partitions=partitions, config=config, format=output.format)
     return declare_topic(output.topic, output.schema, output.key, None, partitions, config, output.partition_by or None)
 
 

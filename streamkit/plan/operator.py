@@ -16,6 +16,7 @@ from streamkit.names import TIMESTAMP
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 
 if TYPE_CHECKING:
+    from streamkit.plan.encoding import Encoded
     from streamkit.plan.origin import Origin
     from streamkit.plan.program import Program
     from streamkit.plan.steps import Step
@@ -113,6 +114,11 @@ class Operator:
     @property
     def output_written(self) -> int | None:
         """The number of the output that it appends to."""
+        return None
+
+    @property
+    def bytes_made(self) -> Encoded | None:
+        """How it makes the bytes of an opaque topic from columns; None if it makes none."""
         return None
 
     @property

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from streamkit.errors import Location, SchemaError, TopologyError
+from streamkit.formats.format import Format
 from streamkit.log.topic.evolution import is_wider
 from streamkit.names import changelog_topic
+from streamkit.plan.encoding import Encoded, value_columns, with_schema
 from streamkit.plan.inputs import TopicDescription, Topics
 from streamkit.plan.operators.project import Project
 from streamkit.plan.program import Output
@@ -30,20 +32,21 @@ def fit_outputs(topics: Topics | None, refuse: Refuse = stop_at) -> Callable[[Pl
     def fit_outputs(plan: Plan) -> Plan:
         """Check every output against its topic, and bring its columns into the order of the topic."""
         outputs = tuple(
-            _fitted(output, existing.get(output.topic), plan, _line(plan, number), refuse)
-            for number, output in enumerate(plan.outputs)
+            _fitted(output, number, existing.get(output.topic), plan, refuse) for number, output in enumerate(plan.outputs)
         )
-        return _in_order(replace(plan, outputs=outputs))
+        return _in_order(_in_format(replace(plan, outputs=outputs)))
 
     return fit_outputs
 
 
-def _fitted(output: Output, topic: TopicDescription | None, plan: Plan, at: Location | None, refuse: Refuse) -> Output:
-    misfit = _own_changelog(output, plan) or (None if topic is None else _misfit(output, topic))
+def _fitted(output: Output, number: int, topic: TopicDescription | None, plan: Plan, refuse: Refuse) -> Output:
+    misfit = _own_changelog(output, plan) or (
+        None if topic is None else _misfit(output, topic, _maker(plan, number).operator.bytes_made)
+    )
     if misfit is not None:
-        refuse(RefusedTopic(output.topic, False, TopologyError(misfit, at)))
+        refuse(RefusedTopic(output.topic, False, TopologyError(misfit, _line(plan, number))))
         return output
-    return output if topic is None else replace(output, schema=topic.schema)
+    return output if topic is None else replace(output, schema=topic.schema, format=output.format and _format(topic))
 
 
 def _own_changelog(output: Output, plan: Plan) -> str | None:
@@ -53,9 +56,11 @@ def _own_changelog(output: Output, plan: Plan) -> str | None:
     return None
 
 
-def _misfit(output: Output, topic: TopicDescription) -> str | None:
+def _misfit(output: Output, topic: TopicDescription, written: Encoded | None) -> str | None:
     if getattr(topic, "internal", False):
         return f"the topic {output.topic!r} is the changelog of another application's store; expected a topic of another name"
+    if output.format is not None and (reason := _other_format(output, topic, written)):
+        return f"the topic {output.topic!r} exists and does not fit: {reason}"
     reasons = [*_refusals(output.schema, topic.schema), *_missing_time(output, topic)]
     if tuple(topic.key) != output.key:
         reasons.append(f"its key is {list(topic.key)}")
@@ -105,6 +110,60 @@ def _missing_time(output: Output, topic: TopicDescription) -> Iterator[str]:
         yield f"its event time is the column {timestamp!r}, and nothing is written there"
 
 
+def _format(topic: TopicDescription) -> Format | None:
+    return getattr(topic, "format", None)
+
+
+def _maker(plan: Plan, number: int) -> Step:
+    """The step whose rows an output is made of."""
+    return plan.step(_write(plan, number).inputs[0])
+
+
+def _other_format(output: Output, topic: TopicDescription, written: Encoded | None) -> str | None:
+    """Why a topic does not take values of the format that is written; None if it does."""
+    its, own = _format(topic), output.format
+    assert own is not None
+    assert written is not None
+    others = "write to another topic, or delete this one"
+    if its is None:
+        return (
+            f"it has the columns {topic.schema}, and what is written are values of {own.name}; expected to({output.topic!r}) without "
+            f"value_format=, or a topic of that format: {others}"
+        )
+    if its.name != own.name:
+        return f"its values are {its.name}, and what is written are values of {own.name}; expected value_format={its.name!r}, or {others}"
+    is_made = own.schema == with_schema(replace(own, schema=None), written.value).schema
+    if own.schema is not None and not is_made and own.schema != its.schema:
+        return (
+            f"its values have another schema; expected no value_schema=, or the topic's, which log.alter_topic changes, or {others}\n"
+            f"  written:   {own.schema}\n"
+            f"  the topic: {its.schema}"
+        )
+    if own.settings and own.settings != its.settings:
+        return f"its format has other settings; expected no format_settings=, or the topic's: {', '.join(map('='.join, its.settings))}"
+    try:
+        value_columns(
+            its, Schema((*written.key, *(one for one in written.value if one.name not in written.key))), written.key.names
+        )
+    except SchemaError as error:
+        return f"{error}; expected a topic with the written columns: {others}"
+    return None
+
+
+def _in_format(plan: Plan) -> Plan:
+    """The plan in which bytes are made under the schemas that the topics have."""
+    steps = list(plan.steps)
+    for number, output in enumerate(plan.outputs):
+        maker = _maker(plan, number)
+        written = maker.operator.bytes_made
+        if written is None or output.format is None or written.format == output.format:
+            continue
+        value = value_columns(output.format, written.columns, written.key.names)
+        changed = with_operator(maker, format=output.format, value=value)
+        steps = [changed if step.id == maker.id else step for step in steps]
+    return replace(plan, steps=tuple(steps))
+
+
 def _in_order(plan: Plan) -> Plan:
     steps: list[Step] = []
     for step in plan.steps:
@@ -130,4 +189,8 @@ def _ordered(rows: Step, step_id: str, names: Sequence[str]) -> Step:
 
 
 def _line(plan: Plan, number: int) -> Location | None:
-    return next(step.at for step in plan.steps if step.operator.output_written == number)
+    return _write(plan, number).at
+
+
+def _write(plan: Plan, number: int) -> Step:
+    return next(step for step in plan.steps if step.operator.output_written == number)

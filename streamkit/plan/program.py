@@ -81,7 +81,11 @@ class Store:
 
 @dataclass(frozen=True)
 class Output:
-    """A topic that is written: `schema` and `key` as derived; `partitions` None means as many as the widest input."""
+    """
+    A topic that is written: `schema` and `key` as derived; `partitions` None means as many as the widest input.
+
+    An opaque topic has a `format`, that of its values.
+    """
 
     topic: str
     schema: Schema
@@ -89,6 +93,11 @@ class Output:
     partition_by: tuple[str, ...]
     cleanup_policy: str  # delete or compact
     partitions: int | None = None
+    format: Format | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The output as plain values; one without a format is as it was before there were any."""
+        return {name: value for name, value in to_plain(self).items() if name != "format" or value is not None}
 
 
 @dataclass(frozen=True)

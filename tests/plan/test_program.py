@@ -22,6 +22,7 @@ from streamkit.plan.operators.dead_letters import DeadLetters
 from streamkit.plan.operators.decode import Decode
 from streamkit.plan.operators.distinct import Distinct
 from streamkit.plan.operators.emit import Emit
+from streamkit.plan.operators.encode import Encode
 from streamkit.plan.operators.event_times import EventTimes
 from streamkit.plan.operators.exchange import Receive, Send
 from streamkit.plan.operators.explode import Explode
@@ -157,6 +158,7 @@ OTHERS = (
     Check("k", 1, ("x",), (AMOUNT,), ("k",)),
     DeadLetters("d", 1, ("x#dead-letters",)),
     Project("p", 0, ("x",), (("a", AMOUNT),), ("a",), True),
+    Encode("e", 1, ("x",), "t", Format("json"), Format("string"), Schema.parse("a int"), Schema.parse("a int, b string")),
     Decode(
         "d",
         0,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
+from streamkit.formats.format import Format
+from streamkit.log.topic.formats import KEY, OPAQUE_SCHEMA
 from streamkit.names import check_name
 from streamkit.plan.building import Building
-from streamkit.plan.node import ROUNDED, STREAM, Node
+from streamkit.plan.encoding import Encoding, encoded
+from streamkit.plan.node import LATER, ROUNDED, STREAM, Node
 from streamkit.plan.operator import Names, Operator
+from streamkit.plan.operators.encode import Encode
 from streamkit.plan.operators.net_change import OLD
 from streamkit.plan.program import Output, Program
 from streamkit.plan.steps import UNSTAGED, Step
@@ -26,6 +30,7 @@ class To(Node):
     child: Node
     topic: str
     partitions: int | None = None
+    encoding: Encoding | None = field(default=None, metadata=LATER, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -48,19 +53,36 @@ class To(Node):
         return f"{self.kind}-{self.topic}"
 
     def text(self) -> str:
-        return f"to {self.topic}"
+        return f"to {self.topic}{'' if self.encoding is None else f', {self.encoding.text()}'}"
 
     def lower(self, building: Building) -> Step:
         rows = building.lower(self.child)
         policy = "compact" if self.child.emitted_mode == "latest" else "delete"
         if policy == "compact" and not rows.key:
             raise TopologyError("a table's newest rows need a key; expected a table with key columns", self.at)
-        output = Output(self.topic, rows.schema, rows.key, rows.partition_by, policy, self.partitions or self.partitions_wanted)
+        rows, format = (rows, None) if self.encoding is None else self._encoded(self.encoding, rows, building)
+        partitions = self.partitions or self.partitions_wanted
+        output = Output(self.topic, rows.schema, rows.key, rows.partition_by, policy, partitions, format)
         known = building.outputs.setdefault(self.topic, output)
         check_same_output(self, known, output)
         number = list(building.outputs).index(self.topic)
         kept = tuple(name for name in rows.schema.names if name.startswith(OLD)) if self.child.has_old_values else ()
         return building.add(replace(rows, operator=Write(building.name(self), UNSTAGED, (rows.id,), number, kept), at=self.at))
+
+    def _encoded(self, encoding: Encoding, rows: Step, building: Building) -> tuple[Step, Format]:
+        """The step that makes bytes of the rows, and the format of the topic."""
+        if self.child.has_old_values:
+            raise TopologyError(
+                f"what goes to {self.topic!r} has the rows that changes replace, and a deletion as {encoding.value.name} has no value to hold "
+                "them; expected to() without value_format=, or a table without them",
+                self.at,
+            )
+        found = encoded(encoding, rows.schema, rows.key, self.topic, self.at)
+        operator = Encode(
+            f"{building.name(self)}:encode", UNSTAGED, (rows.id,), self.topic, found.format, found.keys, found.key, found.value
+        )
+        written = building.add(Step(operator, OPAQUE_SCHEMA, (KEY,), (KEY,), rows.table, self.at))
+        return written, replace(found.format, topic=self.topic) if found.format.has_registry else found.format
 
 
 @dataclass(frozen=True)
@@ -93,10 +115,11 @@ class Write(Operator):
 def check_same_output(node: To, known: Output, output: Output) -> None:
     """TopologyError if two streams that go to one topic differ."""
     same_rows = {(c.name, c.type) for c in known.schema} == {(c.name, c.type) for c in output.schema}
-    if not same_rows or (known.key, known.cleanup_policy, known.partitions) != (
+    if not same_rows or (known.key, known.cleanup_policy, known.partitions, known.format) != (
         output.key,
         output.cleanup_policy,
         output.partitions,
+        output.format,
     ):
         raise TopologyError(
             f"two different streams go to the topic {node.topic!r}; expected the same columns, key and kind\n"

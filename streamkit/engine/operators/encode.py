@@ -1,0 +1,88 @@
+"""Encode: rows of columns as the bytes of an opaque topic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from streamkit.engine.context import Context
+from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.rows import deletions_of, plain, record_columns, rows_of
+from streamkit.errors import EvaluationError, SchemaError
+from streamkit.formats.codec import Codec
+from streamkit.formats.decoded import halved
+from streamkit.formats.format import Format
+from streamkit.names import DELETED
+from streamkit.plan.decoding import KEY
+from streamkit.plan.operators.decode import VALUE
+from streamkit.plan.operators.encode import Encode
+from streamkit.schema import Schema
+
+
+@kernel(Encode)
+def encode(operator: Encode, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+    """The rows as key and value bytes; EvaluationError about the first that its format cannot hold."""
+    (batch,) = inputs
+    assert batch is not None
+    deleted = deletions_of(batch)
+    columns = {
+        KEY: _encoded(operator, KEY, operator.keys, operator.key, batch, _has_key(operator.key, batch)),
+        VALUE: _encoded(operator, VALUE, operator.format, operator.value, batch, ~deleted),
+    }
+    marks = {DELETED: batch[DELETED]} if DELETED in batch.schema.names else {}
+    return rows_of({**columns, **record_columns(batch), **marks})
+
+
+def _has_key(key: Schema, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Which rows have a column of the key that is not null; the key of the others is null."""
+    found = np.zeros(batch.num_rows, np.bool_)
+    for name in key.names:
+        found |= batch[name].is_valid().to_numpy(zero_copy_only=False)
+    return found
+
+
+def _encoded(
+    operator: Encode, part: str, format: Format, columns: Schema, batch: pa.RecordBatch, present: npt.NDArray[np.bool_]
+) -> pa.Array:
+    """The bytes of the rows that are present, null for the others."""
+    if not present.any():
+        return pa.nulls(batch.num_rows, pa.binary())
+    numbers = np.flatnonzero(present)
+    rows = rows_of({name: plain(batch[name]) for name in columns.names}).take(pa.array(numbers))
+    codec = _codec(operator.topic, part, format, columns)
+    try:
+        found = codec.encode(rows)
+    except SchemaError as error:
+        row, reason = _refused(codec, rows, error)
+        reason = f"the {part} cannot be written: {reason}"
+        raise EvaluationError(reason, batch.slice(int(numbers[row]), 1)) from error
+    if present.all():
+        return found
+    return found.take(pa.array(np.cumsum(present) - 1, mask=~present))
+
+
+def _refused(codec: Codec, rows: pa.RecordBatch, error: SchemaError) -> tuple[int, str]:
+    """The first row that cannot be written, and why; the error itself if there is none by itself."""
+    if error.rows:
+        return error.rows[0], str(error).removeprefix(f"row {error.rows[0]}: ")
+
+    def reads(start: int, end: int) -> str | None:
+        try:
+            codec.encode(rows.slice(start, end - start))
+        except SchemaError as found:
+            return str(found)
+        return None
+
+    refused = halved(rows.num_rows, reads, 1)
+    if not refused:
+        raise error
+    return next(iter(refused.items()))
+
+
+@lru_cache(maxsize=64)
+def _codec(topic: str, part: str, format: Format, columns: Schema) -> Codec:
+    return Codec(format, columns, topic, part)

@@ -1,0 +1,116 @@
+"""How rows of columns are written as the keys and values of an opaque topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from streamkit.data_type import element_of, entry_of, fields_of
+from streamkit.errors import Location, SchemaError, TopologyError
+from streamkit.formats.avro_schema import columns_of_avro, defaults_of
+from streamkit.formats.codec import schema_made_of
+from streamkit.formats.format import USE_LATEST, Format
+from streamkit.schema import Schema
+
+_OF_ONE = ("string", "bytes")
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The formats of values and keys; without one of keys a single column is text, and several are JSON."""
+
+    value: Format
+    keys: Format | None = None
+
+    def text(self) -> str:
+        """What it writes, in a line."""
+        return f"values of {self.value.name}"
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The columns that make keys and values, and the formats of both."""
+
+    key: Schema
+    value: Schema
+    keys: Format
+    format: Format
+
+    @property
+    def columns(self) -> Schema:
+        """All columns that are written."""
+        return Schema((*self.key, *(column for column in self.value if column.name not in self.key)))
+
+
+def encoded(encoding: Encoding, rows: Schema, key: tuple[str, ...], topic: str, at: Location | None) -> Encoded:
+    """
+    The columns and formats of an encoding; a format that needs a schema and has none gets that of the columns.
+
+    Values have all columns, those of the key among them; those of a schema the ones that it names. TopologyError for columns that the
+    schema does not name or needs besides, and where one text or bytes would be several columns.
+    """
+    keys = encoding.keys or Format("string" if len(key) == 1 else "json")
+    columns = rows.select(key)
+    if keys.name in _OF_ONE and len(columns.names) > 1:
+        raise TopologyError(
+            f"the key of what goes to {topic!r} has the columns {list(key)}, and a key of format {keys.name} is one value; expected "
+            'key_format="json", or another format of several columns',
+            at,
+        )
+    _check_one(f"keys of {topic!r}", keys, columns, at)
+    try:
+        value = value_columns(encoding.value, rows, key)
+        _check_one(f"values of {topic!r}", encoding.value, value, at)
+        format = with_schema(encoding.value, value)
+    except SchemaError as error:
+        raise TopologyError(f"the values of {topic!r} cannot be written as {encoding.value.name}: {error}", at) from error
+    return Encoded(columns, value, keys, format)
+
+
+def with_schema(format: Format, columns: Schema) -> Format:
+    """The format with the schema of these columns, if it needs one and nothing else says it."""
+    is_said = format.schema is not None or format.setting(USE_LATEST) == "true"
+    is_free = format.name == "json" and not format.has_registry
+    return format if is_said or is_free else replace(format, schema=schema_made_of(format.name, columns))
+
+
+def value_columns(format: Format, rows: Schema, key: tuple[str, ...]) -> Schema:
+    """The columns of which values are made; SchemaError if the format's schema has others, or leaves out more than the key's."""
+    if format.name in _OF_ONE:
+        return rows.select(name for name in rows.names if name not in key) if len(rows.names) > 1 else rows
+    if format.schema is None or format.name not in ("avro", "csv"):
+        return rows
+    named = columns_of_avro(format.schema) if format.name == "avro" else Schema.from_ddl(format.schema)
+    needed = [name for name in named.names if format.name != "avro" or (name,) not in defaults_of(format.schema)]
+    _check_named("its schema has {}, which is not written", (name for name in needed if name not in rows), rows, named)
+    lost = (name for name in rows.names if name not in named and name not in key)
+    _check_named("its schema does not have {}, which is written", lost, rows, named)
+    return rows.select(name for name in named.names if name in rows)
+
+
+def _check_named(complaint: str, names: Iterable[str], rows: Schema, named: Schema) -> None:
+    if found := list(names):
+        shown = ", ".join(map(repr, found))
+        raise SchemaError(
+            f"{complaint.format(shown)}; the schema has {', '.join(named.names)}, and written are {', '.join(rows.names)}"
+        )
+
+
+def _check_one(what: str, format: Format, columns: Schema, at: Location | None) -> None:
+    """TopologyError where one text, or bytes, would be several columns or one that is neither."""
+    if format.name not in _OF_ONE or (not columns.names and what.startswith("keys")):
+        return
+    fits = len(columns.names) == 1 and all(_is_one(format, column.type) for column in columns)
+    if not fits:
+        kind = "binary" if format.name == "bytes" else "text, or a number, a date, a time or a boolean"
+        raise TopologyError(
+            f"the {what} are written as {format.name}, which is one column of {kind} beside the key's; found {columns or 'none'}; expected "
+            'select() of the one in front, or a format of several, such as "json"',
+            at,
+        )
+
+
+def _is_one(format: Format, type: str) -> bool:
+    if format.name == "bytes":
+        return type == "binary"
+    return type not in ("binary", "void") and not (element_of(type) or entry_of(type) or fields_of(type))

@@ -1,0 +1,40 @@
+"""Rows of columns as the bytes of an opaque topic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from streamkit.formats.format import Format
+from streamkit.names import HEADERS
+from streamkit.plan.encoding import Encoded
+from streamkit.plan.operator import EACH_ALONE, Key, Names, Operator
+from streamkit.schema import Schema
+
+
+@dataclass(frozen=True)
+class Encode(Operator):
+    """Key and value bytes in place of columns; `key` and `value` are the columns of each. A deletion has no value."""
+
+    kind: ClassVar[str] = "encode"
+    leaves_out: ClassVar[str] = EACH_ALONE
+    stage_min: ClassVar[int] = 1
+    topic: str
+    format: Format
+    keys: Format
+    key: Schema
+    value: Schema
+
+    def partitioning(self, inputs: Sequence[Key | None]) -> Key | None:
+        return None
+
+    def reads(self, place: int, needed: Names, rows: Schema) -> Names:
+        return frozenset((*self.key.names, *self.value.names)) | (needed & {HEADERS})
+
+    @property
+    def bytes_made(self) -> Encoded | None:
+        return Encoded(self.key, self.value, self.keys, self.format)
+
+    def text(self) -> str:
+        return f"encode {self.format.name}: {', '.join(self.value.names)}"
