@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,6 +17,7 @@ from streamkit.engine.definition import (
     keeping_ahead,
     original_of,
 )
+from streamkit.engine.planner import STREAM_KINDS
 from streamkit.engine.shifted_times import shifted_times
 from streamkit.engine.stale_times import stale_times
 from streamkit.engine.stream_time import Times, committed_times
@@ -28,6 +30,7 @@ from streamkit.plan.program import Program
 from streamkit.state.format import is_earlier
 
 _NEW_LINE = "\n  "
+_OF_STORE = re.compile(r"the store ('[^']*')")
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,8 @@ class Continuation:
     The stores of a program beside those that its application has: what goes on, and what cannot.
 
     `known` is the application as the catalog has it, `before` the program that left its stores; None if there is none. `text` is the
-    program before as the catalog has it. `with_rows` are the stores that hold something, or did, `read` the topics of which it has read records.
+    program before as the catalog has it. `with_rows` are the stores that hold something, or did, `read` the topics of which it has read records,
+    `gone` those that the program before read and that were deleted since; others may have their names now.
     """
 
     program: Program
@@ -45,6 +49,7 @@ class Continuation:
     text: str = ""
     with_rows: frozenset[str] = frozenset()
     read: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
 
     @property
     def kept(self) -> frozenset[str]:
@@ -157,9 +162,9 @@ class Continuation:
         if self.before is None or all(store.name != orphan for store in self.before.stores):
             return []
         added = [store.name for store in self.program.stores if store.name not in self.kept]
-        told = replace(self._telling, origins=False)  # what it is made of may have been renamed with it
-        held = definition(self.before, self.before.store(orphan), told)
-        return [name for name in added if not differences(held, definition(self.program, self.program.store(name), told))]
+        renamed = {repr(name): "…" for name in (*added, *self._left)}  # what it is made of may have been renamed with it
+        held = _with_names(self._held(orphan), renamed)
+        return [name for name in added if not differences(held, _with_names(self._made(name), renamed))]
 
     def ways_on(self, orphan: str) -> dict[str, str]:
         """What to write so that a new store goes on with an orphaned one, by the new store; nothing where that is not known."""
@@ -179,7 +184,10 @@ class Continuation:
         if self.orphaned:
             yield self._orphans()
         for name, different in self.differing.items():
-            yield _other_store(self.program, name, different, self.hindrance(name))
+            if differences(self._held(name, frozenset()), self._made(name)):
+                yield _other_store(self.program, name, different, self.hindrance(name))
+            else:
+                yield _of_gone_topics(self.program, name, sorted(self.gone))
         for name, way in self.unfilled.items():
             yield _young_store(self.program, name, way)
 
@@ -207,7 +215,7 @@ class Continuation:
             if found := self.ways_on(orphan):
                 ways.setdefault(", or ".join(dict.fromkeys(found.values())), []).append(orphan)
         if not ways:
-            return "Name the steps that have them as before (store=… or name=…, as the verb has it)"
+            return "Declare the steps that have them as before, under these names (store=… or name=…, as the verb has it)"
         return "; ".join(f"Write {way}: that goes on with {', '.join(stores)}" for way, stores in ways.items())
 
     @cached_property
@@ -223,10 +231,12 @@ class Continuation:
     def _fitting(self) -> list[str]:
         return [name for name in self.compared if name not in self._different]
 
-    def _held(self, store: str) -> dict[str, str]:
-        """What a store holds."""
+    def _held(self, store: str, gone: frozenset[str] | None = None) -> dict[str, str]:
+        """What a store holds, with these topics `gone`; what holds nothing has nothing of topics that were deleted."""
         assert self.before is not None
-        return definition(self.before, self.before.store(store), self._telling)
+        if gone is None:
+            gone = self.gone if store in self.with_rows else frozenset()
+        return definition(self.before, self.before.store(store), replace(self._telling, gone=gone))
 
     def _made(self, store: str) -> dict[str, str]:
         """What the program makes of a store."""
@@ -255,9 +265,17 @@ def continuation(catalog: Catalog, program: Program) -> Continuation:
     read = frozenset(
         name for name, topic in found.items() if topic is not None and any(known.positions.get(topic.id, {}).values())
     )
-    return Continuation(
-        program, known, read_program(text) if text and (known.stores or known.positions) else None, text, with_rows, read
-    )
+    before = read_program(text) if text and (known.stores or known.positions) else None
+    gone = frozenset[str]() if before is None else _gone(catalog, known, before)
+    return Continuation(program, known, before, text, with_rows, read, gone)
+
+
+def _gone(catalog: Catalog, known: ApplicationState, before: Program) -> frozenset[str]:
+    """The topics that the program before read record by record and that were deleted since; the id of a topic never comes back."""
+    started = catalog.application_inputs(known.id)
+    names = {source.topic for source in before.inputs if source.kind in STREAM_KINDS}
+    found = {name: catalog.find_topic(name) for name in names if started}
+    return frozenset(name for name, topic in found.items() if topic is None or topic.id not in started)
 
 
 def continued(catalog: Catalog, program: Program) -> Continuation:
@@ -266,6 +284,13 @@ def continued(catalog: Catalog, program: Program) -> Continuation:
     for refusal in found.refusals():
         raise refusal
     return found
+
+
+def _with_names(definition: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
+    """A definition in which stores have other names."""
+    return {
+        part: _OF_STORE.sub(lambda found: f"the store {names.get(found[1], found[1])}", text) for part, text in definition.items()
+    }
 
 
 def _line_of(program: Program, store: str, words: str) -> str:
@@ -279,6 +304,17 @@ def _young_store(program: Program, name: str, way: Way) -> OrphanedStateError:
         f"the store {name!r} of {program.application!r} is new, and rows that it should have were read already, of {', '.join(way.sources)}: "
         f"it would begin without them. It cannot be filled with them: {way.hindrance}. Run the changed topology under another application "
         f"name; or start from scratch with `streamkit apps reset {program.application}`"
+        f"{_line_of(program, name, _NEW_LINE + 'at')}"
+    )
+
+
+def _of_gone_topics(program: Program, name: str, topics: Sequence[str]) -> OrphanedStateError:
+    keeper, text = program.keeper(name), ", ".join(map(repr, topics))
+    return OrphanedStateError(
+        f"the store {name!r} of {program.application!r} has rows of records of {text}, deleted since the application last started; a topic "
+        "of that name is another one, and is read from its beginning: its records would come to those rows. Expected a store without them: "
+        f"start from scratch with `streamkit apps reset {program.application}`; or give each step with such rows another name (store=… or name=…, as "
+        f"the verb has it) and delete these by app.drop_store({', '.join(map(repr, keeper.stores))})"
         f"{_line_of(program, name, _NEW_LINE + 'at')}"
     )
 

@@ -53,19 +53,20 @@ class Telling:
     What a definition tells: `argument_types` tells apart aggregates that keep the same columns now and did not in state of the format before.
 
     `origins` tells where rows come from, as programs of format 1 do not; `code` tells functions of users by their code, which another
-    version of Python compiles otherwise.
+    version of Python compiles otherwise. The topics that are `gone` are others than those of their names now.
     """
 
     argument_types: bool = False
     origins: bool = True
     code: bool = True
+    gone: frozenset[str] = frozenset()
 
 
 def definition(program: Program, store: Store, telling: Telling = Telling()) -> dict[str, str]:
     """What a store holds: what its key is, its aggregates or columns by name, its windows, its rows; text by part, in the stored order."""
     keeper = program.keeper(store.name)
-    taken = Origins(program, telling.code).taken_by(keeper) if telling.origins else []
-    rows = taken[0] if taken and keeper.follows_rows else None
+    taken = Origins(program, telling.code, telling.gone).taken_by(keeper) if telling.origins else []
+    rows = taken[0] if taken and (keeper.follows_rows or keeper.holds_back) else None
     parts = {"the kind of operator": keeper.kind, "the layout of its keys": store.layout}
     parts["the key"] = ", ".join(_key_texts(program, keeper, store, rows))
     aggregates = keeper.aggregates_in(store.name)
@@ -98,7 +99,7 @@ def _window_texts(keeper: Operator, store: Store) -> dict[str, str]:
 def _topic_parts(place: int, rows: Origin) -> Iterator[str]:
     """A part for each topic that brings the rows of an input."""
     for topic in rows.topics:
-        yield f"{TOPIC} {topic!r}" + (f" of input {place + 1}" if place else "")
+        yield f"{TOPIC} {topic}" + (f" of input {place + 1}" if place else "")
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[Difference]:
@@ -121,6 +122,8 @@ def hindrance(program: Program, store: str, different: Sequence[Difference]) -> 
     """
     if not all(one.part.startswith((AGGREGATE, COLUMN)) and None in (one.before, one.now) for one in different):
         keeper = program.keeper(store)
+        if keeper.holds_back:
+            return f"under another name it holds back the changes from then on, and {_dropping(keeper)} deletes what is stored"
         if keeper.follows_rows:
             return f"under another name its store begins with the rows that were read before, and {_dropping(keeper)} deletes what is stored"
         if any(one.part.startswith(TOPIC) for one in different):

@@ -353,7 +353,8 @@ class Planner:
             if not manifest.end_offsets[self.topic_ids[number]]:
                 raise TopicNotFoundError(
                     f"the input {self.program.inputs[number].topic} of application {self.application.name} was deleted, or deleted and "
-                    "created again, since the application started; start it again to read the topic that is there"
+                    "created again, since the application started; start it again: that reads the topic that is there, "
+                    "or says which stores have rows of the one that was deleted"
                 )
         return {
             (number, partition): (

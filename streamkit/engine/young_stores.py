@@ -108,6 +108,8 @@ def _step(operator: Operator, program: Program, known: Read, way: Way) -> tuple[
             way.sources += full
             way.hindrance = f"the store {operator.stores[0]!r} does not tell which results it gave" if full else way.hindrance
             return ()
+    elif operator.holds_back:
+        way.hindrance = f"it is not known which of them {operator.stores[0]!r}, which is new too, would have given by now"
     elif operator.stores and not operator.follows_rows:
         return ()  # it begins with the records from now on, and so does what follows from them
     elif not operator.stores and _meets_a_table(operator):

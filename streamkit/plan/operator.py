@@ -51,7 +51,8 @@ class Operator:
     rows leave the groups of its store again, `tells_replaced_rows` that it gives each change of a kept table as two rows, the one it
     replaces and the new one, and `moves_rows` that it does nothing to rows but hand them to other tasks. `follows_rows` says that what its
     stores hold follows from the rows of its first input, whenever these came, as a table follows from the newest record of each key;
-    `passes_rows` that its own rows are these rows, although it keeps stores.
+    `passes_rows` that its own rows are these rows, although it keeps stores; `holds_back` that they are these rows, later, and that no store
+    tells which of them it has given.
     """
 
     kind: ClassVar[str] = ""
@@ -67,6 +68,7 @@ class Operator:
     moves_rows: ClassVar[bool] = False
     follows_rows: ClassVar[bool] = False
     passes_rows: ClassVar[bool] = False
+    holds_back: ClassVar[bool] = False
     id: str
     stage: int
     inputs: tuple[str, ...]

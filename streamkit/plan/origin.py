@@ -9,7 +9,7 @@ nobody reads them does not count: expressions are told by the columns of the top
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ class Origin:
     """
     Where rows come from: `rows` says which there are, `columns` what each column is, by name; one that is missing is as it came.
 
-    `topics` are those that bring the rows, one after the other. `with_code`: texts tell functions of users by their code, too.
+    `topics` are those that bring the rows, one after the other, as texts. `with_code`: texts tell functions of users by their code, too.
     """
 
     rows: str
@@ -56,11 +56,12 @@ class Origin:
 
 
 class Origins:
-    """The origins of the steps of a program."""
+    """The origins of the steps of a program; of its topics, the records of those that are `gone` came from others of these names."""
 
-    def __init__(self, program: Program, with_code: bool) -> None:
+    def __init__(self, program: Program, with_code: bool, gone: Collection[str] = ()) -> None:
         self._program = program
         self._with_code = with_code
+        self._gone = gone
         self._known: dict[str, Origin] = {}
 
     def of(self, name: str) -> Origin:
@@ -75,7 +76,7 @@ class Origins:
 
     def _found(self, operator: Operator, name: str) -> Origin:
         if operator.input_read is not None:
-            return self._of_topic(operator.input_read)
+            return self._of_topic(operator.input_read, self._gone)
         above = self.taken_by(operator)
         if operator.input_read_whole is not None:
             above.append(self._of_whole(operator.input_read_whole, operator.steps_of_whole))
@@ -84,13 +85,14 @@ class Origins:
             return Origin(f"the store {operator.stores[0]!r}", {}, topics, self._with_code)
         return replace(operator.origin(above, name), topics=topics)
 
-    def _of_topic(self, number: int) -> Origin:
+    def _of_topic(self, number: int, gone: Collection[str] = ()) -> Origin:
         """The origin of the records of an input."""
-        topic = self._program.inputs[number].topic
-        return Origin(f"the topic {topic!r}", {}, (topic,), self._with_code)
+        name = self._program.inputs[number].topic
+        topic = f"{name!r} that was deleted" if name in gone else repr(name)
+        return Origin(f"the topic {topic}", {}, (topic,), self._with_code)
 
     def _of_whole(self, number: int, steps: Sequence[Operator]) -> Origin:
-        """The origin of the rows of a global table, whose steps no other operator sees."""
+        """The origin of the rows of a global table, whose steps no other operator sees; records met those of their time, whichever topic had them."""
         found = self._of_topic(number)
         for step in steps:
             found = step.origin([found], step.id)

@@ -4,7 +4,7 @@ Random restarts: topologies of parts that come, go, come back and change, at any
 A start is refused, and the topology before goes on; or what each part holds is what the rules say. They are written down here, apart from
 the engine: a table, a group or a join of tables holds what follows from all records that the application has read, whenever the part came.
 What counts a stream counts the records that were read since it came, by the steps of their time. A window ends when the largest time among
-its topics has passed it.
+its topics has passed it. A table behind what holds updates back has what was given, and comes only before its rows.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ AHEAD = "ahead"  # the topic with records far ahead
 SCHEMA = "k string, g string, v {}"
 Record = tuple[int, str, str | None, int | None, bool]  # time, key, group, value, whether it deletes
 Rows = Counter[Any]
+Row = tuple[int, str, str | None, int | None]  # a record that is no deletion
 WINDOW_MS, GRACE_MS, LONG_MS, AHEAD_MS = 100, 20, 10**9, 10**7
 PHASES_MAX = 5
 ORPHANS = re.compile(r"the application 't' has state in (.*?), which the topology no longer names")
@@ -52,7 +53,8 @@ class Part:
 
     @property
     def store(self) -> str:
-        return f"s-{self.name}"
+        """Windows with final results have another than those without, which would go on with another grace."""
+        return f"{'f' if self.kind == 'finals' else 's'}-{self.name}"
 
 
 @dataclass
@@ -70,6 +72,9 @@ class Told:
     counts: Rows = field(default_factory=Counter)
     finals: Rows = field(default_factory=Counter)
     time: int | None = None
+    sides: tuple[list[Row], list[Row]] = field(default_factory=lambda: ([], []))
+    held: dict[str, tuple[int, str | None]] = field(default_factory=dict)
+    given: dict[str, str | None] = field(default_factory=dict)
 
 
 def passes(part: Part, value: int | None) -> bool:
@@ -154,6 +159,25 @@ def _finals(app: sk.Topology, part: Part) -> Any:
     )
 
 
+def _sessions(app: sk.Topology, part: Part) -> Any:
+    window = sk.session(f"{WINDOW_MS} ms", grace=f"{LONG_MS} ms")
+    return _stream(app, part).group_by_key().windowed_by(window).agg(n=F.count("*"), store=part.store)
+
+
+def _pairs(app: sk.Topology, part: Part) -> Any:
+    """Two streams joined within a time."""
+    left, right = (app.stream(topic).filter(F.col("v") > part.least) for topic in part.topics)
+    within = sk.within(f"{WINDOW_MS} ms", grace=f"{LONG_MS} ms")
+    joined = left.select("v").join(right.select(w="v"), within=within, name=part.name)
+    return joined.select("v", "w").to(f"out-{part.name}-pairs")
+
+
+def _suppressed(app: sk.Topology, part: Part) -> Any:
+    """A group of a table whose updates are held back."""
+    rows = _table(app, part).suppress(until=sk.time_limit(f"{WINDOW_MS * part.by} ms"), name=f"{part.name}-held")
+    return rows.filter("g IS NOT NULL").group_by("g").agg(n=F.count("*"), store=part.store)
+
+
 def _jumping(app: sk.Topology, part: Part) -> Any:
     """A count per window of a topic in which some records are far ahead, with bounded jumps or without."""
     rows = app.stream(AHEAD, max_jump=f"{part.by} s") if part.least else app.stream(AHEAD)
@@ -184,10 +208,11 @@ def _results(app: sk.Topology, part: Part) -> Any:
 DECLARED = {
     "kept": _kept, "grouped": _grouped, "function": _function, "joined": _joined, "foreign key": _by_foreign_key, "to_table": _to_table,
     "members": _members, "versioned": _versioned, "results": _results, "jumping": _jumping,
-    "counted": _counted, "distinct": _distinct, "windows": _windows, "finals": _finals,
+    "sessions": _sessions, "pairs": _pairs, "suppressed": _suppressed, "counted": _counted, "distinct": _distinct, "windows": _windows, "finals": _finals,
 }  # fmt: skip
 OF_TABLES = ("kept", "grouped", "function", "joined", "foreign key", "to_table", "members", "versioned")
-OF_TWO = ("kept", "joined", "foreign key")
+OF_TWO = ("kept", "joined", "foreign key", "pairs")
+OUTPUTS = {"finals": "finals", "pairs": "pairs"}  # of parts that are told by what they have given
 
 
 # What parts must hold.
@@ -252,19 +277,33 @@ def count_phase(part: Part, told: Told, phase: Phase, records: dict[str, list[Re
             record = records[topic][offset]
             time_of[topic] = max(time_of.get(topic, record[0]), record[0])
             rows.append((time_of[topic], number, offset, record))
-    for order, _, _, (time, key, group, value, is_deleted) in sorted(rows):
+    for order, number, _, (time, key, group, value, is_deleted) in sorted(rows):
         _move(told, order)
+        if part.kind == "suppressed":
+            _hold_back(part, told, order, (time, key, None if is_deleted else group))
+            continue
         if is_deleted or not (part.kind == "jumping" or passes(part, value)):
             continue
+        told.sides[number].append((time, key, group, value))
         _count(part, told, (time, key, group, value))
 
 
-def _count(part: Part, told: Told, row: tuple[int, str, str | None, int | None]) -> None:
+def _hold_back(part: Part, told: Told, order: int, update: tuple[int, str, str | None]) -> None:
+    """An update waits from the first of its key on, and takes the place of one that waits; what has waited long enough is given."""
+    time, key, group = update
+    told.held[key] = (told.held[key][0] if key in told.held else time, group)
+    for due in [one for one, (since, _) in told.held.items() if since + WINDOW_MS * part.by <= order]:
+        told.given[due] = told.held.pop(due)[1]
+
+
+def _count(part: Part, told: Told, row: Row) -> None:
     time, key, group, value = row
     if part.kind in ("counted", "results") and group is not None:
         told.counts[group] += 1
     elif part.kind == "distinct":
         told.counts[key, value] = 1
+    elif part.kind == "sessions":
+        told.counts[key, time] += 1
     elif part.kind in ("windows", "jumping") or _is_open(part, told, time):
         told.counts[key, time // WINDOW_MS * WINDOW_MS] += 1
 
@@ -290,11 +329,30 @@ def closed(told: Told) -> Rows:
 def expected_of_stream(part: Part, told: Told) -> Rows:
     if part.kind == "finals":
         return closed(told)
+    if part.kind == "suppressed":
+        return Counter(Counter(group for group in told.given.values() if group is not None).items())
+    if part.kind == "sessions":
+        return _sessions_of(told.counts)
+    if part.kind == "pairs":
+        left, right = told.sides
+        return Counter((a[1], a[3], b[3]) for a in left for b in right if a[1] == b[1] and abs(a[0] - b[0]) <= WINDOW_MS)
     if part.kind == "results" and part.by == 2:
         return Counter(Counter(told.counts.values()).items())
     if part.kind == "distinct":
         return Counter(Counter(key for key, _ in told.counts).items())
     return Counter((*(key if isinstance(key, tuple) else (key,)), n) for key, n in told.counts.items())
+
+
+def _sessions_of(counts: Rows) -> Rows:
+    """The sessions of records that lie within the gap of each other, with their starts."""
+    found: list[list[Any]] = []
+    for key, time in sorted(counts):
+        if found and found[-1][0] == key and time - found[-1][2] <= WINDOW_MS:
+            found[-1][2] = time
+            found[-1][3] += counts[key, time]
+        else:
+            found.append([key, time, time, counts[key, time]])
+    return Counter((key, start, n) for key, start, _, n in found)
 
 
 # Random topologies, and changes of them.
@@ -316,6 +374,7 @@ class Restarts:
         self.names = 0
         self.time = 10_000
         self.program: Program | None = None
+        self.is_made_again = False
         self.refused = 0
         self.accepted = 0
 
@@ -330,8 +389,17 @@ class Restarts:
                     return f"run {number + 1} of {[*self.parts.values()]}: {found}"
         return None
 
+    def _make_again(self, log: Log, topic: str) -> None:
+        """A topic is deleted, and made again without records."""
+        log.delete_topic(topic)
+        log.create_topic(topic, SCHEMA.format(self.types[topic]), key="k", partitions=1, config={"retention.ms": "-1"})
+        self.records[topic], self.read[topic], self.is_made_again = [], 0, True
+        self.reached.pop(topic, None)
+
     def _append(self, log: Log) -> None:
-        """Records of all topics, in time, most of them; sometimes a topic's type gets wider before."""
+        """Records of all topics, in time, most of them; sometimes a topic's type gets wider before, or it is made again."""
+        if self.chance.random() < 0.05:
+            self._make_again(log, self.chance.choice(TOPICS))
         if self.chance.random() < 0.15:
             topic = self.chance.choice(TOPICS)
             log.alter_topic(topic, schema=SCHEMA.format("bigint"))
@@ -372,7 +440,7 @@ class Restarts:
             try:
                 planner = self._start(log, wanted, set())
             except (OrphanedStateError, TopologyError) as error:
-                if "bigint" not in self.types.values():
+                if "bigint" not in self.types.values() and not self.is_made_again:
                     return f"the topology of before was refused: {error}"
                 return self._anew(log)
         self.accepted += 1
@@ -453,11 +521,15 @@ class Restarts:
         if kind == "jumping":
             return Part(name, kind, (AHEAD,), self.chance.randrange(2), self.chance.choice([1, 2]))
         topics = tuple(
-            self.chance.sample(TOPICS, 2 if kind in OF_TWO or (kind not in OF_TABLES and self.chance.random() < 0.3) else 1)
+            self.chance.sample(
+                TOPICS, 2 if kind in OF_TWO or (kind not in (*OF_TABLES, "suppressed") and self.chance.random() < 0.3) else 1
+            )
         )
         return Part(name, kind, topics, self.chance.randrange(3), self.chance.choice([1, 2]))
 
     def _modified(self, part: Part) -> Part:
+        if part.kind == "pairs":
+            return replace(part, topics=part.topics[::-1])
         field = "topics" if part.kind == "finals" else self.chance.choice(["least", "by", "topics", "topics", "cast"])
         if field == "cast":
             return replace(part, is_cast=not part.is_cast)
@@ -468,7 +540,7 @@ class Restarts:
         if field == "by":
             return replace(part, by=3 - part.by)
         other = self.chance.choice([topic for topic in TOPICS if topic not in part.topics])
-        if part.kind in OF_TABLES or self.chance.random() < 0.4:
+        if part.kind in (*OF_TABLES, "suppressed") or self.chance.random() < 0.4:
             return replace(part, topics=(other, *part.topics[1:]))
         return replace(part, topics=(*part.topics, other) if len(part.topics) < 2 else part.topics[:1])
 
@@ -481,7 +553,9 @@ class Restarts:
         for part in parts.values():
             if part.name not in self.parts or self.parts[part.name].kind != part.kind:
                 self.told[part.name] = Told()
-                self.outputs[part.name] = len(_rows(log, f"out-{part.name}-finals"))
+                self.outputs[part.name] = len(_rows(log, _output(part)))
+                if part.kind == "suppressed":  # it must be as if it had always been there
+                    count_phase(part, self.told[part.name], Phase(dict.fromkeys(self.read, 0), phase.before), self.records, {})
             if part.kind not in OF_TABLES:
                 count_phase(part, self.told[part.name], phase, self.records, self.reached)
         for topic in read:
@@ -502,8 +576,11 @@ class Restarts:
     def _found(self, log: Log, part: Part) -> Iterator[Any]:
         """What a part holds, or has given, as the rules say it."""
         if part.kind == "finals":
-            for row in _rows(log, f"out-{part.name}-finals")[self.outputs[part.name] :]:
+            for row in _rows(log, _output(part))[self.outputs[part.name] :]:
                 yield row["k"], _milliseconds(row["window_start"]), row["n"]
+            return
+        if part.kind == "pairs":
+            yield from ((row["k"], row["v"], row["w"]) for row in _rows(log, _output(part))[self.outputs[part.name] :])
             return
         for row in log.store("t", self._store_of(part)).to_arrow().to_pylist():
             if row.get("n") != 0 and row.get("m") != 0:  # a group that all have left
@@ -517,6 +594,10 @@ class Restarts:
         if part.kind != "kept":
             return part.store
         return next(self.program.operator(one.inputs[1]).stores[0] for one in self.program.operators if one.id == part.name)
+
+
+def _output(part: Part) -> str:
+    return f"out-{part.name}-{OUTPUTS.get(part.kind, '')}"
 
 
 def _rows(log: Log, topic: str) -> list[dict[str, Any]]:

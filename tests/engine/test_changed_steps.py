@@ -49,6 +49,14 @@ def kept(make):
     return lambda app: app.stream("more").join(make(app.table("in")).select("k", "g", "v"), suffix="_2").to("out")
 
 
+def passed_on(record, context):
+    context.forward({"k": record["k"], "g": record["g"], "v": record["v"]})
+
+
+def left_out(record, context):
+    pass
+
+
 def counted(app, *topics):
     streams = [app.stream(topic) for topic in topics]
     merged = streams[0].merge(*streams[1:]) if len(streams) > 1 else streams[0]
@@ -120,6 +128,8 @@ REFUSED: dict[str, Any] = {
     "rows of a table": [kept(lambda table, least=least: table.filter(f"v > {least}")) for least in (1, 2)],
     "columns of a table": [kept(lambda table, by=by: table.with_columns(v=F.col("v") * by)) for by in (1, 2)],
     "to_table": [lambda app, least=least: app.stream("in").filter(f"v > {least}").to_table(store="s").to("out") for least in (1, 2)],
+    "a processor without a store": [
+        lambda app, f=f: app.stream("in").process(f, "g string, v int").to_table(store="s").to("out") for f in (passed_on, left_out)],
     "another topic": [lambda app, topic=topic: counted(app, topic) for topic in ("in", "more")],
     "another topic of two": [lambda app, topic=topic: counted(app, "in", topic) for topic in ("more", "third")],
     "another topic of a table": [lambda app, topic=topic: app.table(topic, store="s").to("out") for topic in ("in", "more")],
@@ -253,3 +263,72 @@ def test_functions_that_another_python_compiled_are_known_by_their_names(log):
 def renamed(function):
     """A function that is called `doubled`, and has the code of another."""
     return type(function)(function.__code__, function.__globals__, "doubled")
+
+
+def with_windows(app):
+    app.stream("in").group_by("g").windowed_by(sk.tumbling("1 s", grace="0 s")).agg(n=F.count("*"), store="s").to("out")
+
+
+MADE_AGAIN: dict[str, Any] = {
+    "a table": lambda app: app.table("in", store="s").to("out"),
+    "to_table": lambda app: app.stream("in").to_table(store="s").to("out"),
+    "a group": lambda app: grouped(app.table("in")),
+    "a joined table": kept(lambda table: table),
+    "a join of tables": joined("left"),
+    "a foreign key": by_foreign_key("g", "left"),
+    "a count": lambda app: counted(app, "in"),
+    "a count of two": lambda app: counted(app, "more", "in"),
+    "windows": with_windows,
+    "a join of streams": streams_joined("more", "in"),
+    "a processor": processed("10 ms"),
+    "suppress": lambda app: app.table("in").suppress(until=sk.time_limit("1 day"), name="s").to("out"),
+    "history": lambda app: app.table("in", versioned="1 day", store="s").to("out"),
+}
+
+
+@pytest.mark.parametrize("name", MADE_AGAIN)
+def test_rows_of_a_topic_that_was_made_again_are_refused(log, name):
+    """A topic of the same name is another one: no store adds its records to rows of the former."""
+    make = MADE_AGAIN[name]
+    run(log, make)
+    log.delete_topic("in")
+    log.create_topic("in", "k string, g string, v int, w int", key="k", partitions=1)
+    append(log, "in", [{"k": "z", "g": "z", "v": 9, "w": 0, "ts": 9}])
+    before = log.catalog.application("t")
+    for _ in range(2):
+        with pytest.raises(OrphanedStateError, match="has rows of records of 'in', deleted since"):
+            start(log.catalog, log.storage, compile(topology(make), log))
+        assert log.catalog.application("t") == before
+    log.catalog.reset_application("t")
+    run(log, make)
+
+
+def test_what_has_no_rows_of_a_topic_goes_on_when_it_is_made_again(log):
+    """Steps without stores, global tables and stores that hold nothing read the topic that is there."""
+
+    def make(app):
+        app.stream("in").filter("v > 0").to("copied")
+        app.stream("in").filter("v > 100").group_by("g").agg(n=F.count("*"), store="empty").to("counted")
+        app.stream("more").join(app.global_table("third").select("k", z="v"), on="k").to_table(store="met").to("out")
+
+    run(log, make)
+    there = held(log)["met"]
+    for topic in ("in", "third"):
+        log.delete_topic(topic)
+        log.create_topic(topic, "k string, g string, v int, w int", key="k", partitions=1)
+        append(log, topic, [{"k": "z", "g": "z", "v": 900, "w": 0, "ts": 9}])
+    run(log, make)
+    assert held(log)["met"] == there and [row["n"] for row in held(log)["empty"]] == [1]
+
+
+def test_the_advice_for_another_topic_works(log):
+    """A table that is read from another topic is not told to take the former one's store, which the next start would refuse."""
+    run(log, lambda app: app.stream("third").join(app.table("in"), on="k", suffix="_2").to("out"))
+    (there,) = held(log)
+    other = lambda app: app.stream("third").join(app.table("more"), on="k", suffix="_2").to("out")  # noqa: E731
+    with pytest.raises(OrphanedStateError) as refused:
+        start(log.catalog, log.storage, compile(topology(other), log))
+    assert "Write " not in str(refused.value) and f"app.drop_store({there!r})" in str(refused.value)
+    run(log, lambda app: (other(app), app.drop_store(there)))
+    (now,) = held(log).values()
+    assert {row["k"] for row in now} == {"a", "b", "c"}

@@ -134,7 +134,10 @@ def test_a_start_whose_stores_would_be_misread_is_refused(log):
 
 @pytest.mark.parametrize("topic", ["orders", "customers"])
 def test_a_running_application_notices_that_an_input_is_gone(log, topic):
-    """An application whose input was deleted, or deleted and created again, stops with its name; started again it reads the new one."""
+    """
+    An application whose input was deleted, or deleted and created again, stops with its name; started again it refuses to add the new
+    one's records to what it has of the former, and from scratch it reads the new one.
+    """
     sales.create_inputs(log)
     sales.append_chunk(log, 0)
     planner = start(log.catalog, log.storage, sales.load_program(), tasks=2)
@@ -147,6 +150,11 @@ def test_a_running_application_notices_that_an_input_is_gone(log, topic):
     with pytest.raises(TopicNotFoundError, match=f"the input {topic} .* start it again"):
         run_next(planner)
 
+    before = log.catalog.application("sales")
+    with pytest.raises(OrphanedStateError, match=rf"has rows of records of '{topic}', deleted since .* apps reset"):
+        start(log.catalog, log.storage, sales.load_program())
+    assert log.catalog.application("sales") == before
+    log.catalog.reset_application("sales")
     again = start(log.catalog, log.storage, sales.load_program())
     assert run_available(again)
     positions = log.catalog.application("sales").positions[log.topic(topic).id]

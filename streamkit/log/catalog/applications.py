@@ -168,6 +168,12 @@ def _declare_inputs(transaction: Transaction, application_id: int, inputs: Mappi
     )
 
 
+def inputs_of(transaction: Transaction, application_id: int) -> frozenset[int]:
+    """The ids of the topics that an application's newest generation was started on, also of those that were deleted since."""
+    found = transaction.execute("SELECT topic_id FROM application_input WHERE application_id = ?", (application_id,))
+    return frozenset(topic_id for (topic_id,) in found)
+
+
 def _drop_store(transaction: Transaction, state: ApplicationState, name: str) -> None:
     """Forget a store and its changelog. Its number may be given again: local stores that held its rows are not trusted."""
     changelog_id = state.stores[name].changelog_topic_id

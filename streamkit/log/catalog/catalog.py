@@ -289,6 +289,10 @@ class Catalog:
         """The newest generation of an application, and its last committed epoch; ConfigError as `application`."""
         return self._read(lambda transaction: applications.turn(transaction, name))
 
+    def application_inputs(self, application_id: int) -> frozenset[int]:
+        """The ids of the topics that an application's newest generation was started on, also of those that were deleted since."""
+        return self._read(lambda transaction: applications.inputs_of(transaction, application_id))
+
     def program(self, name: str) -> str:
         """The program of an application's newest generation, as JSON text."""
         return self._read(lambda transaction: applications.program_of(transaction, name))

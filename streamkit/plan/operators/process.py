@@ -14,9 +14,10 @@ from streamkit.plan.building import Building
 from streamkit.plan.expression import PythonCall, Reference, TypedExpression
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import CYLINDER, STREAM, Node, check_distinct, shortened
-from streamkit.plan.operator import IN_ORDER, PORT, Exchange, Key, Names, Operator, listed
+from streamkit.plan.operator import IN_ORDER, PORT, Exchange, Key, Names, Operator, listed, port_of
 from streamkit.plan.operators.materialize import store_faults
 from streamkit.plan.operators.split import Branch
+from streamkit.plan.origin import Origin
 from streamkit.plan.processing import STREAM_TIME, WALL_CLOCK, Schedule
 from streamkit.plan.program import Naming, Program, Store
 from streamkit.plan.python_function import PythonFunction
@@ -211,6 +212,13 @@ class Process(Operator):
     schedule_store: str | None
     children: Key
     streams: tuple[int, ...]
+
+    def origin(self, above: Sequence[Origin], name: str) -> Origin:
+        """Of one without stores; where there is one, rows are those of it."""
+        (rows,) = above
+        kept = {column: rows.of(column) for column in self.kept}
+        port = f", child {port_of(name)}" if PORT in name else ""
+        return rows.but(f"{rows.rows} by {rows.text(self.call)}{port}", kept)
 
     @property
     def stores(self) -> tuple[str, ...]:

@@ -189,6 +189,7 @@ class Suppress(Operator):
 
     kind: ClassVar[str] = "suppress"
     stage_min: ClassVar[int] = 1
+    holds_back: ClassVar[bool] = True
     store: str
     index: str
     window: Windowing
