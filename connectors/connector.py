@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from streamkit.connectors.placeholders import filled
+from streamkit.connectors.placeholders import filled, kept_elsewhere
 from streamkit.connectors.redaction import Redaction, redact_error
 from streamkit.connectors.setting import Setting, read_settings, secrets_of
 from streamkit.errors import ConfigError, StreamKitError
@@ -62,12 +62,12 @@ class Connector:
         self.config = dict(config or {}) | {key.replace("_", "."): value for key, value in settings.items()}
         declared = self.declared()
         values = filled(self.config)
-        self.redacted = Redaction(secrets_of(declared, values), _filled_in(self.config, values))
+        self.redacted = Redaction(secrets_of(declared, values), kept_elsewhere(self.config))
         try:
             self.settings: dict[str, Any] = read_settings(f"the connector {name} ({type(self).__name__})", declared, values)
             self.chain = self._transforms()
             self.check()
-        except ConfigError as error:
+        except Exception as error:
             redact_error(error, self.redacted)
             raise
 
@@ -97,11 +97,6 @@ class Connector:
     def is_retryable(self, error: Exception) -> bool:
         """Whether an error may go away by itself, so that the task is started again after a while; a subclass knows its library's."""
         return isinstance(error, ConnectionError | TimeoutError) or (isinstance(error, StreamKitError) and error.is_retryable)
-
-
-def _filled_in(config: Mapping[str, Any], values: Mapping[str, Any]) -> set[str]:
-    """What placeholders stand for: who keeps a value elsewhere does not want to see it."""
-    return {str(values[name]) for name, written in config.items() if values[name] != written}
 
 
 def needed(module: str, extra: str) -> ConfigError:

@@ -18,6 +18,12 @@ def filled(config: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _value(name, written) if isinstance(written, str) else written for name, written in config.items()}
 
 
+def kept_elsewhere(config: Mapping[str, Any]) -> set[str]:
+    """What the placeholders of a configuration stand for."""
+    texts = [(name, written) for name, written in config.items() if isinstance(written, str)]
+    return {_found(name, match[1], match[2]) for name, written in texts for match in _PLACEHOLDER.finditer(written)}
+
+
 def has_placeholder(written: Any) -> bool:
     """Whether a value, or a part of it, is kept elsewhere."""
     return isinstance(written, str) and _PLACEHOLDER.search(written) is not None

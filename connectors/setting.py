@@ -19,7 +19,9 @@ _PASSWORD = re.compile(
     r"|[?&](?:[\w.-]*(?:password|secret|token|signature)|(?:[\w.-]*[._-])?(?:(?:api|access|auth)?key|sig|auth|code))=(?P<parameter>[^&#\s]+)"
     r"|\bpassword=(?P<password>[^@&\s]+)"
 )
-_MALFORMED = re.compile(r"://[^:/@\s]*:([^/?#\s@]*[/?#]\S*)@")  # a password with a character that ends it for a library
+_MALFORMED = re.compile(
+    r"://[^:/@\s]*:((?:(?!://).)*[/?#@\s](?:(?!://).)*)@", re.DOTALL
+)  # a password with a character that ends it for a library
 _TRUTHS = {"true": True, "false": False}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -28,6 +27,7 @@ from streamkit.connectors.debezium.json_records import JsonRecords
 from streamkit.connectors.debezium.log_reader import LogReader
 from streamkit.connectors.debezium.table_rows import TableRow, TableRows, joined
 from streamkit.connectors.kafka.source import KafkaSource
+from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import Polled, Position, Source, kept_for_ever
@@ -42,7 +42,7 @@ from streamkit.names import TOPIC as TOPIC_COLUMN
 
 FORMATS = ("json", "avro")
 FIELDS = ("op", "before", "after", "source", "ts_ms")  # of an envelope, which are looked at
-_LOGGER = logging.getLogger(__name__)
+_LOGGER = logger_of(__name__)
 
 
 class DebeziumSource(Source):

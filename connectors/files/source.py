@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import io
-import logging
 import os
 import re
 import shutil
@@ -31,6 +30,7 @@ from streamkit.connectors.files.record_blocks import (
     start_of_records,
 )
 from streamkit.connectors.files.record_file import Format, RecordFile
+from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.runtime.positions import read_positions
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import BEGIN, RECREATED_MODE, Polled, Position, Source
@@ -46,7 +46,7 @@ LOOK_SECONDS = 1.0  # between two looks at files that were read to their end
 LOOK_SECONDS_BOUNDED = 0.05
 _LINE = re.compile(r"^.*?, (line|record) (\d+): ", re.DOTALL)
 
-_LOGGER = logging.getLogger(__name__)
+_LOGGER = logger_of(__name__)
 
 
 @dataclass

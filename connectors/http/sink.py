@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import ssl
 import time
 from collections.abc import Mapping, Sequence
@@ -49,9 +50,14 @@ class HttpSink(Sink):
 
     def check(self) -> None:
         """The URL must say a host."""
-        found = urlsplit(self.settings["url"])
+        url = self.settings["url"]
+        found = urlsplit(url)
         if found.scheme not in ("http", "https") or not found.hostname:
             raise ConfigError(f"url={self.settings['url']!r}; expected such as https://host/path")
+        if re.search(r"[\s\0]", url) or (re.match(r"\w+://[^/?#@]*:", url) and url.count("@") > 1):
+            raise ConfigError(
+                "the url has a space, or an @ behind a password; expected %20 for a space, and %40 for an @ that is not in front of the host"
+            )
 
     def topic(self, topic: Topic) -> None:
         """Opaque values are decoded by the topic's format."""

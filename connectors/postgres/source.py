@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -61,13 +60,14 @@ from streamkit.connectors.postgres.source_table import (
 )
 from streamkit.connectors.postgres.source_type import Described, SourceType, source_type
 from streamkit.connectors.postgres.table_name import quoted_name, topic_name
+from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import BEGIN, RECREATED_MODE, Polled, Position, Source, kept_for_ever
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.log import Log
 from streamkit.names import TIMESTAMP
 
-_LOGGER = logging.getLogger(__name__)
+_LOGGER = logger_of(__name__)
 _NO_LETTERS = re.compile(r"[^a-z0-9_]")
 ASK_SECONDS = 0.02
 LOOK_SECONDS = 1.0  # between two looks at whether tables are what they were

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
+from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.source import Source
 from streamkit.connectors.transforms.records import is_opaque, key_columns
 from streamkit.errors import ConfigError
@@ -20,7 +20,7 @@ from streamkit.log.topic.topic import Topic
 from streamkit.names import DELETED, HEADERS, LOG_COLUMNS, PARTITION, ROW_NUMBER, TIMESTAMP, TOPIC
 from streamkit.schema import Column, Schema
 
-_LOGGER = logging.getLogger(__name__)
+_LOGGER = logger_of(__name__)
 _OWN = (*LOG_COLUMNS, TOPIC, ROW_NUMBER)
 _SENT = (TIMESTAMP, DELETED, HEADERS)
 

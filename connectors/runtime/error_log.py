@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.runtime.dead_letters import Origin, class_of
 from streamkit.connectors.runtime.pipeline import Failure
 from streamkit.names import OFFSET, PARTITION, TIMESTAMP, TOPIC
 
-_LOGGER = logging.getLogger(__name__)
+_LOGGER = logger_of(__name__)
 
 
 def log_failures(origin: Origin, settings: Mapping[str, Any], topic: str, rows: pa.Table, failures: Sequence[Failure]) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
+from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.source import BEGIN, RECREATED_MODE, Position, Source
 from streamkit.errors import ConfigError
 
 IDENTITY = "identity"  # in positions as the log keeps them
-_LOGGER = logging.getLogger(__name__)
+_LOGGER = logger_of(__name__)
 
 
 def with_identities(positions: Mapping[str, Position], identities: Mapping[str, str]) -> dict[str, Position]:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from streamkit.connectors.connector import Connector
+from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.runtime.dead_letters import Origin
 from streamkit.connectors.runtime.pipeline import Failure
 from streamkit.connectors.sink import Sink
 from streamkit.connectors.source import Source
 from streamkit.errors import ConfigError, SchemaError
 
-_LOGGER = logging.getLogger(__name__)
+_LOGGER = logger_of(__name__)
 
 POLL_SECONDS = 0.5
 IDLE_SECONDS = 0.05  # between two looks at topics that had nothing new

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import threading
@@ -14,7 +13,7 @@ from functools import partial
 from typing import final
 
 from streamkit.connectors.connector import Connector
-from streamkit.connectors.redaction import redact_error
+from streamkit.connectors.redaction import logger_of, redact_error
 from streamkit.connectors.runtime import status
 from streamkit.connectors.runtime.back_off import BackOff
 from streamkit.connectors.runtime.configurations import OutdatedError, check_configuration, publish_configuration
@@ -30,7 +29,7 @@ from streamkit.errors import ConfigError, FencedError, StreamKitError, TopicNotF
 from streamkit.log.consume.consumer import Consumer, TopicPartition
 from streamkit.log.log import Log
 
-_LOGGER = logging.getLogger(__name__)
+_LOGGER = logger_of(__name__)
 LOOK_SECONDS = 0.5  # between two looks at members, requests and tasks
 REPORT_SECONDS = 5.0
 ONCE_SECONDS = 0.05

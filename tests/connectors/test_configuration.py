@@ -54,7 +54,7 @@ def test_placeholders(tmp_path, monkeypatch):
     (found,) = read(tmp_path, json.dumps({"name": "in", **CONFIG, "path": path}))
     assert found.settings["path"] == "secret-place/hidden/a.db"
     assert found.config["path"] == path
-    assert found.redacted("cannot open secret-place/hidden/a.db") == "cannot open ********"
+    assert found.redacted("cannot open secret-place/hidden/a.db") == "cannot open ********/********/a.db"
 
 
 @pytest.mark.parametrize(
