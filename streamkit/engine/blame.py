@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from streamkit.engine.place import OPERATORS
+from streamkit.engine.place import OPERATORS, has_place
 from streamkit.engine.rows import brought_by_time, plain
 from streamkit.errors import EvaluationError
 from streamkit.names import INPUT, OFFSET, PARTITION
@@ -32,7 +32,7 @@ def with_record(
     record = ""
     if error.row is not None:
         record = _record(program, error.row, whole)
-    elif len(rows) == 1 and OFFSET in rows[0].schema.names:
+    elif len(rows) == 1 and has_place(rows[0]):
         row = _first_failure(rows[0], run)
         record = _record(program, row, whole) if row is not None else ""
     line = f"\n  at {program.lines[operator.id]}" if operator.id in program.lines else ""
@@ -64,7 +64,9 @@ def _fails(batch: pa.RecordBatch, run: Callable[[pa.RecordBatch], object]) -> bo
 
 
 def _record(program: Program, row: pa.RecordBatch, whole: Callable[[pa.RecordBatch], pa.RecordBatch | None]) -> str:
-    if not row.num_rows or brought_by_time(row).any():  # what failed is no record, such as a punctuation or a final result
+    if not row.num_rows or not has_place(row):  # rows to be folded have none yet: they are read again with their places
+        return ""
+    if brought_by_time(row).any():  # what failed is no record, such as a punctuation or a final result
         return ""
     number = row[INPUT][0].as_py()
     if not 0 <= number < min(len(program.inputs), OPERATORS):

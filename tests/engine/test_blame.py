@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.compile import compile
 from streamkit.errors import EvaluationError
+from streamkit.testing import TopologyTestDriver
 from tests.engine.engine_run import Run, append, execute, fresh_log
 
 LARGE = 2**62
@@ -55,3 +57,38 @@ def test_an_error_of_a_result_names_the_line() -> None:
 
     assert message.startswith("topic in, partition 0, offset 1, key user = 'a': found 9223372036854775808 for total = sum(n)")
     assert Path(__file__).name in message.splitlines()[-1]
+
+
+AGGREGATED = {
+    "count": lambda stream: stream.group_by_key().count(),
+    "members": lambda stream: stream.group_by("n").agg(most=F.max("n")),
+    "steps": lambda stream: stream.with_columns(m=F.col("n") + 1).group_by_key().agg(total=F.sum("m")),
+    "windows": lambda stream: stream.group_by_key().windowed_by(sk.tumbling("1 hour", grace="1 minute")).count(),
+    "hopping": lambda stream: stream.group_by_key().windowed_by(sk.hopping("1 hour", "1 minute", grace="1 minute")).count(),
+    "sessions": lambda stream: stream.group_by_key().windowed_by(sk.session("1 hour", grace="1 minute")).count(),
+    "sliding": lambda stream: stream.group_by_key().windowed_by(sk.sliding("1 hour", grace="1 minute")).count(),
+    "table": lambda stream: stream.to_table().group_by("n").count(),
+}
+
+
+@pytest.mark.parametrize("on_error", ["fail", "skip", "one step skips", "dead letters"])
+@pytest.mark.parametrize("kind", AGGREGATED)
+def test_a_record_without_event_time_is_named_in_front_of_any_aggregation(kind: str, on_error: str) -> None:
+    """Also where rows are folded by the readers and have no place: then they are read again; where it is left out, the others go on."""
+    policy: Any = {"fail": "fail", "one step skips": "fail", "skip": "skip", "dead letters": sk.dead_letter("dead")}[on_error]
+    app = sk.Topology("failing", on_error=policy)
+    stream = app.stream("in", schema="user string, n bigint, at bigint", key="user", timestamp="at").select("n")
+    if on_error == "one step skips":
+        stream = stream.filter("n > 0", on_error="skip")
+    AGGREGATED[kind](stream).to("out")
+    rows = [{"user": "a", "n": 1, "at": 1}, {"user": "b", "n": 1, "at": None}, {"user": "c", "n": 1, "at": 2}]
+    with TopologyTestDriver(app) as driver:
+        if policy == "fail":
+            with pytest.raises(
+                EvaluationError, match="topic in, partition 0, offset 1, key user = 'b': its event time, column 'at'"
+            ):
+                driver.pipe("in", rows)
+            return
+        driver.pipe("in", rows)
+        assert driver.newest("out")
+        assert on_error == "skip" or [row["offset"] for row in driver.read("dead")] == [1]
