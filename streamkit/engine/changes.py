@@ -10,15 +10,18 @@ not there is a deletion. On their way to a group, those that are there carry `_c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamkit.engine.context import Context
 from streamkit.engine.joining import Indices, Kept, committed_rows, newest_at, with_changes
 from streamkit.engine.place import place_ranks
 from streamkit.engine.rows import deletions_of
+from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED
 
 REMOVED, REPLACED, ADDED = 0, 1, 2  # what a row does; that of a replaced row is half a change: the row that is added follows
@@ -38,6 +41,26 @@ def without_nothing(table: Kept, changes: pa.RecordBatch, context: Context) -> p
         return changes
     _, replaced = replaced_rows(table, changes, context)
     return changes.filter(pa.array((replaced >= 0) | ~is_deleted))
+
+
+def vanishes_too(
+    table: Kept, rows: pa.RecordBatch, on: Sequence[str], changes: pa.RecordBatch | None, context: Context
+) -> npt.NDArray[np.bool_]:
+    """
+    Which rows stand at a place where a change of the table deletes the row that they name by `on`.
+
+    One record may change a row of the table more than once, as an outer join of a table with itself does; then only the first of these
+    deletions deletes one that is there.
+    """
+    if changes is None or not changes.num_rows:
+        return np.zeros(rows.num_rows, bool)
+    _, replaced = replaced_rows(table, changes, context)
+    vanished = deletions_of(changes) & (replaced >= 0)
+    places = place_ranks(rows, changes)
+    keys = table.encoded(rows, on), table.encoded(changes, table.key)
+    own, theirs = (encode_keys([key, pa.array(place)]) for key, place in zip(keys, places, strict=True))
+    found: npt.NDArray[np.bool_] = pc.is_in(own, value_set=theirs.filter(pa.array(vanished))).to_numpy(zero_copy_only=False)
+    return found
 
 
 def rows_before(

@@ -85,9 +85,14 @@ def kernel_of(operator: Operator) -> Kernel:
     return found
 
 
+def present(rows: Rows) -> Rows:
+    """The rows; None if there are none, as where all of them were filtered out: no kernel gets a batch without rows."""
+    return rows if rows is not None and rows.num_rows else None
+
+
 def run_operator(operator: Operator, results: Mapping[str, Rows], context: Context) -> dict[str, Rows | Pieces]:
     """Run an operator on those of its inputs that are there; return its outputs under the names by which others take them."""
-    inputs = [results.get(name) for name in operator.inputs]
+    inputs = [present(results.get(name)) for name in operator.inputs]
     found = kernel_of(operator)
     if not found.runs_empty and all(rows is None for rows in inputs):
         return {}

@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.changes import replaced_rows, without_nothing
+from streamkit.engine.changes import replaced_rows, vanishes_too, without_nothing
 from streamkit.engine.context import Context
 from streamkit.engine.joining import Indices, as_of, kept_table, times_found
 from streamkit.engine.kernels import Rows, kernel
@@ -120,16 +120,20 @@ def foreign_key_join(operator: ForeignKeyJoin, inputs: Sequence[Rows], context: 
 
 
 def _answers(operator: ForeignKeyJoin, told: pa.RecordBatch, changes: Rows, context: Context) -> pa.RecordBatch:
-    """The results of the left table's changes."""
-    right, found = as_of(kept_table(operator.inputs[1], context), told, operator.on, changes, context)
+    """The results of the left table's changes; a row that the record changed itself also loses the right row which it deletes."""
+    table = kept_table(operator.inputs[1], context)
+    right, found = as_of(table, told, operator.on, changes, context)
     instruction = told[INSTRUCTION].to_numpy()
     times = np.maximum(numbers(told, TIMESTAMP), times_found(right, found))
     is_deleted = instruction == DELETE
     if operator.how == "left":
         times = np.where(is_deleted, numbers(told, TIMESTAMP), times)
     else:
-        is_deleted |= (instruction == ANSWER) & (found < 0)
-    is_given = (instruction != DROP) & ((instruction != SUBSCRIBE) | (found >= 0))
+        subscribes_too_late = (instruction == SUBSCRIBE) & (found < 0)
+        if subscribes_too_late.any():
+            subscribes_too_late &= vanishes_too(table, told, operator.on, changes, context)
+        is_deleted |= (instruction == ANSWER) & (found < 0) | subscribes_too_late
+    is_given = (instruction != DROP) & ((instruction != SUBSCRIBE) | (found >= 0) | is_deleted)
     result = _columns(operator, told, right, found, is_deleted)
     record = {**_record(operator, told, OWN_RESULT, told), TIMESTAMP: pa.array(times), DELETED: pa.array(is_deleted)}
     return rows_of({**result, **record}).filter(pa.array(is_given))

@@ -16,11 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.changes import replaced_rows, without_nothing
+from streamkit.engine.changes import replaced_rows, vanishes_too, without_nothing
 from streamkit.engine.context import Context
-from streamkit.engine.joining import Kept, as_of, kept_table, newest_at, times_found
+from streamkit.engine.joining import as_of, kept_table, times_found
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import in_canonical_order, place_ranks
+from streamkit.engine.place import in_canonical_order
 from streamkit.engine.rows import (
     concatenate,
     deletions_of,
@@ -80,7 +80,7 @@ def _joined(operator: TableTableJoinRows, side: Side, inputs: Sequence[Rows], co
     other, found = as_of(other_table, changes, in_order, inputs[side.other], context)
     has_value, has_other = ~deletions_of(changes), found >= 0
     if operator.how == "inner" and side.is_first and not (has_value | has_other).all():
-        has_other |= ~has_value & _vanishes_too(other_table, changes, in_order, inputs[side.other], context)
+        has_other |= ~has_value & vanishes_too(other_table, changes, in_order, inputs[side.other], context)
     is_given, is_deleted = _decided(operator, side, changes, has_value, has_other, context)
     result = _columns(operator, side, changes, has_value & ~is_deleted, other, np.where(is_deleted, -1, found))
     other_times = times_found(other, found)
@@ -91,18 +91,6 @@ def _joined(operator: TableTableJoinRows, side: Side, inputs: Sequence[Rows], co
         left_times = np.where(has_value, np.maximum(own_times, other_times), np.where(has_other, other_times, times))
         record |= {ROW_TIME: pa.array(left_times)} if (left_times != times).any() else {}
     return rows_of({**result, **record}).filter(pa.array(is_given))
-
-
-def _vanishes_too(other: Kept, changes: pa.RecordBatch, in_order: Sequence[str], others: Rows, context: Context) -> Mask:
-    """Which changes stand where a change of the other side deletes the row of the same key: the one of both that comes first tells it."""
-    if others is None or not others.num_rows:
-        return np.zeros(changes.num_rows, bool)
-    newest = newest_at(changes, other.encoded(changes, in_order), others, other.encoded(others, other.key))
-    own_place, other_place = place_ranks(changes, others)
-    _, replaced = replaced_rows(other, others, context)
-    vanished = deletions_of(others) & (replaced >= 0)
-    found: Mask = (newest >= 0) & (other_place[newest] == own_place) & vanished[newest]
-    return found
 
 
 def _decided(
