@@ -15,9 +15,9 @@ from streamkit.errors import EvaluationError
 from streamkit.log.dead_letter import SCHEMA, attempt_of, encoded, shown
 from streamkit.log.slab.slab import read_rows
 from streamkit.names import DELETED, HEADERS, INPUT, KEY_GROUP, OFFSET, ORDER, PARTITION, TIMESTAMP
+from streamkit.plan.function_digest import type_name
 from streamkit.plan.naming import step_of
 from streamkit.plan.operator import Operator
-from streamkit.plan.python_function import type_name
 
 if TYPE_CHECKING:
     from streamkit.engine.context import Context

@@ -7,8 +7,8 @@ from typing import Any
 
 from streamkit.engine.scheduled_call import ScheduledCall
 from streamkit.errors import EvaluationError, UnfitFunctionError
+from streamkit.plan.function_digest import type_name
 from streamkit.plan.processing import RefusedCallError, RetimedError, used_too_late
-from streamkit.plan.python_function import type_name
 
 
 @dataclass

@@ -18,8 +18,8 @@ import numpy as np
 from streamkit.engine.processor_call import Call
 from streamkit.engine.store_overlay import StoreOverlay, Values
 from streamkit.expressions.exact_values import UNFIT, exactly
+from streamkit.plan.function_digest import type_name
 from streamkit.plan.processing import RefusedCallError
-from streamkit.plan.python_function import type_name
 from streamkit.plan.store_definition import KEY_VALUE, SESSION, VERSIONED, WINDOW, StoreDefinition
 from streamkit.schema import Schema
 from streamkit.state.key import range_end, range_prefix

@@ -30,7 +30,8 @@ from streamkit.expressions.exact_values import UNFIT, copied, exactly
 from streamkit.expressions.python_functions import calls_twice, function_of
 from streamkit.log.values.python_values import python_values
 from streamkit.plan.expression import TypedExpression
-from streamkit.plan.python_function import PythonFunction, type_name
+from streamkit.plan.function_digest import type_name
+from streamkit.plan.python_function import PythonFunction
 from streamkit.schema import Schema
 from streamkit.state.row import decode_rows, encode_rows
 

@@ -28,6 +28,7 @@ from streamkit.log.values.python_values import python_values
 from streamkit.names import DELETED, ROW_NUMBER
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_text import typed_text
+from streamkit.plan.function_digest import type_name
 from streamkit.plan.python_function import (
     ARRAY,
     BATCH,
@@ -39,7 +40,6 @@ from streamkit.plan.python_function import (
     ROW,
     SERIES,
     PythonFunction,
-    type_name,
 )
 
 FRACTION = "a fraction"  # what is wrong with a value that has one where its type has none

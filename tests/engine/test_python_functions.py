@@ -19,7 +19,7 @@ from streamkit.engine.local import run_available
 from streamkit.engine.start import start
 from streamkit.errors import EvaluationError, TopologyError, UnsupportedExpressionError
 from streamkit.expressions.python_functions import called_twice
-from streamkit.plan.python_function import digest_of
+from streamkit.plan.function_digest import digest_of
 from streamkit.testing.driver import TopologyTestDriver
 
 SCHEMA = "k string, a int, t array<string>"

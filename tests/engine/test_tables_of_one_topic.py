@@ -157,6 +157,7 @@ def difference(seed: int) -> str | None:
 
 @pytest.mark.parametrize("seed", first(12, range(2_000)))
 def test_tables_of_one_topic_hold_what_follows_from_its_rows(seed):
+    """Whatever steps they are made by, in any cut and with any number of tasks."""
     assert difference(seed) is None
 
 

@@ -59,9 +59,10 @@ from streamkit.names import (
     ROW_NUMBER,
     TIMESTAMP,
 )
+from streamkit.plan.function_digest import type_name
 from streamkit.plan.operators.process import BATCH, BEGUN, Process
 from streamkit.plan.processing import STREAM_TIME, WALL_CLOCK, RefusedCallError, RetimedError, schedule_keys
-from streamkit.plan.python_function import PythonFunction, type_name
+from streamkit.plan.python_function import PythonFunction
 from streamkit.plan.retiming import WAYS, timed_ports
 from streamkit.state.layout import layout_of
 

@@ -1,0 +1,185 @@
+"""
+Digests of functions of users: by them a plan, and a start, tell whether a function does what it did.
+
+A function is its code, its defaults, the values that it captured, and the functions and plain values of its module that it uses; a method
+is its object, too, and an object that is called its class and its plain attributes. What no text tells in the same way in every process,
+such as a lock, a connection or a generator, is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from types import CodeType, ModuleType
+from typing import Any
+
+SOMEWHERE = " at an address"  # ends what is told of a value that only its address tells from others
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_PLAIN = (bool, int, float, str, bytes, tuple, frozenset)
+_TOLD_BY_THEIR_TEXT = ("builtins", "datetime", "decimal", "fractions", "numpy", "uuid", "zoneinfo")
+_TEXTS = ("collections", "ipaddress", "pathlib", "re", "types", *_TOLD_BY_THEIR_TEXT)  # of what stands in an attribute
+_STANDARD = sys.stdlib_module_names - {"__main__"}
+_NESTED_MAX = 20
+
+
+def digest_of(call: Callable[..., Any]) -> str:
+    """
+    A digest of what a function does: its code, its defaults and the values it captured, but not where it stands.
+
+    It holds within one version of Python, since it is made of the code that Python compiled.
+    """
+    return digest_of_parts(parts_of(call))
+
+
+def digest_of_parts(parts: Iterable[str]) -> str:
+    """A digest of texts in their order."""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def parts_of(call: Callable[..., Any]) -> Iterator[str]:
+    """Texts that tell a function apart from others, the same in every process."""
+    return _Telling().parts(call, frozenset())
+
+
+def type_name(value: object) -> str:
+    """The name of a value's class."""
+    return value.__class__.__name__
+
+
+class _Telling:
+    """The texts of one function; `told` are the objects whose attributes have been told, by their addresses: each is told once."""
+
+    def __init__(self) -> None:
+        self.told: set[int] = set()
+
+    def parts(self, value: Any, seen: frozenset[int]) -> Iterator[str]:
+        """Texts that tell a value apart from others; `seen` are the addresses of those in which it stands."""
+        if id(value) in seen:
+            return
+        seen |= {id(value)}
+        if isinstance(value, CodeType):
+            yield repr((value.co_code, value.co_names, value.co_varnames, value.co_argcount, value.co_flags))
+            for constant in value.co_consts:
+                yield from self.parts(constant, seen)
+        elif isinstance(value, type) and value.__module__ != "builtins":
+            yield from self._class(value, seen)
+        elif getattr(value, "__func__", None) is not None:  # a method and its object
+            yield from self.parts((value.__func__, value.__self__), seen)
+            if not isinstance(value.__self__, type):
+                yield from self.parts(type(value.__self__), seen)
+        elif isinstance(getattr(value, "__code__", None), CodeType):
+            yield from self._function(value, seen)
+        elif isinstance(value, (set, frozenset)):
+            yield repr(sorted(map(repr, value)))
+        elif hasattr(value, "func") and hasattr(value, "keywords"):  # functools.partial
+            yield from self.parts((value.func, value.args, sorted(value.keywords.items())), seen)
+        elif isinstance(value, (tuple, list)):
+            for item in value:
+                yield from self.parts(item, seen)
+        elif isinstance(value, dict):
+            for item in value.items():
+                yield from self.parts(item, seen)
+        elif hasattr(value, "__array__") or hasattr(value, "__arrow_c_stream__"):  # their texts leave out the middle
+            yield f"{type_name(value)} {_bytes_digest(value)}"
+        elif type(value).__module__ not in _TOLD_BY_THEIR_TEXT:
+            yield from self._object(value, seen)
+        else:
+            yield f"{type_name(value)} {_ADDRESS.sub(SOMEWHERE, repr(value))}"
+
+    def _class(self, value: type, seen: frozenset[int]) -> Iterator[str]:
+        """Its functions and its plain values, and those of its bases in the same module; two of one text are told apart by where they are."""
+        yield f"class {value.__qualname__}{SOMEWHERE}"
+        for base in value.__mro__:
+            if base.__module__ == value.__module__:
+                yield from self._members(base, seen)
+
+    def _members(self, value: type, seen: frozenset[int]) -> Iterator[str]:
+        for name, member in sorted(vars(value).items()):
+            function = getattr(member, "fget", None) or getattr(member, "__func__", None) or member
+            is_function = isinstance(getattr(function, "__code__", None), CodeType)
+            if is_function or (not _is_dunder(name) and not isinstance(member, type) and _is_plain(member)):
+                yield name
+                yield from self.parts(function if is_function else member, seen)
+
+    def _function(self, value: Any, seen: frozenset[int]) -> Iterator[str]:
+        yield from self.parts(value.__code__, seen)
+        yield from self.parts((value.__defaults__, value.__kwdefaults__), seen)
+        yield from self.parts(_globals_of(value), seen)
+        for cell in value.__closure__ or ():
+            try:
+                yield from self.parts(cell.cell_contents, seen)
+            except ValueError:  # a name that is given its value later, such as the function's own below a decorator
+                yield f"nothing yet{SOMEWHERE}"
+
+    def _object(self, value: Any, seen: frozenset[int], text: str | None = None) -> Iterator[str]:
+        """Its text, which may be that of another, as a fitted model's is, and its plain attributes. One that is called is its class, too."""
+        text = _ADDRESS.sub("", repr(value)) if text is None else text
+        yield f"{type_name(value)} {'' if is_dataclass(value) else text}{SOMEWHERE}"
+        if id(value) in self.told or isinstance(value, Enum) or type(value).__module__.partition(".")[0] in _STANDARD:
+            return
+        self.told.add(id(value))
+        if callable(value):
+            yield from self.parts(type(value), seen)
+        for name, attribute in sorted(_attributes(value).items()):
+            if _is_plain(attribute):
+                yield name
+                yield from self.parts(attribute, seen)
+            elif type(attribute).__module__ == type(value).__module__:
+                yield name
+                yield from self._object(attribute, seen, text="")
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """What an object holds under names, in slots or not; of a data class its fields."""
+    names = [str(name) for name in getattr(value, "__dict__", ())]
+    for base in type(value).__mro__:
+        slots = vars(base).get("__slots__", ())
+        for slot in [slots] if isinstance(slots, str) else slots:
+            is_hidden = slot.startswith("__") and not _is_dunder(slot)
+            names.append(f"_{base.__name__.lstrip('_')}{slot}" if is_hidden else slot)
+    absent = object()
+    found = {name: getattr(value, name, absent) for name in names if not _is_dunder(name)}
+    return {name: attribute for name, attribute in found.items() if attribute is not absent}
+
+
+def _is_plain(value: Any, depth: int = 0) -> bool:
+    """Whether a value is told by its text in the same way in every process: numbers, texts, times, and what is made of such."""
+    if isinstance(value, (tuple, list, set, frozenset)):
+        return depth < _NESTED_MAX and all(_is_plain(one, depth + 1) for one in value)
+    if isinstance(value, Mapping):
+        return depth < _NESTED_MAX and all(_is_plain(one, depth + 1) for one in (*value.keys(), *value.values()))
+    if is_dataclass(value) and not isinstance(value, type):
+        return depth < _NESTED_MAX and all(_is_plain(getattr(value, one.name, None), depth + 1) for one in fields(value))
+    if hasattr(value, "__array__") or hasattr(value, "__arrow_c_stream__"):
+        return _bytes_digest(value) != SOMEWHERE
+    if isinstance(value, Enum) or isinstance(getattr(value, "__code__", None), CodeType):
+        return True
+    return type(value).__module__ in _TEXTS and not isinstance(value, ModuleType) and _ADDRESS.search(repr(value)) is None
+
+
+def _is_dunder(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+def _globals_of(function: Any) -> list[tuple[str, Any]]:
+    """What a function uses of its own module: functions and plain values; what it imports is left out."""
+    code, module = function.__code__, getattr(function, "__module__", None)
+    names = sorted(set(code.co_names))
+    found = [(name, function.__globals__[name]) for name in names if name in function.__globals__]
+    return [(name, value) for name, value in found if isinstance(value, _PLAIN) or _is_function_of(value, module)]
+
+
+def _is_function_of(value: Any, module: str | None) -> bool:
+    return isinstance(getattr(value, "__code__", None), CodeType) and getattr(value, "__module__", None) == module
+
+
+def _bytes_digest(value: Any) -> str:
+    try:
+        return hashlib.sha256(pickle.dumps(value, protocol=5)).hexdigest()
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError):
+        return SOMEWHERE

@@ -1,0 +1,170 @@
+"""Digests of functions of users: what changes what a function does changes its digest, in every process alike."""
+
+from __future__ import annotations
+
+import collections
+import datetime as dt
+import decimal
+import functools
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from streamkit.plan.function_digest import digest_of
+
+
+class Rate:
+    """An object with one attribute, that is called or whose method is."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __call__(self, row: Any) -> Any:
+        return self.value
+
+    def of(self, row: Any) -> Any:
+        return self.value
+
+
+class Slotted:
+    """As Rate, in slots, one of them hidden."""
+
+    __slots__ = ("__value",)
+
+    def __init__(self, value: Any) -> None:
+        self.__value = value
+
+    def __call__(self, row: Any) -> Any:
+        return self.__value
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A data class whose text tells nothing."""
+
+    value: Any = field(repr=False)
+
+    def __call__(self, row: Any) -> Any:
+        return self.value
+
+
+class Pair(NamedTuple):
+    one: Any
+    other: int = 0
+
+
+class Colour(Enum):
+    RED = 1
+    BLUE = 2
+
+
+def captured(value: Any) -> Callable[..., Any]:
+    rate = Rate(value)
+    return lambda row: [rate.of(row)]
+
+
+FORMS: dict[str, Callable[[Any], Callable[..., Any]]] = {
+    "an object that is called": Rate,
+    "a method": lambda value: Rate(value).of,
+    "slots": Slotted,
+    "a data class": Frozen,
+    "an object that a function captured": captured,
+    "an object behind another": lambda value: Rate(Rate(value)),
+    "a method behind partial": lambda value: functools.partial(Rate(value).of),
+    "a class with another base": type("Child", (Rate,), {"__module__": __name__}),
+}
+VALUES: dict[str, tuple[Any, Any]] = {
+    "numbers": (1, 2),
+    "fractions": (1.5, 1.25),
+    "texts": ("a", "b"),
+    "bytes": (b"a", b"b"),
+    "nothing": (None, 0),
+    "lists": ([1, [2]], [1, [3]]),
+    "tuples": ((1, "a"), (1, "b")),
+    "named tuples": (Pair(1), Pair(2)),
+    "dicts": ({"a": {"b": 1}}, {"a": {"b": 2}}),
+    "read-only dicts": (types.MappingProxyType({"a": 1}), types.MappingProxyType({"a": 2})),
+    "sets": ({"a", "b", "c"}, {"a", "b", "d"}),
+    "frozen sets": (frozenset("ab"), frozenset("ac")),
+    "deques": (collections.deque([1]), collections.deque([2])),
+    "times": (dt.timedelta(1), dt.timedelta(2)),
+    "decimals": (decimal.Decimal("1.0"), decimal.Decimal("1.1")),
+    "members of enumerations": (Colour.RED, Colour.BLUE),
+    "patterns": (re.compile("a"), re.compile("b")),
+    "paths": (pathlib.PurePosixPath("/a"), pathlib.PurePosixPath("/b")),
+    "arrays": (np.arange(2_000), np.append(np.arange(1_999), 0)),
+    "data classes": (Frozen(1), Frozen(2)),
+    "data classes in lists": ([Frozen((1,))], [Frozen((2,))]),
+    "functions": (lambda row: 1, lambda row: 2),
+    "classes": (Rate, Slotted),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", VALUES)
+def test_an_attribute_that_changes_makes_another_function(form: str, kind: str) -> None:
+    """Equal values give equal digests, whatever holds them; other values give others."""
+    one, other = VALUES[kind]
+    make = FORMS[form]
+    assert digest_of(make(one)) == digest_of(make(one)) != digest_of(make(other))
+
+
+def test_what_no_text_tells_is_left_out() -> None:
+    """A start is not refused because of a lock, a generator, or an object of a library: those are others in every process."""
+    for make in (threading.Lock, object, threading.local, lambda: (one for one in "a"), lambda: sys.modules[__name__]):
+        assert digest_of(Rate(make())) == digest_of(Rate(make()))
+        assert digest_of(Rate({"a": make()})) == digest_of(Rate({"a": make()}))
+
+
+def test_the_code_of_an_object_counts() -> None:
+    """That of its class, of what it inherits there, of static methods and properties, and the constants beside them."""
+
+    def made(text: str) -> Callable[..., Any]:
+        names: dict[str, Any] = {"__name__": "mine"}
+        exec(text, names)
+        called: Callable[..., Any] = names["C"]()
+        return called
+
+    text = (
+        "class B:\n  N = 1\n  @staticmethod\n  def s(): return 2\n  @property\n  def p(self): return 3\n"
+        "class C(B):\n  def __call__(self, row): return self.s() + self.p + self.N + 4\n"
+    )
+    assert digest_of(made(text)) == digest_of(made(text))
+    assert len({digest_of(made(text.replace(number, "7"))) for number in ("1", "2", "3", "4", "none")}) == 5
+
+
+def test_objects_that_know_each_other_are_told() -> None:
+    """Each is told once, so the telling ends."""
+    one, other = Rate(None), Rate(None)
+    one.value, other.value = [other], {"back": one}
+    assert digest_of(one) == digest_of(one)
+
+
+def test_a_digest_is_the_same_in_every_process() -> None:
+    """Whatever order hashes give to sets."""
+    program = (
+        "from tests.plan.test_function_digest import *\n"
+        "print([digest_of(make(value)) for make in FORMS.values() for one in VALUES.values() for value in one])"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(found) == 1
