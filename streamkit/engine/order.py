@@ -77,7 +77,11 @@ class Backlog:
 
 @dataclass(frozen=True)
 class Cut:
-    """Where an epoch ends: by backlog, the offset after its last record, the order key that is reached and the partition's time."""
+    """
+    Where an epoch ends: by backlog, the offset after its last record, the order key that is reached and the partition's time.
+
+    That time is only told of partitions whose jumps are bounded. It follows from the records of the partition alone.
+    """
 
     ends: tuple[int, ...]
     reached: tuple[int, ...]
@@ -140,7 +144,8 @@ def cut(
     """
     if all(backlog.is_whole for backlog in backlogs) and (records := sum(one.records for one in backlogs)) <= records_max:
         reached = tuple(backlog.key_reached for backlog in backlogs)
-        return Cut(tuple(backlog.end for backlog in backlogs), reached, records, reached)
+        times = tuple(backlog.time_ms for backlog in backlogs)  # where jumps are bounded nothing waits, so no time moves
+        return Cut(tuple(backlog.end for backlog in backlogs), reached, records, times)
     lanes = [_Lane(backlog, records_of) for backlog in backlogs]
     available = sum(lane.total for lane in lanes)
     if available <= records_max:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from streamkit.errors import TopologyError
 from streamkit.log.slab.extent import Extent
 from streamkit.testing.driver import TopologyTestDriver
 from tests.engine.engine_run import Run, append, execute, fresh_log
+from tests.sampling import first
 
 JUMP = 20
 SCHEMA = "k string, v int"
@@ -172,6 +174,41 @@ def keys_of_two_partitions(log):
     append(log, "scratch", [{"k": key, "v": 0, "ts": 0} for key in "abcdef"])
     found = {row["_partition"]: row["k"] for row in log.read("scratch").to_pylist()}
     return found[0], found[1]
+
+
+@pytest.mark.parametrize("seed", first(12, range(1_000)))
+def test_which_records_are_ahead_follows_from_their_partition(seed):
+    """
+    Records of two bounded topics and of one that is not come in the order of their times, and an epoch is cut at any record of them.
+
+    Which are ahead, and what is final, is what the rule of each partition says by hand, though others had nothing waiting, or went further.
+    """
+    made = random.Random(seed)
+    app = sk.Topology("jumps")
+    for name in ("in", "with"):
+        stream = app.stream(name, schema=SCHEMA, key="k", max_jump=f"{JUMP} ms")
+        stream.group_by_key().windowed_by(sk.tumbling("1 ms", grace="0 s")).count().emit("final").to(f"{name}-out")
+    app.stream("others", schema=SCHEMA, key="k").to("copied")
+    with fresh_log() as log:
+        for name, partitions in (("in", 2), ("with", 1), ("others", 1)):
+            log.create_topic(name, schema=SCHEMA, key="k", partitions=partitions)
+        keys, now = keys_of_two_partitions(log), 0
+        times: dict[tuple[str, int], list[int]] = {}
+        records_max = made.choice([None, 1, 3])
+        for _ in range(made.randint(3, 25)):
+            now += made.choice([0, 1, 5, 5, JUMP - 5, JUMP, JUMP + 1])
+            name, partition = made.choice([("in", 0), ("in", 1), ("with", 0), ("others", 0), ("others", 0)])
+            times.setdefault((name, partition), []).append(now)
+            append(log, name, [{"k": keys[partition], "v": 1, "ts": now}])
+            if made.random() < 0.7:
+                execute(log, compile(app, log), Run(records_max=records_max, drain=False))
+        execute(log, compile(app, log), Run(records_max=records_max, drain=False))
+        for name in ("in", "with"):
+            own = {place: (one, times_by_hand(one)) for place, one in times.items() if place[0] == name}
+            reached = max((by_hand[-1] for _, by_hand in own.values()), default=NO_TIME)
+            final = Counter((keys[place[1]], time) for place, (one, _) in own.items() for time in one if time + 1 <= reached)
+            found = log.read(f"{name}-out").to_pylist()
+            assert Counter({(row["k"], round(row["window_start"].timestamp() * 1000)): row["count"] for row in found}) == final
 
 
 @pytest.mark.parametrize("records_max", [None, 1])
