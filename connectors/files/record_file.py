@@ -16,6 +16,7 @@ from itertools import chain, islice
 from typing import Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
@@ -126,8 +127,24 @@ class RecordFile:
         readers = {Format.CSV: self._read_csv, Format.JSON: self._read_json, Format.PARQUET: self._read_parquet}
         first = 0
         for batch, read_bytes in readers[self._form]():
+            if self._is_sparse and self._opaque is None:
+                self._check_present(batch, first)
             yield Piece(self._arranged(batch, first), first, read_bytes)
             first += batch.num_rows
+
+    def _check_present(self, batch: pa.RecordBatch, first: int) -> None:
+        """SchemaError for a null in a column that is NOT NULL; a deletion has no columns but its key's."""
+        for column in self._schema:
+            values = batch.column(column.name) if not column.nullable and column.name in batch.schema.names else None
+            if values is None or not values.null_count:
+                continue
+            missing = values.is_null()
+            if DELETED in batch.schema.names and column.name not in self._key:
+                missing = pc.and_not(missing, pc.fill_null(batch.column(DELETED), False))
+            row = pc.index(missing, True).as_py()
+            if row >= 0:
+                refused = SchemaError(f"row {row}, column {column.name!r}: found null, and the column is NOT NULL", (row,))
+                raise self.refusal(refused, first)
 
     def refusal(self, error: SchemaError, first: int) -> SchemaError:
         """The error with the line of the record that it is about, instead of its row in a piece."""

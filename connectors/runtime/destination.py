@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
 from streamkit.connectors.redaction import logger_of
+from streamkit.connectors.runtime.converters import formats_of
 from streamkit.connectors.source import Source
 from streamkit.connectors.transforms.records import is_opaque, key_columns
 from streamkit.errors import ConfigError
@@ -116,7 +117,7 @@ class Destination:
         if set(key) != set(source.key_of(name)):  # rows of another key are no versions of one row
             config.pop("cleanup.policy", None)
         return self._log.create_topic(
-            name, _schema_of(rows, key), key=key or None, partitions=partitions, config={**config, **own}
+            name, _schema_of(rows, key, _required(source)), key=key or None, partitions=partitions, config={**config, **own}
         )
 
 
@@ -125,10 +126,18 @@ def _typed(rows: pa.Table) -> pa.Table:
     return rows.drop_columns([field.name for field in rows.schema if pa.types.is_null(field.type)])
 
 
-def _schema_of(rows: pa.Table, key: Sequence[str]) -> Schema:
-    """The topic's columns: keys first, as Kafka has them apart; all others may be null, since a deletion has none."""
+def _schema_of(rows: pa.Table, key: Sequence[str], required: Collection[str]) -> Schema:
+    """The topic's columns: keys first, as Kafka has them apart; others may be null, unless the settings say that they are not."""
     parsed = Schema.parse(pa.schema([rows.schema.field(name) for name in _named(rows)]))
-    return Schema(tuple(Column(column.name, column.type, column.name not in key) for column in parsed))
+    return Schema(tuple(Column(column.name, column.type, column.name not in (*key, *required)) for column in parsed))
+
+
+def _required(source: Source) -> set[str]:
+    """The columns that the settings declare as NOT NULL; none where transforms make others."""
+    if source.chain is not None and not source.chain.keeps_columns:
+        return set()
+    declared = formats_of(source).columns if source.IS_RAW else source.settings.get("schema")
+    return {column.name for column in Schema.parse(declared) if not column.nullable} if declared else set()
 
 
 def _widened(topic: Topic, rows: pa.Table) -> Schema:

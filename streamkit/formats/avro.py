@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from io import BytesIO
 from typing import Any
@@ -16,9 +16,11 @@ from streamkit.formats.avro_schema import VALUE, columns_of_avro, defaults_of, k
 from streamkit.formats.avro_writer import written_rows
 from streamkit.formats.conform import MissingFieldError, conformed, default_values
 from streamkit.formats.decoded import Decoded, fitting
+from streamkit.formats.float_range import check_range
 from streamkit.formats.format import Format
 from streamkit.schema import Column, Schema
 
+_NUMBERS = {True: ("int", "long", "float", "double"), False: ("float", "double")}  # of unions that hold whole numbers, and others
 Codec = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
 
 
@@ -91,7 +93,8 @@ def avro_codec(text: str, reader: str | None = None) -> Codec:
     import fastavro
     from fastavro.validation import ValidationError
 
-    schema, _ = parsed_schema(text)
+    schema, named = parsed_schema(text)
+    has_floats = _holds_floats(text)
     wanted = parsed_schema(reader)[0] if reader is not None else None
 
     def encode(value: Any) -> bytes:
@@ -101,6 +104,8 @@ def avro_codec(text: str, reader: str | None = None) -> Codec:
                 fastavro.validate(value, schema)  # again, for the text: to make one for each branch of a union takes long
             except ValidationError as error:
                 raise ValueError(str(error)) from error
+        if has_floats:
+            _check_floats(value, schema, named, record_name(text))
         fastavro.schemaless_writer(sink, schema, value, strict_allow_default=True)
         return sink.getvalue()
 
@@ -112,6 +117,43 @@ def avro_codec(text: str, reader: str | None = None) -> Codec:
         return value
 
     return encode, decode
+
+
+def _holds_floats(text: str) -> bool:
+    return '"float"' in text or '"double"' in text
+
+
+def _check_floats(value: Any, schema: Any, named: Any, path: str) -> None:
+    """ValueError for a number beyond its type, of which the writer would make an infinity."""
+    schema = resolved(schema, named)
+    kind = kind_of(schema)
+    if value is None or isinstance(value, str | bytes):
+        return
+    if kind in ("float", "double"):
+        check_range(value, kind, path)
+    elif kind == "union":
+        for branch in _floating_branches(value, schema, named):
+            _check_floats(value, branch, named, path)
+    elif kind in ("record", "error") and isinstance(value, Mapping):
+        for field in schema["fields"]:
+            _check_floats(value.get(field["name"]), field["type"], named, f"{path}.{field['name']}")
+    elif kind == "array" and isinstance(value, list | tuple):
+        for number, one in enumerate(value):
+            _check_floats(one, schema["items"], named, f"{path}[{number}]")
+    elif kind == "map" and isinstance(value, Mapping):
+        for name, one in value.items():
+            _check_floats(one, schema["values"], named, f"{path}[{name!r}]")
+
+
+def _floating_branches(value: Any, union: list[Any], named: Any) -> list[Any]:
+    """The branch that a value takes, as far as that is sure: of numbers the first that holds them, of others the only one of its kind."""
+    by_kind = [(kind_of(resolved(branch, named)), branch) for branch in union]
+    if isinstance(value, int | float):
+        fitting = [(kind, branch) for kind, branch in by_kind if kind in _NUMBERS[isinstance(value, int)]]
+        return [branch for kind, branch in fitting[:1] if kind in ("float", "double")]
+    wanted = ("record", "error", "map") if isinstance(value, Mapping) else ("array",)
+    found = [branch for kind, branch in by_kind if kind in wanted]
+    return found if len(found) == 1 else []
 
 
 def record_name(text: str) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import datetime as dt
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -16,9 +14,11 @@ import pyarrow.csv
 from streamkit.chunks import one_array
 from streamkit.data_type import is_nested, to_arrow
 from streamkit.errors import SchemaError
+from streamkit.formats.csv_cells import cell_writer
 from streamkit.formats.decimal_texts import decimals_of_texts
 from streamkit.formats.decoded import Decoded, empty_rows, halved, nullable, put_back
 from streamkit.formats.format import DELIMITER, Format
+from streamkit.formats.number_texts import is_number, numbers_of_texts
 from streamkit.formats.time_texts import TIMES, times_of_texts
 from streamkit.schema import Column, Schema
 
@@ -65,8 +65,21 @@ def _rows(values: pa.Array, written: Schema, wanted: Schema, columns: Schema, de
     if pc.any(pc.not_equal(pc.bit_wise_and(pc.count_substring(values, b'"'), 1), 0)).as_py():
         raise ValueError("a quote is not closed")
     lines = b"\n".join(value.rstrip(b"\r\n") for value in values.to_pylist()) + b"\n"
-    types = {column.name: pa.string() if _is_read_as_text(column) else column.arrow.type for column in written}
-    table = pa.csv.read_csv(
+    table = _parsed(lines, written, wanted, delimiter, is_checked=b"0x" in lines or b"0X" in lines)
+    if any(pa.types.is_floating(one.type) and pc.any(pc.is_inf(one)).as_py() for one in table.columns):
+        table = _parsed(lines, written, wanted, delimiter, is_checked=True)
+    if table.num_rows != len(values):
+        raise ValueError("a value is not one line of CSV")
+    return _in_types(table, wanted, columns, len(values))
+
+
+def _parsed(lines: bytes, written: Schema, wanted: Schema, delimiter: str, *, is_checked: bool) -> pa.Table:
+    """The wanted columns; if it `is_checked` numbers are texts, since Arrow takes hexadecimal ones, and makes infinities."""
+    types = {
+        column.name: pa.string() if _is_read_as_text(column) or (is_checked and is_number(column.type)) else column.arrow.type
+        for column in written
+    }
+    return pa.csv.read_csv(
         pa.BufferReader(lines),
         pa.csv.ReadOptions(column_names=list(written.names), use_threads=False, block_size=max(1 << 20, len(lines) + 1)),
         pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=False),
@@ -75,11 +88,12 @@ def _rows(values: pa.Array, written: Schema, wanted: Schema, columns: Schema, de
             strings_can_be_null=True, quoted_strings_can_be_null=False,
         ),
     )  # fmt: skip
-    if table.num_rows != len(values):
-        raise ValueError("a value is not one line of CSV")
+
+
+def _in_types(table: pa.Table, wanted: Schema, columns: Schema, count: int) -> pa.RecordBatch:
     arrays = []
     for column in columns:
-        found = one_array(table[column.name]) if column.name in wanted else pa.nulls(len(values), column.arrow.type)
+        found = one_array(table[column.name]) if column.name in wanted else pa.nulls(count, column.arrow.type)
         if column.type == "binary" and column.name in wanted:
             found = pa.array(
                 [None if one is None else base64.b64decode(one, validate=True) for one in found.to_pylist()], pa.binary()
@@ -88,6 +102,8 @@ def _rows(values: pa.Array, written: Schema, wanted: Schema, columns: Schema, de
             found = decimals_of_texts(found, column.arrow.type)
         elif pa.types.is_string(found.type) and column.type in _TIMES:
             found = times_of_texts(found, column.type)
+        elif pa.types.is_string(found.type) and is_number(column.type):
+            found = numbers_of_texts(pc.utf8_trim(found, " \t"), column.arrow.type)
         arrays.append(found.cast(to_arrow(column.type)))
     return nullable(pa.RecordBatch.from_arrays(arrays, names=list(columns.names)))
 
@@ -104,14 +120,16 @@ def write(format: Format, text: str, rows: pa.RecordBatch) -> pa.Array:
 
 
 def value_writer(format: Format, text: str) -> Callable[[Any], bytes]:
-    """What writes a dict of columns as a line."""
-    names, delimiter = Schema.from_ddl(text).names, format.setting(DELIMITER, ",")
+    """What writes a dict of columns as a line; ValueError for a value that is not of its column's type."""
+    columns, delimiter = Schema.from_ddl(text), format.setting(DELIMITER, ",")
+    names = columns.names
+    cells = [(column.name, cell_writer(column, delimiter)) for column in columns]
 
     def encode(value: Any) -> bytes:
         unknown = sorted(set(value) - set(names))
         if unknown:
             raise ValueError(f"there is no column {unknown[0]!r}; the format has {', '.join(names)}")
-        return delimiter.join(_cell(value.get(name), delimiter) for name in names).encode()
+        return delimiter.join(write(value.get(name)) for name, write in cells).encode()
 
     return encode
 
@@ -127,18 +145,3 @@ def value_reader(format: Format, text: str) -> Callable[[bytes], Any]:
         return found.rows.to_pylist()[0]
 
     return decode
-
-
-def _cell(value: Any, delimiter: str) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bytes):
-        text = base64.b64encode(value).decode()
-    elif isinstance(value, dt.datetime):
-        text = value.isoformat(" ").replace("+00:00", "Z")
-    elif isinstance(value, bool):
-        text = json.dumps(value)
-    else:
-        text = str(value)
-    is_plain = text and not any(character in text for character in f'{delimiter}"\r\n')
-    return text if is_plain else '"' + text.replace('"', '""') + '"'

@@ -21,13 +21,13 @@ import pyarrow.compute as pc
 from streamkit.data_type import FLOATS, INTEGERS, fields_of, inner_types, to_arrow
 from streamkit.formats.decimal_texts import decimals_of_texts
 from streamkit.formats.decoded import fitting
+from streamkit.formats.float_range import FLOAT_END
 from streamkit.formats.time_texts import TIMES, times_of_texts
 from streamkit.schema import Column, Schema
 
 NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}  # texts in JSON, which has no such numbers
 DEPTH_MAX = 500  # of brackets in brackets
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_FLOAT_END = (2 - 2**-24) * 2**127  # what is smaller rounds to a float that is finite
 
 
 class Number(str):
@@ -188,7 +188,7 @@ def _atomic(value: Any, type: str) -> Any:
     if not isinstance(value, Number):
         return NOT_FINITE.get(value) if type in FLOATS else None if type in INTEGERS else value
     if type in FLOATS:
-        return value if abs(float(value)) < (_FLOAT_END if type == "float" else math.inf) else None
+        return value if abs(float(value)) < (FLOAT_END if type == "float" else math.inf) else None
     return value if value.is_whole and type in (*INTEGERS, *TIMES) else None
 
 

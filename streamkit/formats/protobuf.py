@@ -11,6 +11,7 @@ import pyarrow as pa
 from streamkit.errors import SchemaError
 from streamkit.formats.conform import conformed
 from streamkit.formats.decoded import Decoded, fitting, put_back
+from streamkit.formats.float_range import check_range
 from streamkit.formats.format import MESSAGE, Format
 from streamkit.formats.protobuf_schema import (
     IMPORTS,
@@ -27,6 +28,7 @@ from streamkit.formats.wire import read_message_index, write_message_index
 from streamkit.schema import Column, Schema
 
 Getter = Callable[[Any], Any]
+_FLOATS = {1: "double", 2: "float"}  # Protobuf's numbers of these types
 
 
 def read(format: Format, text: str, values: pa.Array, columns: Schema, skipped: int, imports: Any = IMPORTS) -> Decoded:
@@ -211,10 +213,12 @@ def _written(value: Any, field: Any) -> Any:
 def _one(value: Any, field: Any) -> Any:
     message = field.message_type
     if message is None:
+        if kind := _FLOATS.get(field.type):
+            check_range(value, kind, f"field {field.name!r}")
         return int(value) if field_type(field, ()) == "decimal(20,0)" and not isinstance(value, str) else value
     if message.full_name == TIMESTAMP:
         micros = pa.scalar(value, pa.timestamp("us", "UTC")).value
         return {"seconds": micros // 1_000_000, "nanos": micros % 1_000_000 * 1_000}
     if message.full_name in WRAPPERS:
-        return {"value": value}
+        return {"value": _one(value, message.fields_by_name["value"])}
     return _fields(value, message)

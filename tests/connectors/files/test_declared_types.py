@@ -67,3 +67,43 @@ def test_all_forms_give_the_declared_type(tmp_path, type):
             run([FileSource("in", path=str(folder), topic="t", schema=f"v {type}", min_age_ms=0)], log, once=True)
             found.add((str(log.topic("t").schema), str(log.read("t")["v"].to_pylist())))
     assert len(found) == 1 and {schema for schema, _ in found} == {f"v {type}"}
+
+
+NULLS = {"csv": b"id,v\n1,x\n,y\n3,z\n", "json": b'{"id":1,"v":"x"}\n{"v":"y"}\n{"id":3,"v":"z"}\n', "parquet": None}
+
+
+@pytest.mark.parametrize("form", NULLS)
+@pytest.mark.parametrize("is_there", [False, True], ids=["created", "there"])
+def test_columns_that_are_never_null(tmp_path, form, is_there):
+    """NOT NULL of the schema is kept by the topic, and a null is named by its record, or left out alone."""
+    (tmp_path / "in").mkdir()
+    file = tmp_path / "in" / f"a.{form}"
+    if data := NULLS[form]:
+        file.write_bytes(data)
+    else:
+        pq.write_table(pa.table({"id": [1, None, 3], "v": ["x", "y", "z"]}), file)
+    settings = {"path": str(tmp_path / "in"), "topic": "t", "schema": "id bigint NOT NULL, v string", "min_age_ms": 0}
+    with sk.open_log(tmp_path / "log") as log:
+        if is_there:
+            log.create_topic("t", settings["schema"])
+        place = {"csv": "line 3", "json": "line 2", "parquet": "record 2"}[form]
+        with pytest.raises(
+            SchemaError, match=rf"a\.{form}, {place}: .*(column 'id': found null, and the column is NOT NULL|no column 'id')"
+        ):
+            run([FileSource("in", **settings)], log, once=True)
+        if form == "parquet":
+            pq.write_table(pa.table({"id": [1, 3], "v": ["x", "z"]}), file)
+        run([FileSource("in", errors_tolerance="all", **settings)], log, once=True)
+        assert str(log.topic("t").schema) == "id bigint NOT NULL, v string"
+        assert sorted(row["id"] for row in log.read("t").to_pylist()) == [1, 3]
+
+
+def test_transforms_make_other_columns(tmp_path):
+    """NOT NULL of the file's columns says nothing of those that transforms make of them."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("id,v\n1,x\n")
+    renames = {"transforms": "r", "transforms.r.type": "ReplaceField$Value", "transforms.r.renames": "id:no"}
+    settings = {"path": str(tmp_path / "in"), "topic": "t", "schema": "id bigint NOT NULL, v string", **renames}
+    with sk.open_log(tmp_path / "log") as log:
+        run([FileSource("in", settings)], log, once=True)
+        assert str(log.topic("t").schema) == "no bigint, v string"
