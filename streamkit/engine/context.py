@@ -114,7 +114,8 @@ class Context:
     def global_table(self, operator: GlobalJoin) -> GlobalTable:
         extents = self.plan.globals.get(operator.table_input, ())
         source = self.program.inputs[operator.table_input]
-        return GlobalTable.read(self.storage, source, extents, operator.table, operator.table_key)
+        application = self.plan.application.name
+        return GlobalTable.read(self.storage, source, extents, operator.table, operator.table_key, application)
 
     def change(self, store: str, keys: pa.BinaryArray, values: pa.BinaryArray, timestamps: npt.NDArray[np.int64]) -> None:
         """Hand changes of a store to its changelog; keys are sorted, a null value deletes."""

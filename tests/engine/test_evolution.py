@@ -174,7 +174,7 @@ def test_a_global_table_has_rows_of_every_version(log):
     source = Input("t", "global_table", topic.schema, topic.key)
     table = GlobalTable.read(log.storage, source, log.catalog.extents(topic.id, 0), (), topic.key)
     rows = [{"k": "a", "n": 1, "note": None}, {"k": "b", "n": 2**40, "note": "new"}]
-    assert table.rows.select(topic.schema.names).to_pylist() == rows
+    assert table.whole.rows.select(topic.schema.names).to_pylist() == rows
 
 
 def test_new_partitions_are_read(log):

@@ -20,9 +20,7 @@ def global_join(operator: GlobalJoin, inputs: Sequence[Rows], context: Context) 
     (batch,) = inputs
     assert batch is not None
     left = live_rows(operator, batch, context)
-    table = context.global_table(operator)
-    found = table.find([left[name] for name in operator.on]).to_numpy(zero_copy_only=False)
-    found = np.where(np.isnan(found), -1, found).astype(np.int64) if found.dtype.kind == "f" else found.astype(np.int64)
+    rows, found = context.global_table(operator).match([left[name] for name in operator.on])
     if len(operator.on):
         found = np.where(is_null_key(left, operator.on).to_numpy(zero_copy_only=False), -1, found)
-    return joined(operator.how, operator.columns, left, table.rows, found)
+    return joined(operator.how, operator.columns, left, rows, found)
