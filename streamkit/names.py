@@ -9,7 +9,7 @@ Files of a log, below its root:
     slabs/<writer>/<generation>/<step>-<token>.slab   writer: a<application id> or p<producer id>
     plans/<writer>/<generation>-<token>.plan     a stretch of the changelogs: when a generation starts, and when plans outgrow 512 extents or 1,024 epochs
     stores/<application>/<stage>/<task>-of-<tasks>/   local state; may be deleted at any time
-    checkpoints/<application>/<generation>-<token>/   Spark's own, disposable
+    checkpoints/<application>/<generation>-<token>/   Spark's own, disposable; in functions/<sha256> the users' functions
     journal/<timeline>-<first commit>-<token>.journal  what the catalog committed; see docs/log-format.md
     backups/catalog-<timeline>-<commit>-<token>.db     copies of the catalog
     catalog.db.damaged-<token>                   a catalog that a rebuilt one took the place of
@@ -222,6 +222,11 @@ def checkpoints_folder(application: str) -> str:
 
 def checkpoint_folder(application: str, generation: int, token: str) -> str:
     return f"{checkpoints_folder(application)}/{generation}-{token}"
+
+
+def functions_path(checkpoint: str, digest: str) -> str:
+    """The file of the users' functions of the start that has this checkpoint."""
+    return f"{checkpoint}/functions/{digest}"
 
 
 def checkpoint_generation(path: str) -> int | None:

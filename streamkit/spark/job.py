@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-import cloudpickle
 import pyarrow as pa
 
 from streamkit.clock import SystemClock
@@ -17,13 +16,13 @@ from streamkit.engine.anchor import Anchor
 from streamkit.engine.epoch import Application
 from streamkit.engine.exchange import Packed
 from streamkit.engine.planner import EVERYTHING, Planner
-from streamkit.errors import TopologyError
-from streamkit.expressions.python_functions import PYTHON_FUNCTIONS, functions_in, known_functions
+from streamkit.expressions.python_functions import PYTHON_FUNCTIONS
 from streamkit.log.log import Log
 from streamkit.names import fresh_token
 from streamkit.plan.plain import from_plain, to_plain
 from streamkit.plan.program import Program
-from streamkit.spark.task_storage import StoragePlace
+from streamkit.spark.captured import read_functions
+from streamkit.spark.task_storage import StoragePlace, check_place
 from streamkit.state.changelog import Offsets
 
 PACKED = pa.schema([("task", pa.int32()), ("edge", pa.int32()), ("payload", pa.binary())])
@@ -43,7 +42,7 @@ class Job:
     until: Offsets | None = None  # stop where the inputs ended at the start
     drain: bool = False
     bytes_max: int = EVERYTHING
-    functions: str = ""  # the users' functions that the program calls, pickled, as hexadecimal text
+    functions: str = ""  # the path of the file with the users' functions that the program calls; empty if there are none
     token: str = field(default_factory=fresh_token)  # of this start, so that nothing kept of another one is taken for its own
 
     def encode(self) -> str:
@@ -63,24 +62,13 @@ class Job:
         )
 
 
-def pickled_functions(program: Program) -> str:
-    """The users' functions that a program calls, as `Job.functions`; TopologyError if one cannot leave this process."""
-    functions = known_functions(functions_in(program))
-    try:
-        return cloudpickle.dumps(functions).hex() if functions else ""
-    except Exception as error:
-        raise TopologyError(
-            f"the functions {', '.join(one.name for one in functions.values())} cannot travel to the processes of the query: {error}; "
-            "expected functions that capture no connection, lock or open file"
-        ) from error
-
-
 @lru_cache(maxsize=4)
 def decode_job(text: str) -> Job:
     """The inverse of `Job.encode`; the same text is decoded once per process."""
     job: Job = from_plain(Job, json.loads(text))
     if job.functions:
-        PYTHON_FUNCTIONS.update(cloudpickle.loads(bytes.fromhex(job.functions)))
+        check_place(job.place)
+        PYTHON_FUNCTIONS.update(read_functions(job.place.root, job.functions))
     return job
 
 

@@ -28,9 +28,10 @@ from streamkit.log.upkeep import Upkeep
 from streamkit.names import checkpoint_folder, checkpoint_generation, checkpoints_folder, fresh_token, spark_log_path
 from streamkit.notebook import is_notebook
 from streamkit.plan.program import Program
+from streamkit.spark.captured import write_functions
 from streamkit.spark.failure import SparkError, failure_of, without_jvm_frames
 from streamkit.spark.format import FORMAT, PACKED_DDL
-from streamkit.spark.job import Job, pickled_functions
+from streamkit.spark.job import Job
 from streamkit.spark.kernel import inner_kernel
 from streamkit.spark.registration import register_source
 from streamkit.spark.session import get_or_create_session, prepare_session
@@ -119,10 +120,13 @@ class SparkRun(Run):
 
     def _start(self) -> StreamingQuery:
         options, planner = self._options, self._begin()
+        remove_dead_checkpoints(self.log.root, planner.application)
+        checkpoint = checkpoint_folder(planner.application.name, planner.application.generation, fresh_token())
+        self.checkpoint = Path(self.log.root) / checkpoint
         self.job = Job(
             location=self.log.location,
             place=place_of(self.log),
-            functions=pickled_functions(planner.program),
+            functions=write_functions(planner.program, self.log.root, checkpoint),
             program=planner.program,
             application=planner.application,
             anchor=planner.anchor,
@@ -132,9 +136,6 @@ class SparkRun(Run):
             until=planner.input_ends() if options.is_bounded else None,
             drain=options.drain,
         )
-        remove_dead_checkpoints(self.log.root, planner.application)
-        checkpoint = checkpoint_folder(planner.application.name, planner.application.generation, fresh_token())
-        self.checkpoint = Path(self.log.root) / checkpoint
         query = start_query(self.session, self.job, self.checkpoint, options)
         self._upkeep = Upkeep(self.log, planner.application.id, planner.application.generation)
         return query

@@ -33,6 +33,15 @@ def place_of(log: Log) -> StoragePlace:
     return StoragePlace(log.root, log.catalog.replication(), identity_path(token) if token else CATALOG_FILE)
 
 
+def check_place(place: StoragePlace) -> None:
+    """ConfigError on a host that does not have the files of the log."""
+    if not os.path.exists(os.path.join(place.root, place.mark)):
+        raise ConfigError(
+            f"the host {socket.gethostname()} does not have the files of the log: {place.mark} is missing in {place.root}; "
+            "mount the log's folder at that path on every host that runs tasks"
+        )
+
+
 @lru_cache(maxsize=4)
 def task_storage(place: StoragePlace) -> Storage:
     """
@@ -40,11 +49,7 @@ def task_storage(place: StoragePlace) -> Storage:
 
     ConfigError on a host that does not have them: a task there would write onto a disk that no other host sees.
     """
-    if not os.path.exists(os.path.join(place.root, place.mark)):
-        raise ConfigError(
-            f"the host {socket.gethostname()} does not have the files of the log: {place.mark} is missing in {place.root}; "
-            "mount the log's folder at that path on every host that runs tasks"
-        )
+    check_place(place)
     pa.set_cpu_count(1)  # as many workers as cores run at once
     keep_memory()
     return open_storage(place.root, place.replication)
