@@ -50,6 +50,9 @@ class Source(Connector):
         Setting("topic", "the topic of the log that takes the rows", default=""),
         Setting("topic.partitions", "the partitions of a topic that is created", "integer", None, least=1),
         Setting(
+            "topic.schema", "the columns of a topic that is created, such as 'id bigint'; else the rows say them", default=None
+        ),
+        Setting(
             RECREATED_MODE,
             "what a topic or table does that was deleted and made again: fail stops the task, begin reads it from its beginning",
             default="fail",
@@ -122,6 +125,10 @@ class Source(Connector):
         has the number. None if nothing was refused, or nobody waits: then the error stops the task.
         """
         return None
+
+    def place_of(self, topic: str, row: int) -> str:
+        """Where a row of the last poll came from, such as its file and line; empty where its `_topic`, `_partition` and `_offset` say it."""
+        return ""
 
     def is_at_end(self) -> bool:
         """Whether all that was there when the source was opened has been polled; asked after a poll that brought nothing."""

@@ -39,7 +39,7 @@ from streamkit.connectors.files.record_text import counted_times, is_text_in_jso
 from streamkit.data_type import is_nested
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.formats.json_columns import NOT_ARROWS, are_finite
-from streamkit.log.rows.conversion import convert_python
+from streamkit.log.rows.conversion import convert_arrow, convert_python
 from streamkit.log.topic.formats import VALUE, encode
 from streamkit.log.topic.formats import Format as OpaqueFormat
 from streamkit.log.topic.topic import Topic
@@ -195,6 +195,8 @@ class RecordFile:
     def _times(self, batch: pa.RecordBatch, name: str, first: int) -> pa.Array:
         times = batch.column(name)
         try:
+            if pa.types.is_date(times.type):  # its midnight, in UTC
+                return convert_arrow(_LOG[TIMESTAMP], times.cast(pa.timestamp("s")))
             return counted_times(name, times) if pa.types.is_integer(times.type) else times
         except SchemaError as error:
             raise self.refusal(error, first) from None

@@ -9,8 +9,9 @@ import re
 import shutil
 import time
 import zlib
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,7 @@ class FileSource(Source):
         age_ms = self.settings["min.age.ms"]
         self._stillness = Stillness(STILL_MS if age_ms is None else int(age_ms))
         self._looked = self._opened = 0.0
+        self._place: Callable[[int], str] = lambda row: ""  # of a row of the last part
         self._log: Log | None = None
         self._guessed: str | None = None  # the columns, where nothing but the first file says them
 
@@ -218,6 +220,10 @@ class FileSource(Source):
             if _is_done(position) and not position.get("moved"):
                 self._read[split] = position
                 self._move_if_still(split)
+
+    def place_of(self, topic: str, row: int) -> str:
+        """The file and the line of a row; of Parquet the number of its record."""
+        return self._place(row)
 
     def is_at_end(self) -> bool:
         """Whether no file waits; those that are still being written are waited for as long as a file must be left alone, and no longer."""
@@ -398,6 +404,9 @@ class FileSource(Source):
             header = header_of(file, delimiter)
         except HalfRecordError as error:
             raise HalfRecordError(f"{path}, {error}") from None
+        if header.endswith((b"\n", b"\r")) or self._stillness.is_still(path):
+            for _ in self._record_file(io.BytesIO(header), str(path), form, topic).pieces():  # wrong names are no record's fault
+                pass
         return header, file.tell(), 1 + count_lines(header)
 
     def _parquet_parts(self, file: Any, reading: Reading, topic: Topic) -> Iterator[pa.Table]:
@@ -406,6 +415,7 @@ class FileSource(Source):
             skipped = min(max(0, rows - piece.first), piece.records.num_rows)
             if skipped < piece.records.num_rows:
                 reading.start, reading.rows = piece.read_bytes, piece.first + piece.records.num_rows
+                self._place = partial(_place_of_record, reading.path, piece.first + skipped)
                 yield pa.Table.from_batches([piece.records.slice(skipped)])
 
     def _rows(self, block: Block, header: bytes, form: Format, path: Path, topic: Topic) -> pa.Table:
@@ -413,6 +423,7 @@ class FileSource(Source):
         data, records = block.data, None
         while True:
             try:
+                self._place = partial(_place_of_line, path, block, form, self.settings["delimiter"], records)
                 pieces = [
                     piece.records for piece in self._record_file(io.BytesIO(header + data), str(path), form, topic).pieces()
                 ]
@@ -529,6 +540,18 @@ def _checksum_before(path: Path, end: int) -> int:
         return zlib.crc32(file.read(end))
 
 
+def _place_of_record(path: Path, first: int, row: int) -> str:
+    return f"{path}, record {first + row + 1}"
+
+
+def _place_of_line(
+    path: Path, block: Block, form: Format, delimiter: str, records: Sequence[tuple[int, bytes]] | None, row: int
+) -> str:
+    """The line of a row of a block; `records` are those that are left of it, if some are left out."""
+    at, _ = (records_of(block.data, form, delimiter) if records is None else records)[row]
+    return f"{path}, line {block.line + count_lines(block.data[:at])}"
+
+
 def _number_of(split: str) -> int | None:
     try:
         return os.stat(split).st_ino
@@ -548,6 +571,8 @@ def _is_done(position: Position | None) -> bool:
 
 
 def _is_hidden(path: Path, root: Path) -> bool:
+    while glob.has_magic(str(root)):  # what the pattern says by name was asked for
+        root = root.parent
     below = path.relative_to(root).parts if root in path.parents else path.parts[-1:]
     return any(part.startswith((".", "_")) for part in below) or path.name.endswith(".tmp")
 

@@ -35,6 +35,20 @@ class Destination:
         self._topics: dict[str, Topic] = {}
         self._altered: set[str] = set()  # which the producer knows as they were
 
+    def declare(self) -> None:
+        """Create the topic of the source with the columns that its settings give it, if it is not there."""
+        settings = self._source.settings
+        name, schema = settings["topic"], settings["topic.schema"]
+        if schema is None or name in self._log.topics():
+            return
+        if self._source.IS_RAW and not settings["value.format"]:
+            raise ConfigError(
+                f"connector {self._source.name}: found topic.schema without value.format, which says how bytes become columns"
+            )
+        config = {**self._source.config_of(name), **settings["topic.config."]}
+        key = tuple(self._source.key_of(name)) or None
+        self._log.create_topic(name, schema, key=key, partitions=self._source.partitions_of(name), config=config)
+
     def fitted(self, name: str, rows: pa.Table) -> dict[str, pa.Table]:
         """The rows, after the topic was made to fit them; SchemaError with `rows` for those that it cannot take."""
         rows = _typed(rows)

@@ -72,6 +72,7 @@ class SourceTask:
             known = positions.read_positions(self._log, self._source.name)
             self._source.use(self._log)
             mine = splits_of(self._task, self._tasks, self._source.splits())
+            self._destination.declare()
             self._steps = steps_of_source(self._source, self._log)
             self._source.refused = []
             is_of_rows = self._source.chain is None or self._source.chain.keeps_columns  # else its columns are others
@@ -198,7 +199,12 @@ class SourceTask:
         if not (self._source.has_schemas_of_records and self._has_passed):
             check_columns(self._source, _place(rows, failures[0]) or f"topic {topic}", failures)
         log_failures(origin_of(self._source, self._task), self._source.settings, topic, rows, failures)
-        refuse(self._source, topic, [_place(rows, failure) for failure in failures], failures)
+        refuse(
+            self._source,
+            topic,
+            [self._source.place_of(topic, failure.row) or _place(rows, failure) for failure in failures],
+            failures,
+        )
         self.progress.failed_rows += len(failures)
         if not self._dead_letters:
             return []

@@ -150,7 +150,23 @@ def exported(topology: Topology) -> list[dict[str, Any]]:
     """
     for connection in topology.connections:
         _check_secrets(connection)
-    return [{"name": one.name, "config": configuration(one)} for one in topology.connections]
+    return [{"name": one.name, "config": {**_columns(one), **configuration(one)}} for one in topology.connections]
+
+
+def _columns(connection: Connection) -> dict[str, Any]:
+    """
+    The settings by which a source makes its topic with the columns that the topology says.
+
+    They are those of what it reads, if it has a setting for them, and no transform stands between.
+    """
+    if not _says_columns(connection):
+        return {}
+    assert connection.schema is not None
+    names = {setting.name for setting in class_of(connection.class_name).declared()}
+    given = [name for name, _ in connection.settings]
+    name = "schema" if "schema" in names and not {"schema", "transforms"} & set(given) else "topic.schema"
+    key = {"key": ",".join(connection.key)} if connection.key and "key" in names else {}
+    return {name: connection.schema.ddl(), **key}
 
 
 def _check_secrets(connection: Connection) -> None:
@@ -166,8 +182,7 @@ def _check_secrets(connection: Connection) -> None:
 def _declare_topic(connection: Connection, log: Log) -> None:
     """Create the topic of a source whose columns the topology says; one of bytes gets columns only where a format reads them."""
     settings: Mapping[str, Any] = dict(connection.settings)
-    has_columns = "value.format" in settings or not getattr(class_of(connection.class_name), "IS_RAW", False)
-    if connection.is_source and connection.schema is not None and has_columns and connection.topic not in log.topics():
+    if _says_columns(connection) and connection.topic not in log.topics():
         partitions = settings.get(_PARTITIONS)
         log.create_topic(
             connection.topic,
@@ -176,3 +191,10 @@ def _declare_topic(connection: Connection, log: Log) -> None:
             partitions=None if partitions is None else int(partitions),
             config={key.removeprefix(_TOPIC_CONFIG): value for key, value in settings.items() if key.startswith(_TOPIC_CONFIG)},
         )
+
+
+def _says_columns(connection: Connection) -> bool:
+    """Whether the topology says the columns of a source's topic; one of bytes has columns only where a format reads them."""
+    is_raw = getattr(class_of(connection.class_name), "IS_RAW", False)
+    has_columns = not is_raw or any(name == "value.format" for name, _ in connection.settings)
+    return connection.is_source and connection.schema is not None and has_columns

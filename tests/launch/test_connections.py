@@ -10,6 +10,8 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
+from streamkit.connectors import run
+from streamkit.connectors.classes import connector_of
 from streamkit.connectors.debezium import DebeziumSource
 from streamkit.connectors.runtime import status
 from streamkit.errors import ConfigError, TopicNotFoundError, TopologyError
@@ -17,6 +19,7 @@ from streamkit.launch.connections import exported
 from streamkit.launch.main import main
 from streamkit.testing import TopologyTestDriver
 from tests.connectors.conftest import _quick_looks  # noqa: F401 (of its own accord)
+from tests.connectors.contract import described
 from tests.waiting import wait_until
 
 SINK = "topologies.connectors.sqlite_connector:SqliteSink"
@@ -208,3 +211,35 @@ def test_export(folder, monkeypatch):
     with pytest.raises(ConfigError, match=r"postgres.more-sink: its connection.url is secret.*\$\{env:NAME\}") as error:
         exported(app)
     assert "hunter2" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"transforms": "r", "transforms.r.type": "ReplaceField$Value", "transforms.r.renames": "town:city"}]
+)
+def test_what_is_exported_makes_the_same_topic(folder, tmp_path, settings):
+    """A worker that runs what was exported, before the topology runs, makes the topic that the topology would make."""
+    write(folder, "a.jsonl", [("Oslo", 1)])
+    if settings:
+        (folder / "a.jsonl").write_text('{"town":"Oslo","n":1}\n')
+        settings = {**settings, "schema": "town string, n int"}
+    app = sk.Topology("out")
+    app.stream(sk.files(folder, topic="numbers", config=settings), schema="n int, city string NOT NULL", key="city").to("copy")
+    with sk.open_log(tmp_path / "theirs") as log:
+        run([connector_of(one["name"], one["config"]) for one in exported(app)], log, once=True)
+        sk.run(app, log=log, drain=True, engine="local", connectors="external").wait()
+        theirs = described(log, "numbers")
+    with sk.open_log(tmp_path / "ours") as log:
+        sk.run(app, log=log, drain=True, engine="local").wait()
+        ours = described(log, "numbers")
+    assert theirs == ours and ours[1] == ("city",)
+
+
+def test_export_of_bytes_with_a_format(folder):
+    """Of a source of bytes with a format the topic's columns are exported; what has them already keeps them."""
+    app = sk.Topology("out")
+    app.stream(sk.kafka("orders", bootstrap_servers="h:1", value_format="json"), schema="id bigint NOT NULL, n int", key="id").to(
+        "copy"
+    )
+    (found,) = exported(app)
+    source = connector_of(found["name"], found["config"])
+    assert (source.settings["topic.schema"], list(source.settings["key"])) == ("`id` bigint NOT NULL, `n` int", ["id"])

@@ -346,3 +346,85 @@ def test_a_file_that_was_copied_is_the_same(log, folder):
     shutil.copy2(path, folder / "copy.tmp")
     (folder / "copy.tmp").rename(path)
     assert ids(bring(log, folder, schema="id bigint")) == [1, 2]
+
+
+@pytest.mark.parametrize("schema", ["id bigint, at date", None])
+def test_the_event_time_is_a_date(log, folder, schema):
+    """A row of a day has the event time of its midnight in UTC; one without a day that of its arrival."""
+    (folder / "a.csv").write_text("id,at\n1,1999-01-01\n2,\n3,1969-12-31\n")
+    pq.write_table(pa.table({"id": [4], "at": [dt.date(2001, 2, 3)]}), folder / "b.parquet")
+    given = {"schema": schema} if schema else {}
+    run([FileSource("in", {"timestamp.column": "at"}, path=str(folder), topic="rows", min_age_ms=0, **given)], log, once=True)
+    rows = log.read("rows", columns=["id", "at", "_timestamp"]).to_pylist()
+    found = {row["id"]: row["_timestamp"] for row in rows if row["at"]}
+    assert found == {row["id"]: dt.datetime.combine(row["at"], dt.time(), dt.timezone.utc) for row in rows if row["at"]}
+    assert {row["id"]: row["_timestamp"].year > 2020 for row in rows if not row["at"]} == {2: True}
+
+
+@pytest.mark.parametrize("pattern", ["out/**/*.json", "out/*/*.json", "**/*.json", "o*t/**/*.json"])
+def test_patterns_leave_hidden_folders_alone(log, tmp_path, pattern):
+    """The marks of a sink, and all below a folder whose name begins with _ or a dot, are no records; a folder that is named is."""
+    for name in ("out/t/a.json", "out/_streamkit/out/t-0.json", "out/.trash/b.json", "out/_named/c.json", "out/t/_d.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text('{"id": 1}\n')
+    source = FileSource("in", path=str(tmp_path / pattern), topic="rows")
+    assert list(source.splits()) == [str(tmp_path / "out/t/a.json")]
+    named = FileSource("in", path=str(tmp_path / "out/_named/*.json"), topic="rows")
+    assert list(named.splits()) == [str(tmp_path / "out/_named/c.json")]
+
+
+def test_wrong_names_are_no_fault_of_records(log, folder):
+    """A line of names that is not the topic's is said once, of the file, whatever is tolerated."""
+    (folder / "a.csv").write_text("id,new\n1,2\n3,4\n")
+    for tolerance in ("none", "all"):
+        with pytest.raises(SchemaError) as error:
+            bring(log, folder, schema="id bigint", errors_tolerance=tolerance)
+        assert str(error.value).count("a.csv") == 1 and "line 2" not in str(error.value)
+        assert "the unknown column 'new'; found id, new; the topic has id bigint" in str(error.value)
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize(
+    "transforms", [{}, {"transforms": "x", "transforms.x.type": "expr", "transforms.x.select": "id, at, 1 / id AS v"}]
+)
+def test_rows_that_fail_behind_the_reader(log, folder, form, transforms):
+    """A row that a transform or the topic refuses is named by its file and line, also behind lines that were left out."""
+    lines = {
+        "csv": ["id,at", "1,2020-01-01", "", '2,"', 'x"', "0,2020-01-02", "3,2999-01-01"],
+        "jsonl": ['{"id":1,"at":"2020-01-01"}', "", "no", '{"id":0,"at":"2020-01-02"}', '{"id":3,"at":"2999-01-01"}'],
+    }
+    if form == "parquet":
+        pq.write_table(
+            pa.table({"id": [1, 0, 3], "at": [dt.date(2020, 1, 1), dt.date(2020, 1, 2), dt.date(2999, 1, 1)]}),
+            folder / "a.parquet",
+        )
+    else:
+        (folder / f"a.{form}").write_text("\n".join(lines[form]) + "\n")
+    settings = {
+        "timestamp.column": "at",
+        "schema": "id bigint, at date",
+        "path": str(folder),
+        "topic": "rows",
+        "min.age.ms": 0,
+        **transforms,
+    }
+    expected = {
+        "csv": "line 6" if transforms else "line 7",
+        "jsonl": "line 4" if transforms else "line 5",
+        "parquet": "record 2" if transforms else "record 3",
+    }[form]
+    expected = f"{folder / f'a.{form}'}, {expected}"
+    places = []
+
+    class Watched(FileSource):
+        """Notes what it says of places."""
+
+        def place_of(self, topic, row):
+            places.append(super().place_of(topic, row))
+            return places[-1]
+
+    SourceTask(Watched("in", {**settings, "errors.tolerance": "all"}), 0, 1, log, is_once=True).run(Orders())
+    assert expected in places
+    if form == "parquet":
+        with pytest.raises(SchemaError, match=rf"connector again, {expected}, (TRANSFORMATION|KAFKA_PRODUCE): "):
+            run([FileSource("again", settings)], log, once=True)
