@@ -209,6 +209,11 @@ def field_names(type: str) -> tuple[str, ...]:
     return (*own, *(name for inner in inner_types(type) for name in field_names(inner)))
 
 
+def atomic_types(type: str) -> frozenset[str]:
+    """The types that are no containers within a type; of an atomic one itself."""
+    return frozenset().union(*map(atomic_types, inner_types(type))) if is_nested(type) else frozenset((type,))
+
+
 def inner_types(type: str) -> tuple[str, ...]:
     """The types that values of a nested type hold; none of an atomic type."""
     if element := element_of(type):

@@ -204,6 +204,17 @@ class Column:
 
     astype = cast
 
+    def try_cast(self, type: object) -> Column:
+        """
+        The value as another Spark type, null where it does not fit.
+
+        What does not fit inside an array, a map or a struct is null there. What the value itself is made of still fails.
+        """
+        try:
+            return Column(Call("try_cast", (self.expression, Literal(normalise_type(type_text(type))))))
+        except SchemaError as error:
+            raise TopologyError(str(error), user_location()) from None
+
     def alias(self, name: str) -> Column:
         """The same with a name for the result."""
         if not isinstance(name, str):

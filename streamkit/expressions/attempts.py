@@ -6,9 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.data_type import normalise_type, to_arrow
+from streamkit.data_type import atomic_types, entry_of, is_nested, normalise_type, to_arrow
 from streamkit.errors import EvaluationError, SchemaError
 from streamkit.expressions.coercion import cast_to, is_numeric
+from streamkit.expressions.nested_casts import convert_nested, inner_pairs
 from streamkit.expressions.operation import (
     OPERATIONS,
     Datum,
@@ -26,6 +27,9 @@ from streamkit.plan.expression import TypedExpression
 _ATTEMPTS = {
     "try_add": "add", "try_subtract": "subtract", "try_multiply": "multiply", "try_divide": "divide", "try_mod": "remainder",
 }  # fmt: skip
+_NEVER_NULL = (  # what Spark's try_cast gives no null for: days beyond the range are an error, bytes that are no text a text of another kind
+    ("date", "timestamp"), ("date", "timestamp_ntz"), ("binary", "string"),
+)  # fmt: skip
 _DIVISIONS = ("divide", "remainder", "pmod", "integral_divide")
 
 
@@ -64,16 +68,52 @@ def _try_cast_rule(call: Invocation) -> TypedExpression:
         wanted = normalise_type(str(type.value))
     except SchemaError as error:
         raise RuleError(str(error)) from None
-    if call.zone != "UTC" and "timestamp" in (value.type, wanted) and value.type != wanted:
-        raise NoTranslationError(
-            f"try_cast between {value.type} and {wanted} in the time zone {call.zone} is not there yet; use try_to_timestamp"
-        )
     cast = cast_to(value, wanted)
     if cast.name != "cast":
         return cast
     if reason := OPERATIONS["cast"].refuse(cast):
         raise NoTranslationError(reason)
-    return attempted(call, cast)
+    if not OPERATIONS["cast"].fails(cast) or (value.type, wanted) in _NEVER_NULL:
+        return cast
+    if (value.type, wanted) == ("string", "timestamp"):
+        return TypedExpression("try_cast_time", wanted, (value,))
+    if not is_nested(value.type):
+        return attempted(call, cast)
+    _check_nested(call, value.type, wanted)
+    return TypedExpression("try_cast_nested", wanted, (value,))
+
+
+def _check_nested(call: Invocation, source: str, target: str) -> None:
+    """RuleError where keys of maps could become null; NoTranslationError where a time zone decides, as in a cast."""
+    if call.zone != "UTC" and "timestamp" in atomic_types(source) ^ atomic_types(target):
+        raise NoTranslationError(
+            f"a try_cast of {source} to {target} depends on the time zone; cast the elements with transform()"
+        )
+    for one, other in inner_pairs(source, target) or ():
+        if is_nested(one):
+            _check_nested(call, one, other)
+    keys = (entry_of(source) or ("", ""))[0], (entry_of(target) or ("", ""))[0]
+    if keys[0] and OPERATIONS["cast"].fails(_cast_of(*keys)):
+        raise RuleError(f"the keys of a map cannot be null, as a try_cast of {keys[0]} to {keys[1]} can; found {source}")
+
+
+def _cast_of(source: str, target: str) -> TypedExpression:
+    """A cast of values of a type, whatever gives them."""
+    return TypedExpression("cast", target, (TypedExpression("column", source, (), "value"),))
+
+
+@operation("try_cast_nested", nullable=always_nullable)
+def _try_cast_nested(expression: TypedExpression, value: Datum) -> Datum:
+    """The value as another type, in which what does not fit is null by itself: an element, a value of a map, a field."""
+    if isinstance(value, pa.Scalar):
+        return _tried(pa.repeat(value, 1), expression.arguments[0].type, expression.type)[0]
+    return _tried(value, expression.arguments[0].type, expression.type)
+
+
+def _tried(values: pa.Array, source: str, target: str) -> pa.Array:
+    if is_nested(source) and source != target:
+        return convert_nested(values, source, target, _tried)
+    return _computed(_cast_of(source, target), [values], len(values)) if len(values) else pa.nulls(0, to_arrow(target))
 
 
 @operation("try", lazy=True, nullable=always_nullable)

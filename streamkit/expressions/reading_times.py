@@ -37,7 +37,8 @@ def _dates(texts: pa.StringArray) -> tuple[np.ndarray, np.ndarray]:
     """yyyy, yyyy-m, yyyy-m-d, and anything after a blank or T."""
     fields = pc.extract_regex(pc.utf8_trim(texts, characters=_CONTROLS), pattern=_DATE)
     days, exists = _days(fields)
-    sound = exists & np.asarray(fields.is_valid())
+    is_held = (days >= np.iinfo(np.int32).min) & (days <= np.iinfo(np.int32).max)
+    sound = exists & is_held & np.asarray(fields.is_valid())
     return np.where(sound, days, 0).astype(np.int32), sound
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from streamkit.data_type import inner_types, is_nested
+from streamkit.data_type import atomic_types, is_nested
 from streamkit.expressions.dates import UNITS
 from streamkit.expressions.datetime_patterns import PatternError, parsing_pattern, writing_pattern
 from streamkit.expressions.literals import literal
@@ -73,16 +73,11 @@ def _cast(expression: TypedExpression, zone: _Zone) -> TypedExpression:
         return TypedExpression("read_timestamp", "timestamp", (value, zone.name))
     if pair in (("timestamp", "date"), ("timestamp", "string")):
         return _local_arguments(expression, zone)
-    if is_nested(value.type) and "timestamp" in _atoms(value.type) ^ _atoms(expression.type):
+    if is_nested(value.type) and "timestamp" in atomic_types(value.type) ^ atomic_types(expression.type):
         raise NoTranslationError(
             f"a cast of {value.type} to {expression.type} depends on the time zone; cast the elements with transform()"
         )
     return expression
-
-
-def _atoms(type: str) -> frozenset[str]:
-    """The types that are no containers within a type."""
-    return frozenset().union(*map(_atoms, inner_types(type))) if is_nested(type) else frozenset((type,))
 
 
 def _date_trunc(expression: TypedExpression, zone: _Zone) -> TypedExpression:
