@@ -46,7 +46,7 @@ def _records(log: Log, topic: str) -> list[dict[str, Any]]:
 def _by_key(rows: Sequence[Row], key: Sequence[str], newest_only: bool) -> dict[Key, list[Row]]:
     found: dict[Key, list[Row]] = {}
     for row in rows:
-        found.setdefault(tuple(_hashable(row[name]) for name in key), []).append(row)
+        found.setdefault(tuple(hashable(row[name]) for name in key), []).append(row)
     if newest_only:
         return {place: records[-1:] for place, records in found.items() if not records[-1].get(DELETED)}
     return {place: _sorted(records) if not key or None in place else records for place, records in found.items()}
@@ -56,8 +56,11 @@ def _sorted(rows: list[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (row.get(TIMESTAMP) is not None, str(row.get(TIMESTAMP)), repr(row)))
 
 
-def _hashable(value: Any) -> Any:
-    return repr(value) if isinstance(value, list | dict) else value
+def hashable(value: Any) -> Any:
+    """A value of a key such that equal ones are equal in Python: NaN is `math.nan`, a list a tuple."""
+    if isinstance(value, list | tuple):
+        return tuple(map(hashable, value))
+    return math.nan if isinstance(value, float) and math.isnan(value) else value
 
 
 def _difference(what: str, key: Sequence[str], expected: Mapping[Key, list[Row]], found: Mapping[Key, list[Row]]) -> str | None:

@@ -25,6 +25,7 @@ from streamkit.log.database.sqlite import IN_MEMORY
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
 from streamkit.log.produce.receipt import Receipt
+from streamkit.log.rows.given_rows import gathered
 from streamkit.log.topic.settings import RETENTION_MS, TIMESTAMP_AFTER_MAX_MS, UNLIMITED
 from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
@@ -32,7 +33,7 @@ from streamkit.plan.duration import duration_ms
 from streamkit.plan.inputs import sources_of
 from streamkit.plan.node import Node
 from streamkit.state.view import StoreView, open_views
-from streamkit.testing.comparison import store_difference, topic_difference
+from streamkit.testing.comparison import hashable, store_difference, topic_difference
 from streamkit.testing.run import SteppedRun
 from streamkit.testing.script import Drained, Piped, Processed, Restarted, Script
 
@@ -153,7 +154,7 @@ class TopologyTestDriver:
         """
         Append rows to a topic, and process them as `batching` says.
 
-        `rows` is a dict, a list of them, an Arrow table or batch, or a DataFrame. A row may have `_timestamp`, `_deleted` and
+        `rows` is a dict, a list or generator of them, an Arrow table or batch, or a DataFrame of pandas or polars. A row may have `_timestamp`, `_deleted` and
         `_headers` beside its columns. `timestamp` is the time of rows without one: milliseconds since 1970, a datetime or ISO
         8601 text, UTC unless it has a zone; else they have the time of the clock. `headers` are those of every row. SchemaError
         for rows that do not fit, of which none is taken.
@@ -237,13 +238,17 @@ class TopologyTestDriver:
         return _dicts(self._log, topic, _with_deleted(self._log.read(topic, _stored(columns))), columns)
 
     def newest(self, topic: str) -> dict[Any, dict[str, Any]]:
-        """The newest row of each key of a topic that is not deleted, by its key: a value, or a tuple if there are several columns."""
+        """
+        The newest row of each key of a topic that is not deleted, by its key: a value, or a tuple if there are several columns.
+
+        A key that is NaN stands under `math.nan`.
+        """
         key = self._log.topic(topic).key
         if not key:
             raise ConfigError(f"the topic {topic!r} has no key; read_all() gives its rows")
         found: dict[Any, dict[str, Any]] = {}
         for row in self.read_all(topic):
-            place = row[key[0]] if len(key) == 1 else tuple(row[name] for name in key)
+            place = hashable(row[key[0]] if len(key) == 1 else [row[name] for name in key])
             found.pop(place, None)
             if not row[DELETED]:
                 found[place] = {name: value for name, value in row.items() if name not in (PARTITION, OFFSET, DELETED)}
@@ -462,15 +467,14 @@ def _moment_ms(moment: Moment) -> int:
 
 def _with_headers(rows: Any, headers: Mapping[str, bytes | str | None] | None) -> Any:
     """The rows as they are sent: dicts copied, each with the headers."""
-    if isinstance(rows, Mapping):
-        rows = [rows]
-    is_python = isinstance(rows, Sequence) and not isinstance(rows, str | bytes)
+    rows = [rows] if isinstance(rows, Mapping) else gathered(rows)
+    is_python = isinstance(rows, Sequence)
     if headers is None:
-        return [dict(row) for row in rows] if is_python else rows
+        return [dict(row) if isinstance(row, Mapping) else row for row in rows] if is_python else rows
     if not is_python:
         raise ConfigError("headers= goes with dicts; expected a column _headers in a table or DataFrame")
     pairs = [(name, value.encode() if isinstance(value, str) else value) for name, value in headers.items()]
-    return [{**row, HEADERS: pairs} for row in rows]
+    return [{**row, HEADERS: pairs} if isinstance(row, Mapping) else row for row in rows]
 
 
 def _stored(columns: Sequence[str]) -> list[str] | None:

@@ -116,6 +116,9 @@ class Producer:
         """
         Buffer all rows of a RecordBatch, Table, DataFrame or list of dicts, or none of them.
 
+        So are those of what has Arrow's stream interface (a DataFrame of polars, a relation of DuckDB, a RecordBatchReader), and of a
+        generator of dicts or RecordBatches; both are read to the end.
+
         Columns are those of the topic, in any order, and maybe `_timestamp`, `_deleted`, `_headers`; see `records_of` for
         event times. A `sequence` must grow from batch to batch of a topic; one that was committed before writes nothing, one that was left
         out is a ConfigError. `partitions` names the partition of each row, in place of the key's.

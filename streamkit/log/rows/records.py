@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from streamkit.errors import SchemaError
 from streamkit.log.rows.conversion import convert_arrow, convert_headers, convert_python
 from streamkit.log.rows.event_time import check_times
+from streamkit.log.rows.given_rows import EXPECTED, gathered, is_pandas
 from streamkit.log.rows.record_size import ROWS_NAMED, check_record_sizes
 from streamkit.log.rows.refused_rows import refused_rows
 from streamkit.log.slab.frame import TIMESTAMP_TYPE
@@ -32,7 +33,7 @@ Boolean = npt.NDArray[np.bool_]
 
 def records_of(topic: Topic, data: Any, now_ms: int, timestamp_ms: int | None = None) -> list[pa.RecordBatch]:
     """
-    The rows of a RecordBatch, Table, DataFrame or list of dicts, checked and in the types of the topic.
+    The rows of a RecordBatch, Table, DataFrame or list of dicts, checked and in the types of the topic; a stream of these is read first.
 
     Beside the topic's columns, `data` may have `_timestamp`, `_deleted` and `_headers`. A dict whose `_deleted` is True is a tombstone,
     and may have the key columns alone. The event time of a row is that of
@@ -42,6 +43,7 @@ def records_of(topic: Topic, data: Any, now_ms: int, timestamp_ms: int | None = 
     lies further from `now_ms` than the topic allows; RecordTooLargeError likewise.
     """
     with _naming(topic):
+        data = gathered(data)
         try:
             return _records(topic, data, now_ms, timestamp_ms)
         except SchemaError as error:
@@ -127,11 +129,11 @@ def _parts(topic: Topic, data: Any) -> Iterator[tuple[dict[str, pa.Array], int]]
         yield dict(zip(data.schema.names, data.columns, strict=True)), data.num_rows
     elif isinstance(data, Sequence):
         yield _from_rows(topic, data), len(data)
-    elif type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "columns"):
+    elif is_pandas(data):
         _check_names(topic, list(data.columns))
         yield {name: _converted(topic, name, data[name]) for name in data.columns}, len(data)
     else:
-        raise SchemaError(f"found {type(data).__name__}, expected a RecordBatch, Table, DataFrame or list of dicts")
+        raise SchemaError(f"found {type(data).__name__}, expected {EXPECTED}")
 
 
 def _from_rows(topic: Topic, rows: Sequence[Mapping[str, Any]]) -> dict[str, pa.Array]:
