@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from streamkit.connectors.placeholders import filled, kept_elsewhere
 from streamkit.connectors.redaction import Redaction, redact_error
 from streamkit.connectors.setting import Setting, read_settings, secrets_of
-from streamkit.errors import ConfigError, StreamKitError
+from streamkit.errors import ConfigError, SchemaError, StreamKitError
 from streamkit.names import check_name
+from streamkit.schema import Schema
 
 if TYPE_CHECKING:
     from streamkit.connectors.transforms.chain import Chain
@@ -19,6 +20,7 @@ COMMON = (
     Setting("value.format", "how the bytes of a value are read or written, such as json or avro", default=None),
     Setting("value.", "settings of the value's format, such as value.schema", default=None),
     Setting("key.format", "how the bytes of a key are read or written", default=None),
+    Setting("key.schema", "the columns of keys and their types, such as 'id bigint'", default=None),
     Setting("key", "the key columns, with commas between", "list", ()),
     Setting("schema.registry.", "where the schema registry is (schema.registry.url), and how to reach it", is_secret=True),
     Setting(
@@ -65,6 +67,7 @@ class Connector:
         self.redacted = Redaction(secrets_of(declared, values), kept_elsewhere(self.config))
         try:
             self.settings: dict[str, Any] = read_settings(f"the connector {name} ({type(self).__name__})", declared, values)
+            self._check_key()
             self.chain = self._transforms()
             self.check()
         except Exception as error:
@@ -81,6 +84,19 @@ class Connector:
 
     def check(self) -> None:
         """Raise ConfigError for settings that do not go together; a subclass says which. It opens nothing."""
+
+    def _check_key(self) -> None:
+        """The key columns are those of `key.schema`, where that says them."""
+        text, names = self.settings["key.schema"], self.settings["key"]
+        if text is None:
+            return
+        try:
+            found = Schema.parse(text).names
+        except SchemaError as error:
+            raise ConfigError(f"key.schema={text!r}: {error}") from None
+        if names and set(names) != set(found):
+            raise ConfigError(f"found key={','.join(names)} and key.schema={text!r}; expected the same columns in both")
+        self.settings["key"] = tuple(names) or tuple(found)
 
     def _transforms(self) -> Chain | None:
         """The transforms, if there are any; ConfigError says what is wrong with them."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from streamkit.connectors.debezium.connect_type import ConnectType, connect_type
+from streamkit.connectors.debezium.mongo_document import document
 from streamkit.errors import SchemaError
 
 ROWS = ("c", "r", "u")  # created, read by a snapshot, updated
@@ -67,14 +68,17 @@ class EnvelopeReader:
             raise SchemaError(
                 f"found {found}; expected Debezium's envelope, with op, before, after and source. If it was unwrapped, read it with KafkaSource"
             )
-        op, before, after = payload["op"], payload.get("before"), payload.get("after")
+        op, before, after = payload["op"], _row(payload.get("before")), _row(payload.get("after"))
         if op not in (*ROWS, DELETION, TRUNCATION, MESSAGE):
             raise SchemaError(f"found op={op!r}; expected one of {', '.join([*ROWS, DELETION, TRUNCATION, MESSAGE])}")
         if op in ROWS and not isinstance(after, dict):
-            raise SchemaError(f"found op={op!r} and after={after!r}; expected the row after the change")
+            raise SchemaError(
+                f"found op={op!r} and after={after!r}; expected the row after the change; of MongoDB: capture.mode=change_streams_update_full"
+            )
         source = payload.get("source")
         time_ms = (source.get("ts_ms") if isinstance(source, dict) else None) or payload.get("ts_ms")
-        types = None if schema is None else self._known(token, schema, _row_types)
+        is_document = isinstance(payload.get("after") or payload.get("before"), str)  # whose schema says that it is a text
+        types = None if schema is None or is_document else self._known(token, schema, _row_types)
         return Envelope(op, before, after, time_ms if isinstance(time_ms, int) else None, types)
 
     def key(self, key: Parts | SchemaError) -> RecordKey | None:
@@ -102,6 +106,11 @@ class EnvelopeReader:
                 self._types.clear()
             self._types[token] = types(schema)
         return self._types[token]
+
+
+def _row(found: Any) -> Any:
+    """A row of an envelope; MongoDB's is a text of JSON."""
+    return document(found) if isinstance(found, str) else found
 
 
 def _good(found: Parts | SchemaError) -> Parts:

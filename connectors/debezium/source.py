@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -26,6 +25,7 @@ from streamkit.connectors.debezium.envelope import (
 from streamkit.connectors.debezium.json_records import JsonRecords
 from streamkit.connectors.debezium.log_reader import LogReader
 from streamkit.connectors.debezium.table_rows import TableRow, TableRows, joined
+from streamkit.connectors.debezium.unavailable_value import UnavailableValue
 from streamkit.connectors.kafka.source import KafkaSource
 from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.reserved_columns import reserved_columns
@@ -70,8 +70,7 @@ class DebeziumSource(Source):
 
     def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
         super().__init__(name, config, **settings)
-        placeholder = self.settings["unavailable.value.placeholder"]
-        self._placeholders = (placeholder, placeholder.encode(), base64.b64encode(placeholder.encode()).decode())
+        self._unavailable = UnavailableValue(self.settings["unavailable.value.placeholder"])
         self._values, self._key_records = self._formats()
         self._envelopes = EnvelopeReader()
         self._keys: dict[str, tuple[str, ...]] = {}
@@ -271,11 +270,10 @@ class DebeziumSource(Source):
             )
 
     def _refuse_placeholders(self, row: Mapping[str, Any]) -> None:
-        values = row.values()
-        if any(placeholder in values for placeholder in self._placeholders):
-            names = [name for name, value in row.items() if value in self._placeholders]
+        names = self._unavailable.columns(row)
+        if names:
             raise SchemaError(
-                f"the update leaves out the large value of {', '.join(names)}, which it did not change: it has {self._placeholders[0]!r} there. "
+                f"the update leaves out the large value of {', '.join(names)}, which it did not change: it has {self._unavailable.placeholder!r} there. "
                 "Expected whole rows: in PostgreSQL run ALTER TABLE … REPLICA IDENTITY FULL"
             )
 

@@ -37,6 +37,7 @@ class Formats:
     value: Format | None
     columns: Schema | None
     key: Format | None
+    key_columns: Schema | None = None  # of `key.schema`
 
     @property
     def has_columns(self) -> bool:
@@ -71,7 +72,7 @@ def formats_of(connector: Connector, topic: Format | None = None) -> Formats:
         )
     else:
         value = declare_format(name, text, used | own, on_record=False, needs_schema=False)
-    return Formats(value, columns, _key_format(connector, registry))
+    return Formats(value, columns, _key_format(connector, registry), _key_columns_of(connector))
 
 
 def decoder_of_source(connector: Connector, log: Log) -> SourceDecoder | None:
@@ -107,7 +108,7 @@ class SourceDecoder:
         if self.formats.columns is not None or not self.formats.has_columns:
             declared = self.formats.columns if known is None or self.formats.columns is not None else known.schema
             assert declared is not None
-            return {name: decoded(rows, self._codec(subject, declared), self._keys(topic, declared), self.formats.key)}
+            return {name: decoded(rows, self._codec(subject, declared), self._keys(topic, declared, subject), self.formats.key)}
         return [(name, part) for part in self._by_writer(rows, self._codec(subject, None), topic)]
 
     @property
@@ -139,11 +140,11 @@ class SourceDecoder:
 
     def _part(self, rows: pa.Table, codec: Codec, columns: Schema | None, format: Format, topic: Topic | None) -> pa.Table:
         if columns is None:
-            keys = self._keys(topic, codec.written if self._needs_types(topic) else None)
+            keys = self._keys(topic, codec.written if self._needs_types(topic) else None, codec.topic)
             return _deletions(rows, keys, self.formats.key, codec.topic) if len(keys) else decoded(rows, codec, None, None)
         found = self._fitted(columns, topic) if self._is_of_values and topic is not None else columns
         own = _codec(format, found, codec.topic, VALUE)
-        return decoded(rows, own, self._keys(topic, found), self.formats.key)
+        return decoded(rows, own, self._keys(topic, found, codec.topic), self.formats.key)
 
     def _fitted(self, columns: Schema, topic: Topic) -> Schema:
         """The columns of JSON in the types of the topic, where JSON has none of that kind: times, bytes and decimals are texts there."""
@@ -153,14 +154,22 @@ class SourceDecoder:
         types = {one.name: one.type for one in topic.schema}
         return Schema(tuple(replace(one, type=types[one.name]) if _is_written_as(one, types) else one for one in columns))
 
-    def _keys(self, topic: Topic | None, columns: Schema | None) -> Schema:
-        """The key columns that are read: those of the setting `key`, else of the topic, unless transforms say what they are."""
+    def _keys(self, topic: Topic | None, columns: Schema | None, subject: str) -> Schema:
+        """
+        The key columns that are read: those of the setting `key`, else of the topic, unless transforms say what they are.
+
+        Their types are those of `key.schema`, of the value, of the topic, of the key's schema in the registry; else text.
+        """
         names = tuple(self.connector.settings["key"])
         if topic is not None and not names and self._is_of_values and not self._makes_keys:
             names = topic.key
         types = {column.name: column.type for column in columns or ()}
         if topic is not None and self._is_of_values:
             types = {column.name: column.type for column in topic.schema} | types
+        if self.formats.key_columns is not None:
+            types |= {column.name: column.type for column in self.formats.key_columns}
+        if self.formats.key is not None and self.formats.key.has_registry and any(one not in types for one in names):
+            types = _types_of_key(self.formats.key, subject, names) | types
         return Schema(tuple(Column(one, types.get(one, "string")) for one in names))
 
     def _needs_types(self, topic: Topic | None) -> bool:
@@ -174,6 +183,20 @@ class SourceDecoder:
     def _codec(self, subject: str, wanted: Schema | None) -> Codec:
         assert self.formats.value is not None
         return _codec(self.formats.value, wanted, subject, VALUE)
+
+
+def _types_of_key(format: Format, subject: str, names: Sequence[str]) -> dict[str, str]:
+    """The types of a key's columns as the registry has its schema; that of a key without columns is the one name's."""
+    written = _codec(format, None, subject, KEY).written
+    if len(written) == 1 and len(names) == 1:
+        return {names[0]: written[written.names[0]].type}
+    return {column.name: column.type for column in written}
+
+
+def _key_columns_of(connector: Connector) -> Schema | None:
+    """The columns that `key.schema` names."""
+    text = connector.settings["key.schema"]
+    return None if text is None else Schema.parse(text)
 
 
 def _is_written_as(column: Column, types: Mapping[str, str]) -> bool:
@@ -227,9 +250,19 @@ def _key_columns(
         return {}
     chosen = key_format or Format("string" if len(keys) == 1 else "json")
     asked = pc.if_else(is_asked, bytes, pa.scalar(None, pa.binary()))
-    found = _decoded(_codec(chosen, keys, topic, KEY), asked, keys.names, "key")
+    bare = _bare_name(chosen, keys, topic)
+    codec, read = (_codec(chosen, keys, topic, KEY), keys.names) if bare is None else (_codec(chosen, None, topic, KEY), [bare])
+    found = _decoded(codec, asked, read, "key")
     pairs = zip(keys.names, found.columns, strict=True)
     return {name: pc.coalesce(values[name], array) if name in values else array for name, array in pairs}
+
+
+def _bare_name(format: Format, keys: Schema, topic: str) -> str | None:
+    """The name of the one column of a key that is no record, as its schema in the registry says; None of a record."""
+    if not format.has_registry or format.schema is not None or len(keys) > 1:
+        return None
+    written = _codec(format, None, topic, KEY).written
+    return written.names[0] if len(written) == 1 and written.names[0] not in keys else None
 
 
 def topic_of_sink(connector: Connector, topic: Topic, is_raw: bool) -> Topic:
@@ -238,7 +271,8 @@ def topic_of_sink(connector: Connector, topic: Topic, is_raw: bool) -> Topic:
     if codec is None:
         return topic
     columns = codec.columns
-    keys = Schema(tuple(Column(name, columns[name].type if name in columns else "string") for name in _keys_of_sink(connector)))
+    known = {column.name: column.type for column in (*(_key_columns_of(connector) or ()), *columns)}
+    keys = Schema(tuple(Column(name, known.get(name, "string")) for name in _keys_of_sink(connector)))
     added = tuple(column for column in keys if column.name not in columns)
     schema = Schema((*added, *columns))
     return replace(topic, schema=schema, key=keys.names, partition_by=keys.names, format=None)
@@ -253,7 +287,8 @@ class SinkDecoder:
 
     def run(self, name: str, rows: pa.Table) -> Parts:
         """The rows with columns in place of bytes; SchemaError with `rows` for those that do not decode."""
-        keys = Schema(tuple(Column(one, "string") for one in _keys_of_sink(self.connector)))
+        known = {column.name: column.type for column in _key_columns_of(self.connector) or ()}
+        keys = Schema(tuple(Column(one, known.get(one, "string")) for one in _keys_of_sink(self.connector)))
         return {name: decoded(rows, self.codec, keys, formats_of(self.connector, self.codec.format).key)}
 
 
@@ -353,7 +388,8 @@ def _decoded(codec: Codec, values: pa.Array, names: Sequence[str], what: str = "
         return codec.decode(values, names)
     except SchemaError as error:
         first = f"row {error.rows[0]}: " if error.rows else ""
-        raise SchemaError(f"the {what} cannot be read: {str(error).removeprefix(first)}", error.rows) from error
+        advice = "; key.schema says the types of a key's columns, such as 'id bigint'" if what == "key" else ""
+        raise SchemaError(f"the {what} cannot be read: {str(error).removeprefix(first)}{advice}", error.rows) from error
 
 
 def _encoded(codec: Codec, columns: pa.Table, live: pa.Array) -> pa.Array:

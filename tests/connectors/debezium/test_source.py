@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import hashlib
 import json
+import uuid
 from decimal import Decimal
 from typing import Any
 
@@ -18,6 +20,7 @@ from streamkit.connectors import run
 from streamkit.connectors.debezium import DebeziumSource
 from streamkit.connectors.debezium.avro_connect_schema import connect_schema
 from streamkit.connectors.debezium.connect_type import connect_type
+from streamkit.connectors.debezium.unavailable_value import UnavailableValue
 from streamkit.errors import ConfigError, OffsetOutOfRangeError, SchemaError
 from streamkit.formats.registry import Registry as Client
 from streamkit.formats.wire import header
@@ -445,3 +448,73 @@ def test_columns_with_names_of_our_own(log):
     """A row with a column that would vanish is refused, by its name."""
     with pytest.raises(SchemaError, match="the row has the column '_timestamp', a name that StreamKit's own columns have"):
         bring(log, [envelope("c", after={"id": 1, "_timestamp": 5}, key={"id": 1})])
+
+
+PLACEHOLDER = "__debezium_unavailable_value"
+SPELLED = [
+    PLACEHOLDER,
+    [PLACEHOLDER],
+    {PLACEHOLDER: PLACEHOLDER},
+    base64.b64encode(PLACEHOLDER.encode()).decode(),
+    [base64.b64encode(PLACEHOLDER.encode()).decode()],
+    list(PLACEHOLDER.encode()),
+    [float(byte) for byte in PLACEHOLDER.encode()],
+    [str(uuid.UUID(bytes=hashlib.md5(PLACEHOLDER.encode()).digest(), version=3))],
+]
+AROUND = [lambda one: one, lambda one: [one], lambda one: {"a": one}, lambda one: [{"a": [one]}], lambda one: {"a": {"b": one}}]
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("spelled", SPELLED, ids=range(len(SPELLED)))
+def test_the_placeholder_of_large_values(spelled, around):
+    """It is found in every type and at any depth, and nothing else is."""
+    unavailable = UnavailableValue(PLACEHOLDER)
+    assert unavailable.columns({"id": 1, "v": around(spelled), "w": [PLACEHOLDER + "x", 5, {"a": list(b"__de")}, None]}) == ["v"]
+
+
+def test_large_values_that_an_update_leaves_out(log):
+    """Such an update is refused, and nothing of it is in the topic."""
+    values = [
+        envelope("c", after={"id": 1, "v": None}, key={"id": 1}),
+        envelope("u", after={"id": 1, "w": 5, "v": [{"a": [PLACEHOLDER]}]}, key={"id": 1}),
+    ]
+    with pytest.raises(SchemaError, match=r"leaves out the large value of v, .*REPLICA IDENTITY FULL"):
+        bring(log, values)
+    run([source(errors_tolerance="all")], log, once=True)
+    assert "w" not in log.topic("rows").schema and log.read("rows").num_rows == 1
+
+
+MONGO = {
+    "type": "struct",
+    "fields": [
+        {"field": name, "type": "string", "optional": True, "name": "io.debezium.data.Json"} for name in ("before", "after")
+    ],
+}
+
+
+@pytest.mark.parametrize("is_wrapped", [False, True])
+def test_documents_of_mongodb(log, is_wrapped):
+    """A row is a text of extended JSON: its fields are columns, without the marks of types; a deletion has the record's key."""
+    documents = [
+        '{"_id": {"$oid": "65a"}, "a": {"$numberLong": "9007199254740993"}, "n": {"x": [1, {"$numberInt": "2"}]}, "f": {"$numberDouble": "NaN"}}',
+        '{"_id": {"$oid": "65a"}, "a": 3, "d": {"$numberDecimal": "1.50"}}',
+    ]
+    records = [envelope(op, after=after, key={"id": "7"}) for op, after in zip("cud", [*documents, None], strict=True)]
+    if is_wrapped:
+        for one in records:
+            one["value"] = json.dumps({"schema": MONGO, "payload": json.loads(one["value"])})
+            one["key"] = json.dumps(
+                {"schema": {"type": "struct", "fields": [{"field": "id", "type": "string"}]}, "payload": {"id": "7"}}
+            )
+    bring(log, records)
+    rows = log.read("rows").select(["id", "_id", "a", "n", "d"]).to_pylist()
+    assert rows[0] == {"id": "7", "_id": "65a", "a": 9007199254740993, "n": '{"x": [1, 2]}', "d": None}
+    assert rows[1] == {"id": "7", "_id": "65a", "a": 3, "n": None, "d": "1.50"}
+    assert log.read("rows")["_deleted"].to_pylist() == [False, False, True]
+
+
+@pytest.mark.parametrize("after", ["", "[1]", "x", '"x"', "{"])
+def test_texts_that_are_no_documents(log, after):
+    """They are refused with their place."""
+    with pytest.raises(SchemaError, match=r"topic raw, partition 0, offset 0: .*as an object"):
+        bring(log, [envelope("c", after=after, key={"id": "7"})])

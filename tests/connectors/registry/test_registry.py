@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import json
 import threading
@@ -488,3 +489,31 @@ def test_a_message_is_the_one_that_its_value_names(registry, tmp_path):
             by_connector("protobuf", registry.url, rows, tmp_path / wrong, message=wrong)
     read = Codec(declare_format("protobuf", None, settings_of(registry)), None, "of-protobuf").value_reader()
     assert [read(value) for value in rows] == ROWS
+
+
+@pytest.mark.parametrize(("schema", "columns"), [
+    ('{"type": "record", "name": "K", "fields": [{"name": "id", "type": "long"}]}', {"id": 7}),
+    ('"long"', {"id": 7}),
+    ('{"type": "record", "name": "K", "fields": [{"name": "id", "type": "long"}, {"name": "at", "type": {"type": "int", "logicalType": "date"}}]}',
+     {"id": 7, "at": dt.date(2026, 1, 1)}),
+])  # fmt: skip
+def test_keys_have_the_types_of_their_own_schema(registry, tmp_path, topic, schema, columns):
+    """Of a record, of a bare value and of several columns, where the value has none of them; deletions too."""
+    key = Codec(declare_format("avro", schema, settings_of(registry)), None, topic, "key")
+    names = key.written.names
+    (encoded,) = key.encode(
+        pa.RecordBatch.from_pylist([dict(zip(names, columns.values(), strict=True))], schema=key.written.arrow)
+    ).to_pylist()
+    RECORDS[f"in-{topic}"] = [(encoded, b"1"), (encoded, None)]
+    config = {
+        "value.format": "csv",
+        "value.schema": "v int",
+        "key.format": "avro",
+        "schema.registry.url": registry.url,
+        "key": list(columns),
+    }
+    foreign = type("Foreign", (RawSource,), {"FOREIGN": topic})
+    with sk.open_log(tmp_path / "log") as log:
+        run([foreign(f"in-{topic}", {"topic": topic, **config})], log, once=True)
+        found = log.read(topic).select([*columns, "v", "_deleted"]).to_pylist()
+    assert found == [{**columns, "v": 1, "_deleted": False}, {**columns, "v": None, "_deleted": True}]

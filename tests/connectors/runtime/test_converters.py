@@ -220,3 +220,86 @@ def test_bytes_that_nothing_decodes_are_no_columns_of_a_topic(log):
         bring(log, [(b"k", b'{"name": "a"}')], **{"value.format": "json", **inserted})
     bring(log, [(b"k", b'{"name": "a"}')], **{"value.format": "json", "value.schema": "name string", **inserted})
     assert rows(log, "name", "place") == [{"name": "a", "place": "x"}]
+
+
+KEYS = [
+    ({"key.format": "json", "key.schema": "id bigint"}, b'{"id": 7}', "id bigint NOT NULL"),
+    ({"key.schema": "id bigint"}, b"7", "id bigint NOT NULL"),
+    (
+        {"key.format": "json", "key.schema": "id bigint, at timestamp"},
+        b'{"id": 7, "at": "2026-01-01T00:00:00Z"}',
+        "id bigint NOT NULL, at timestamp NOT NULL",
+    ),
+    ({"key.format": "json", "key.schema": "id bigint", "key": "id"}, b'{"id": 7}', "id bigint NOT NULL"),
+    ({"key": "id"}, b"7", "id string NOT NULL"),
+]
+
+
+@pytest.mark.parametrize(("settings", "key", "columns"), KEYS)
+def test_types_of_keys(log, settings, key, columns):
+    """Where the value has no such column, key.schema says the type; deletions and a second poll have it too; else it is text."""
+    config = {"value.format": "json", "value.schema": "v int", **settings}
+    bring(log, [(key, b'{"v": 1}'), (key, None)], **config)
+    bring(log, [(key, b'{"v": 1}'), (key, None), (key, b'{"v": 3}')], **config)
+    assert str(log.topic("orders").schema) == f"{columns}, v int"
+    wanted = "7" if "string" in columns else 7
+    assert [(row["id"], row["v"]) for row in rows(log, "id", "v")] == [(wanted, 1), (wanted, None), (wanted, 3)]
+
+
+def test_a_key_of_another_type_than_text(log):
+    """The error says which setting says the type."""
+    with pytest.raises(SchemaError, match=r"found 7, expected string; key\.schema says the types"):
+        bring(
+            log,
+            [(b'{"id": 7}', b'{"v": 1}')],
+            **{"value.format": "json", "value.schema": "v int", "key.format": "json", "key": "id"},
+        )
+
+
+def test_key_columns_are_said_once():
+    """key.schema with other columns than key, and one that is no schema, are errors before anything runs."""
+    for settings in ({"key": "id", "key.schema": "di bigint"}, {"key.schema": "id nonsense"}):
+        with pytest.raises(ConfigError, match=r"key\.schema='"):
+            RawSource("in", {"topic": "orders", **settings})
+
+
+VALUES = [
+    b"", b"null", b"5", b'"x"', b"[1]", b"{}", b"{", b'{"id":1.0}', b'{"id":"1"}', b'{"id":9223372036854775808}', b'{"id":1e400}', b'{"id":true}',
+    b'{"d":0.12345678901234567890}', b'{"d":1e40}', b'{"d":"x"}', b'{"at":1e18}', b'{"at":""}', b'{"at":[1]}', b'{"at":99999999999999999}',
+    b'{"day":"2026-13-01"}', b'{"day":10}', b'{"raw":"?"}', b'{"raw":5}', b'{"tags":5}', b'{"tags":[1]}', b'{"tags":[[]]}', b'{"tags":{"a":1}}',
+    b'{"m":{"a":"x"}}', b'{"m":[1]}', b'{"m":{"a":1e30}}', b'{"u":{"x":"y"}}', b'{"u":5}', b'{"u":{"z":1}}', b'{"u":{"y":[{"a":1}]}}', b'{"id":1,"id":2}',
+    b"\xff", b'{"s":"\xff"}', b'{"s":"\\ud800"}', b'{"s":5}', b'{"s":{}}', b'{"f":1e39}', b'{"f":"x"}', b'{"f":NaN}', b'{"b":1}', b'{"b":"true"}', b'{"n":40000}',
+]  # fmt: skip
+COLUMNS = (
+    "id bigint, n smallint, s string, f float, b boolean, d decimal(38,19), at timestamp, day date, raw binary, tags array<string>, m map<string,int>, "
+    "u struct<x: int, y: array<double>>"
+)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"value.schema": COLUMNS},
+        {"value.schema": COLUMNS, "key": "id"},
+        {"key": "id"},
+        {"key.schema": "k int", "value.schema": COLUMNS},
+    ],
+)
+def test_any_value_is_read_or_refused_with_its_place(log, tmp_path, settings):
+    """No error of a library comes through: each value lands, or is refused with topic, partition and offset, and the others come."""
+    if "value.schema" not in settings:
+        log.create_topic("orders", COLUMNS.replace("id bigint", "id bigint NOT NULL"), key="id")
+    settings = {"value.format": "json", **settings}
+    bring(
+        log,
+        [(str(number).encode(), value) for number, value in enumerate(VALUES)],
+        **settings,
+        **{"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "bad"},
+    )
+    refused = log.read("bad", columns=["value", "_headers"]).to_pylist()
+    assert log.read("orders").num_rows + len(refused) == len(VALUES)
+    for letter in refused:
+        said = {pair["key"]: pair["value"].decode() for pair in letter["_headers"]}
+        assert "Arrow" not in said["__connect.errors.exception.message"], said
+        with sk.open_log(tmp_path / "one") as one, pytest.raises(SchemaError, match="topic foreign, partition 0, offset 0"):
+            bring(one, [(b"1", letter["value"])], **{"value.schema": COLUMNS, **settings})
