@@ -57,9 +57,12 @@ from streamkit.connectors.postgres.source_table import (
     publish,
     read_table,
     read_type,
+    written_tables,
 )
 from streamkit.connectors.postgres.source_type import Described, SourceType, source_type
-from streamkit.connectors.postgres.table_name import quoted_name, topic_name
+from streamkit.connectors.postgres.table_name import is_pattern, quoted_name, topic_name
+from streamkit.connectors.postgres.value_handling import DECIMAL_MODE, INFINITY, ValueHandling
+from streamkit.connectors.postgres.value_handling import SETTINGS as VALUE_SETTINGS
 from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import BEGIN, RECREATED_MODE, Polled, Position, Source, kept_for_ever
@@ -85,7 +88,7 @@ class PostgresSource(Source):
 
     SETTINGS: ClassVar[tuple[Setting, ...]] = (
         Setting("connection.url", "where PostgreSQL is, such as postgresql://user:password@host/database", is_secret=True),
-        Setting("tables", "the tables, with commas between, such as orders, sales.items", "list"),
+        Setting("tables", "the tables, with commas between, such as orders, sales.items, or sales.* for all of a schema", "list"),
         Setting("topic.prefix", "what the names of the topics begin with, before the table's name", default=""),
         Setting("slot.name", "the replication slot; streamkit_<connector> unless given", default=""),
         Setting("publication.name", "the publication; streamkit_<connector> unless given", default=""),
@@ -99,6 +102,7 @@ class PostgresSource(Source):
         ),
         Setting("poll.linger.ms", "how long a poll waits for more changes while they follow each other", "integer", 50, least=0),
         Setting("poll.rows", "the most rows that a poll brings", "integer", 50_000, least=1),
+        *VALUE_SETTINGS,
     )  # fmt: skip
 
     def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
@@ -142,6 +146,14 @@ class PostgresSource(Source):
         twice = next((table for table in tables if tables.count(table) > 1), None)
         if twice is not None:
             raise ConfigError(f"the connector {self.name} names the table {twice} twice; expected names that differ")
+        self._check_topics([table for table in tables if not is_pattern(table)])
+        if self.settings["topic"] and (len(tables) > 1 or is_pattern(tables[0]) or self.settings["topic.prefix"]):
+            raise ConfigError(
+                f"the connector {self.name} has topic={self.settings['topic']!r}; expected topic.prefix instead where there are "
+                "several tables, and not both"
+            )
+
+    def _check_topics(self, tables: Sequence[str]) -> None:
         topics: dict[str, str] = {}
         for table in tables:
             other = topics.setdefault(topic_name(table), table)
@@ -150,11 +162,6 @@ class PostgresSource(Source):
                     f"the connector {self.name} would bring the tables {other} and {table} into one topic, {self._topic(table)}; "
                     "expected a connector with a setting `topic` for one of them"
                 )
-        if self.settings["topic"] and (len(tables) > 1 or self.settings["topic.prefix"]):
-            raise ConfigError(
-                f"the connector {self.name} has topic={self.settings['topic']!r}; expected topic.prefix instead where there are "
-                "several tables, and not both"
-            )
 
     def use(self, log: Log) -> None:
         """What topics have of a table that was made again is deleted there."""
@@ -184,7 +191,8 @@ class PostgresSource(Source):
         self._stream = Replication(self.settings["connection.url"], self._slot, self._again())
         self._system = self._stream.system()
         self._wait_for_tables(positions[self._slot])
-        self._tables = {name: read_table(self._connection, name) for name in self.settings["tables"]}
+        self._tables = {name: read_table(self._connection, name) for name in self._written_tables()}
+        self._check_topics(list(self._tables))
         check_columns(self._tables.values())
         position, again = self._compared(positions[self._slot])
         if position is None and positions[self._slot] is not None:
@@ -257,12 +265,16 @@ class PostgresSource(Source):
         self._pending = [*self._tables]
         begin_reading(self._connection, snapshot.name)
 
+    def _written_tables(self) -> list[str]:
+        """The names that the setting has; in place of a pattern those of the tables that fit it now."""
+        return written_tables(self._connection, self.settings["tables"])
+
     def _wait_for_tables(self, position: Position | None) -> None:
         """ConnectionError, after which the task starts again, for a table that is about to be made again, if such are to be read."""
         before = None if position is None else Identities.of_position(position)
         if before is None or self.settings[RECREATED_MODE] != BEGIN:
             return
-        known = {name: one.key for name, one in before.tables.items() if name in self.settings["tables"]}
+        known = {name: one.key for name, one in before.tables.items() if name in self._written_tables()}
         now = read_identities(self._connection, self._publication, known)
         missing = [name for name, one in now.tables.items() if one.oid is None]
         if missing:
@@ -635,7 +647,8 @@ class PostgresSource(Source):
         return Layout(table, self._topic(table), tuple(column.name for column in columns), types, key)
 
     def _type(self, column: RelationColumn) -> SourceType:
-        return source_type(column.type_oid, column.type_modifier, self._described)
+        handling = ValueHandling(self.settings[DECIMAL_MODE], self.settings[INFINITY])
+        return source_type(column.type_oid, column.type_modifier, self._described, handling)
 
     def _described(self, oid: int) -> Described | None:
         if oid not in self._types:

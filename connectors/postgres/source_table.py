@@ -8,13 +8,19 @@ from typing import Any
 
 from streamkit.connectors.postgres.pgoutput import Relation, RelationColumn
 from streamkit.connectors.postgres.source_type import Described
-from streamkit.connectors.postgres.table_name import quoted_name, quoted_table
+from streamkit.connectors.postgres.table_name import is_pattern, likes_of, quoted_name, quoted_table, spelled
 from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.errors import ConfigError, SchemaError
 
 _TABLE = """
 SELECT c.oid, n.nspname, c.relname, c.relkind::text, c.relreplident::text
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)
+"""
+_FITTING = """
+SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT c.relispartition AND c.relname LIKE %(table)s
+AND (CASE WHEN %(schema)s::text IS NULL THEN n.nspname = current_schema() ELSE n.nspname LIKE %(schema)s END)
+AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' AND c.oid <> ALL (%(others)s::oid[]) ORDER BY 1, 2
 """
 _COLUMNS = """
 SELECT a.attname, a.atttypid, a.atttypmod, format_type(a.atttypid, -1) FROM pg_attribute a
@@ -77,6 +83,26 @@ def read_table(connection: Any, written: str) -> SourceTable:
         tuple(RelationColumn(column, type_oid, modifier, column in key) for column, type_oid, modifier, _ in columns),
         tuple(row[3] for row in columns), key,
     )  # fmt: skip
+
+
+def written_tables(connection: Any, names: Sequence[str]) -> list[str]:
+    """The names, with those of the tables that fit a pattern in its place; ConfigError for one that none fits."""
+    found: dict[str, None] = {}
+    plain = [quoted_table(name) for name in names if not is_pattern(name)]
+    others = connection.execute(
+        "SELECT coalesce(array_agg(to_regclass(one)::oid), '{}') FROM unnest(%s::text[]) one", (plain,)
+    ).fetchone()[0]
+    for name in names:
+        if not is_pattern(name):
+            found[name] = None
+            continue
+        schema_like, table_like = likes_of(name)
+        asked = {"schema": schema_like, "table": table_like, "others": [oid for oid in others if oid is not None]}
+        rows = connection.execute(_FITTING, asked).fetchall()
+        if not rows:
+            raise ConfigError(f"no table fits {name} in `tables`; expected such as sales.* for the tables of a schema")
+        found |= dict.fromkeys(spelled(None if schema_like is None else schema, table) for schema, table in rows)
+    return list(found)
 
 
 def key_now(table: SourceTable) -> tuple[str, ...]:

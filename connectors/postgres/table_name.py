@@ -7,6 +7,7 @@ import re
 from streamkit.errors import ConfigError
 
 _NO_NAME = re.compile(r"[^a-zA-Z0-9._-]")  # what the name of a topic cannot have
+_PLAIN = re.compile(r"[^\".,\s*]+")
 _PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^".]+))\s*(\.|$)')
 
 
@@ -34,6 +35,22 @@ def table_parts(written: str) -> tuple[str, ...]:
             '"Sales Data"."Order.Lines"'
         )
     return tuple(parts)
+
+
+def is_pattern(written: str) -> bool:
+    """Whether a `*` outside of quotes stands for any letters."""
+    return "*" in re.sub(r'"(?:[^"]|"")*"', "", written)
+
+
+def likes_of(written: str) -> tuple[str | None, str]:
+    """The patterns of LIKE for the schema, None for the schema of the user, and for the table."""
+    parts = [re.sub(r"([\\%_])", r"\\\1", part).replace("*", "%") for part in table_parts(written)]
+    return (parts[0], parts[1]) if len(parts) == 2 else (None, parts[0])
+
+
+def spelled(schema: str | None, table: str) -> str:
+    """The name of a table as the setting has it."""
+    return ".".join(one if _PLAIN.fullmatch(one) else quoted_name(one) for one in (schema, table) if one is not None)
 
 
 def topic_name(written: str) -> str:

@@ -379,7 +379,7 @@ class Worker:
             run.back_off.reset()
         if isinstance(error, FencedError):
             error = self._outdated(run.connector) or error
-        run.trace = run.connector.redacted("".join(traceback.format_exception(error)))
+        run.trace = _line(run, error) + run.connector.redacted(_place_of(error))
         if self._passes(run, error):
             run.state = status.RESTARTING
             wait_s = run.back_off.next_s()
@@ -393,7 +393,13 @@ class Worker:
         redact_error(error, run.connector.redacted)  # it is raised to whoever waits for the worker
         run.state = status.FAILED
         run.error = error
-        _LOGGER.error("connector %s, task %d failed: %s", run.connector.name, run.task, _line(run, error))
+        _LOGGER.error(
+            "connector %s, task %d failed: %s%s",
+            run.connector.name,
+            run.task,
+            _line(run, error),
+            run.connector.redacted(_trace_of(error)),
+        )
         return False
 
 
@@ -416,6 +422,19 @@ def _tasks_topic(name: str) -> str:
 
 def _task_of(place: TopicPartition) -> tuple[str, int]:
     return place.topic.removeprefix("__connect_tasks."), place.partition
+
+
+def _place_of(error: BaseException) -> str:
+    """Where an error was raised that is not StreamKit's own: such a one says little of itself."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, StreamKitError) or not frames:
+        return ""
+    return f"\n  raised at {frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}"
+
+
+def _trace_of(error: BaseException) -> str:
+    """The traceback of an error that is not StreamKit's own."""
+    return "" if isinstance(error, StreamKitError) else "\n" + "".join(traceback.format_exception(error)).rstrip()
 
 
 def _line(run: TaskRun, error: Exception) -> str:

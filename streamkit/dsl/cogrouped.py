@@ -36,27 +36,27 @@ class Cogrouped(ForeignNames):
     """The records of several streams, grouped by keys of the same types, each with its function."""
 
     streams: tuple[CogroupedStream, ...]
-    window: Window | None
+    windows: Window | None
     topology: Topology = field(compare=False)
 
     def __repr__(self) -> str:
-        window = f", {self.window}" if self.window else ""
+        window = f", {self.windows}" if self.windows else ""
         return f"Cogrouped({', '.join(one.node.subject for one in self.streams)}{window})"
 
     def cogroup(self, grouped: Grouped, update: Callable[[Any, dict[str, Any]], Any]) -> Cogrouped:
         """Add the groups of another stream, whose records are given to `update`; their key has columns of the same types."""
         node = arguments.handle_node(grouped, self.topology, "cogroup", "group_by(…) of a stream of the topology")
         function = arguments.folding_function(update, "cogroup", 2)
-        window = self.window or grouped.window
-        if grouped.window is not None and grouped.window != window:
+        window = self.windows or grouped.windows
+        if grouped.windows is not None and grouped.windows != window:
             raise TopologyError(
-                f"the groups have two kinds of windows: {window}, and {grouped.window}; expected one", user_location()
+                f"the groups have two kinds of windows: {window}, and {grouped.windows}; expected one", user_location()
             )
-        return replace(self, streams=(*self.streams, CogroupedStream(node, grouped.key, function)), window=window)
+        return replace(self, streams=(*self.streams, CogroupedStream(node, grouped.key, function)), windows=window)
 
     def windowed_by(self, window: Window) -> Cogrouped:
         """Divide each group into windows of event time, as `Grouped.windowed_by` does."""
-        return replace(self, window=arguments.windowed(window, self.window))
+        return replace(self, windows=arguments.windowed(window, self.windows))
 
     def aggregate(
         self,
@@ -76,5 +76,5 @@ class Cogrouped(ForeignNames):
         updates = [one.update for one in self.streams]
         folding = arguments.folding("aggregate", initial, updates, schema, merge, tombstones)
         nodes, keys = tuple(one.node for one in self.streams), tuple(one.key for one in self.streams)
-        node = FunctionAggregateNode(nodes, keys, folding, self.window, store, at=user_location())
+        node = FunctionAggregateNode(nodes, keys, folding, self.windows, store, at=user_location())
         return self.topology._table(arguments.with_on_error(node, on_error), store)

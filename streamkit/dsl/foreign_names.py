@@ -66,6 +66,7 @@ FOREIGN: dict[str, dict[str, str]] = {
         "default_branch": 'default("name")', "no_default_branch": "no_default()", "otherwise": 'default("name")', "when": 'branch(condition, "name")',
     },
     "Grouped": {
+        "late_to": 'windowed_by(window, late_to="topic")',
         "emit_strategy": 'count() or agg(…), and then emit("final")',
         "window": "windowed_by(window)", "tumbling": "windowed_by(sk.tumbling(…))", "hopping": "windowed_by(sk.hopping(…))",
         **dict.fromkeys(("session", "session_window"), "windowed_by(sk.session(…))"), "sliding": "windowed_by(sk.sliding(…))",

@@ -35,9 +35,9 @@ class Grouped(ForeignNames):
 
     node: Node
     key: tuple[arguments.NamedExpression, ...] | None
-    window: Window | None
+    windows: Window | None
     topology: Topology = field(compare=False)
-    late_to: str | None = None
+    late_topic: str | None = None
 
     def __repr__(self) -> str:
         return handle_line("Grouped", self.node, self._text())
@@ -47,7 +47,7 @@ class Grouped(ForeignNames):
 
     def _text(self) -> str:
         key = named_text(self.key) if self.key else "key"
-        return f"group by {key}" + (f", {self.window}" if self.window else "")
+        return f"group by {key}" + (f", {self.windows}" if self.windows else "")
 
     def windowed_by(self, window: Window, *, late_to: str | None = None) -> Grouped:
         """
@@ -60,7 +60,7 @@ class Grouped(ForeignNames):
         """
         if late_to is not None:
             check_name(late_to, "topic", user_location())
-        return replace(self, window=arguments.windowed(window, self.window), late_to=late_to)
+        return replace(self, windows=arguments.windowed(window, self.windows), late_topic=late_to)
 
     def agg(
         self, *columns: Column, store: str | Column | None = None, on_error: OnError | Column | None = None, **named: Column
@@ -76,13 +76,13 @@ class Grouped(ForeignNames):
         policy, named = arguments.told_apart(on_error, named)
         store, named = arguments.store_told_apart(store, named)
         aggregates = (*arguments.aliased(columns, "aggregate"), *arguments.keyworded(named))
-        node = AggregateNode(self.node, self.key, aggregates, self.window, store, at=user_location())
+        node = AggregateNode(self.node, self.key, aggregates, self.windows, store, at=user_location())
         return self._table(arguments.with_on_error(node, policy), store)
 
     def _table(self, node: Node, store: str | None) -> Table:
         """A handle on the table of the groups; records that are late for it go where `late_to` says."""
-        if self.late_to is not None:
-            self.topology._add_sink(To(LateNode(node, at=node.at), self.late_to, at=node.at))
+        if self.late_topic is not None:
+            self.topology._add_sink(To(LateNode(node, at=node.at), self.late_topic, at=node.at))
         return self.topology._table(node, store)
 
     def count(self, *, store: str | None = None) -> Table:
@@ -147,14 +147,14 @@ class Grouped(ForeignNames):
 
             clicks.group_by("user").cogroup(add_click).cogroup(orders.group_by("user"), add_order).aggregate(None, "clicks int, orders int")
         """
-        if self.late_to is not None:
+        if self.late_topic is not None:
             raise TopologyError(
-                f"late_to={self.late_to!r} stands before cogroup(), which takes no late records; expected windowed_by() without it",
+                f"late_to={self.late_topic!r} stands before cogroup(), which takes no late records; expected windowed_by() without it",
                 user_location(),
             )
         function = arguments.folding_function(update, "cogroup", 2)
-        return Cogrouped((CogroupedStream(self.node, self.key, function),), self.window, self.topology)
+        return Cogrouped((CogroupedStream(self.node, self.key, function),), self.windows, self.topology)
 
     def _folded(self, folding: Folding, store: str | None, on_error: OnError | None) -> Table:
-        node = FunctionAggregateNode((self.node,), (self.key,), folding, self.window, store, at=user_location())
+        node = FunctionAggregateNode((self.node,), (self.key,), folding, self.windows, store, at=user_location())
         return self._table(arguments.with_on_error(node, on_error), store)

@@ -65,7 +65,14 @@ def _finite(value: Any) -> Any:
 
 def value_to_json(value: Any) -> bytes:
     """A value as JSON, without blanks; NaN and infinities are refused."""
-    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+    try:
+        return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+    except ValueError as error:
+        if _finite(value) == value:
+            raise
+        raise ValueError(
+            'JSON has no NaN and no infinities; write null, or the texts "NaN", "Infinity" and "-Infinity", which a column of numbers reads'
+        ) from error
 
 
 def value_from_json(data: bytes) -> Any:

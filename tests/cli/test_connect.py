@@ -154,13 +154,16 @@ def test_secrets_are_hidden(streamkit, tmp_path, root, monkeypatch):
     assert "hunter2" not in shown + "".join(kept) + str(error.value)
 
 
-def test_why_a_task_failed(streamkit, file, tmp_path):
-    """The status shows where an error was raised, line by line."""
+def test_why_a_task_failed(streamkit, file, tmp_path, caplog):
+    """The status shows what was raised, and where; the log line has the traceback."""
     with pytest.raises(sk.StreamKitError):
         (tmp_path / "in.db").unlink()
         streamkit("connect", "run", file, "--once")
     lines = streamkit("connect", "status").splitlines()
-    assert "Traceback (most recent call last):" in lines and "in, task 0:" in lines
+    at = lines.index("in, task 0:")
+    assert lines[at + 1].startswith("OperationalError: no such table: people")
+    assert lines[at + 2].startswith("  raised at ") and not any("Traceback" in line for line in lines)
+    assert "Traceback (most recent call last):" in caplog.text
 
 
 def test_requests(streamkit, root, file):

@@ -9,7 +9,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.errors import TopologyError
+from streamkit.errors import TopologyError, UnknownVerbError
 from streamkit.plan.expression import Call, Literal, Reference
 from streamkit.plan.operators.aggregate import AggregateNode
 from streamkit.plan.operators.source import StreamSource
@@ -111,3 +111,15 @@ def test_a_column_may_be_called_store():
     for group in (flights.group_by("origin"), of_table):
         node: Any = group.agg(**aggregates).node
         assert {name for name, _ in node.aggregates} == {"store", "n"} and node.store is None
+
+
+def test_attributes_of_groups_hide_no_verbs():
+    """A verb that groups have not says what to call, also where the handle keeps something of that name."""
+    groups = flights.group_by("origin")
+    for handle in (groups, groups.windowed_by(sk.tumbling("1 hour", grace="1 minute"))):
+        with pytest.raises(UnknownVerbError, match=r"expected windowed_by\(window, late_to=\"topic\"\)"):
+            handle.late_to("late")
+        with pytest.raises(UnknownVerbError, match=r"expected windowed_by\(window\)"):
+            handle.window(sk.tumbling("1 hour", grace="1 minute"))
+    with pytest.raises(UnknownVerbError, match=r"expected windowed_by\(window\)"):
+        groups.cogroup(lambda state, row: state).window("1 hour")

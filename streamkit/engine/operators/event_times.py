@@ -23,8 +23,8 @@ def event_times(operator: EventTimes, inputs: Sequence[Rows], context: Context) 
     missing = np.flatnonzero(numbers(batch, TIMESTAMP) == UNKNOWN)
     if len(missing):
         raise EvaluationError(
-            f"its event time, column {operator.column!r} ({operator.type}), is null or out of range; expected a time in each record, or "
-            "on_error= of the topology to leave such records out",
+            f"its event time, column {operator.column!r} ({operator.type}), is null or out of range; expected a time in each record "
+            "(on_error= of the topology leaves out such records of a stream, those of a table cannot be left out)",
             batch.slice(int(missing[0]), 1),
         )
     return batch

@@ -362,6 +362,83 @@ def test_values_that_do_not_fit(log, url, database):
     assert sorted(json.loads(row["value"])["id"] for row in log.read("bad").to_pylist()) == ["1", "3"]
 
 
+NUMBERS = ["1.50", "NaN", "Infinity", "-Infinity", "123456789012345678901234567890.5", "0.0000000000000000000001"]
+MODES: dict[tuple[str, str], list[str | float | None]] = {
+    ("precise", "null"): ["1.50", None, None, None],
+    ("string", "fail"): [*NUMBERS],
+    ("double", "fail"): [float(one) for one in NUMBERS],
+}
+
+
+@pytest.mark.parametrize(("mode", "infinity"), MODES)
+def test_numbers_and_times_that_few_types_hold(log, url, database, mode, infinity):
+    """As the settings say, in the snapshot and in changes, within arrays and domains too."""
+    database.execute("CREATE DOMAIN money2 AS numeric")
+    database.execute("CREATE TABLE n (id int PRIMARY KEY, n numeric, d money2, a numeric[], f numeric(4,1))")
+    values = [one for one, _ in zip(NUMBERS, MODES[mode, infinity], strict=False)]
+    one = source(url, "n", decimal_handling_mode=mode, infinity_handling=infinity)
+    expected = [decimal.Decimal(one) if isinstance(one, str) and mode == "precise" else one for one in MODES[mode, infinity]]
+    for first in (0, 100):
+        for number, value in enumerate(values):
+            database.execute(
+                "INSERT INTO n VALUES (%s, %s::numeric, %s::numeric, ARRAY[%s::numeric, NULL], 'NaN')",
+                (first + number, value, value, value),
+            )
+        bring(log, one.again())
+    assert len(rows(log, "n")) == 2 * len(values)
+    for row in rows(log, "n"):
+        wanted = expected[row["id"] % 100]
+        for found in (row["n"], row["d"], row["a"][0]):
+            assert found == wanted or str(found) == str(wanted), (row, wanted)
+        assert str(row["f"]) == {"precise": "None", "string": "NaN", "double": "nan"}[mode]
+
+
+def test_infinite_dates_and_times(log, url, database):
+    """With infinity.handling=null they are null, and dates that are there are not."""
+    database.execute("CREATE TABLE days (id int PRIMARY KEY, a date, b timestamp, c timestamptz, d date[])")
+    database.execute("INSERT INTO days VALUES (1, 'infinity', '-infinity', 'infinity', '{infinity,2020-01-01}')")
+    bring(log, source(url, "days", infinity_handling="null"))
+    database.execute("INSERT INTO days VALUES (2, '2020-01-01', '-infinity', '2020-01-01Z', NULL)")
+    bring(log, source(url, "days", infinity_handling="null"))
+    first, second = sorted(rows(log, "days"), key=lambda row: row["id"])
+    assert first == {"id": 1, "a": None, "b": None, "c": None, "d": [None, dt.date(2020, 1, 1)]}
+    assert (second["a"], second["b"], second["c"].year) == (dt.date(2020, 1, 1), None, 2020)
+
+
+def test_arrays_of_boxes(log, url, database):
+    """Their elements have commas, and a semicolon between them."""
+    database.execute("CREATE TABLE b (id int PRIMARY KEY, a box[])")
+    database.execute("INSERT INTO b VALUES (1, '{(1,1),(0,0);(2,2),(1,1)}')")
+    bring(log, source(url, "b"))
+    assert rows(log, "b") == [{"id": 1, "a": ["(1,1),(0,0)", "(2,2),(1,1)"]}]
+
+
+def test_tables_by_pattern(log, url, database):
+    """All tables that fit come, each once; one that is made later comes with the next start, and one that none fits is an error."""
+    for statement in (
+        "CREATE SCHEMA sales", "CREATE TABLE sales.items (id int PRIMARY KEY)", 'CREATE TABLE sales."Odd.Name" (id int PRIMARY KEY)',
+        "CREATE TABLE other (id int PRIMARY KEY)", "CREATE TABLE sales.itemsx (id int) PARTITION BY LIST (id)",
+        "CREATE TABLE sales.itemsx1 PARTITION OF sales.itemsx FOR VALUES IN (1)", "CREATE VIEW sales.seen AS SELECT 1",
+        'INSERT INTO sales.items VALUES (1); INSERT INTO sales."Odd.Name" VALUES (2); INSERT INTO sales.itemsx VALUES (1)',
+    ):  # fmt: skip
+        database.execute(statement)
+    bring(log, source(url, "sales.*, sales.items"))
+    bring(log, source(url, "sales.*, sales.items"))
+    assert {name: [row["id"] for row in rows(log, name)] for name in log.topics() if name[0] != "_"} == {
+        "sales.items": [1], "sales.itemsx": [1], "sales.Odd.Name": [2],
+    }  # fmt: skip
+    database.execute(
+        "CREATE TABLE sales.later (id int PRIMARY KEY); INSERT INTO sales.later VALUES (5); INSERT INTO sales.items VALUES (7)"
+    )
+    bring(log, source(url, "sales.*, sales.items"))
+    assert [row["id"] for row in rows(log, "sales.later")] == [5]
+    assert sorted(row["id"] for row in rows(log, "sales.items")) == [1, 7]
+    with pytest.raises(ConfigError, match=r"no table fits sales\.order_\* in `tables`"):
+        PostgresSource("none", connection_url=url, tables="sales.order_*").open({"streamkit_none": None})
+    with pytest.raises(ConfigError, match=r"expected topic\.prefix"):
+        source(url, "sales.*", topic="x")
+
+
 def test_changes_that_are_gone(log, url, database):
     """A slot that begins behind the position, is missing, or is another server's is refused: PostgreSQL itself would say nothing."""
     database.execute("CREATE TABLE people (id int PRIMARY KEY)")

@@ -268,7 +268,8 @@ VALUES = [
     b'{"d":0.12345678901234567890}', b'{"d":1e40}', b'{"d":"x"}', b'{"at":1e18}', b'{"at":""}', b'{"at":[1]}', b'{"at":99999999999999999}',
     b'{"day":"2026-13-01"}', b'{"day":10}', b'{"raw":"?"}', b'{"raw":5}', b'{"tags":5}', b'{"tags":[1]}', b'{"tags":[[]]}', b'{"tags":{"a":1}}',
     b'{"m":{"a":"x"}}', b'{"m":[1]}', b'{"m":{"a":1e30}}', b'{"u":{"x":"y"}}', b'{"u":5}', b'{"u":{"z":1}}', b'{"u":{"y":[{"a":1}]}}', b'{"id":1,"id":2}',
-    b"\xff", b'{"s":"\xff"}', b'{"s":"\\ud800"}', b'{"s":5}', b'{"s":{}}', b'{"f":1e39}', b'{"f":"x"}', b'{"f":NaN}', b'{"b":1}', b'{"b":"true"}', b'{"n":40000}',
+    b"\xff", b'{"s":"\xff"}', b'{"s":"\\ud800"}', b'{"s":5}', b'{"s":{}}', b'{"f":1e39}', b'{"f":"x"}', b'{"f":NaN}', b'{"b":1}', b'{"b":"true"}',
+    b'{"n":40000}',
 ]  # fmt: skip
 COLUMNS = (
     "id bigint, n smallint, s string, f float, b boolean, d decimal(38,19), at timestamp, day date, raw binary, tags array<string>, m map<string,int>, "

@@ -108,7 +108,8 @@ def test_bytes_are_fixed(name, value, encoded):
     ("name", "value", "reason"),
     [
         ("json", {1, 2}, "not JSON serializable"),
-        ("json", float("nan"), "not JSON compliant"),
+        ("json", float("nan"), 'JSON has no NaN and no infinities; write null, or the texts "NaN"'),
+        ("json", {"a": [float("inf")]}, "JSON has no NaN and no infinities"),
         ("json", b"x", "not JSON serializable"),
         ("json", "\ud800", "surrogates not allowed"),
         ("string", b"x", "it is a bytes, not text"),

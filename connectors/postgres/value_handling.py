@@ -1,0 +1,34 @@
+"""What becomes of values that few types can hold: numbers of many digits, NaN, and the infinities of numbers, dates and times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamkit.connectors.setting import Setting
+
+DECIMAL_MODE, INFINITY = "decimal.handling.mode", "infinity.handling"
+PRECISE, DOUBLE, STRING = "precise", "double", "string"
+FAIL, NULL = "fail", "null"
+SPECIAL = ("NaN", "Infinity", "-Infinity", "infinity", "-infinity")  # as PostgreSQL prints them
+SETTINGS = (
+    Setting(
+        DECIMAL_MODE,
+        "what numerics become: precise is decimal, double and string take NaN, infinities and any number of digits too",
+        default=PRECISE,
+        choices=(PRECISE, DOUBLE, STRING),
+    ),
+    Setting(
+        INFINITY,
+        "what becomes of NaN and infinities in decimals, and of infinite dates and times: fail refuses the row, null takes them as null",
+        default=FAIL,
+        choices=(FAIL, NULL),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class ValueHandling:
+    """What the settings say."""
+
+    decimals: str = PRECISE
+    infinity: str = FAIL
