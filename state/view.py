@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.errors import ConfigError, CorruptionError, StreamKitError
+from streamkit.errors import ConfigError, CorruptionError, FormatVersionError, StreamKitError
 from streamkit.expressions.aggregates import per_aggregate, result_or_null
 from streamkit.expressions.calendar_windows import ends_of
 from streamkit.expressions.python_functions import exact_array
@@ -33,6 +33,7 @@ from streamkit.plan.duration import duration_text
 from streamkit.plan.program import Program, Store
 from streamkit.plan.windows import Windowing
 from streamkit.schema import Column
+from streamkit.state.foreign_record import KeptStore, check_changelogs
 from streamkit.state.format import decode_states, is_earlier
 from streamkit.state.key import Numbers
 from streamkit.state.key_group import task_of_key_group
@@ -172,12 +173,29 @@ class StoreView:
         """
         for _ in range(ATTEMPTS - 1):
             try:
-                return work(self._now())
+                return self._now()._done(work)
             except StoreAheadError:
                 continue
             except GONE:
                 self.log.storage_now()  # another process may have changed the roots
-        return work(replace(self._now(), reads_local_stores=False))
+        return replace(self._now(), reads_local_stores=False)._done(work)
+
+    def _done(self, work: Callable[[StoreView], Result]) -> Result:
+        """The result of `work`; CorruptionError that names a record of the changelog which is none of the store, if that is why it fails."""
+        try:
+            return work(self)
+        except (CorruptionError, FormatVersionError):
+            found, program = self._snapshot, self.program
+            kept = KeptStore(
+                self.application,
+                self.store,
+                self._number,
+                found.application.stores[self.store.name].changelog_topic_id,
+                program.key_groups,
+                program.changelog_partitions,
+            )
+            check_changelogs(self.log.storage, found.changes, [kept], range(program.key_groups))
+            raise
 
     def _now(self) -> StoreView:
         """This view with the newest snapshot, and the program that it has; StoreNotFoundError if the store is no longer in it."""

@@ -24,6 +24,7 @@ from streamkit.engine.leaving_out import run_leaving_out
 from streamkit.errors import ColumnTooLargeError, EvaluationError
 from streamkit.plan.naming import step_of
 from streamkit.plan.operator import PORT, Operator
+from streamkit.state.foreign_record import KeptStore, check_changelogs, is_of_state
 
 if TYPE_CHECKING:
     from streamkit.engine.context import Context
@@ -91,7 +92,41 @@ def present(rows: Rows) -> Rows:
 
 
 def run_operator(operator: Operator, results: Mapping[str, Rows], context: Context) -> dict[str, Rows | Pieces]:
-    """Run an operator on those of its inputs that are there; return its outputs under the names by which others take them."""
+    """
+    Run an operator on those of its inputs that are there; return its outputs under the names by which others take them.
+
+    What fails because of a record in a changelog that the application did not write is a CorruptionError that names it.
+    """
+    try:
+        return _run(operator, results, context)
+    except Exception as error:
+        if context.state is not None and is_of_state(error):
+            check_changelogs(context.storage, context.plan.changes, _kept_stores(operator, context), context.groups)
+        raise
+
+
+def _kept_stores(operator: Operator, context: Context) -> list[KeptStore]:
+    """The stores of an operator's stage, its own first: it may look up those of others."""
+    known, program = context.plan.application.stores, context.program
+    names = [
+        *operator.stores,
+        *(one.name for one in program.stores if one.stage == operator.stage and one.name not in operator.stores),
+    ]
+    return [
+        KeptStore(
+            program.application,
+            program.store(name),
+            known[name].number,
+            known[name].changelog_id,
+            program.key_groups,
+            program.changelog_partitions,
+        )
+        for name in names
+        if name in known
+    ]
+
+
+def _run(operator: Operator, results: Mapping[str, Rows], context: Context) -> dict[str, Rows | Pieces]:
     inputs = [present(results.get(name)) for name in operator.inputs]
     found = kernel_of(operator)
     if not found.runs_empty and all(rows is None for rows in inputs):
