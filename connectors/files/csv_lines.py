@@ -15,10 +15,26 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import BinaryIO
 
-from streamkit.errors import SchemaError
+from streamkit.errors import ConfigError, SchemaError
 
 RECORD_BYTES_MAX = 64 << 20
+OTHER_ENCODINGS = (
+    "; a file in another encoding needs the setting encoding, such as encoding=latin-1, of `streamkit init` --encoding"
+)
+OTHER_DELIMITERS = (";", "\t", "|")
 _UNCLOSED = "unexpected end of data"  # how the csv module says so
+
+
+def check_delimiter(text: str) -> str:
+    """The delimiter, if it can be one; else ConfigError."""
+    if len(text) != 1 or text in '"\r\n' or not text.isascii():
+        raise ConfigError(f"delimiter={text!r}; expected one character, such as ; or |")
+    return text
+
+
+def another_delimiter(delimiter: str) -> str:
+    """What to do where values seem to have another delimiter between them."""
+    return f"; values with {delimiter!r} between them need the setting delimiter={delimiter!r}, of `streamkit init` --delimiter {delimiter!r}"
 
 
 def csv_lines(file: BinaryIO, delimiter: str = ",") -> Iterator[tuple[int, Sequence[str], Sequence[str]]]:

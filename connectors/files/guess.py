@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -19,11 +19,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from streamkit.chunks import one_array
-from streamkit.connectors.files.csv_lines import any_length, records_end
+from streamkit.connectors.files.csv_lines import OTHER_DELIMITERS, OTHER_ENCODINGS, another_delimiter, any_length, records_end
 from streamkit.connectors.files.guessed_json import read_object, types_of_objects
 from streamkit.connectors.files.guessed_texts import type_of_texts
-from streamkit.connectors.files.line_ends import first_line_end, lines_end
+from streamkit.connectors.files.line_ends import count_lines, first_line_end, lines_end
 from streamkit.connectors.files.parquet_columns import declared, readable
+from streamkit.connectors.files.recoded import check_encoding, recoded
 from streamkit.connectors.files.record_blocks import BOM, HalfRecordError, header_of
 from streamkit.connectors.files.record_file import Format, RecordFile
 from streamkit.connectors.files.record_text import parse_texts
@@ -93,7 +94,13 @@ class Guess:
 
 
 def guess(
-    path: Path, form: Format, rows_max: int, key: tuple[str, ...] = (), timestamp: str | None = None, delimiter: str = ","
+    path: Path,
+    form: Format,
+    rows_max: int,
+    key: tuple[str, ...] = (),
+    timestamp: str | None = None,
+    delimiter: str = ",",
+    encoding: str = "utf-8",
 ) -> Guess:
     """
     Guess what a file holds from its first rows; `key` and `timestamp` are columns that are known.
@@ -101,7 +108,7 @@ def guess(
     ConfigError if the file cannot be read or a column is not there, SchemaError if its columns cannot be those of a topic.
     """
     try:
-        with path.open("rb") as file:
+        with recoded(path.open("rb"), "utf-8" if form is Format.PARQUET else check_encoding(encoding), path) as file:
             table = _read(file, path, form, rows_max, _Lines(delimiter))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
@@ -175,6 +182,8 @@ def _read_csv(file: BinaryIO, rows_max: int, lines: _Lines) -> pa.Table:
     except HalfRecordError as error:
         raise SchemaError(f", {error}") from None
     names, records = _csv_names(header, lines.delimiter), head[opened.tell() :]
+    _check_encoded(head)
+    _check_delimiter(names, records)
     if not records.strip(b"\r\n"):
         return pa.table({})
     table = pyarrow.csv.read_csv(
@@ -203,13 +212,35 @@ def _csv_names(header: bytes, delimiter: str) -> list[str]:
     try:
         text = header.decode()
     except UnicodeDecodeError as error:
-        raise SchemaError(f", line 1: found names of columns that are not UTF-8 ({error}); expected a file in UTF-8") from None
+        raise SchemaError(
+            f", line 1: found names of columns that are not UTF-8 ({error}); expected a file in UTF-8{OTHER_ENCODINGS}"
+        ) from None
     with any_length():
         names = next((row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row), [])
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
         raise SchemaError(f"columns have the same name, {twice[0]!r}; expected distinct names")
     return names
+
+
+def _check_encoded(head: bytes) -> None:
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        line = head[error.start :].splitlines()[0][:80]
+        raise SchemaError(
+            f", line {count_lines(head[: error.start]) + 1}: found {line!r}, expected text in UTF-8{OTHER_ENCODINGS}"
+        ) from None
+
+
+def _check_delimiter(names: Sequence[str], records: bytes) -> None:
+    """SchemaError where one name, and the first record, have what stands between values elsewhere."""
+    first = records[: first_line_end(records)].decode()
+    other = next(
+        (one for one in OTHER_DELIMITERS if len(names) == 1 and one in names[0] and names[0].count(one) == first.count(one)), None
+    )
+    if other is not None:
+        raise SchemaError(f", line 1: found one column, {names[0]!r}{another_delimiter(other)}")
 
 
 def _skipped(row: object) -> str:

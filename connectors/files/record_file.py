@@ -23,7 +23,14 @@ import pyarrow.parquet as pq
 
 from streamkit.chunks import one_array
 from streamkit.connectors.files.avro_json import avro_reader
-from streamkit.connectors.files.csv_lines import csv_blocks, csv_lines, unclosed_line
+from streamkit.connectors.files.csv_lines import (
+    OTHER_DELIMITERS,
+    OTHER_ENCODINGS,
+    another_delimiter,
+    csv_blocks,
+    csv_lines,
+    unclosed_line,
+)
 from streamkit.connectors.files.json_numbers import (
     WrittenNumber,
     json_documents,
@@ -177,7 +184,10 @@ class RecordFile:
             raise SchemaError(f"{self._name}: the column {twice[0]!r} comes twice")
         complaint = self._complaint(found)
         if complaint:
-            raise SchemaError(f"{self._name}: topic {self._topic}: the data have {complaint}")
+            is_csv = self._form is Format.CSV and len(found) == 1
+            other = next((one for one in OTHER_DELIMITERS if is_csv and one in found[0]), None)
+            advice = "" if other is None else another_delimiter(other)
+            raise SchemaError(f"{self._name}: topic {self._topic}: the data have {complaint}{advice}")
 
     def _arranged(self, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
         """The records with their event time under its name, and without where they lay in a log."""
@@ -242,7 +252,7 @@ class RecordFile:
             found = table.schema.names
         except UnicodeDecodeError:
             raise SchemaError(
-                f"{self._name}, line 1: found {block[:80]!r}, expected the names of columns, as text in UTF-8"
+                f"{self._name}, line 1: found {block[:80]!r}, expected the names of columns, as text in UTF-8{OTHER_ENCODINGS}"
             ) from None
         except pa.ArrowInvalid as error:
             raise self._uneven(str(error)) from error
@@ -275,7 +285,9 @@ class RecordFile:
             for name, value in zip(names, values, strict=True):
                 if not _is_text(value):
                     data = value.encode(errors="surrogateescape")[:80]
-                    return SchemaError(f"{self._name}, line {line}: column {name!r}: found {data!r}, expected text in UTF-8")
+                    return SchemaError(
+                        f"{self._name}, line {line}: column {name!r}: found {data!r}, expected text in UTF-8{OTHER_ENCODINGS}"
+                    )
         return SchemaError(f"{self._name} cannot be read as CSV: {reason}")
 
     def _check_closed(self) -> None:

@@ -13,14 +13,16 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from streamkit.connectors.files.csv_lines import check_delimiter
 from streamkit.connectors.files.file_state import Change, Stillness, change_of, state_of
 from streamkit.connectors.files.guess import NoRecordsError, guess_open
 from streamkit.connectors.files.line_ends import count_lines
 from streamkit.connectors.files.open_file import CutOffError, compression_of, format_of, is_cut_off, open_reading, whole
+from streamkit.connectors.files.recoded import check_encoding, recoded
 from streamkit.connectors.files.record_blocks import (
     Block,
     HalfRecordError,
@@ -96,6 +98,7 @@ class FileSource(Source):
             "boolean",
             True,
         ),
+        Setting("encoding", "how CSV and JSON lines are encoded, such as latin-1, cp1252 or utf-16", default="utf-8"),
         Setting("timestamp.column", "the column of the file with the event time", default=None),
         Setting("null", "what stands for null in CSV", default=""),
         Setting(
@@ -128,9 +131,8 @@ class FileSource(Source):
     def check(self) -> None:
         """A topic is needed: a folder says no name."""
         check_name(self.settings["topic"], "topic")
-        delimiter = self.settings["delimiter"]
-        if len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
-            raise ConfigError(f"delimiter={delimiter!r}; expected one character, such as ; or |")
+        check_delimiter(self.settings["delimiter"])
+        self._encoding = check_encoding(self.settings["encoding"])
 
     def use(self, log: Log) -> None:
         """What was guessed of an earlier file is in its position."""
@@ -339,7 +341,7 @@ class FileSource(Source):
         try:
             if self._is_too_young(path, form):
                 raise _UnfinishedError
-            with whole(path), open_reading(path) as file:
+            with whole(path), self._opened_file(path, form) as file:
                 topic = self._declared(path, form)
                 if form is Format.PARQUET:
                     yield from self._parquet_parts(file, reading, topic)
@@ -351,6 +353,10 @@ class FileSource(Source):
             if self._stillness.is_still(path):
                 raise
             raise _UnfinishedError from None
+
+    def _opened_file(self, path: Path, form: Format) -> BinaryIO:
+        """The content of a file, decompressed, texts in UTF-8."""
+        return recoded(open_reading(path), "utf-8" if form is Format.PARQUET else self._encoding, path)
 
     def _is_too_young(self, path: Path, form: Format) -> bool:
         """
@@ -369,7 +375,7 @@ class FileSource(Source):
 
     def _line_parts(self, file: Any, form: Format, reading: Reading, topic: Topic) -> Iterator[pa.Table]:
         header, first, at = self._header(file, form, reading.path, topic)
-        is_plain = compression_of(reading.path) == "none"
+        is_plain = compression_of(reading.path) == "none" and self._encoding == "utf-8"
         if reading.start < first:
             reading.start, reading.line = first, at
             reading.checksum = _checksum_before(reading.path, first) if is_plain else None
@@ -496,7 +502,7 @@ class FileSource(Source):
             self._guessed = next((found for position in known if (found := position.get("schema")) is not None), None)
         if self._guessed is not None:
             return Schema.from_ddl(self._guessed)
-        with open_reading(path) as file:
+        with self._opened_file(path, form) as file:
             names = key if is_kept_by_topic else ()
             settings = self.settings
             found = guess_open(

@@ -16,6 +16,7 @@ from streamkit.cli.produce import SUFFIXES
 from streamkit.cli.terminal.choice import choice_option
 from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, counted, show_json
+from streamkit.connectors.files.csv_lines import check_delimiter
 from streamkit.connectors.files.guess import Guess, guess
 from streamkit.connectors.files.record_file import Format
 from streamkit.data_type import field_name
@@ -44,6 +45,12 @@ def init(
     timestamp: Annotated[
         str | None, typer.Option("--timestamp", metavar="COLUMN", help="The column of the event time; else guessed.")
     ] = None,
+    delimiter: Annotated[
+        str, typer.Option("--delimiter", metavar="CHARACTER", help="What stands between the values of CSV, such as ; or a tab.")
+    ] = ",",
+    encoding: Annotated[
+        str, typer.Option("--encoding", metavar="NAME", help="How CSV or JSON is encoded, such as latin-1, cp1252 or utf-16.")
+    ] = "utf-8",
     folder: Annotated[str, typer.Option("--folder", metavar="DIR", help="Where the files go.")] = ".",
     rows: Annotated[
         int, typer.Option("--rows", metavar="N", min=1, help="How many records to guess from, and to load.")
@@ -59,7 +66,8 @@ def init(
     """
     path = Path(file)
     name = topic or _name_of(path.stem)
-    found = guess(path, form or _form_of(path), rows, tuple(part.strip() for part in key.split(",")) if key else (), timestamp)
+    keys = tuple(part.strip() for part in key.split(",")) if key else ()
+    found = guess(path, form or _form_of(path), rows, keys, timestamp, check_delimiter(delimiter), encoding)
     example = _Example(name, found)
     files = {Path(folder, f"{example.module}.py"): example.topology(), Path(folder, f"test_{example.module}.py"): example.test()}
     for target in files:

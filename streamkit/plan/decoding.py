@@ -103,7 +103,11 @@ def _format(decoding: Decoding, own: Format | None) -> Format:
     value = decoding.topic_format
     if own is None or own.name != value.name:
         return value
-    if value.schema is None and not value.settings:
+    if (
+        decoding.value.schema is None and own.schema is not None and not own.has_registry
+    ):  # how values lie, whatever is wanted of them
+        value = replace(value, schema=own.schema)
+    if decoding.value.schema is None and not value.settings:
         return own
     return replace(value, earlier=own.earlier) if value.schema == own.schema else value
 

@@ -207,3 +207,17 @@ def test_nothing_is_overwritten(begin, tmp_path):
     with pytest.raises(TopicExistsError):
         begin("orders.csv", CSV)
     assert not (tmp_path / "orders_counts.py").exists()
+
+
+def test_csv_of_another_kind(streamkit, tmp_path):
+    """Another encoding and another delimiter are said by options; the errors without them name these."""
+    file = tmp_path / "a.csv"
+    file.write_bytes("id;stadt\n1;Köln\n2;Bonn\n".encode("latin-1"))
+    common = ("init", str(file), "--folder", str(tmp_path), "--log", str(tmp_path / "mine"))
+    with pytest.raises(SchemaError, match=r"a\.csv, line 2: .*`streamkit init` --encoding"):
+        streamkit(*common)
+    with pytest.raises(SchemaError, match=r"a\.csv, line 1: found one column, 'id;stadt'; .* --delimiter ';'"):
+        streamkit(*common, "--encoding", "latin-1")
+    assert "2 records loaded, key id" in streamkit(*common, "--encoding", "latin-1", "--delimiter", ";")
+    with sk.open_log(tmp_path / "mine") as log:
+        assert sorted(log.read("a")["stadt"].to_pylist()) == ["Bonn", "Köln"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
 import io
 import json
 import math
@@ -17,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamkit.connectors.files import FileSource
-from streamkit.errors import SchemaError
+from streamkit.errors import ConfigError, SchemaError
 
 TEXTS = [
     "0",
@@ -335,3 +336,41 @@ def test_null_is_no_text_in_a_guess(folder):
     """What stands for null by the setting says nothing of the type."""
     types, rows = read(folder, "a.csv", b"id,v\n1,NA\n2,5\n", null="NA")
     assert (types, [row["v"] for row in rows]) == ({"id": "bigint", "v": "bigint"}, [None, 5])
+
+
+@pytest.mark.parametrize("schema", [{}, {"schema": "id bigint, v string"}], ids=["guessed", "declared"])
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-16-le", "utf-8-sig", "UTF-8"])
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.csv.gz"])
+def test_encodings(folder, name, encoding, schema, monkeypatch):
+    """Texts in other encodings are read by a setting, whatever block or chunk they are cut at."""
+    monkeypatch.setattr("streamkit.connectors.files.record_blocks.BLOCK_BYTES", 7)
+    monkeypatch.setattr("streamkit.connectors.files.recoded.CHUNK_BYTES", 3)
+    text = '{"id":1,"v":"Böß"}\r\n{"id":2,"v":"x"}\r\n' if "json" in name else "id,v\r\n1,Böß\r\n2,x\r\n"
+    data = text.encode(encoding)
+    types, rows = read(folder, name, gzip.compress(data) if name.endswith("gz") else data, encoding=encoding, **schema)
+    assert types == {"id": "bigint", "v": "string"}
+    assert [(row["id"], row["v"]) for row in rows] == [(1, "Böß"), (2, "x")]
+
+
+@pytest.mark.parametrize("schema", [{}, {"schema": "id bigint, v string"}], ids=["guessed", "declared"])
+def test_what_csv_needs_to_be_told(folder, schema):
+    """Another encoding and another delimiter are errors that name the line and the setting."""
+    for data, message in (
+        (b"id,v\n1,x\n2,B\xf6\n", r"a\.csv, line 3: .*xf6.*expected text in UTF-8; .* encoding=latin-1"),
+        (b"id,\xf6\n1,x\n", r"a\.csv, line 1: .*expected .*UTF-8; .* encoding=latin-1"),
+        (b"id;v\n1;x\n", r"a\.csv.*found .*id;v.*delimiter=';'"),
+        (b"id\tv\n1\tx\n", r"a\.csv.*found .*delimiter='.t'"),
+    ):
+        with pytest.raises(SchemaError, match=message) as error:
+            read(folder, "a.csv", data, **schema)
+        assert str(error.value).count("a.csv") == 1
+    _, rows = read(folder, "a.csv", b"id;v\n1;x\n", delimiter=";", **schema)
+    assert rows[0]["v"] == "x"
+    for options, message in (
+        ({"encoding": "klingon"}, "encoding='klingon'; expected the name"),
+        ({"encoding": "base64"}, "encoding='base64'"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            read(folder, "a.csv", b"", **options)
+    with pytest.raises(SchemaError, match=r"a\.csv is not all ascii, as encoding says: .*can't decode byte 0xf6"):
+        read(folder, "a.csv", b"id,v\n1,B\xf6\n", encoding="ascii", **schema)

@@ -179,3 +179,16 @@ def test_one_text_is_one_column(format, schema, found):
         TopologyError, match=rf"are read as {format}, which is one column beside the key's; found {found}; expected one"
     ):
         TopologyTestDriver(app, topics={"raw": {"schema": "key binary, value binary", "key": "key"}})
+
+
+@pytest.mark.parametrize("settings", [None, {"delimiter": ";"}])
+def test_a_topic_of_csv_says_how_its_values_lie(tmp_path, settings):
+    """Columns that are wanted by name are those, wherever they stand in the values; not the first ones of the same types."""
+    with sk.open_log(tmp_path) as log:
+        log.create_topic("in", format="csv", format_schema="a int, b int, c string", format_settings=settings)
+        with log.producer() as producer:
+            producer.send("in", {"key": "k", "value": {"a": 1, "b": 2, "c": "x"}})
+        app = sk.Topology("app")
+        app.stream("in", value_format="csv", schema="k string, b int", key="k").to("out")
+        sk.run(app, log=log, drain=True, engine="local").wait()
+        assert [(row["k"], row["b"]) for row in log.read("out").to_pylist()] == [("k", 2)]
