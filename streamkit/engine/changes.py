@@ -15,14 +15,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streamkit.engine.context import Context
 from streamkit.engine.joining import Indices, Kept, committed_rows, newest_at, with_changes
 from streamkit.engine.place import place_ranks
 from streamkit.engine.rows import deletions_of
 from streamkit.log.values.keys import encode_keys
-from streamkit.names import DELETED
+from streamkit.names import DELETED, ORDER_COLUMNS
 
 REMOVED, REPLACED, ADDED = 0, 1, 2  # what a row does; that of a replaced row is half a change: the row that is added follows
 
@@ -44,22 +43,34 @@ def without_nothing(table: Kept, changes: pa.RecordBatch, context: Context) -> p
 
 
 def vanishes_too(
-    table: Kept, rows: pa.RecordBatch, on: Sequence[str], changes: pa.RecordBatch | None, context: Context
+    table: Kept,
+    rows: pa.RecordBatch,
+    on: Sequence[str],
+    changes: pa.RecordBatch | None,
+    seen: pa.RecordBatch | None,
+    context: Context,
 ) -> npt.NDArray[np.bool_]:
     """
-    Which rows stand at a place where a change of the table deletes the row that they name by `on`.
+    Which rows see that the row which they name by `on` is deleted by the very record that caused them, before the deletion itself comes.
 
-    One record may change a row of the table more than once, as an outer join of a table with itself does; then only the first of these
-    deletions deletes one that is there.
+    `seen` are the changes of the table from when on they are seen. One record may change a row of the table more than once, as an outer
+    join of a table with itself does; then only the first of these deletions deletes one that is there.
     """
-    if changes is None or not changes.num_rows:
+    if changes is None or seen is None or not changes.num_rows or seen is changes:
         return np.zeros(rows.num_rows, bool)
     _, replaced = replaced_rows(table, changes, context)
     vanished = deletions_of(changes) & (replaced >= 0)
-    places = place_ranks(rows, changes)
+    records = place_ranks(rows.select([*ORDER_COLUMNS]), changes.select([*ORDER_COLUMNS]))
     keys = table.encoded(rows, on), table.encoded(changes, table.key)
-    own, theirs = (encode_keys([key, pa.array(place)]) for key, place in zip(keys, places, strict=True))
-    found: npt.NDArray[np.bool_] = pc.is_in(own, value_set=theirs.filter(pa.array(vanished))).to_numpy(zero_copy_only=False)
+    both = [encode_keys([key, pa.array(record)]) for key, record in zip(keys, records, strict=True)]
+    own, theirs = np.split(pa.concat_arrays(both).dictionary_encode().indices.to_numpy(), [rows.num_rows])
+    came, others_came = place_ranks(rows, changes)
+    comes_last = np.full(len(own) + len(theirs), -1)
+    np.maximum.at(comes_last, theirs[vanished], others_came[vanished])
+    came_seen, others_seen = place_ranks(rows, seen)
+    is_seen_first = np.full(len(own) + len(theirs), np.iinfo(np.int64).max)
+    np.minimum.at(is_seen_first, theirs[vanished], others_seen[vanished])
+    found: npt.NDArray[np.bool_] = (comes_last[own] > came) & (is_seen_first[own] < came_seen)
     return found
 
 

@@ -21,7 +21,7 @@ from streamkit.log.storage.storage import Storage
 from streamkit.log.values.keys import PlacedEntries
 from streamkit.names import DELETED, TIMESTAMP
 from streamkit.plan.operators.global_join import GlobalJoin
-from streamkit.plan.program import Program, Store
+from streamkit.plan.program import Program, Store, Turn
 from streamkit.plan.windows import Windowing
 from streamkit.state.task_state import TaskState
 
@@ -82,6 +82,10 @@ class Context:
     def number(self, operator_id: str) -> int:
         """The place of an operator in the program."""
         return self.program.numbers[operator_id]
+
+    def turn(self, operator_id: str) -> Turn:
+        """When an operator gets what one record causes."""
+        return self.program.turn(operator_id)
 
     def stream_time(self, window: Windowing) -> tuple[int, int]:
         """The stream time of an operator with these windows, before the epoch and at its end, by which windows close."""

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from streamkit.engine.advance import final_place, stream_times
 from streamkit.engine.changes import old_and_new_of_windows
-from streamkit.engine.place import at_epoch_end, extended, in_canonical_order, paths_of, place_columns
+from streamkit.engine.place import at_epoch_end, extended_by_turn, in_canonical_order, paths_of, place_columns
 from streamkit.engine.rows import numbers, rows_of
 from streamkit.engine.sequential import Functions, State, StateRows, Value, is_deleted, timestamps_of
 from streamkit.engine.window_results import bounds
@@ -154,7 +154,8 @@ def _every(epoch: Epoch, made: Changed) -> pa.RecordBatch:
     causes = np.array([change.row for change in made.changes], np.int64)
     first_of_row = np.maximum.accumulate(np.where(np.diff(causes, prepend=-1) != 0, np.arange(len(causes)), 0))
     at = made.groups.take(pa.array(causes)).select(list(place_columns(made.groups)))
-    place = {**place_columns(at), PATH: extended(at, np.arange(len(causes)) - first_of_row)}
+    number = epoch.context.turn(epoch.operator.id).own
+    place = {**place_columns(at), PATH: extended_by_turn(at, number, np.arange(len(causes)) - first_of_row)}
     return _results(epoch, made.keys, [(change.window, change.state) for change in made.changes], place)
 
 
@@ -202,7 +203,7 @@ def _final(epoch: Epoch, made: Changed | None) -> pa.RecordBatch | None:
     places, starts, ends = _columns([window for window, _ in shown])
     first, *rest = epoch.times_of(starts, ends)
     place = final_place(epoch.operator, first + epoch.wait_ms, epoch.context.advances())
-    paths = paths_of(epoch.context.number(epoch.operator.id), first, [*map(pa.array, rest), *keys.take(places).columns])
+    paths = paths_of(epoch.context.turn(epoch.operator.id).own, first, [*map(pa.array, rest), *keys.take(places).columns])
     return in_canonical_order(_results(epoch, keys, shown, {**place, PATH: paths}).drop_columns([DELETED]))
 
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streamkit.engine.dead_letters import Failure, dead_letters
-from streamkit.engine.place import has_place, in_canonical_order, paths_before
+from streamkit.engine.place import has_place, in_canonical_order
 from streamkit.engine.rows import numbers
 from streamkit.engine.scheduled_call import ScheduledCall
 from streamkit.engine.stream_time import NO_TIME
@@ -149,9 +149,9 @@ def _is_record(batch: Rows, row: pa.RecordBatch) -> npt.NDArray[np.bool_]:
             same &= numbers(batch, name) == row[name][0].as_py()
     same &= _due(batch) == _due(row)[0]
     if PATH in batch.schema.names and same.any():
-        before = {b"", *paths_before(row[PATH][0].as_py() if PATH in row.schema.names else b"")}
+        path = row[PATH][0].as_py() if PATH in row.schema.names else b""
         for number in np.flatnonzero(same).tolist():
-            same[number] = batch[PATH][number].as_py() in before
+            same[number] = path.startswith(batch[PATH][number].as_py())
     return same
 
 

@@ -8,17 +8,20 @@ rows come without a record of their own:
                       That place is free, because the record before it in its partition has a smaller order key
     newest results    at the end of the epoch: behind all inputs, by the number of their operator
 
-If one place holds several rows, `_path` orders them: operator, window and key bytes of a result, the window that a record was put
-into, or the input by which it came where several do. A path that goes on is ended first: zero bytes are escaped, and two of them
+If one place holds several rows, `_path` orders them: bytes made of one step after another. A step begins with a number of the operator
+that made it (`streamkit.plan.turns`), by which it is known how long it is:
 
-A path that goes on is ended first: zero bytes are escaped, and two of them follow. So rows that were in order stay so, however many
-steps each of their ways has.
+    of several rows that an operator made of one    the number of the operator, then what orders them: a number, a window, a key
+    of a row that came by one of several inputs     the number of that input, where one record may come by several
+    of a row that time brings                       the number of the operator, then what orders them; it is the first step
+
+So no path is the beginning of another one of the same place, and wherever a path goes on, rows stay in order. Bytes compare as the values
+they stand for, so no tie is decided by a hash.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 
 import numpy as np
@@ -28,15 +31,14 @@ import pyarrow.compute as pc
 
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import key_parts
-from streamkit.log.values.slices import Part, join
+from streamkit.log.values.slices import Part, Slices, join
 from streamkit.names import DUE, HEADERS, INPUT, OFFSET, ORDER, ORDER_COLUMNS, PARTITION, PATH
+from streamkit.plan.program import Turn
 
 Numbers = npt.NDArray[np.int64]
 OPERATORS = 1 << 14  # numbers of operators, as inputs, begin here
 WITHOUT_RECORD = -1  # the input of results that time alone brings, in an epoch without records
 _SIGN = np.uint64(1 << 63)
-_ZERO, _ESCAPED, _END = b"\0", b"\0\xff", b"\0\0"
-_ENDED = re.compile(rb"((?:[^\0]|\0\xff)*)\0\0", re.DOTALL)
 
 
 def has_place(batch: pa.RecordBatch) -> bool:
@@ -62,73 +64,77 @@ def at_epoch_end(order: int, number: int, paths: pa.BinaryArray) -> dict[str, pa
 
 
 def paths_of(number: int | None, windows: Numbers | None, keys: Sequence[pa.Array] = ()) -> pa.BinaryArray:
-    """Bytes in the order of (operator, window, key)."""
+    """Bytes in the order of (operator, window, key), as a first step."""
     rows = len(windows) if windows is not None else len(keys[0])
     parts: list[npt.NDArray[np.void]] = []
     if number is not None:
-        parts.append(np.full(rows, number, ">u2"))
+        parts.append(_number(number, rows))
     if windows is not None:
         parts.append(_ordered(windows))
     return join([*parts, *(key_parts(keys) if keys else ())])
 
 
 def paths_in_turn(number: int, turns: Numbers, times: Numbers, keys: Sequence[pa.Array]) -> pa.BinaryArray:
-    """Bytes in the order of (operator, turn, time, key): a turn comes after all rows of the turn before."""
-    head = [np.full(len(turns), number, ">u2"), turns.astype(">u4"), _ordered(times)]
-    return join([*head, *key_parts(keys)])
+    """Bytes in the order of (operator, turn, time, key), as a first step: a turn comes after all rows of the turn before."""
+    return join([_number(number, len(turns)), turns.astype(">u4"), _ordered(times), *key_parts(keys)])
 
 
-def extended(batch: pa.RecordBatch, windows: Numbers) -> pa.BinaryArray:
-    """The path of each row, extended by the window that it was put into."""
-    return extended_by(batch, _ordered(windows))
+def extended(batch: pa.RecordBatch, number: int, windows: Numbers) -> pa.BinaryArray:
+    """The path of each row, and a step of an operator: by the window that the row was put into."""
+    return extended_by(batch, number, _ordered(windows))
 
 
-def extended_by_key(batch: pa.RecordBatch, turn: int, keys: Sequence[pa.Array]) -> pa.BinaryArray:
-    """The path of each row, extended by a number that says whose turn it is, and the bytes of key columns."""
-    return extended_by(batch, np.full(batch.num_rows, turn, ">u2"), *key_parts(keys))
+def extended_by_turn(batch: pa.RecordBatch, number: int, turns: Numbers) -> pa.BinaryArray:
+    """The path of each row, and a step of an operator: which of the rows it is that were made of one."""
+    return extended_by(batch, number, turns.astype(">u4"))
 
 
-def behind_inputs(batch: pa.RecordBatch, number: int) -> dict[str, pa.Array]:
+def extended_by_key(batch: pa.RecordBatch, number: int, keys: Sequence[pa.Array]) -> pa.BinaryArray:
+    """The path of each row, and a step of an operator: by the bytes of key columns."""
+    return extended_by(batch, number, *key_parts(keys))
+
+
+def extended_by(batch: pa.RecordBatch, number: int, *parts: Part) -> pa.BinaryArray:
     """
-    The path of rows of one of several inputs that records reach together: rows of one path stand in the order of the inputs.
+    The path of each row, and a step that begins with a number of the operator.
 
-    Nothing if the rows have no place of their own.
+    The number must tell how long the parts are, or the parts must say so themselves, as keys do.
     """
-    if not has_place(batch):
-        return {}
-    return {PATH: extended_by(batch, np.full(batch.num_rows, number, ">u2"))}
-
-
-def extended_by(batch: pa.RecordBatch, *parts: Part) -> pa.BinaryArray:
-    """
-    The path of each row, ended, and then a step of its own, made of these parts.
-
-    Two rows of one place may have come by ways of different length. Where a path is the beginning of another, what is appended to both
-    could turn their order around; a path that has ended is the beginning of none.
-    """
-    step = join([np.zeros(batch.num_rows, f"V{len(_END)}"), *parts])
+    own = [_number(number, batch.num_rows), *parts]
     if PATH not in batch.schema.names:
-        return step
-    escaped = pc.replace_substring(batch[PATH].cast(pa.binary()), pattern=_ZERO, replacement=_ESCAPED)
-    return pc.binary_join_element_wise(escaped, step, b"")
+        return join(own)
+    return join([Slices.of(batch[PATH].cast(pa.binary())), *own])
+
+
+def at_input(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
+    """The rows as they come by one of several inputs that records reach together; the same if they have no place of their own."""
+    if not has_place(batch):
+        return batch
+    path = extended_by(batch, number)
+    if PATH not in batch.schema.names:
+        return batch.append_column(PATH, path)
+    return batch.set_column(batch.schema.get_field_index(PATH), PATH, path)
+
+
+def as_they_come(batches: Sequence[pa.RecordBatch | None], turn: Turn) -> list[pa.RecordBatch | None]:
+    """The rows of several inputs as they come, so that those of one record are in order."""
+    if not turn.shares_records:
+        return list(batches)
+    return [None if batch is None else at_input(batch, number) for batch, number in zip(batches, turn.inputs, strict=True)]
+
+
+def as_seen(rows: pa.RecordBatch | None, turn: Turn, place: int) -> pa.RecordBatch | None:
+    """The rows of a table, the input number `place`, from when on they are seen by rows `as_they_come`."""
+    return at_input(rows, turn.seen[place]) if rows is not None and turn.shares_records else rows
+
+
+def _number(number: int, rows: int) -> npt.NDArray[np.void]:
+    return np.full(rows, number, ">u2")
 
 
 def _ordered(numbers: Numbers) -> npt.NDArray[np.void]:
     """Numbers as bytes in their order, negative ones too."""
     return (numbers.astype(np.int64, copy=False).view(np.uint64) ^ _SIGN).astype(">u8")
-
-
-def path_extended_by(path: bytes, own: bytes) -> bytes:
-    """As `extended_by`, for the path of one row."""
-    return path.replace(_ZERO, _ESCAPED) + _END + own
-
-
-def paths_before(path: bytes) -> Iterator[bytes]:
-    """The path, then the path that it was made from by its last step, and so on back to the first one."""
-    yield path
-    while (found := _ENDED.match(path)) is not None:
-        path = found[1].replace(_ESCAPED, _ZERO)
-        yield path
 
 
 def canonical_order(batch: pa.RecordBatch) -> Numbers:

@@ -37,13 +37,14 @@ class RowsInWindows:
     """
     Rows with the windows that hold each and are still open at its place: so many from the one at `oldest` on, at every advance.
 
-    Without a window each row stands once, for itself.
+    Without a window each row stands once, for itself. `number` is that of the operator in paths.
     """
 
     rows: pa.RecordBatch
     window: Windowing | None
     oldest: Numbers
     windows: Numbers
+    number: int = 0
 
     @property
     def advance_ms(self) -> int:
@@ -78,7 +79,7 @@ class RowsInWindows:
         windows = self.windows[rows]
         starts = np.repeat(self.oldest[rows], windows) + turns(windows) * self.advance_ms
         batch = repeated(batch, windows)
-        path = {PATH: extended(batch, starts)} if INPUT in batch.schema.names else {}
+        path = {PATH: extended(batch, self.number, starts)} if INPUT in batch.schema.names else {}
         return with_columns(batch, {WINDOW: pa.array(starts), **path})
 
     def in_pieces(self, rows_max: int) -> list[slice]:
@@ -109,7 +110,7 @@ def windows_of(operator: Operator, window: Windowing | None, batch: pa.RecordBat
     held, taken = _windows_between(window, oldest, newest), _windows_between(window, still_open, newest)
     context.count("late", operator.id, int(held.sum() - taken.sum()))
     context.count("before_1970", operator.id, int(np.count_nonzero(held == 0)))
-    return RowsInWindows(batch, window, still_open, taken)
+    return RowsInWindows(batch, window, still_open, taken, context.turn(operator.id).own)
 
 
 def starts_of_rows(window: Windowing, timestamps: Numbers) -> Numbers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from streamkit.errors import TopologyError
 from streamkit.plan.analysis import Analyzer
@@ -34,6 +34,7 @@ class Building:
     what each change replaces. `ports` are the outputs asked of a node, beside its main one. `on_error` is what the topology says of
     records that fail, `policies` what becomes of those of a step. `replaced` are those of which a foreign-key join needs to know what
     changes replace, found as steps are made: only joins below it mind, so that no other table is kept for that.
+    `declarations` says when each node was declared first.
     """
 
     names: Names
@@ -56,6 +57,7 @@ class Building:
     policies: dict[str, OnError] = field(default_factory=dict)
     under_way: list[Node] = field(default_factory=list)
     replaced: set[Node] = field(default_factory=set)
+    declarations: dict[Node, int] = field(default_factory=dict)
 
     def analyzer_of(self, rows: Node | str) -> Analyzer:
         """The analyzer for expressions over rows of this kind, or of the node's; those of streams have record columns."""
@@ -85,6 +87,7 @@ class Building:
         `of_table` is its node if that is a step of a table whose changes may be left out where they fail, since each stands for itself.
         """
         check_key_types(step.key, step.schema, step.at)
+        step = replace(step, declared=self._declared(step))
         is_new = step.id not in self.steps
         known = self.steps.setdefault(step.id, step)
         assert known == step, f"two different steps are called {step.id!r}"
@@ -92,6 +95,15 @@ class Building:
         if is_new and step.operator.leaves_out and policy != FAIL:
             self.policies[step.id] = policy
         return known
+
+    def _declared(self, step: Step) -> int:
+        """When a step was declared: with its node, or as a stream became the table whose first step it is."""
+        sources = [self.steps[name] for name in step.sources]
+        if step.became_table is not None and all(source.became_table != step.became_table for source in sources):
+            return step.became_table
+        if self.under_way:
+            return self.declarations.get(self.under_way[-1], 0)
+        return max((one.declared for one in sources), default=0)
 
     @property
     def policy(self) -> OnError:
@@ -150,6 +162,19 @@ class Building:
     def ports_of(self, node: Node) -> tuple[str, ...]:
         """The outputs asked of a node, beside its main one, in the order of their names."""
         return tuple(sorted(self.ports.get(node, ())))
+
+
+def first_declarations(roots: Iterable[Node]) -> dict[Node, int]:
+    """When each node was declared, or the first of several that are equal, of which one is lowered."""
+    first: dict[Node, int] = {}
+    pending, met = list(roots), set[int]()
+    while pending:
+        node = pending.pop()
+        if id(node) not in met:
+            met.add(id(node))
+            first[node] = min(first.get(node, node.declaration), node.declaration)
+            pending += node.children
+    return first
 
 
 def asked_ports(roots: Iterable[Node]) -> dict[Node, set[str]]:

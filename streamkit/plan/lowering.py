@@ -13,6 +13,7 @@ from streamkit.plan.building import (
     asked_ports,
     below_null_keys,
     compared_tables,
+    first_declarations,
     joined_partners,
 )
 from streamkit.plan.dead_letters import with_dead_letters
@@ -43,6 +44,7 @@ def infer_types(
     modes, null_keys, ports = asked_modes(roots), below_null_keys(roots), asked_ports(roots)
     partners, compared = joined_partners(roots), compared_tables(roots)
     building = Building(names, inputs, analyzer, state_columns, of_table, modes, null_keys, partners, compared, ports, on_error)
+    building.declarations.update(first_declarations(roots))
     for root in roots:
         building.lower(root)
     for table in building.replaced:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -34,6 +35,7 @@ WITH_OLD_VALUES = "old_and_new"  # the emission that gives every change as two r
 NAME_PART_MAX = 100  # leaves room for the application's name and "-changelog" in Kafka's 249
 ROUNDED, BOX, CYLINDER = "rounded", "box", "cylinder"
 LATER = {"later": True}  # marks a field that a node got later: while it has its default, the node's text leaves it out
+_DECLARATIONS = itertools.count()
 NEWER = {"later": True, "newer": True}  # as LATER, and the node's digest leaves it out, too
 
 
@@ -44,7 +46,8 @@ class Node:
 
     `shape` says how a flowchart draws the step. `changes_once` says that each key of a table has one change, `newest_are_last` that the
     newest rows of an epoch are the last of each key among the changes that its step gives.
-    `kept_variant` ends the name of the store in which a join keeps the table, if the step has another store of its own.
+    `kept_variant` ends the name of the store in which a join keeps the table, if the step has another store of its own. `declaration` grows
+    from one node to the next that is made: what one record causes is processed in that order (see `streamkit.plan.turns`).
     """
 
     kind: ClassVar[str] = ""
@@ -56,6 +59,7 @@ class Node:
     name: str | None = field(default=None, kw_only=True)
     at: Location | None = field(default=None, kw_only=True, compare=False, repr=False)
     on_error: OnError | None = field(default=None, kw_only=True, repr=False, metadata=NEWER)
+    declaration: int = field(default_factory=_DECLARATIONS.__next__, kw_only=True, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.name is not None:
@@ -251,11 +255,6 @@ class Node:
         return any(child.depends_on_cut for child in self.children)
 
     @cached_property
-    def join_depth(self) -> int:
-        """How many joins of tables lie one below the other."""
-        return max((child.join_depth for child in self.children), default=0)
-
-    @cached_property
     def tree_size(self) -> int:
         """How many nodes the tree below has, one that is used twice counted twice."""
         return 1 + sum(child.tree_size for child in self.children)
@@ -335,12 +334,6 @@ def check_distinct(names: Iterable[str], what: str, at: Location | None) -> None
         if name.lower() in seen:
             raise TopologyError(f"the {what} {name!r} occurs twice; expected distinct names", at)
         seen.add(name.lower())
-
-
-def share_records(nodes: Sequence[Node]) -> bool:
-    """Whether one record may cause rows of several of these nodes."""
-    feeding = [source for node in nodes for source in node.feeding]
-    return len(set(feeding)) < len(feeding)
 
 
 def words(relation: str) -> str:

@@ -52,7 +52,8 @@ class Operator:
     replaces and the new one, and `moves_rows` that it does nothing to rows but hand them to other tasks. `follows_rows` says that what its
     stores hold follows from the rows of its first input, whenever these came, as a table follows from the newest record of each key;
     `passes_rows` that its own rows are these rows, although it keeps stores; `holds_back` that they are these rows, later, and that no store
-    tells which of them it has given.
+    tells which of them it has given. `waits_for_record` says that its rows go on once the record that caused them is through with all else,
+    `is_view` that a table which it gives changes with those it takes.
     """
 
     kind: ClassVar[str] = ""
@@ -69,6 +70,8 @@ class Operator:
     follows_rows: ClassVar[bool] = False
     passes_rows: ClassVar[bool] = False
     holds_back: ClassVar[bool] = False
+    waits_for_record: ClassVar[bool] = False
+    is_view: ClassVar[bool] = False
     id: str
     stage: int
     inputs: tuple[str, ...]
@@ -209,6 +212,15 @@ class Operator:
     def looks_up(self, place: int) -> bool:
         """Whether input number `place` is a table that must be kept in the operator's own stage."""
         return False
+
+    @property
+    def passes_on(self) -> bool:
+        """Whether its rows are those that it takes, but for names of columns and those that are left out."""
+        return self.moves_rows
+
+    def gives_rows_of(self, place: int) -> bool:
+        """Whether rows of its input number `place` cause rows of its own; not if it looks them up alone."""
+        return True
 
     def partitioning(self, inputs: Sequence[Key | None]) -> Key | None:
         """The columns that its rows are partitioned by, given those of its inputs; None if unknown."""

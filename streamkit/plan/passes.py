@@ -13,8 +13,9 @@ from streamkit.plan.program_check import check_program
 from streamkit.plan.pruning import prune_columns
 from streamkit.plan.stages import assign_stages
 from streamkit.plan.steps import Pass, Plan
+from streamkit.plan.turns import take_turns
 
-PASSES: tuple[Pass, ...] = (assign_stages, insert_exchanges, push_partial_aggregation, prune_columns)
+PASSES: tuple[Pass, ...] = (assign_stages, insert_exchanges, push_partial_aggregation, take_turns, prune_columns)
 
 
 def assemble(plan: Plan) -> Program:
@@ -32,6 +33,7 @@ def assemble(plan: Plan) -> Program:
         lines={step.id: str(step.at) for step in plan.steps if step.at is not None},
         structures=plan.structures,
         namings=plan.namings,
+        turns=plan.turns,
     )
     check_program(program)
     return program

@@ -127,7 +127,27 @@ class Naming:
     name: str
 
 
-_NOTES = ("lines", "structures", "namings", "python")  # fields that say where a program comes from, and nothing of what it does
+@dataclass(frozen=True)
+class Turn:
+    """
+    When an operator gets what one record causes, as numbers (see `streamkit.plan.turns`): `own`, and of several inputs each.
+
+    Rows of an input are `seen` from a number on by who looks them up. `shares_records`: one record may cause rows of several inputs.
+    """
+
+    own: int
+    inputs: tuple[int, ...] = ()
+    seen: tuple[int, ...] = ()
+    shares_records: bool = False
+
+
+_NOTES = (
+    "lines",
+    "structures",
+    "namings",
+    "turns",
+    "python",
+)  # fields that say where a program comes from, and nothing of what it does
 _LATER = ("on_error", "dropped_stores")  # fields that a fingerprint has only if they say something
 
 
@@ -151,6 +171,7 @@ class Program:
     structures: Structures = field(default=Structures(), compare=False)
     namings: Mapping[str, Naming] = field(default_factory=dict, compare=False)  # by store
     python: str = field(default="", compare=False)  # the version that compiled the functions, which digests of them depend on
+    turns: Mapping[str, Turn] = field(default_factory=dict, compare=False)  # by operator id
 
     def __post_init__(self) -> None:
         check_key_groups(self.key_groups)
@@ -240,6 +261,11 @@ class Program:
     def numbers(self) -> dict[str, int]:
         """The place of each operator in the program, by its id."""
         return {operator.id: number for number, operator in enumerate(self.operators)}
+
+    def turn(self, operator_id: str) -> Turn:
+        """When an operator gets what one record causes; in a program that does not say so, by its place there."""
+        known = self.turns.get(operator_id)
+        return known or Turn(self.numbers.get(operator_id, 0) + 1)
 
     def store(self, name: str) -> Store:
         """The store of that name."""

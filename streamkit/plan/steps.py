@@ -10,7 +10,7 @@ from streamkit.errors import Location
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.on_error import OnError
 from streamkit.plan.operator import Operator, source_of
-from streamkit.plan.program import Edge, Input, Naming, Output, Store, Structures
+from streamkit.plan.program import Edge, Input, Naming, Output, Store, Structures, Turn
 from streamkit.schema import Column, Schema
 
 UNSTAGED = -1
@@ -21,7 +21,8 @@ class Step:
     """
     An operator, and the rows that leave it: their own columns, their key, and the part of it that chooses a partition.
 
-    `table` says that rows may delete their key. `at` is the user's line.
+    `table` says that rows may delete their key. `at` is the user's line, `declared` when the step was declared, among all, and
+    `became_table` when the stream was declared to be a table of which the rows are, which adds no step.
     """
 
     operator: Operator
@@ -30,6 +31,8 @@ class Step:
     partition_by: tuple[str, ...]
     table: bool = False
     at: Location | None = field(default=None, compare=False, repr=False)
+    declared: int = field(default=0, compare=False, repr=False)
+    became_table: int | None = field(default=None, compare=False, repr=False)
 
     @property
     def id(self) -> str:
@@ -61,6 +64,7 @@ class Plan:
     on_error: Mapping[str, OnError] = field(default_factory=dict)
     structures: Structures = field(default=Structures(), compare=False, repr=False)
     namings: Mapping[str, Naming] = field(default_factory=dict, compare=False, repr=False)
+    turns: Mapping[str, Turn] = field(default_factory=dict, compare=False, repr=False)
 
     def step(self, step_id: str) -> Step:
         """The step of that id, or the one behind an input's name."""

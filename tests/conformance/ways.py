@@ -80,12 +80,26 @@ def random_way(seed: int) -> Way:
 
 def difference(case: Json, way: Way) -> str | None:
     """The first key of which the engine gave something else than the interpreter, in words; None if there is none."""
+    found, steps = given(case, way)
+    case = asking_for_old_values(case)
+    expected = [record for step in results({**case, "steps": steps}, Rules.streamkit()) for record in step]
+    return first_difference(by_key(case, expected), by_key(case, found))
+
+
+def difference_of_ways(case: Json, *ways: Way) -> str | None:
+    """The first key of which the engine gives something else in a way than in the first one; for ways that take records in one order."""
+    case = asking_for_old_values(case)
+    first, *others = [by_key(case, given(case, way)[0]) for way in ways]
+    return next((found for other in others if (found := first_difference(first, other)) is not None), None)
+
+
+def given(case: Json, way: Way) -> tuple[list[Record], list[Json]]:
+    """What comes of a case in a way, and the records in the order in which they are to be taken."""
     case, chance = asking_for_old_values(case), random.Random(way.seed)
     builder = Builder(case, has_own_times=way.has_own_times)
     outputs = builder.build()
     arrival = Arrival(case, builder.topics, way.partitions)
     steps = arrival.steps if way.is_late else arrival.canonical()
-    expected = [record for step in results({**case, "steps": steps}, Rules.streamkit()) for record in step]
     with driver_of(builder, way) as driver:
         for step in arrival.shuffled(chance) if way.is_shuffled else steps:
             disturb(driver, way, chance)
@@ -94,8 +108,7 @@ def difference(case: Json, way: Way) -> str | None:
         driver.log
         if not driver.is_running:
             driver.restore(tasks=chance.choice(TASKS))
-        found = new_records(driver, outputs, case)
-    return first_difference(by_key(case, expected), by_key(case, found))
+        return new_records(driver, outputs, case), steps
 
 
 def _timed(timed: Mapping[str, int] | None, kinds: Mapping[str, str]) -> Mapping[str, int]:

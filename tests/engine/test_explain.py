@@ -54,7 +54,7 @@ def test_explain_shows_every_pass(app, log, analyzer):
     titles = [line.strip("= ") for line in text.splitlines() if line.startswith("== ")]
     assert titles == [
         "topology", "resolve_inputs", "name_steps", "infer_types", "fit_outputs", "assign_stages", "insert_exchanges",
-        "push_partial_aggregation", "prune_columns", "program",
+        "push_partial_aggregation", "take_turns", "prune_columns", "program",
     ]  # fmt: skip
     assert "stage 1 (kernel)" in text
     assert "changelog app-delays-changelog" in text

@@ -149,7 +149,7 @@ OTHERS = (
     WindowedTable("wt", 1, ("x",), "s", ("window_start", "window_end"), (Settling(WINDOW, 7),)),
     BoundedFinalTable("bf", 1, ("x", "y"), ("k",), "s", ("window_start", "window_end"), WINDOW, 10),
     VersionedJoin("vj", 1, ("a", "v#every"), "left", ("k",), (("k", "left.k"),), None, "w", (0, 1)),
-    TableTableJoinRows("t", 1, ("a", "b"), "outer", ("k",), ("l",), (("k", "left.k"),), True),
+    TableTableJoinRows("t", 1, ("a", "b"), "outer", ("k",), ("l",), (("k", "left.k"),)),
     Subscribe("u", 1, ("m",), "left", ("k",), ("f",)),
     ForeignKeyJoin("f", 2, ("u", "m"), "inner", ("k",), ("f",), "s", (("k", "left.k"),)),
     ChangesByKey("c", 3, ("f",), ("k",)),
@@ -226,7 +226,7 @@ def test_what_came_later_is_part_of_a_program(later):
     other = replace(PROGRAM, **later)
     assert p.Program.from_json(json.loads(json.dumps(other.to_json()))) == other
     assert other.fingerprint != PROGRAM.fingerprint
-    unsaid = ("lines", "structures", "namings", "python", "on_error", "dropped_stores")
+    unsaid = ("lines", "structures", "namings", "turns", "python", "on_error", "dropped_stores")
     earlier = {name: value for name, value in PROGRAM.to_json().items() if name not in unsaid}
     assert PROGRAM.fingerprint == hashlib.sha256(json.dumps(earlier, sort_keys=True).encode()).hexdigest()
 

@@ -158,7 +158,7 @@ def _close(operator: Aggregate, updated: Updated, context: Context) -> pa.Record
     assert closed.windows is not None
     due = ends_of_windows(operator.window, closed.windows) + operator.window.grace_ms
     place = final_place(operator, due, context.advances())
-    paths = paths_of(context.number(operator.id), closed.windows, closed.keys)
+    paths = paths_of(context.turn(operator.id).own, closed.windows, closed.keys)
     return in_canonical_order(rows_of_results(operator, closed, {**place, PATH: paths}))
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import extended, has_place
+from streamkit.engine.place import extended_by_turn, has_place
 from streamkit.engine.rows import deletions_of, of_live_rows, own_columns, record_columns, repeated, rows_of
 from streamkit.expressions.arrow import evaluate
 from streamkit.expressions.elements import Elements, places_in, taken
@@ -41,7 +41,7 @@ def explode(operator: Explode, inputs: Sequence[Rows], context: Context) -> pa.R
         if operator.position:
             columns.insert(0, pa.array(places, mask=is_missing).cast(pa.int32()))
         if has_place(rows):
-            record[PATH] = extended(rows, places)
+            record[PATH] = extended_by_turn(rows, context.turn(operator.id).own, places)
     return rows_of({**{name: rows[name] for name in own_columns(rows)}, **dict(zip(operator.columns, columns)), **record})
 
 

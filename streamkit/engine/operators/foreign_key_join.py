@@ -10,8 +10,8 @@ A change on the left gives up to two rows. One goes to the foreign key that the 
     ANSWER      keep the row; a result in any case: without a right row a deletion, in a left join the row alone
 
 A row that travels looks the right table up as of its own place. A change of the right table goes to the rows that name it as of
-its place; a row that has come at that very place has had its result. So a place has one result of a left key, and its path ends
-with that key. Where one record changes both tables, the results of the right one come first. The rules are those of Kafka Streams 4.3.
+its place; a place has one result of a left key, and its path ends with that key. Where one record changes both tables, the rows that
+travel come when the record is through with all else, as in Kafka Streams 4.3, whose rules these are.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.changes import replaced_rows, vanishes_too, without_nothing
+from streamkit.engine.changes import replaced_rows, without_nothing
 from streamkit.engine.context import Context
 from streamkit.engine.joining import Indices, as_of, kept_table, times_found
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import extended_by_key, place_ranks
+from streamkit.engine.place import as_seen, as_they_come, extended_by_key, place_ranks
 from streamkit.engine.rows import (
     concatenate,
     deletions_of,
@@ -41,7 +41,7 @@ from streamkit.engine.rows import (
 )
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
-from streamkit.names import DELETED, INSTRUCTION, KEY_GROUP, PATH, ROW_TIME, TIMESTAMP
+from streamkit.names import DELETED, INSTRUCTION, KEY_GROUP, ORDER_COLUMNS, PATH, ROW_TIME, TIMESTAMP
 from streamkit.plan.operators.foreign_key_join import ForeignKeyJoin, Subscribe
 from streamkit.plan.program import Store
 from streamkit.state.layout import layout_of
@@ -50,7 +50,6 @@ from streamkit.state.row import decode_rows, encode_rows
 Mask = npt.NDArray[np.bool_]
 
 DROP, DELETE, SUBSCRIBE, ANSWER = range(4)
-FANNED_OUT, OWN_RESULT = range(2)  # whose results come first where one record changes both tables
 BEHIND_PREFIX = b"\xff"  # greater than the first byte of any key column
 STORED = -1  # the rank of what was there before the epoch
 
@@ -107,48 +106,52 @@ def foreign_key_join(operator: ForeignKeyJoin, inputs: Sequence[Rows], context: 
 
     Those of one left key stand as they came, so nothing is sorted here: who takes the results puts them in order.
     """
-    told, changes = inputs
-    results = []
+    turn = context.turn(operator.id)
+    (told, changes), seen = as_they_come(inputs, turn), as_seen(inputs[1], turn, 1)
+    results, answers = [], None
     if told is not None:
-        results.append(_answers(operator, told, changes, context))
+        given, answers = _answers(operator, told, seen, context)
+        results.append(given)
         _keep(operator, told, context)
     if changes is not None and operator.skips:
         changes = without_nothing(kept_table(operator.inputs[1], context), changes, context)
     if changes is not None and changes.num_rows:
-        results.append(_fanned_out(operator, told, changes, context))
+        results.append(_fanned_out(operator, told, answers, changes, context))
     return concatenate(results) if results else None
 
 
-def _answers(operator: ForeignKeyJoin, told: pa.RecordBatch, changes: Rows, context: Context) -> pa.RecordBatch:
-    """The results of the left table's changes; a row that the record changed itself also loses the right row which it deletes."""
-    table = kept_table(operator.inputs[1], context)
-    right, found = as_of(table, told, operator.on, changes, context)
+def _answers(operator: ForeignKeyJoin, told: pa.RecordBatch, changes: Rows, context: Context) -> tuple[pa.RecordBatch, Mask]:
+    """The results of the left table's changes, and which of these have one, be it at another foreign key."""
+    right, found = as_of(kept_table(operator.inputs[1], context), told, operator.on, changes, context)
     instruction = told[INSTRUCTION].to_numpy()
     times = np.maximum(numbers(told, TIMESTAMP), times_found(right, found))
     is_deleted = instruction == DELETE
     if operator.how == "left":
         times = np.where(is_deleted, numbers(told, TIMESTAMP), times)
     else:
-        subscribes_too_late = (instruction == SUBSCRIBE) & (found < 0)
-        if subscribes_too_late.any():
-            subscribes_too_late &= vanishes_too(table, told, operator.on, changes, context)
-        is_deleted |= (instruction == ANSWER) & (found < 0) | subscribes_too_late
-    is_given = (instruction != DROP) & ((instruction != SUBSCRIBE) | (found >= 0) | is_deleted)
+        is_deleted |= (instruction == ANSWER) & (found < 0)
+    is_given = (instruction != DROP) & ((instruction != SUBSCRIBE) | (found >= 0))
     result = _columns(operator, told, right, found, is_deleted)
-    record = {**_record(operator, told, OWN_RESULT, told), TIMESTAMP: pa.array(times), DELETED: pa.array(is_deleted)}
-    return rows_of({**result, **record}).filter(pa.array(is_given))
+    record = {**_record(operator, told, told, context), TIMESTAMP: pa.array(times), DELETED: pa.array(is_deleted)}
+    return rows_of({**result, **record}).filter(pa.array(is_given)), is_given | (instruction == DROP)
 
 
-def _fanned_out(operator: ForeignKeyJoin, told: Rows, changes: pa.RecordBatch, context: Context) -> pa.RecordBatch:
-    """The results of the right table's changes: one for each row that names the key as of the change's place."""
-    waiting = _waiting(operator, told, changes, context)
+def _fanned_out(
+    operator: ForeignKeyJoin, told: Rows, answers: Mask | None, changes: pa.RecordBatch, context: Context
+) -> pa.RecordBatch:
+    """
+    The results of the right table's changes: one for each row that names the key as of the change's place.
+
+    None for a row that the same record changes afterwards, with a result of its own.
+    """
+    waiting = _waiting(operator, told, answers, changes, context)
     owner, change = waiting.met_by(changes, context.table_store(operator.inputs[1]).key.names)
     left, right = waiting.rows.take(pa.array(owner)), changes.take(pa.array(change))
     is_gone = deletions_of(right)
     found = np.where(is_gone, -1, np.arange(right.num_rows))
     is_deleted = is_gone if operator.how == "inner" else np.zeros(right.num_rows, bool)
     result = _columns(operator, left, right, found, is_deleted)
-    return rows_of({**result, **_record(operator, right, FANNED_OUT, left), DELETED: pa.array(is_deleted)})
+    return rows_of({**result, **_record(operator, right, left, context), DELETED: pa.array(is_deleted)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +160,7 @@ class Waiting:
     Rows of the left table by the foreign key that they name, `on`.
 
     Each holds between two places, both not included: `since` and `until`, as ranks; `ranks` are those of the right table's changes.
+    `replaced_by` has the record that replaces a row with a result of its own, as a number, `records` those of the right table's changes.
     """
 
     rows: pa.RecordBatch
@@ -164,6 +168,8 @@ class Waiting:
     since: Indices
     until: Indices
     ranks: Indices
+    replaced_by: Indices
+    records: Indices
 
     def met_by(self, changes: pa.RecordBatch, key: Sequence[str]) -> tuple[Indices, Indices]:
         """The pairs of rows and changes that meet: positions of either."""
@@ -178,26 +184,32 @@ class Waiting:
         counts = np.maximum(end - first, 0)
         owner = np.repeat(np.arange(len(counts)), counts)
         within = np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
-        return owner, order[first[owner] + within]
+        change = order[first[owner] + within]
+        is_met = self.replaced_by[owner] != self.records[change]
+        return owner[is_met], change[is_met]
 
 
-def _waiting(operator: ForeignKeyJoin, told: Rows, changes: pa.RecordBatch, context: Context) -> Waiting:
+def _waiting(operator: ForeignKeyJoin, told: Rows, answers: Mask | None, changes: pa.RecordBatch, context: Context) -> Waiting:
     """The rows that name one of the keys which changed: those of the store, and those of this epoch."""
     store, right_key = context.store(operator.store), context.table_store(operator.inputs[1]).key.names
     changed = last_of_each(encode_keys([changes[name] for name in right_key]))
     stored = _stored(store, changes.take(pa.array(changed)), right_key, context)
-    if told is None:
+    if told is None or answers is None:
         (ranks,) = place_ranks(changes)
         since, until = np.full(stored.num_rows, STORED), np.full(stored.num_rows, _end(ranks))
-        return Waiting(stored, operator.on, since, until, ranks)
+        return Waiting(stored, operator.on, since, until, ranks, since, ranks)
     told_ranks, ranks = place_ranks(told, changes)
+    told_records, records = place_ranks(told.select([*ORDER_COLUMNS]), changes.select([*ORDER_COLUMNS]))
     names = (*store.key.names, *store.value.names)
     columns = [pa.concat_arrays([stored[name], told[name].cast(stored[name].type)]) for name in names]
     rows = pa.RecordBatch.from_arrays(columns, names=list(names))
     since = np.concatenate([np.full(stored.num_rows, STORED), told_ranks])
-    until = _until(encode_keys([rows[name] for name in store.key.names]), since, _end(told_ranks, ranks))
+    following = _following(encode_keys([rows[name] for name in store.key.names]), since)
+    until = np.append(since, _end(told_ranks, ranks))[following]
+    replaced_by = np.concatenate([np.full(stored.num_rows, STORED), np.where(answers, told_records, STORED), [STORED]])[following]
     is_kept = np.concatenate([np.ones(stored.num_rows, bool), _is_kept(told)])
-    return Waiting(rows.filter(pa.array(is_kept)), operator.on, since[is_kept], until[is_kept], ranks)
+    kept = rows.filter(pa.array(is_kept))
+    return Waiting(kept, operator.on, since[is_kept], until[is_kept], ranks, replaced_by[is_kept], records)
 
 
 def _stored(store: Store, changed: pa.RecordBatch, key: Sequence[str], context: Context) -> pa.RecordBatch:
@@ -217,14 +229,14 @@ def _end(*ranks: Indices) -> int:
     return int(max(one.max(initial=0) for one in ranks)) + 1
 
 
-def _until(keys: pa.BinaryArray, since: Indices, end: int) -> Indices:
-    """When the next row of the same key comes, for rows that come at `since`; `end` if none does."""
+def _following(keys: pa.BinaryArray, since: Indices) -> Indices:
+    """Which row of the same key comes next, for rows that come at `since`; the number of rows if none does."""
     codes = keys.dictionary_encode().indices.to_numpy()
     order = np.lexsort((since, codes))
-    until = np.full(len(codes), end, np.int64)
+    following = np.full(len(codes), len(codes), np.int64)
     follows = np.flatnonzero(np.diff(codes[order]) == 0)
-    until[order[follows]] = since[order[follows + 1]]
-    return until
+    following[order[follows]] = order[follows + 1]
+    return following
 
 
 def _keep(operator: ForeignKeyJoin, told: pa.RecordBatch, context: Context) -> None:
@@ -261,7 +273,7 @@ def _columns(
     return result
 
 
-def _record(operator: ForeignKeyJoin, cause: pa.RecordBatch, turn: int, left: pa.RecordBatch) -> dict[str, pa.Array]:
+def _record(operator: ForeignKeyJoin, cause: pa.RecordBatch, left: pa.RecordBatch, context: Context) -> dict[str, pa.Array]:
     """The record columns of results: the place of their cause, then the left key, in whose order the results of a cause stand."""
-    path = extended_by_key(cause, turn, [left[name] for name in operator.left_key])
+    path = extended_by_key(cause, context.turn(operator.id).own, [left[name] for name in operator.left_key])
     return {name: column for name, column in record_columns(cause).items() if name not in (INSTRUCTION, ROW_TIME)} | {PATH: path}

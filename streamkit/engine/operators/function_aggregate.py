@@ -21,14 +21,13 @@ from streamkit.engine.changes import old_and_new, previous_of_code
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.operators.aggregate import expired, ranges_closed
-from streamkit.engine.place import at_epoch_end, behind_inputs, canonical_order, in_canonical_order, paths_of, place_columns
+from streamkit.engine.place import as_they_come, at_epoch_end, canonical_order, in_canonical_order, paths_of, place_columns
 from streamkit.engine.rows import (
     concatenate,
     deletions_of,
     numbers,
     own_columns,
     rows_of,
-    with_columns,
     without_deletions,
     without_null_keys,
 )
@@ -100,7 +99,7 @@ def arrived_rows(operator: FunctionAggregate, inputs: Sequence[Rows], context: C
     """The rows that fall into groups; None if there are none."""
     batches = [
         pa.RecordBatch.from_pydict({}) if batch is None else _grouped(operator, number, batch, context)
-        for number, batch in enumerate(inputs)
+        for number, batch in enumerate(as_they_come(inputs, context.turn(operator.id)))
     ]
     places = [place for place, batch in enumerate(batches) if batch.num_rows]
     if not places:
@@ -119,8 +118,6 @@ def _grouped(operator: FunctionAggregate, number: int, batch: pa.RecordBatch, co
     if not operator.takes_tombstones:
         batch, deletions = without_deletions(batch)
         context.count("deletion", operator.id, deletions)
-    if operator.shares_records:
-        batch = with_columns(batch, behind_inputs(batch, number))
     return batch if operator.assigned is None else assign_windows(operator, operator.assigned, batch, context)
 
 
@@ -222,7 +219,7 @@ def _final(operator: FunctionAggregate, folded: Folded | None, context: Context)
     groups, states = concatenate([part[0] for part in parts]), [state for part in parts for state in part[1]]
     windows = numbers(groups, WINDOW)
     place = final_place(operator, ends_of_windows(window, windows) + window.grace_ms, context.advances())
-    paths = paths_of(context.number(operator.id), windows, [groups[name] for name in operator.key])
+    paths = paths_of(context.turn(operator.id).own, windows, [groups[name] for name in operator.key])
     return in_canonical_order(_results(operator, groups, states, {**place, PATH: paths}, context).drop_columns([DELETED]))
 
 

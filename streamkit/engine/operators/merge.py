@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import behind_inputs
+from streamkit.engine.place import as_they_come
 from streamkit.engine.rows import concatenate, record_columns, rows_of
 from streamkit.plan.operators.merge import Merge
 
@@ -18,12 +18,12 @@ def merge(operator: Merge, inputs: Sequence[Rows], context: Context) -> pa.Recor
     """
     The rows of all inputs, with the same columns; each keeps its place, by which later operators sort.
 
-    Where one record reaches several inputs, rows that would stand at one place stand in the order of the inputs.
+    Where one record reaches several inputs, its rows stand in the order in which they reach them.
     """
-    return concatenate([_alike(operator, rows, number) for number, rows in enumerate(inputs) if rows is not None])
+    rows = as_they_come(inputs, context.turn(operator.id))
+    return concatenate([_alike(operator, one) for one in rows if one is not None])
 
 
-def _alike(operator: Merge, rows: pa.RecordBatch, number: int) -> pa.RecordBatch:
+def _alike(operator: Merge, rows: pa.RecordBatch) -> pa.RecordBatch:
     """The rows of an input, with the columns in one order."""
-    columns = {name: rows[name] for name in operator.columns}
-    return rows_of({**columns, **record_columns(rows), **(behind_inputs(rows, number) if operator.shares_records else {})})
+    return rows_of({**{name: rows[name] for name in operator.columns}, **record_columns(rows)})

@@ -21,7 +21,7 @@ import pyarrow as pa
 from streamkit.engine.advance import earliest
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import OPERATORS, in_canonical_order, path_extended_by, place_ranks
+from streamkit.engine.place import OPERATORS, in_canonical_order, place_ranks
 from streamkit.engine.processor_call import Call, failure
 from streamkit.engine.processor_context import Headers, ProcessorContext, Record, RecordMetadata, Scheduled, checked_headers
 from streamkit.engine.processor_stores import STORES, expired_range, milliseconds
@@ -67,9 +67,11 @@ from streamkit.plan.retiming import WAYS, timed_ports
 from streamkit.state.layout import layout_of
 
 Numbers = npt.NDArray[np.int64]
-BEHIND_RECORDS = b"\xff\xff"  # begins the path of what is called at the place of a record, behind all that the record caused
+BEHIND_RECORDS = (
+    b"\xff\xff"  # begins the path of what is called at the place of a record, behind all that it caused: no operator's number
+)
 SHOWN_LENGTH_MAX = 100  # of what a processor returned by mistake, in characters
-_NUMBER = struct.Struct(">Q")
+_STEP = struct.Struct(">HI")  # the number of the operator, and that of the row among those made of one
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,6 +344,7 @@ class _GroupRun:
         self._processor: Any = None
         self._parent = 0
         self._path = b""
+        self._number = self._epoch.context.turn(self._operator.id).own
         self._indices: dict[int, int] = {}  # how many rows were forwarded, by the row that they come from
         self._key_values: dict[str, Any] = {}
         self._chosen: Numbers | None = None
@@ -405,9 +408,8 @@ class _GroupRun:
     def _punctuate(self, number: int, moment: Moment) -> None:
         """Call what is due at the moment of this number, but for calls that are left out because they fail."""
         self._turn(moment.time, moment.stream_time, moment.place)
-        operator = self._epoch.context.number(self._operator.id)
-        prefix = BEHIND_RECORDS + operator.to_bytes(2, "big") if moment.clock == STREAM_TIME else b""
-        self._path = prefix + self._call.group.to_bytes(2, "big")
+        prefix = BEHIND_RECORDS if moment.clock == STREAM_TIME else b""
+        self._path = prefix + self._number.to_bytes(2, "big") + self._call.group.to_bytes(2, "big")
         self._call.origin, self._key_values = None, {}
         for schedule in moment.due:
             scheduled = ScheduledCall(self._call.group, number, schedule)
@@ -574,7 +576,7 @@ class _GroupRun:
         index = self._indices.get(parent, 0)
         self._indices[parent] = index + 1
         found.parents.append(parent)
-        found.paths.append(path_extended_by(path, _NUMBER.pack(index | 1 << 63)))
+        found.paths.append(path + _STEP.pack(self._number, index))
         found.groups.append(self._call.group)
         found.times.append(time)
         found.deleted.append(is_deleted)

@@ -20,7 +20,7 @@ from streamkit.plan.operators.regroup import Regroup
 
 ENDING = np.dtype(
     [("change", ">u4"), ("is_new", "u1")]
-)  # ends a path: one record may change a row twice; the old row comes first
+)  # what orders rows that a record changes: it may change one twice; the old row comes first
 
 
 @kernel(Regroup)
@@ -32,7 +32,9 @@ def regroup(operator: Regroup, inputs: Sequence[Rows], context: Context) -> pa.R
     is_there = ~deletions_of(pairs)
     context.count("null_key", operator.id, int((is_there & ~has_group).sum()))
     is_there &= has_group
-    rows = with_columns(pairs, {CHANGE: _change(operator, pairs, is_there), PATH: _paths(pairs)}).drop_columns([DELETED])
+    rows = with_columns(
+        pairs, {CHANGE: _change(operator, pairs, is_there), PATH: _paths(pairs, context.turn(operator.id).own)}
+    ).drop_columns([DELETED])
     return rows.filter(pa.array(is_there))
 
 
@@ -45,10 +47,10 @@ def _change(operator: Regroup, pairs: pa.RecordBatch, is_there: np.ndarray[tuple
     return pa.array(change)
 
 
-def _paths(pairs: pa.RecordBatch) -> pa.BinaryArray:
+def _paths(pairs: pa.RecordBatch, number: int) -> pa.BinaryArray:
     ends = np.empty(pairs.num_rows, ENDING)
     ends["change"], ends["is_new"] = np.repeat(_number_at_place(new_of(pairs)), 2), np.arange(pairs.num_rows) % 2
-    return extended_by(pairs, ends)
+    return extended_by(pairs, number, ends)
 
 
 def _number_at_place(changes: pa.RecordBatch) -> Indices:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from streamkit.data_type import to_arrow
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import extended, has_place
+from streamkit.engine.place import extended_by_turn, has_place
 from streamkit.engine.rows import deletions_of, plain, record_columns, rows_of
 from streamkit.errors import EvaluationError
 from streamkit.expressions.arrow import evaluate
@@ -53,7 +53,7 @@ def row_function(operator: RowFunction, inputs: Sequence[Rows], context: Context
     columns = {name: given[name] if name in given else rows[name] for name in operator.columns}
     record = record_columns(rows)
     if operator.is_many and has_place(rows):
-        record[PATH] = extended(rows, made.places)
+        record[PATH] = extended_by_turn(rows, context.turn(operator.id).own, made.places)
     if DELETED in record or deleted.any():
         record[DELETED] = pa.array(deleted)
     return rows_of({**_without_values(operator, columns, deleted), **record})

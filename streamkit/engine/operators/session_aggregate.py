@@ -22,7 +22,7 @@ from streamkit.engine.group_state import lifted
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.lineage import NONE, Numbers
 from streamkit.engine.operators.fold import keyed_values
-from streamkit.engine.place import at_epoch_end, extended, in_canonical_order, paths_of, place_columns
+from streamkit.engine.place import at_epoch_end, extended_by_turn, in_canonical_order, paths_of, place_columns
 from streamkit.engine.rows import numbers, rows_of
 from streamkit.engine.sessions import Mask, Sessions, Stored, merged_sessions
 from streamkit.engine.sessions import Rows as SessionRows
@@ -171,7 +171,8 @@ def _each(epoch: _Epoch, made: _Made) -> dict[str, Rows]:
     shown, causes, is_result = shown[order], causes[order], is_result[order]
     first_of_row = np.maximum.accumulate(np.where(np.diff(causes, prepend=-1) != 0, np.arange(len(causes)), 0))
     at = made.batch.take(pa.array(causes)).select(list(place_columns(made.batch)))
-    place = {**place_columns(at), PATH: extended(at, np.arange(len(causes)) - first_of_row)}
+    number = epoch.context.turn(epoch.operator.id).own
+    place = {**place_columns(at), PATH: extended_by_turn(at, number, np.arange(len(causes)) - first_of_row)}
     every = _results(epoch, made, shown, states, shown, ~is_result, place, failing)
     if OLD_AND_NEW not in epoch.operator.modes:
         return {"every": every}
@@ -284,7 +285,7 @@ def _final(epoch: _Epoch, closing: _Closing) -> pa.RecordBatch:
             **finished(operator.aggregates, closing.states, None, failing),
             TIMESTAMP: pa.array(closing.ends),
             **place,
-            PATH: paths_of(context.number(operator.id), closing.ends, [pa.array(closing.starts), *closing.keys.columns]),
+            PATH: paths_of(context.turn(operator.id).own, closing.ends, [pa.array(closing.starts), *closing.keys.columns]),
             KEY_GROUP: pa.array(closing.keys.groups, pa.int32()),
         }
     )

@@ -21,7 +21,7 @@ from streamkit.engine.group_state import lifted
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.lineage import Numbers
 from streamkit.engine.operators.fold import keyed_values
-from streamkit.engine.place import at_epoch_end, extended, in_canonical_order, paths_of, place_columns
+from streamkit.engine.place import at_epoch_end, extended_by_turn, in_canonical_order, paths_of, place_columns
 from streamkit.engine.rows import concatenate, numbers, rows_of
 from streamkit.engine.sliding import Rows as SlidingRows
 from streamkit.engine.sliding import Slid, Windows, slid_windows
@@ -113,7 +113,8 @@ def _each(epoch: _Epoch, made: _Made) -> dict[str, Rows]:
     given, causes = made.slid.given, made.slid.causes
     first_of_row = np.maximum.accumulate(np.where(np.diff(causes, prepend=-1) != 0, np.arange(len(causes)), 0))
     at = made.batch.take(pa.array(causes)).select(list(place_columns(made.batch)))
-    place = {**place_columns(at), PATH: extended(at, np.arange(len(causes)) - first_of_row)}
+    number = epoch.context.turn(epoch.operator.id).own
+    place = {**place_columns(at), PATH: extended_by_turn(at, number, np.arange(len(causes)) - first_of_row)}
     every = _results(epoch, made, given, place, failing)
     if OLD_AND_NEW not in epoch.operator.modes:
         return {"every": every}
@@ -156,7 +157,7 @@ def _closed(epoch: _Epoch, made: _Made | None) -> pa.RecordBatch | None:
 def _final_place(epoch: _Epoch, keys: Keys, starts: Numbers) -> dict[str, pa.Array]:
     operator, context = epoch.operator, epoch.context
     place = final_place(operator, starts + epoch.wait_ms, context.advances())
-    return {**place, PATH: paths_of(context.number(operator.id), starts, keys.columns)}
+    return {**place, PATH: paths_of(context.turn(operator.id).own, starts, keys.columns)}
 
 
 def _results(epoch: _Epoch, made: _Made, windows: Windows, place: Mapping[str, pa.Array], finish: Finish) -> pa.RecordBatch:

@@ -22,7 +22,7 @@ from streamkit.engine.context import Context
 from streamkit.engine.joining import live_rows
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.nearby import Axis, Line
-from streamkit.engine.place import extended_by, place_ranks
+from streamkit.engine.place import as_they_come, extended_by_turn, place_ranks
 from streamkit.engine.row_lists import Found, Keys, Listed, Places, RowLists, distinct
 from streamkit.engine.rows import (
     RECORD_FIELDS,
@@ -44,7 +44,6 @@ Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Columns = Mapping[str, Callable[[str], pa.Array]]  # by side: a column of each result's row of that side
 NO_KEY = -1  # the code of a key that is null
-NEWER = np.dtype([("side", "u1"), ("number", ">u4")])
 CLOSED = np.dtype([("operator", ">u2"), ("time", ">u8"), ("side", "u1")])
 SIGN = np.uint64(1 << 63)
 
@@ -153,10 +152,11 @@ class Pairs:
 @kernel(StreamStreamJoinRows, runs_empty=True)
 def stream_stream_join(operator: StreamStreamJoinRows, inputs: Sequence[Rows], context: Context) -> Rows:
     """Pairs of rows that met, rows that came too late to wait for a partner, and rows whose time to wait is over."""
-    sides, keys = _sides(operator, [_joinable(operator, number, rows, context) for number, rows in enumerate(inputs)], context)
+    came = as_they_come(inputs, context.turn(operator.id))
+    sides, keys = _sides(operator, [_joinable(operator, number, rows, context) for number, rows in enumerate(came)], context)
     known = [_known(operator, sides[number], sides[1 - number], keys, context) for number in (0, 1)]
     pairs = _pairs(known[0], known[1], len(keys))
-    results: list[Rows] = [_joined(operator, known, keys, pairs)]
+    results: list[Rows] = [_joined(operator, known, keys, pairs, context)]
     for number, one in enumerate(known):
         if one.side.is_kept:
             results += _without_partner(operator, known, number, keys, pairs, context)
@@ -189,7 +189,7 @@ def _no_rows(operator: StreamStreamJoinRows, number: int, context: Context) -> p
 
 def _sides(operator: StreamStreamJoinRows, batches: list[pa.RecordBatch], context: Context) -> tuple[list[Side], Keys]:
     """Both sides, their rows in canonical order and their keys as codes; and the keys."""
-    ranks = [2 * found + number for number, found in enumerate(place_ranks(*batches))]  # of one record, the left side comes first
+    ranks = [2 * found + number for number, found in enumerate(place_ranks(*batches))]  # no two are equal
     for number, found in enumerate(ranks):
         if (np.diff(found) < 0).any():
             order = np.argsort(found)
@@ -326,7 +326,7 @@ def _met(known: Known, line: Line, other: Line, axis: Axis) -> tuple[Numbers, Nu
     return rows[found], others
 
 
-def _joined(operator: StreamStreamJoinRows, known: Sequence[Known], keys: Keys, pairs: Pairs) -> Rows:
+def _joined(operator: StreamStreamJoinRows, known: Sequence[Known], keys: Keys, pairs: Pairs, context: Context) -> Rows:
     """The results of pairs, at the places of the later rows."""
     if not len(pairs.left):
         return None
@@ -340,17 +340,10 @@ def _joined(operator: StreamStreamJoinRows, known: Sequence[Known], keys: Keys, 
     times = np.maximum(left.times[pairs.left], right.times[pairs.right])
     starts = np.flatnonzero(np.diff(pairs.newer_ranks, prepend=-1))
     within = np.arange(len(newer)) - np.repeat(starts, np.diff(starts, append=len(newer)))
-    path = _paths(record, np.where(pairs.is_left_newer, 0, 1), within)
+    path = extended_by_turn(record, context.turn(operator.id).own, within)
     columns = {"left": left.taken(pairs.left), "right": right.taken(pairs.right)}
     own = _columns(operator, columns, keys, left.codes[pairs.left])
     return rows_of({**own, **record_columns(record), TIMESTAMP: pa.array(times), PATH: path})
-
-
-def _paths(rows: pa.RecordBatch, sides: Numbers, within: Numbers) -> pa.BinaryArray:
-    """The paths of results: that of the row that gave it, its side, and the number of its result."""
-    own = np.empty(len(within), NEWER)
-    own["side"], own["number"] = sides, within
-    return extended_by(rows, own.view(f"V{NEWER.itemsize}"))
 
 
 def _columns(operator: StreamStreamJoinRows, sides: Columns, keys: Keys, codes: Numbers) -> dict[str, pa.Array]:
@@ -383,17 +376,20 @@ def _without_partner(
     all_alone = one.mark_alone(alone)
     waiting = Waiting(operator, one, keys, context, np.flatnonzero((met & all_alone)[: one.old]))
     closed = waiting.settle(np.flatnonzero(alone & ~met[one.old :]))
-    return [_given_up(operator, one, other, keys, at_once), None if closed is None else _closed(operator, other, closed, context)]
+    return [
+        _given_up(operator, one, other, keys, at_once, context),
+        None if closed is None else _closed(operator, other, closed, context),
+    ]
 
 
-def _given_up(operator: StreamStreamJoinRows, one: Known, other: Known, keys: Keys, rows: Numbers) -> Rows:
+def _given_up(operator: StreamStreamJoinRows, one: Known, other: Known, keys: Keys, rows: Numbers, context: Context) -> Rows:
     """The results of rows that find no partner and wait for none, at their own places."""
     if not len(rows):
         return None
     record = rows_of(record_columns(one.side.rows)).take(pa.array(rows))
     sides = {one.side.name: one.taken(one.old + rows), other.side.name: other.absent(len(rows))}
     columns = _columns(operator, sides, keys, one.side.codes[rows])
-    path = _paths(record, np.full(len(rows), SIDES.index(one.side.name)), np.zeros(len(rows), np.int64))
+    path = extended_by_turn(record, context.turn(operator.id).own, np.zeros(len(rows), np.int64))
     return rows_of({**columns, **record_columns(record), PATH: path})
 
 
@@ -412,7 +408,7 @@ def _closed(operator: StreamStreamJoinRows, other: Known, closed: Closed, contex
     rows, number = len(closed.times), SIDES.index(closed.side.name)
     place = final_place(operator, closed.times + closed.side.close_ms, context.advances())
     head, tail = np.empty(rows, CLOSED), np.arange(rows).astype(">u4")
-    head["operator"], head["side"] = context.number(operator.id), 1 - number
+    head["operator"], head["side"] = context.turn(operator.id).own, 1 - number
     head["time"] = closed.times.view(np.uint64) ^ SIGN
     path = join([head.view(f"V{CLOSED.itemsize}"), *key_parts(closed.keys.columns), tail])
     sides = {closed.side.name: closed.columns.column, other.side.name: other.absent(rows)}

@@ -308,7 +308,7 @@ def _given(updates: _Updates, waits: Waits) -> pa.RecordBatch:
     places = updates.places.take(pa.array(waits.ended))
     keys = [chosen[name] for name in updates.store.key.names]
     turns = _turns(updates.codes[waits.newest], waits.newest, updates.ranks[waits.ended])
-    path = paths_in_turn(updates.context.number(updates.operator.id), turns, updates.since[waits.first], keys)
+    path = paths_in_turn(updates.context.turn(updates.operator.id).own, turns, updates.since[waits.first], keys)
     return rows_of({**columns, **{name: places[name] for name in places.schema.names}, PATH: path})
 
 

@@ -9,7 +9,7 @@ key that never had a result is not deleted.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from streamkit.engine.changes import replaced_rows, vanishes_too, without_nothin
 from streamkit.engine.context import Context
 from streamkit.engine.joining import as_of, kept_table, times_found
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import in_canonical_order
+from streamkit.engine.place import as_seen, as_they_come, in_canonical_order
 from streamkit.engine.rows import (
     concatenate,
     deletions_of,
@@ -43,7 +43,7 @@ class Side:
     """
     One side of the join: `own` is its place among the inputs, `other` that of the other side; then the keys of both.
 
-    Where one record changes both sides, the results of the side that `is_first` come first.
+    `came` are its changes as they come, `others` those of the other side, and `others_seen` these from when on they are seen.
     """
 
     name: str
@@ -51,36 +51,40 @@ class Side:
     other: int
     key: tuple[str, ...]
     other_key: tuple[str, ...]
-    is_first: bool = False
+    came: Rows
+    others: Rows
+    others_seen: Rows
 
 
 @kernel(TableTableJoinRows)
 def table_table_join(operator: TableTableJoinRows, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
     """The changes of the joined table, in canonical order, and the newest of each key."""
+    turn = context.turn(operator.id)
+    left, right = as_they_come(inputs, turn)
     sides = [
-        Side("left", 0, 1, operator.left_key, operator.right_key),
-        Side("right", 1, 0, operator.right_key, operator.left_key),
+        Side("left", 0, 1, operator.left_key, operator.right_key, left, right, as_seen(inputs[1], turn, 1)),
+        Side("right", 1, 0, operator.right_key, operator.left_key, right, left, as_seen(inputs[0], turn, 0)),
     ]
-    first, second = sides[::-1] if operator.right_first else sides
-    sides = [replace(first, is_first=True), second]
-    results = [_joined(operator, side, inputs, context) for side in sides if inputs[side.own] is not None]
+    results = [_joined(operator, side, context) for side in sides if side.came is not None]
     changes = in_canonical_order(concatenate(results))
     newest = changes.take(pa.array(last_of_each(encode_keys([changes[name] for name in operator.left_key]))))
     return {"": changes, "every": changes, "latest": newest}
 
 
-def _joined(operator: TableTableJoinRows, side: Side, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+def _joined(operator: TableTableJoinRows, side: Side, context: Context) -> pa.RecordBatch:
     """The results of one side's changes."""
-    changes = inputs[side.own]
+    changes = side.came
     assert changes is not None
     if side.name in operator.skips:
         changes = without_nothing(kept_table(operator.inputs[side.own], context), changes, context)
     other_table = kept_table(operator.inputs[side.other], context)
     in_order = [side.key[side.other_key.index(name)] for name in other_table.key]
-    other, found = as_of(other_table, changes, in_order, inputs[side.other], context)
+    other, found = as_of(other_table, changes, in_order, side.others_seen, context)
     has_value, has_other = ~deletions_of(changes), found >= 0
-    if operator.how == "inner" and side.is_first and not (has_value | has_other).all():
-        has_other |= ~has_value & vanishes_too(other_table, changes, in_order, inputs[side.other], context)
+    if operator.how == "inner" and not (has_value | has_other).all():
+        _, replaced = replaced_rows(kept_table(operator.inputs[side.own], context), changes, context)
+        gone = vanishes_too(other_table, changes, in_order, side.others, side.others_seen, context)
+        has_other |= ~has_value & gone & (replaced >= 0)
     is_given, is_deleted = _decided(operator, side, changes, has_value, has_other, context)
     result = _columns(operator, side, changes, has_value & ~is_deleted, other, np.where(is_deleted, -1, found))
     other_times = times_found(other, found)

@@ -17,7 +17,7 @@ from streamkit.engine.advance import final_place, reached_before, stream_times
 from streamkit.engine.context import Context
 from streamkit.engine.joining import joined, live_rows
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import in_canonical_order, place_ranks
+from streamkit.engine.place import as_seen, as_they_come, in_canonical_order, place_ranks
 from streamkit.engine.row_lists import Keys, Places, RowLists
 from streamkit.engine.rows import concatenate, numbers, own_columns, plain, rows_of, without_null_keys
 from streamkit.engine.stream_time import NO_TIME
@@ -36,7 +36,8 @@ ALWAYS = 2**63 - 1  # after every event time
 @kernel(VersionedJoin, runs_empty=True)
 def versioned_join(operator: VersionedJoin, inputs: Sequence[Rows], context: Context) -> Rows:
     """Each stream row with the row that the table had for its key at its time."""
-    left, changes = inputs
+    turn = context.turn(operator.id)
+    left, changes = as_they_come(inputs, turn)[0], as_seen(inputs[1], turn, 1)
     if left is not None:
         left = live_rows(operator, left, context)
         if operator.how == "inner":
@@ -169,7 +170,7 @@ def _waited(
         return None
     place = final_place(operator, times + grace_ms, context.advances())
     head = np.empty(rows, WAITED)
-    head["operator"], head["time"] = context.number(operator.id), times.view(np.uint64) ^ SIGN
+    head["operator"], head["time"] = context.turn(operator.id).own, times.view(np.uint64) ^ SIGN
     path = join([head.view(f"V{WAITED.itemsize}"), *key_parts(keys.columns), (first + np.arange(rows)).astype(">u4")])
     own = dict(zip(operator.on, keys.columns, strict=True))
     own |= {name: columns[name] for name in own_columns(columns)}

@@ -16,6 +16,7 @@ class ChangesByKey(Operator):
     """All changes of a key in one task, in canonical order: they pass on as `every`, the newest of an epoch as `latest`."""
 
     kind: ClassVar[str] = "changes_by_key"
+    is_view: ClassVar[bool] = True
     stage_min: ClassVar[int] = 1
     key: tuple[str, ...]
 

@@ -23,6 +23,7 @@ class Check(Operator):
     """
 
     kind: ClassVar[str] = "check"
+    is_view: ClassVar[bool] = True
     leaves_out: ClassVar[str] = EACH_ALONE
     expressions: tuple[TypedExpression, ...]
     key: Key = ()

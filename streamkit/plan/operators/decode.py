@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from streamkit.errors import Location
@@ -28,6 +28,7 @@ class Decode(Operator):
     """
 
     kind: ClassVar[str] = "decode"
+    is_view: ClassVar[bool] = True
     leaves_out: ClassVar[str] = EACH_ALONE
     topic: str
     format: Format
@@ -66,4 +67,4 @@ def decode_step(decoding: Decoding, source: Input, rows: Step, at: Location | No
         f"{rows.id}:decode", rows.stage, (rows.id,), topic, found.format, decoding.keys, found.key, found.value, schema.names
     )
     partition_by = operator.partitioning([rows.partition_by]) or found.key.names
-    return Step(operator, schema, found.key.names, partition_by, rows.table, at)
+    return replace(rows, operator=operator, schema=schema, key=found.key.names, partition_by=partition_by, at=at)

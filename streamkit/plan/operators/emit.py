@@ -172,6 +172,7 @@ class Emit(Operator):
     """One output of an operator that has several, such as the newest result per key and epoch, every one, or the final ones."""
 
     kind: ClassVar[str] = "emit"
+    is_view: ClassVar[bool] = True
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return frozenset(rows.names)

@@ -51,6 +51,7 @@ class Filter(Operator):
     """Keep rows whose predicate is true; of a table, turn the others into deletions, which hold only the `key` columns."""
 
     kind: ClassVar[str] = "filter"
+    is_view: ClassVar[bool] = True
     leaves_out: ClassVar[str] = EACH_ALONE
     predicate: TypedExpression
     table: bool = False

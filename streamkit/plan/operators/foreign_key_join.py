@@ -39,6 +39,7 @@ class Subscribe(Operator):
     """
 
     kind: ClassVar[str] = "subscribe"
+    waits_for_record: ClassVar[bool] = True
     stage_min: ClassVar[int] = 1
     how: str  # inner or left
     left_key: Key
@@ -65,6 +66,7 @@ class ForeignKeyJoin(Operator):
     """
 
     kind: ClassVar[str] = "foreign_key_join"
+    waits_for_record: ClassVar[bool] = True
     stage_min: ClassVar[int] = 1
     follows_rows: ClassVar[bool] = True
     passes_rows: ClassVar[bool] = True

@@ -12,7 +12,7 @@ from streamkit.plan.building import OLD_AND_NEW, Building
 from streamkit.plan.expression import PythonCall, Reference, TypedExpression
 from streamkit.plan.expression_text import named_text, typed_text
 from streamkit.plan.keys import make_schema
-from streamkit.plan.node import Node, check_distinct, share_records
+from streamkit.plan.node import Node, check_distinct
 from streamkit.plan.operator import IN_ORDER, KINDS, Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.aggregate import Grouping, GroupKey, grouped, kept_in
 from streamkit.plan.operators.emit import port_step
@@ -90,7 +90,7 @@ class FunctionAggregateNode(Grouping):
         operator = self._kind()(
             building.name(self), UNSTAGED, tuple(step.id for step, _ in inputs), tuple(own for _, own in inputs), store,
             *self._typed_functions([step.schema for step, _ in inputs], columns, building), building.modes_of(self), windowing,
-            self.folding.tombstones, share_records(self.sources),
+            self.folding.tombstones,
         )  # fmt: skip
         bounds = [Column(name, "timestamp", False) for name in self.bounds]
         schema = make_schema([*rows.schema.select(key), *bounds, *columns], self.at)
@@ -187,8 +187,7 @@ class FunctionAggregate(Operator):
     """
     Fold the rows of each input into `store`, by the function of that input; `modes` lists its ports.
 
-    `keys` has the columns by which each input is grouped; those of the first name the key of the result. `shares_records`: one record may
-    bring rows by several inputs.
+    `keys` has the columns by which each input is grouped; those of the first name the key of the result.
     """
 
     kind: ClassVar[str] = "function_aggregate"
@@ -203,7 +202,6 @@ class FunctionAggregate(Operator):
     modes: tuple[str, ...]  # of latest, every, final, and old_and_new
     window: Windowing | None = None
     tombstones: bool = False
-    shares_records: bool = False
 
     @property
     def key(self) -> Key:

@@ -80,7 +80,7 @@ class ToTable(Node):
             raise TopologyError(
                 "to_table() keeps the newest record per key, and the stream has none; expected select_key(…) before", self.at
             )
-        return replace(rows, table=True)
+        return replace(rows, table=True, became_table=building.declarations[self])
 
 
 def check_history(history_ms: int | None, table: Node) -> None:
@@ -118,6 +118,7 @@ class Materialize(Operator):
     """
 
     kind: ClassVar[str] = "materialize"
+    is_view: ClassVar[bool] = True
     stage_min: ClassVar[int] = 1
     is_looked_up: ClassVar[bool] = True
     follows_rows: ClassVar[bool] = True

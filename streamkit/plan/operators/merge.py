@@ -10,7 +10,7 @@ from typing import ClassVar
 from streamkit.errors import TopologyError
 from streamkit.plan.building import Building
 from streamkit.plan.keys import make_schema
-from streamkit.plan.node import STREAM, Node, share_records, shortened, words
+from streamkit.plan.node import STREAM, Node, shortened, words
 from streamkit.plan.operator import Key, Names, Operator, listed
 from streamkit.plan.origin import Origin
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
@@ -50,19 +50,17 @@ class MergeNode(Node):
             _check_alike(self, first, other)
         columns = [Column(c.name, c.type, any(one.schema[c.name].nullable for one in rows)) for c in first.schema]
         partition_by = first.partition_by if all(one.partition_by == first.partition_by for one in rows) else first.key
-        names, shares = tuple(one.id for one in rows), share_records(self.streams)
-        operator = Merge(building.name(self), UNSTAGED, names, first.schema.names, shares)
+        operator = Merge(building.name(self), UNSTAGED, tuple(one.id for one in rows), first.schema.names)
         schema = make_schema(columns, self.at)
         return building.add(Step(operator, schema, first.key, partition_by, any(one.table for one in rows), self.at))
 
 
 @dataclass(frozen=True)
 class Merge(Operator):
-    """The rows of all inputs, with these columns in this order. `shares_records`: one record may bring rows by several inputs."""
+    """The rows of all inputs, with these columns in this order."""
 
     kind: ClassVar[str] = "merge"
     columns: Key
-    shares_records: bool = False
 
     def partitioning(self, inputs: Sequence[Key | None]) -> Key | None:
         return inputs[0] if all(one == inputs[0] for one in inputs) else None

@@ -24,11 +24,16 @@ class NetChange(Operator):
     """
 
     kind: ClassVar[str] = "net_change"
+    is_view: ClassVar[bool] = True
     key: Key
     values: tuple[str, ...]
     old: tuple[str, ...]
     mode: str
     skips: bool
+
+    @property
+    def passes_on(self) -> bool:
+        return True
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return frozenset((*self.key, *self.values, *self.old))

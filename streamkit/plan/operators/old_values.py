@@ -27,9 +27,17 @@ class OldValues(Operator):
     """
 
     kind: ClassVar[str] = "old_values"
+    is_view: ClassVar[bool] = True
     tells_replaced_rows: ClassVar[bool] = True
     stage_min: ClassVar[int] = 1
     key: tuple[str, ...]
+
+    @property
+    def passes_on(self) -> bool:
+        return True
+
+    def gives_rows_of(self, place: int) -> bool:
+        return place == 0
 
     def looks_up(self, place: int) -> bool:
         return True

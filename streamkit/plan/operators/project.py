@@ -50,7 +50,7 @@ class ProjectNode(StatelessStep):
         schema = make_schema(typed_columns(columns, rows.schema), self.at)
         key = self.key_of(rows.key)
         operator = Project(step_id, UNSTAGED, (rows.id,), columns, key, rows.table)
-        return Step(operator, schema, key, self.key_of(rows.partition_by), rows.table, self.at)
+        return replace(rows, operator=operator, schema=schema, key=key, partition_by=self.key_of(rows.partition_by), at=self.at)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -168,6 +168,7 @@ class Project(Operator):
     """Replace the row's own columns by these, in this order; a deleted row computes its key columns only."""
 
     kind: ClassVar[str] = "project"
+    is_view: ClassVar[bool] = True
     leaves_out: ClassVar[str] = EACH_ALONE
     columns: tuple[tuple[str, TypedExpression], ...]
     key: Key = ()
@@ -176,6 +177,10 @@ class Project(Operator):
     @property
     def reads_order(self) -> bool:
         return False
+
+    @property
+    def passes_on(self) -> bool:
+        return all(expression.name == "column" for _, expression in self.columns)
 
     def partitioning(self, inputs: Sequence[Key | None]) -> Key | None:
         """The columns that the rows are partitioned by, under their new names; None if one is dropped or computed."""

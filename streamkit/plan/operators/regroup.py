@@ -18,6 +18,7 @@ class Regroup(Operator):
     """Of the two rows of each change, those that are there, marked: taken away or added; rows whose group is null are dropped."""
 
     kind: ClassVar[str] = "regroup"
+    waits_for_record: ClassVar[bool] = True
     key: Key
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:

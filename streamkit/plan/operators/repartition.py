@@ -60,6 +60,7 @@ class Repartition(Operator):
     """Move the rows by `key`; those whose key is null are dropped unless `keep_null_keys`."""
 
     kind: ClassVar[str] = "repartition"
+    waits_for_record: ClassVar[bool] = True
     stage_min: ClassVar[int] = 1
     key: Key
     keep_null_keys: bool

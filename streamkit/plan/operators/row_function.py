@@ -99,7 +99,7 @@ class RowFunctionNode(StatelessStep):
             found.keeps_values or (self.tombstones is None and self.gives_key(found.key)),
         )
         schema = make_schema(tuple(columns.values()), self.at)
-        return Step(operator, schema, found.key, found.partition_by, rows.table, self.at)
+        return replace(rows, operator=operator, schema=schema, key=found.key, partition_by=found.partition_by, at=self.at)
 
     def text(self) -> str:
         columns = ", ".join(f"{name} {type}" for name, type in self.declared)
@@ -219,6 +219,7 @@ class RowFunction(Operator):
     """
 
     kind: ClassVar[str] = "row_function"
+    is_view: ClassVar[bool] = True
     leaves_out: ClassVar[str] = EACH_ALONE
     call: TypedExpression
     columns: Key

@@ -56,6 +56,9 @@ class TableJoin(Operator):
     def exchange(self, place: int, rows: Step) -> Exchange | None:
         return Exchange(partition_key(self.on, self.bounds), self.how == "left") if place == 0 else None
 
+    def gives_rows_of(self, place: int) -> bool:
+        return place == 0
+
     def looks_up(self, place: int) -> bool:
         return place == 1
 

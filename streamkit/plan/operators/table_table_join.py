@@ -77,10 +77,6 @@ class TableTableJoin(Node):
     def subject(self) -> str:
         return self.store or self.name or shortened(f"{self.left.subject}-join-{self.right.subject}")
 
-    @cached_property
-    def join_depth(self) -> int:
-        return 1 + max(self.left.join_depth, self.right.join_depth)
-
     @property
     def naming_words(self) -> str:
         """With store= its result is kept, which is another store than those that it needs."""
@@ -222,7 +218,7 @@ class TableTableJoin(Node):
         may_lose_partner = self.how != "inner" or any(table.has_row_times(building) for table in self.tables)
         operator = TableTableJoinRows(
             building.name(self), UNSTAGED, (kept_left.id, kept_right.id), self.how, left.key, right_on, columns,
-            self.right.join_depth > self.left.join_depth, bounds_of(left), self._skips(building),
+            bounds_of(left), self._skips(building),
             self.store is None and may_lose_partner,
         )  # fmt: skip
         schema = joined_schema(columns, kept_left.schema, kept_right.schema, OPTIONAL_SIDES[self.how], self.at, left.key)
@@ -235,18 +231,18 @@ class TableTableJoinRows(Operator):
     Join the changes of two materialized tables, each with the other's row as of its own place in the order.
 
     `left_key` and `right_key` are the key columns of either side, in the same order; `columns` is what the result holds.
-    `right_first` says which side's results come first where one record changes both. `bounds` are the windows' columns in the left key.
+    `bounds` are the windows' columns in the left key.
     Of the sides in `skips` a deletion of what was not there is no change. If it `has_row_times`, a change says which time its row has
     that is not its own.
     """
 
     kind: ClassVar[str] = "table_table_join"
+    is_view: ClassVar[bool] = True
     stage_min: ClassVar[int] = 1
     how: str  # inner, left or outer
     left_key: Key
     right_key: Key
     columns: Sources
-    right_first: bool = False
     bounds: Key = ()
     skips: tuple[str, ...] = ()
     has_row_times: bool = False

@@ -26,6 +26,7 @@ class VersionedTable(Operator):
     """
 
     kind: ClassVar[str] = "versioned_table"
+    is_view: ClassVar[bool] = True
     stage_min: ClassVar[int] = 1
     is_looked_up: ClassVar[bool] = True
     follows_rows: ClassVar[bool] = True

@@ -22,6 +22,7 @@ class WindowedTable(Operator):
     """
 
     kind: ClassVar[str] = "windowed_table"
+    is_view: ClassVar[bool] = True
     stage_min: ClassVar[int] = 1
     is_looked_up: ClassVar[bool] = True
     follows_rows: ClassVar[bool] = True

@@ -23,6 +23,7 @@ class Request(NamedTuple):
 
     left_key: Any
     left_value: Any
+    change: int
     subscribes: bool
     answers_with_row: bool = False
     answers_without: bool = False
@@ -33,10 +34,17 @@ class Answer(NamedTuple):
 
     left_value: Any
     right_value: Any
+    change: int
+    is_asked: bool
 
 
 class ForeignKeyJoin(Node):
-    """Its results go into a table source. With `takes_every_answer` an answer counts for the left row that it was asked for."""
+    """
+    Its results go into a table source.
+
+    With `takes_every_answer` an answer counts for the left row that asked for it. One that comes because the right row changes does
+    not, if the left row has changed since, by the same record: that has a result of its own.
+    """
 
     takes_every_answer = False
 
@@ -46,7 +54,8 @@ class ForeignKeyJoin(Node):
         self.key = key
         self.joiner = joiner
         self.is_left = is_left
-        self.subscriptions: dict[tuple[Any, Any], Any] = {}
+        self.subscriptions: dict[tuple[Any, Any], tuple[Any, int]] = {}
+        self.changes: dict[Any, int] = {}  # of each left row, how many there were
         right.enable_old(True)
         left.enable_old(True)
 
@@ -62,6 +71,7 @@ class ForeignKeyJoin(Node):
             return
         if record.value is None and record.old is None:
             return
+        self.changes[record.key] = self.changes.get(record.key, 0) + 1
         send = self._send_left if self.is_left else self._send_inner
         send(record, self._key_of(record.old), self._key_of(record.value))
 
@@ -86,7 +96,7 @@ class ForeignKeyJoin(Node):
         self._request(record, now, subscribes=True, answers_with_row=True, answers_without=has_moved)
 
     def _request(self, record: Record, foreign_key: Any, **how: bool) -> None:
-        self.ask(Record(foreign_key, Request(record.key, record.value, **how), record.timestamp))
+        self.ask(Record(foreign_key, Request(record.key, record.value, self.changes[record.key], **how), record.timestamp))
 
     def _answer(self, record: Record) -> None:
         request: Request = record.value
@@ -96,26 +106,36 @@ class ForeignKeyJoin(Node):
         timestamp = record.timestamp if row is None else max(record.timestamp, row.timestamp)
         value = value_of(row) if request.answers_with_row else None
         if request.answers_without or value is not None:
-            self.respond(Record(request.left_key, Answer(request.left_value, value), timestamp))
+            self.respond(Record(request.left_key, Answer(request.left_value, value, request.change, True), timestamp))
 
     def _subscribe(self, record: Record, request: Request) -> None:
         if request.subscribes:
-            self.subscriptions[record.key, request.left_key] = request.left_value
+            self.subscriptions[record.key, request.left_key] = request.left_value, request.change
         else:
             self.subscriptions.pop((record.key, request.left_key), None)
 
     def _receive_right(self, record: Record) -> None:
         if record.key is None or (self.right.skips_older and not record.is_latest):
             return
-        asking = [(left_key, value) for (key, left_key), value in self.subscriptions.items() if key == record.key]
-        for left_key, value in sorted(asking, key=lambda one: key_bytes(one[0])):
-            self.respond(Record(left_key, Answer(value, record.value), record.timestamp))
+        asking = [(left_key, *row) for (key, left_key), row in self.subscriptions.items() if key == record.key]
+        for left_key, value, change in sorted(asking, key=lambda one: key_bytes(one[0])):
+            self.respond(Record(left_key, Answer(value, record.value, change, False), record.timestamp))
 
     def _join(self, record: Record) -> None:
         answer: Answer = record.value
         left = answer.left_value
-        if not self.takes_every_answer and left != value_of(self.left.get(record.key)):
+        if self._is_stale(record.key, answer):
             return
         has_result = left is not None and (self.is_left or answer.right_value is not None)
         result = self.joiner(left, answer.right_value) if has_result else None
         self.forward(Record(record.key, result, record.timestamp))
+
+    def _is_stale(self, left_key: Any, answer: Answer) -> bool:
+        """Whether an answer does not count, because the left row has changed in the meantime."""
+        now = value_of(self.left.get(left_key))
+        if not self.takes_every_answer:
+            return bool(answer.left_value != now)
+        if answer.is_asked or answer.change == self.changes[left_key]:
+            return False
+        is_deleted = answer.right_value is None and not self.is_left  # the changed row gives nothing if it names the same key
+        return not is_deleted or self._key_of(now) != self._key_of(answer.left_value)

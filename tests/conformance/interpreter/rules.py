@@ -51,7 +51,8 @@ class Rules:
     tables_take_no_record_of_nothing: bool = False
     """A record of a table with neither key nor value cannot be sent; in Kafka Streams it comes, and is dropped, but moves stream time."""
     every_answer_counts: bool = False
-    """A foreign-key join gives a result for each change of a left row; Kafka Streams drops an answer if the row has changed meanwhile."""
+    """A foreign-key join gives a result for each change of a left row, and one alone if a record changes the right row, too.
+    Kafka Streams drops an answer if the row has changed meanwhile, which it sees by its value."""
     keys_are_in_order_of_value: bool = False
     """Of what comes at one moment, negative keys are first; in Kafka Streams bytes compare without a sign."""
 

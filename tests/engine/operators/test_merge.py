@@ -8,7 +8,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.plan.node import share_records
+from streamkit.engine.compile import compile
 from streamkit.testing.driver import TopologyTestDriver
 from tests.engine.engine_run import moment
 
@@ -44,19 +44,19 @@ def in_other_tasks(rows: sk.Stream) -> sk.Stream:
 
 
 @pytest.mark.parametrize("options", WAYS, ids=repr)
-def test_rows_of_one_record_stand_in_the_order_of_the_streams(app, stream, options):
-    """Behind tasks that none of them share, too: no hash of a key decides, nor how many tasks there are."""
+def test_rows_of_one_record_stand_in_the_order_in_which_they_reach_a_merge(app, stream, options):
+    """The steps in between were declared first. Behind tasks that none share, too: no hash of a key decides, nor how many tasks there are."""
     upper, lower = stream.with_columns(v=F.upper("v")), stream.with_columns(v=F.concat(F.lit("_"), "v"))
     in_other_tasks(upper.merge(stream, lower)).to("out")
-    assert read(app, options, "v", count=4) == ["S", "s", "_s", "T", "t", "_t", "U", "u", "_u", "V", "v", "_v"]
+    assert read(app, options, "v", count=4) == ["S", "_s", "s", "T", "_t", "t", "U", "_u", "u", "V", "_v", "v"]
 
 
 @pytest.mark.parametrize("options", WAYS, ids=repr)
-def test_several_rows_of_a_record_stand_behind_the_record(app, stream, options):
-    """Rows that a step made of a record keep their order, and stand behind what comes of it by another stream alone."""
+def test_several_rows_of_a_record_stand_where_they_are_made(app, stream, options):
+    """Rows that a step made of a record keep their order, and come before the record itself, whose merge was declared behind that step."""
     twice = stream.flat_map_values(lambda row: [{"v": row["v"] * 2}, {"v": row["v"] * 3}], "v string")
     in_other_tasks(twice.merge(stream)).to("out")
-    assert read(app, options, "v", count=2) == ["s", "ss", "sss", "t", "tt", "ttt"]
+    assert read(app, options, "v", count=2) == ["ss", "sss", "s", "tt", "ttt", "t"]
 
 
 @pytest.mark.parametrize("options", WAYS, ids=repr)
@@ -82,6 +82,8 @@ def test_streams_that_are_grouped_together_have_an_order_too(app, stream, option
 
 def test_streams_of_other_records_keep_their_places_as_they_are(app, stream):
     """Where no record comes by two streams, nothing is added to a row, since each has a place of its own."""
-    merged = stream.merge(app.stream("other", schema=SCHEMA, key="k"))
-    assert not share_records(merged.node.streams)
-    assert share_records(stream.merge(stream.filter("v > 'a'")).node.streams)
+    stream.merge(app.stream("other", schema=SCHEMA, key="k")).to("both")
+    stream.merge(stream.filter("v > 'a'")).to("again")
+    program = compile(app)
+    merges = [program.turn(one.id).shares_records for one in program.operators if one.kind == "merge"]
+    assert sorted(merges) == [False, True]

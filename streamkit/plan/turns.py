@@ -1,0 +1,195 @@
+"""
+Pass `take_turns`: in which order operators get what one record causes.
+
+One record may reach an operator by several ways. The order is that of Kafka Streams: a record is pushed to the children of a step in the
+order in which they were declared, and each is through with it, and all that is behind it, before the next one gets it. What gets another
+key waits until the record is through, since Kafka Streams has a topic there; then it is pushed in the same way.
+
+So operators are numbered as a record visits them, and inputs where an operator has several. Paths are made of these numbers
+(`streamkit.engine.place`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from streamkit.plan.program import Turn
+from streamkit.plan.steps import Plan, Step
+
+
+def take_turns(plan: Plan) -> Plan:
+    """
+    Number the operators, and their inputs, in the order in which they get what a record causes.
+
+    An operator with several inputs also learns from when on the rows of each are seen by who looks them up, and whether one record may
+    cause rows of several.
+    """
+    visit = _Visit(_Ways(plan))
+    sources = [step for step in plan.steps if step.operator.input_read is not None]
+    sources.sort(key=lambda step: step.declared)
+    for source in sources:
+        visit.begin(source)
+    for source in sources:
+        visit.push(source)
+    seen, causes, turns = _seen(plan, visit), _causes(plan), {}
+    for step in plan.steps:
+        several = list(step.sources) if len(step.sources) > 1 else []
+        inputs = tuple(visit.inputs.get((step.id, place), 0) for place in range(len(several)))
+        shares = sum(len(causes[name]) for name in several) > len(frozenset().union(*(causes[name] for name in several)))
+        turns[step.id] = Turn(visit.own.get(step.id, 0), inputs, tuple(seen[name] for name in several), shares)
+    return replace(plan, turns=turns)
+
+
+class _Arrival(NamedTuple):
+    """Rows reach a step by an input, at once or behind all that gets its rows without another key."""
+
+    is_behind: bool
+    declared: int
+    place: int
+    step: Step
+    source: Step
+
+
+class _Ways:
+    """
+    Which steps take the rows of each.
+
+    A table that is kept for joins hands its changes on to them, as an exchange does; `behind` are such ends of exchanges, and steps, whose
+    rows have another key and wait until the record is through.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.takers: dict[str, list[tuple[Step, int]]] = {}
+        self.behind: set[str] = set()
+        rekeyed: set[str] = set()
+        for step in plan.steps:
+            operator, sources = step.operator, [plan.step(name) for name in step.sources]
+            for place, source in enumerate(sources):
+                self.takers.setdefault(source.id, []).append((step, place))
+            has_new_key = bool(sources) and operator.rekeys(sources[0].key, step.key)
+            has_new_key |= operator.kind != "receive" and any(source.id in rekeyed for source in sources)
+            if has_new_key:
+                rekeyed.add(step.id)
+            is_by_other_key = operator.kind == "send" and (has_new_key or key_of(step) != sources[0].partition_by)
+            if is_by_other_key or operator.waits_for_record:
+                self.behind.add(step.id)
+
+    def arrivals(self, steps: Sequence[Step]) -> list[list[_Arrival]]:
+        """Where the rows of steps go, in order; steps that give one table in several ways get them together."""
+        found = [arrival for step in steps for arrival in self._found(step, step, False)]
+        together: dict[tuple[object, ...], list[_Arrival]] = {}
+        for one in sorted(found, key=lambda one: one[:3]):
+            is_view = one.step.table and one.step.operator.is_view and len(one.step.sources) == 1
+            what = one.step.declared if is_view else (one.step.id, one.place)
+            together.setdefault((one.is_behind, what), []).append(one)
+        return list(together.values())
+
+    def _found(self, step: Step, origin: Step, is_behind: bool) -> Iterator[_Arrival]:
+        is_behind |= step.id in self.behind
+        for taker, place in self.takers.get(step.id, ()):
+            if hands_on(taker, step):
+                yield from self._found(taker, origin, is_behind)
+            else:
+                yield _Arrival(is_behind, taker.declared, place, taker, origin)
+
+
+def key_of(send: Step) -> tuple[str, ...]:
+    """The columns by which an exchange moves rows."""
+    key: tuple[str, ...] = send.operator.key  # type: ignore[attr-defined]
+    return key
+
+
+def hands_on(step: Step, source: Step) -> bool:
+    """Whether a step does nothing to the rows of another but hand them on, in Kafka Streams' eyes."""
+    operator = step.operator
+    if becomes_table(step, source) or (operator.is_view and step.table != source.table):
+        return False
+    if operator.kind == "emit":
+        return step.declared == source.declared  # else a table becomes a stream
+    return operator.passes_on or operator.is_looked_up
+
+
+def becomes_table(step: Step, source: Step) -> bool:
+    """Whether a stream was declared to be a table, of which this is the first step."""
+    return step.became_table is not None and step.became_table != source.became_table
+
+
+@dataclass
+class _Visit:
+    """The numbers so far: of operators, and of their inputs by place; a record that comes by another input is not pushed further again."""
+
+    ways: _Ways
+    own: dict[str, int] = field(default_factory=dict)
+    inputs: dict[tuple[str, int], int] = field(default_factory=dict)
+    waited: set[str] = field(default_factory=set)
+    next: int = 0
+
+    def begin(self, source: Step) -> None:
+        """Number a source, before all that its records reach."""
+        self.own[source.id] = self._number()
+
+    def push(self, source: Step) -> None:
+        """Number all that a record of a source reaches, in the order in which it does."""
+        pushed: list[list[_Arrival]] = []
+        waiting: deque[list[_Arrival]] = deque()
+        self._push_on([source], pushed, waiting)
+        while pushed or waiting:
+            arrivals = pushed.pop() if pushed else self._begun(waiting.popleft())
+            new = [one.step for one in arrivals if one.step.id not in self.own]
+            for one in arrivals:
+                self.inputs[one.step.id, one.place] = self._number()
+            self.own |= {step.id: self._number() for step in new}
+            self._push_on(new, pushed, waiting)
+
+    def _push_on(self, steps: Sequence[Step], pushed: list[list[_Arrival]], waiting: deque[list[_Arrival]]) -> None:
+        """Put what takes the rows of steps before all else that is to be pushed; behind all, if it has to wait."""
+        below = self.ways.arrivals(steps)
+        waiting += [one for one in below if one[0].is_behind]
+        pushed += [one for one in reversed(below) if not one[0].is_behind]
+
+    def _begun(self, arrivals: list[_Arrival]) -> list[_Arrival]:
+        """Arrivals that have waited: what their source makes of one row comes behind the record, too."""
+        for source in (one.source for one in arrivals):
+            if source.operator.waits_for_record and source.id not in self.waited:
+                self.waited.add(source.id)
+                self.own[source.id] = self._number()
+        return arrivals
+
+    def _number(self) -> int:
+        self.next += 1
+        return self.next
+
+
+def _seen(plan: Plan, visit: _Visit) -> dict[str, int]:
+    """
+    From when on a table's rows are seen by who looks them up, by step.
+
+    A table without a store of its own is a view of those that it is made of, so it changes with them.
+    """
+    seen: dict[str, int] = {}
+    begun: dict[tuple[str, int], int] = {}  # where a stream becomes a table, by its rows and when it was declared
+    for step in plan.steps:
+        if step.id in visit.own and step.operator.is_view and becomes_table(step, plan.step(step.sources[0])):
+            place = (step.sources[0], step.declared)
+            begun[place] = min(begun.get(place, visit.next), visit.own[step.id])
+    for step in plan.steps:
+        sources = [plan.step(name) for name in step.sources]
+        is_view = bool(sources) and (step.operator.moves_rows or (step.operator.is_view and all(one.table for one in sources)))
+        is_view &= not any(one.id in visit.ways.behind or becomes_table(step, one) for one in sources)
+        seen[step.id] = min(seen[one.id] for one in sources) if is_view else visit.own.get(step.id, visit.next)
+        if sources and not is_view:
+            seen[step.id] = begun.get((sources[0].id, step.declared), seen[step.id])
+    return seen
+
+
+def _causes(plan: Plan) -> dict[str, frozenset[int]]:
+    """The inputs whose records may cause rows of a step, by step; not those of tables that it looks up."""
+    causes: dict[str, frozenset[int]] = {}
+    for step in plan.steps:
+        number = step.operator.input_read
+        below = [causes[name] for place, name in enumerate(step.sources) if step.operator.gives_rows_of(place)]
+        causes[step.id] = frozenset().union(*below) if number is None else frozenset([number])
+    return causes

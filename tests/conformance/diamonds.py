@@ -1,0 +1,121 @@
+"""
+Random cases in which one topic reaches an operator by several ways: streams merged, cogrouped and joined with parts of themselves,
+tables joined with what was made of them.
+
+No record gets another key, unless `rekeys`, because Kafka Streams has a topic there, and the order of what comes through several topics is
+not declared. With `rekeys` tables are grouped again and joined by foreign keys with what was made of them.
+No table is filtered: what was not there is deleted in Kafka Streams in some of these cases (docs/engine.md, joins of two tables).
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from tests.conformance.generator import KEYS, VALUES
+
+Json = dict[str, Any]
+CONDITIONS = [f"value_equals_ignore_case({value})" for value in ("x", "", "ab")]
+
+
+class Diamonds:
+    """A topology over one topic, as it grows: each step takes what it likes of those before."""
+
+    def __init__(self, seed: int | str, rekeys: bool = False) -> None:
+        self.rekeys = rekeys
+        self.name = f"diamonds_{seed}{'_rekeyed' if rekeys else ''}"
+        self.random = random.Random(self.name)
+        self.nodes: list[Json] = []
+        self.streams: list[str] = []
+        self.tables: list[str] = []
+
+    def case(self) -> Json:
+        """The whole case: the last three steps are seen."""
+        begin = self.random.choice(["stream", "table"])
+        found = self.add(begin, topic="t0")
+        (self.streams if begin == "stream" else self.tables).append(found)
+        for _ in range(self.random.randint(3, 7)):
+            steps = [self.on_tables] * bool(self.tables) + [self.on_streams] * bool(self.streams)
+            self.random.choice(steps)()
+        seen = [node["id"] for node in self.nodes if node["id"] in (*self.streams, *self.tables)][-3:]
+        outputs = [{"name": f"out{number}", "node": node} for number, node in enumerate(seen)]
+        topology = {"types": {"key": "string", "value": "string"}, "nodes": self.nodes, "outputs": outputs}
+        operator = self.nodes[-1]["op"]
+        return {"name": self.name, "kind": "topology", "operator": operator, "topology": topology, "steps": self.steps()}
+
+    def add(self, op: str, **fields: Any) -> str:
+        """A node; its id. One that is there already is taken again: equal steps are one."""
+        for node in self.nodes:
+            if node == {"id": node["id"], "op": op, **fields}:
+                return str(node["id"])
+        self.nodes.append({"id": f"N{len(self.nodes)}", "op": op, **fields})
+        return str(self.nodes[-1]["id"])
+
+    def on_streams(self) -> None:
+        """One more stream, or a table of streams."""
+        one, other = self.random.choice(self.streams), self.random.choice(self.streams)
+        steps = ["filter", "several", "merge", "join", "count", "cogroup", "to_table", "look_up"]
+        step = self.random.choice([*steps, "rekey"] if self.rekeys else steps)
+        if step == "filter":
+            self.streams.append(self.add("filter", **{"in": one, "pred": self.random.choice(CONDITIONS)}))
+        elif step == "several":
+            self.streams.append(self.add("flat_map_values", **{"in": one, "fn": "v_and_V"}))
+        elif step == "merge" and one != other:
+            self.streams.append(self.add("merge", ins=[one, other]))
+        elif step == "join":
+            self.streams.append(self.joined_streams(one, other))
+        elif step == "rekey":
+            self.streams.append(self.add("map", **{"in": one, "fn": "value_value"}))
+        elif step == "to_table":
+            self.tables.append(self.add("to_table", **{"in": one}))
+        elif step == "look_up" and self.tables:
+            self.streams.append(self.joined("stream_table", ["inner", "left"], one, self.random.choice(self.tables)))
+        elif step in ("count", "cogroup"):
+            self.tables.append(self.aggregated([one, other]))
+
+    def joined_streams(self, one: str, other: str) -> str:
+        window = {"before_ms": self.random.choice([0, 5]), "after_ms": self.random.choice([0, 5]), "grace_ms": 0}
+        return self.joined("stream_stream", ["inner"], one, other, **window)
+
+    def aggregated(self, streams: list[str]) -> str:
+        """The records of a key, one behind the other."""
+        groups = [self.add("group_by_key", **{"in": stream}) for stream in streams]
+        marked = dict(zip(groups, "+-", strict=True))  # Kafka Streams takes a group once in a cogroup
+        inputs = [{"group": group, "fn": f"append({mark})"} for group, mark in marked.items()]
+        return self.add("aggregate", **{"in": self.add("cogroup", inputs=inputs), "init": ""})
+
+    def on_tables(self) -> None:
+        """One more table, or the stream of one."""
+        one, other = self.random.choice(self.tables), self.random.choice(self.tables)
+        if self.random.random() < 0.3:
+            self.streams.append(self.add("to_stream", **{"in": one}))
+        elif self.rekeys and self.random.random() < 0.5:
+            is_grouped = self.random.random() < 0.5
+            self.tables.append(self.grouped_again(one) if is_grouped else self.joined_by_foreign_key(one, other))
+        elif one != other:
+            self.tables.append(self.joined("table_table", ["inner", "left", "outer"], one, other))
+
+    def grouped_again(self, table: str) -> str:
+        """The rows of each value, one behind the other."""
+        group = self.add("group_by", **{"in": table, "fn": "value_value"})
+        return self.add("aggregate", **{"in": group}, init="", adder="append(+)", subtractor="append(-)")
+
+    def joined_by_foreign_key(self, one: str, other: str) -> str:
+        """The key of the other row is the part of the value behind a bar."""
+        return self.joined("foreign_key", ["inner", "left"], one, other, fk_fn="fk_after_bar")
+
+    def joined(self, kind: str, types: list[str], one: str, other: str, **fields: Any) -> str:
+        how = self.random.choice(types)
+        return self.add("join", kind=kind, type=how, left=one, right=other, joiner="concat(+)", **fields)
+
+    def steps(self) -> list[Json]:
+        """Records in order, many at the same time."""
+        now, found = 0, []
+        keys, values = self.random.sample(KEYS["string"], 2), self.random.sample(VALUES["string"], 3)
+        if self.rekeys:
+            keys, values = ["a", "b"], ["a|b", "c|a", "a"]
+        for _ in range(self.random.randint(4, 12)):
+            now += self.random.choice([0, 1, 4])
+            value = None if self.random.random() < 0.2 else self.random.choice(values)
+            found.append({"topic": "t0", "key": self.random.choice(keys), "value": value, "ts": now})
+        return found

@@ -1,0 +1,160 @@
+"""One record that reaches an operator by several ways is processed in the order in which Kafka Streams pushes it, however the epochs are cut."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.engine import place
+from streamkit.plan.program import Program
+from streamkit.testing import TopologyTestDriver
+from tests.conformance.builder import Json
+from tests.conformance.diamonds import Diamonds
+from tests.conformance.test_random_topologies import stepwise_difference
+from tests.conformance.ways import Way, difference, difference_of_ways
+from tests.crash.processes import IS_TORTURE
+
+pytestmark = pytest.mark.filterwarnings("ignore:the subtractor .* does not undo")  # cases append what they take away
+COUNT = 1000 if IS_TORTURE else 12
+SEED = random.randrange(1 << 40) if IS_TORTURE else 60
+STREAM: Json = {"id": "s", "op": "stream", "topic": "s"}
+JOIN: Json = {
+    "op": "join",
+    "kind": "stream_stream",
+    "type": "inner",
+    "joiner": "concat(+)",
+    "before_ms": 9,
+    "after_ms": 9,
+    "grace_ms": 0,
+}
+PRODUCTS = "id string, category string, price int"
+
+
+def cases() -> dict[int, Json]:
+    return {number: Diamonds(number).case() for number in range(SEED, SEED + COUNT)}
+
+
+def test_each_record_is_pushed_through_its_ways_in_turn(record_property: Any) -> None:
+    """Step by step, random diamonds give what an interpreter gives that hands each record to the children of a node one after another."""
+    found = {number: stepwise_difference(case) for number, case in cases().items()}
+    record_property("tried", {"diamonds, step by step": len(found)})
+    assert {number: one for number, one in found.items() if one is not None} == {}
+
+
+def test_no_cut_changes_what_diamonds_give(record_property: Any) -> None:
+    """All records in one epoch, and several tasks, give the same."""
+    ways = [Way(seed=number, tasks=number % 3 + 1, batching="all") for number in cases()]
+    found = {way.seed: difference(case, way) for case, way in zip(cases().values(), ways, strict=True)}
+    record_property("tried", {"diamonds, in one epoch": len(found)})
+    assert {number: one for number, one in found.items() if one is not None} == {}
+
+
+def test_rows_that_get_other_keys_on_some_ways_come_in_one_order(record_property: Any) -> None:
+    """Groups of groups, and joins by foreign keys: whatever tasks and cuts there are, each key gets the same results in the same order."""
+    numbers = range(SEED, SEED + (COUNT if IS_TORTURE else 5))
+    found = {number: difference_of_ways(Diamonds(number, rekeys=True).case(), *ways_of(number)) for number in numbers}
+    record_property("tried", {"diamonds with other keys, in several ways": len(found)})
+    assert {number: one for number, one in found.items() if one is not None} == {}
+
+
+def ways_of(seed: int) -> list[Way]:
+    """One record an epoch in one task, and others."""
+    return [Way(seed=seed), Way(seed=seed, tasks=3, batching="all"), Way(seed=seed, tasks=2, batching="random")]
+
+
+def test_rows_that_get_another_key_once_come_as_kafka_streams_gives_them(record_property: Any) -> None:
+    """Where a record comes by one internal topic at most, there is one order of results, and step by step the interpreter gives it."""
+    cases = [case for number in range(SEED, SEED + COUNT) if moves(case := Diamonds(number, rekeys=True).case()) < 2]
+    found = {case["name"]: stepwise_difference(case) for case in cases}
+    record_property("tried", {"diamonds with another key, step by step": len(found)})
+    assert {name: one for name, one in found.items() if one is not None} == {}
+
+
+def moves(case: Json) -> int:
+    """How many internal topics there may be, as a foreign-key join has two, and each operator behind `map` that needs the new key has one."""
+    topics = {"map": 2, "group_by": 1, "foreign_key": 2}
+    nodes = case["topology"]["nodes"]
+    return sum(topics.get(node.get("kind", node["op"]), 0) for node in nodes)
+
+
+def test_diamonds_tell_an_order_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The random diamonds find an engine that does not know that a record comes by several ways."""
+    turn = Program.turn
+    monkeypatch.setattr(Program, "turn", lambda self, name: replace(turn(self, name), shares_records=False))
+    assert any(stepwise_difference(case) for case in cases().values())
+
+
+def test_diamonds_tell_paths_without_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The random diamonds find paths whose steps do not begin with the number of who made them."""
+    monkeypatch.setattr(place, "_number", lambda number, rows: np.zeros(rows, ">u2"))
+    assert any(stepwise_difference(case) for case in cases().values())
+
+
+def test_a_stream_that_is_joined_with_itself_twice_gives_what_came_by_the_first_join_first() -> None:
+    """A join of three ways: both results of a record's first join meet the record's older partners before it comes by itself."""
+    nodes = [STREAM, {**JOIN, "id": "j", "left": "s", "right": "s"}, {**JOIN, "id": "k", "left": "j", "right": "s"}]
+    assert stepwise_difference(case_of(nodes, [("a", "1", 0), ("a", "2", 0), ("a", "3", 4), ("b", "4", 4)])) is None
+
+
+def case_of(nodes: list[Json], records: list[tuple[str, str, int]]) -> Json:
+    steps = [{"topic": "s", "key": key, "value": value, "ts": ts} for key, value, ts in records]
+    topology = {
+        "types": {"key": "string", "value": "string"},
+        "nodes": nodes,
+        "outputs": [{"name": "out", "node": nodes[-1]["id"]}],
+    }
+    return {"name": "diamond", "kind": "topology", "operator": "join", "topology": topology, "steps": steps}
+
+
+@pytest.mark.parametrize("batching", ["all", "each"])
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_a_table_is_joined_with_what_was_made_of_it(how: str, batching: str) -> None:
+    """The best product of a category, with its details: a row that leaves its category is not there for good."""
+    app = sk.Topology("shop")
+    products = app.table("products", schema=PRODUCTS, key="id")
+    best = products.group_by("category").agg(best=F.max_by("id", "price"))
+    best.join(products.select(price="price"), on={"best": "id"}, how=how).to_stream().to("best")
+    for seed in range(200 if IS_TORTURE else 3):
+        assert table_of(app, "best", changes(seed), batching) == bests(changes(seed)), seed
+
+
+def changes(seed: int) -> list[tuple[str, str | None, int]]:
+    """What happens to products: id, category, and price; without a category one is deleted."""
+    chance = random.Random(seed)
+    prices = list(range(1, 9))
+    chance.shuffle(prices)
+    return [(chance.choice("abc"), chance.choice(["toys", "games", "toys", None]), price) for price in prices]
+
+
+def table_of(app: sk.Topology, topic: str, rows: list[tuple[str, str | None, int]], batching: str) -> dict[str, tuple[str, int]]:
+    """What the table of a topic has at the end."""
+    topics = {"products": {"schema": PRODUCTS, "key": "id"}}
+    with TopologyTestDriver(app, topics=topics, batching=batching) as driver:
+        for ts, (product, category, price) in enumerate(rows):
+            if category is None:
+                driver.delete("products", {"id": product}, timestamp=ts)
+            else:
+                driver.pipe("products", {"id": product, "category": category, "price": price}, timestamp=ts)
+        table: dict[str, tuple[str, int]] = {}
+        for row in driver.read(topic):
+            if row.get("_deleted") or row.get("best") is None:
+                table.pop(row["category"], None)
+            else:
+                table[row["category"]] = (row["best"], row["price"])
+        return table
+
+
+def bests(rows: list[tuple[str, str | None, int]]) -> dict[str, tuple[str, int]]:
+    """The best product of each category at the end."""
+    products: dict[str, tuple[str | None, int]] = {product: (category, price) for product, category, price in rows}
+    groups: dict[str, list[tuple[int, str]]] = {}
+    for product, (category, price) in products.items():
+        if category is not None:
+            groups.setdefault(category, []).append((price, product))
+    return {category: (max(group)[1], max(group)[0]) for category, group in groups.items()}
