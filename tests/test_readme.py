@@ -92,3 +92,13 @@ def test_log_by_itself_does_what_it_shows(tmp_path, monkeypatch):
     with sk.open_log(tmp_path / "backup") as copy:
         assert copy.read("orders")["amount"].to_pylist() == names["log"].read("orders")["amount"].to_pylist()
     names["log"].close()
+
+
+def test_stores_have_the_names_shown(topology_file):
+    """The store that the page asks for is that of its topology, and of the demo's, which it imports."""
+    asked = set(re.findall(r'run\.store\("(\w+)"\)', README)) | set(
+        re.findall(r"^streamkit store get \S+ (\w+)", README, re.MULTILINE)
+    )
+    kept = set(re.findall(r"→ store (\w+)", load_topology(topology_file).describe()))
+
+    assert asked == kept == set(re.findall(r"→ store (\w+)", load_topology(str(ROOT / "topologies/flight_delays.py")).describe()))

@@ -15,6 +15,7 @@ from streamkit.chunks import one_array
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.formats import avro, bytes, csv, json, protobuf, single_object, string, wire
 from streamkit.formats.avro_compatibility import check_compatible, unreadable
+from streamkit.formats.avro_references import inlined
 from streamkit.formats.avro_schema import VALUE, avro_of, check_avro_schema, columns_of_avro
 from streamkit.formats.csv import check_csv_schema
 from streamkit.formats.decoded import Decoded, empty_rows, put_back
@@ -363,7 +364,18 @@ class Codec:
         expected = TYPES[self.format.name]
         if found.type != expected:
             raise SchemaError(f"the registry has {found.type} under the schema id {found.id}; expected {expected}")
-        return found
+        return self._with_imports(found) if found.references and found.type == "AVRO" else found
+
+    def _with_imports(self, found: Registered) -> Registered:
+        """An Avro schema with the types of those that it refers to: no library of Avro reads it without them."""
+        if found.id not in self._inlined:
+            self._inlined[found.id] = replace(found, text=inlined(found.text, dict(self._imports(found))), references=())
+        return self._inlined[found.id]
+
+    @cached_property
+    def _inlined(self) -> dict[int, Registered]:
+        """By id."""
+        return {}
 
     def _imports(self, found: Registered) -> tuple[tuple[str, str], ...]:
         """The files that a schema imports, at any depth, by name."""

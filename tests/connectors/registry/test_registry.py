@@ -517,3 +517,41 @@ def test_keys_have_the_types_of_their_own_schema(registry, tmp_path, topic, sche
         run([foreign(f"in-{topic}", {"topic": topic, **config})], log, once=True)
         found = log.read(topic).select([*columns, "v", "_deleted"]).to_pylist()
     assert found == [{**columns, "v": 1, "_deleted": False}, {**columns, "v": None, "_deleted": True}]
+
+
+def test_schemas_of_avro_that_refer_to_others(registry, client, tmp_path):
+    """Types of other subjects, at any depth, named twice, with and without their namespace: for connectors, streams and Confluent's client."""
+    from confluent_kafka.schema_registry import Schema as Registered
+    from confluent_kafka.schema_registry import SchemaReference
+    from confluent_kafka.schema_registry.avro import AvroSerializer
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    city = {"type": "enum", "name": "City", "namespace": "geo", "symbols": ["NYC", "SFO"]}
+    place = {"type": "record", "name": "Place", "namespace": "geo", "fields": [
+        {"name": "city", "type": "City"}, {"name": "zip", "type": "int"}]}  # fmt: skip
+    trip = {"type": "record", "name": "Trip", "namespace": "shop", "fields": [
+        {"name": "id", "type": "long"}, {"name": "start", "type": "geo.Place"}, {"name": "stops", "type": {"type": "array", "items": "geo.Place"}},
+        {"name": "city", "type": ["null", "geo.City"], "default": None}]}  # fmt: skip
+    client.register_schema("geo-city", Registered(json.dumps(city), "AVRO"))
+    to_city = SchemaReference("geo.City", "geo-city", 1)
+    client.register_schema("geo-place", Registered(json.dumps(place), "AVRO", [to_city]))
+    to_place = SchemaReference("geo.Place", "geo-place", 1)
+    whole = Registered(json.dumps(trip), "AVRO", [to_city, to_place])
+    client.register_schema("of-references-value", whole)
+    row = {"id": 1, "start": {"city": "NYC", "zip": 1}, "stops": [{"city": "SFO", "zip": 2}], "city": "SFO"}
+    value = AvroSerializer(client, whole)(row, SerializationContext("of-references", MessageField.VALUE))
+
+    app = sk.Topology("app")
+    app.stream("of-references", value_format="avro", format_settings=settings_of(registry)).to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("of-references", [{"key": "k", "value": row}])
+        driver.pipe("of-references", pa.table({"key": pa.array([b"k"]), "value": pa.array([value])}))
+        assert driver.read("out", *row) == [row, row]
+    RECORDS["of-references"] = [(None, value)]
+    config = {"topic": "copy", "value.format": "avro", "schema.registry.url": registry.url}
+    foreign = type("Foreign", (RawSource,), {"FOREIGN": "of-references"})
+    with sk.open_log(tmp_path / "log") as log:
+        run([foreign("of-references", config)], log, once=True)
+        assert log.read("copy").select(list(row)).to_pylist() == [row]
+    codec = Codec(declare_format("avro", None, {**settings_of(registry), "use.latest.version": "true"}), None, "of-references")
+    assert codec.encode(pa.RecordBatch.from_pylist([row], schema=codec.written.arrow)).to_pylist() == [value]
