@@ -15,6 +15,7 @@ from tests.conformance.arrival import Arrival
 from tests.conformance.builder import Builder, Json
 from tests.conformance.interpreter.rules import Rules
 from tests.conformance.interpreter.run import results
+from tests.conformance.kept import inputs_of
 from tests.conformance.running import new_records, take
 from tests.conformance.ways import TASKS, Way, asking_for_old_values, by_key, disturb, driver_of, first_difference
 
@@ -54,6 +55,37 @@ def in_days(case: Json) -> tuple[Json, int]:
     day_ms = max(times) - min(times) + 1 + sum(lengths_in(case["topology"]))
     told = [{**step, "ts": step["ts"] + day * day_ms} for day in range(DAYS) for step in steps]
     return {**case, "steps": told}, day_ms
+
+
+def meet_others(topology: Json) -> bool:
+    """
+    Whether results that time brings meet records of other topics than those that move their operator's time.
+
+    In one run they wait for the next day's records of their own topics, and those of others may come before.
+    """
+    topics: dict[str, frozenset[str]] = {}
+    moving: dict[str, frozenset[str]] = {}  # by node, the topics that move the time of what takes it
+    brought: dict[str, set[frozenset[str]]] = {}  # by node, those of the operators whose results come there
+    for node in topology["nodes"]:
+        above = [name.split(".")[0] for name in inputs_of(node)]
+        for name in above:
+            others = frozenset().union(*(topics[other] for other in above if other != name))
+            if any(not others <= one for one in brought[name]):
+                return True
+        own = frozenset([node["topic"]]) if "topic" in node else frozenset()
+        topics[node["id"]] = own.union(*(topics[name] for name in above))
+        moved_by = above[:1] if node.get("kind") in ("stream_table", "stream_global_table") else above
+        moving[node["id"]] = own.union(*(moving[name] for name in moved_by))
+        brought[node["id"]] = {one for name in above for one in brought[name]} | ({moving[node["id"]]} if _waits(node) else set())
+    return False
+
+
+def _waits(node: Json) -> bool:
+    """Whether time brings results of an operator, and not a record."""
+    if node["op"] == "join":
+        is_outer = node["kind"] == "stream_stream" and node["type"] != "inner"
+        return is_outer or (node["kind"] == "stream_table" and "grace_ms" in node)
+    return node["op"] == "suppress" or node.get("emit") == "on_close"
 
 
 def lengths_in(value: Any, name: str = "") -> Iterator[int]:

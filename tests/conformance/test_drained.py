@@ -12,7 +12,7 @@ import pytest
 from streamkit.engine.planner import Planner
 from streamkit.errors import StreamKitError
 from tests.conformance.builder import Json
-from tests.conformance.drained import difference_of_days
+from tests.conformance.drained import difference_of_days, meet_others
 from tests.conformance.test_random_topologies import any_cases, found_in
 from tests.conformance.ways import Way, is_bounded, random_way
 from tests.sampling import TAKES_ALL
@@ -46,6 +46,24 @@ def test_an_input_that_a_drain_moves_is_caught(monkeypatch: pytest.MonkeyPatch) 
     assert any(is_different(case, way) for case, way in days(60))
 
 
+def test_results_that_wait_and_meet_other_topics_are_told() -> None:
+    """Such as final results that are joined with a table, or with those of another topic; with those of their own they are the same."""
+    counts = [
+        [
+            {"id": f"g{topic}", "op": "group_by_key", "in": topic},
+            {"id": f"w{topic}", "op": "window", "in": f"g{topic}", "emit": "on_close"},
+        ]
+        for topic in "st"
+    ]
+    stream, other, table = ({"id": name, "op": "stream", "topic": name} for name in "stu")
+    final = [stream, *counts[0]]
+    join = {"id": "j", "op": "join", "kind": "stream_table", "type": "inner", "left": "ws"}
+    assert not meet_others({"nodes": final})
+    assert not meet_others({"nodes": [*final, {**join, "right": "s"}]})
+    assert meet_others({"nodes": [*final, table, {**join, "right": "u"}]})
+    assert meet_others({"nodes": [*final, other, *counts[1], {**join, "kind": "table_table", "type": "outer", "right": "wt"}]})
+
+
 def is_different(case: Json, way: Way) -> bool:
     try:
         return difference_of_days(case, way) is not None
@@ -54,7 +72,12 @@ def is_different(case: Json, way: Way) -> bool:
 
 
 def days(count: int) -> Iterator[tuple[Json, Way]]:
-    """Cases and ways that keep the order of the days; no update is held back for a time, which the first record of a day replaces."""
+    """
+    Cases and ways that keep the order of the days.
+
+    No update is held back for a time, which the first record of a day replaces, and no result that waits meets another topic.
+    """
     for number, case in enumerate(any_cases(count, own=True)):
-        if not is_bounded(case) and all(node.get("until") != "time_limit" for node in case["topology"]["nodes"]):
+        is_limited = any(node.get("until") == "time_limit" for node in case["topology"]["nodes"])
+        if not is_bounded(case) and not is_limited and not meet_others(case["topology"]):
             yield case, replace(random_way(number), is_shuffled=False, is_late=False)

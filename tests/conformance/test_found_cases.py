@@ -205,6 +205,38 @@ CASES: dict[str, tuple[Json, str | None]] = {  # and the rule without which anot
         ),
         "results_of_the_past_are_awaited",
     ),
+    "a record that waits is joined before the table forgets its time": (
+        case_of(
+            [STREAM, {**HISTORY, "store": {"type": "versioned", "history_retention_ms": 30}}, WAITING],
+            [
+                ("t", "a", "old", 1),
+                ("s", "a", "x", 5),
+                ("t", "b", "far", 35),
+                ("t", "a", "new", 36),
+                ("s", "a", "y", 40),
+                ("s", "a", "z", 70),
+            ],
+        ),
+        "waits_end_with_history",
+    ),
+    "windows go on behind a record that the table's time brought": (
+        case_of(
+            [
+                STREAM,
+                {**HISTORY, "store": {"type": "versioned", "history_retention_ms": 30}},
+                *(WAITING, grouped("j"), TUMBLING, COUNT),
+            ],
+            [
+                ("t", "a", "old", 1),
+                ("s", "a", "x", 5),
+                ("t", "a", "new", 36),
+                ("s", "a", "y", 9),
+                ("s", "a", "y", 40),
+                ("s", "a", "z", 90),
+            ],
+        ),
+        "waits_end_with_history",
+    ),
     "windows wait longer for final results": (
         case_of(
             [

@@ -4,27 +4,32 @@ Versioned join: a stream row meets the row that the table had at the event time 
 The rules are Kafka Streams' (stream-table join with a versioned table, with and without a grace period). With a grace a row
 waits until stream time is so far past it; it is then joined just before the record that moved stream time so far, in the order of
 the times of the rows that wait. A row that is older than that when it comes is joined at once, and so is one without a key.
+
+No row waits for longer than the table remembers its time: just before the record of the table that would make it forget, the row is
+joined. So a table that goes ahead takes no row away from those that wait, and a drain in between, which lets them go before, changes none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamkit.engine.advance import final_place, reached_before, stream_times
 from streamkit.engine.context import Context
 from streamkit.engine.joining import joined, live_rows
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import as_seen, as_they_come, in_canonical_order, place_ranks
-from streamkit.engine.row_lists import Keys, Places, RowLists
+from streamkit.engine.row_lists import Found, Keys, Places, RowLists
 from streamkit.engine.rows import concatenate, numbers, own_columns, plain, rows_of, without_null_keys
 from streamkit.engine.stream_time import NO_TIME
 from streamkit.engine.versions import History, Mask, Numbers, Versions, coded_keys, valid_at
 from streamkit.log.values.keys import key_parts
 from streamkit.log.values.slices import join
-from streamkit.names import KEY_GROUP, PATH, TIMESTAMP
+from streamkit.names import DUE, KEY_GROUP, ORDER_COLUMNS, PATH, TIMESTAMP
 from streamkit.plan.operators.versioned_join import VersionedJoin
 from streamkit.plan.operators.versioned_table import VersionedTable
 
@@ -121,32 +126,95 @@ def _is_forgotten(
 # Rows that wait
 
 
+@dataclass(frozen=True, eq=False)
+class _Waits:
+    """
+    When rows wait no longer: as soon as stream time is `grace_ms` past them, or the table's time is past its history since them.
+
+    `before` and `now` are the stream times before and after the epoch, of the stream and of the table.
+    """
+
+    operator: VersionedJoin
+    table: VersionedTable
+    grace_ms: int
+    before: int
+    now: int
+    table_before: int
+    table_now: int
+    context: Context
+
+    @classmethod
+    def of(cls, operator: VersionedJoin, grace_ms: int, context: Context) -> _Waits:
+        table, window = context.program.operator(operator.inputs[1]), operator.windowing
+        assert isinstance(table, VersionedTable), f"{operator.id} looks up a table without history"
+        assert window is not None, "an operator with a grace has a stream time"
+        times = (*context.stream_time(window), *context.stream_time(table.windowing))
+        return cls(operator, table, grace_ms, *times, context)
+
+    def stored(self, lists: RowLists) -> Found:
+        """The rows of former epochs whose wait is over."""
+        by_table = max(self.table_now, NO_TIME + self._lapse_ms) - self._lapse_ms + self.grace_ms
+        return lists.over(self.before, max(self.now, by_table))
+
+    def waits(self, rows: pa.RecordBatch) -> Mask:
+        """Which rows wait at the places where they come."""
+        times, window = numbers(rows, TIMESTAMP), self.operator.windowing
+        assert window is not None, "an operator with a grace has a stream time"
+        of_table = np.maximum(reached_before(self.table, rows, self.context.advances()), self.table_before)
+        found: Mask = times + self.grace_ms > stream_times(self.operator, window, rows, self.context)
+        return found & (times + self._lapse_ms > of_table)
+
+    def are_over(self, times: Numbers) -> Mask:
+        """Whether the wait of rows of these times is over at the end of the epoch."""
+        return self._are_due(times) | (times + self._lapse_ms <= self.table_now)
+
+    def places(self, times: Numbers) -> dict[str, pa.Array]:
+        """Where rows whose wait is over are joined: just before the record that ended it, of the stream or of the table."""
+        reports, due = self.context.advances(), times + self.grace_ms
+        in_time, lapsed = self._are_due(times), times + self._lapse_ms <= self.table_now
+        if not lapsed.any():
+            return final_place(self.operator, due, reports)
+        by_time = rows_of(final_place(self.operator, np.where(in_time, due, self.before), reports))
+        by_table = rows_of(final_place(self.table, np.where(lapsed, times + self._lapse_ms, self.table_before), reports))
+        (rank_by_time, rank_by_table) = place_ranks(by_time, by_table)
+        is_by_table = lapsed & (~in_time | (rank_by_table < rank_by_time))
+        reached = np.maximum(reached_before(self.operator, by_table, reports), self.before)
+        moments = np.where(is_by_table, np.clip(reached, times, due), due)
+        chosen = pa.array(is_by_table)
+        return {name: pc.if_else(chosen, by_table[name], by_time[name]) for name in ORDER_COLUMNS} | {DUE: pa.array(moments)}
+
+    @property
+    def _lapse_ms(self) -> int:
+        """How far the table's time must be past a row so that it is forgotten."""
+        return self.table.history_ms + 1
+
+    def _are_due(self, times: Numbers) -> Mask:
+        due: Mask = times + self.grace_ms <= self.now
+        return due
+
+
 def _due(operator: VersionedJoin, grace_ms: int, left: Rows, context: Context) -> Rows:
     """The rows to be joined in this epoch, at the places where they are: those that wait no longer, and those that never do."""
-    lists = RowLists(context.store(operator.waiting), context)
-    window = operator.windowing
-    assert window is not None, "an operator with a grace has a stream time"
-    before, now = context.stream_time(window)
-    if now == NO_TIME:
+    lists, waiting = RowLists(context.store(operator.waiting), context), _Waits.of(operator, grace_ms, context)
+    if waiting.now == NO_TIME:
         return left
-    over = lists.over(before, now)
-    old = _waited(operator, over.keys.take(over.rows.owners), over.rows.times, over.rows.columns, grace_ms, context)
+    over = waiting.stored(lists)
+    old = _waited(waiting, over.keys.take(over.rows.owners), over.rows.times, over.rows.columns)
     batches = [old] if old is not None else []
     if left is not None and left.num_rows:
         left = in_canonical_order(left)
         times = numbers(left, TIMESTAMP)
         codes, keys = _waiting_keys(operator, left, lists)
-        waits = (codes >= 0) & (times + grace_ms > stream_times(operator, window, left, context))
-        is_due = times + grace_ms <= now
+        waits, are_over = (codes >= 0) & waiting.waits(left), waiting.are_over(times)
         batches.append(left.filter(pa.array(~waits)))
-        ended = np.flatnonzero(waits & is_due)
+        ended = np.flatnonzero(waits & are_over)
         columns = rows_of({name: plain(left[name]).take(pa.array(ended)) for name in (TIMESTAMP, *lists.value_names)})
-        new = _waited(operator, keys.take(codes[ended]), times[ended], columns, grace_ms, context, len(over.rows.times))
+        new = _waited(waiting, keys.take(codes[ended]), times[ended], columns, len(over.rows.times))
         batches += [new] if new is not None else []
-        _keep(lists, left, np.flatnonzero(waits & ~is_due), codes, keys, over.state_keys, before, now, operator.may_lead)
+        _keep(lists, left, np.flatnonzero(waits & ~are_over), codes, keys, over.state_keys, waiting)
     else:
         empty = pa.array([], pa.binary())
-        lists.change(empty, empty, np.empty(0, np.int64), over.state_keys, now)
+        lists.change(empty, empty, np.empty(0, np.int64), over.state_keys, waiting.now)
     given = [batch for batch in batches if batch.num_rows]
     return concatenate(given) if given else None
 
@@ -155,22 +223,14 @@ def _waiting_keys(operator: VersionedJoin, left: pa.RecordBatch, lists: RowLists
     return coded_keys(lists.store, left, operator.on)
 
 
-def _waited(
-    operator: VersionedJoin,
-    keys: Keys,
-    times: Numbers,
-    columns: pa.RecordBatch,
-    grace_ms: int,
-    context: Context,
-    first: int = 0,
-) -> Rows:
-    """Rows that wait no longer: just before the record that moved stream time so far, by their times, keys and arrival."""
-    rows = len(times)
+def _waited(waiting: _Waits, keys: Keys, times: Numbers, columns: pa.RecordBatch, first: int = 0) -> Rows:
+    """Rows that wait no longer: just before the record that ended their wait, by their times, keys and arrival."""
+    operator, rows = waiting.operator, len(times)
     if not rows:
         return None
-    place = final_place(operator, times + grace_ms, context.advances())
+    place = waiting.places(times)
     head = np.empty(rows, WAITED)
-    head["operator"], head["time"] = context.turn(operator.id).own, times.view(np.uint64) ^ SIGN
+    head["operator"], head["time"] = waiting.context.turn(operator.id).own, times.view(np.uint64) ^ SIGN
     path = join([head.view(f"V{WAITED.itemsize}"), *key_parts(keys.columns), (first + np.arange(rows)).astype(">u4")])
     own = dict(zip(operator.on, keys.columns, strict=True))
     own |= {name: columns[name] for name in own_columns(columns)}
@@ -179,20 +239,12 @@ def _waited(
 
 
 def _keep(
-    lists: RowLists,
-    left: pa.RecordBatch,
-    rows: Numbers,
-    codes: Numbers,
-    keys: Keys,
-    over: pa.BinaryArray,
-    before: int,
-    now: int,
-    may_lead: bool,
+    lists: RowLists, left: pa.RecordBatch, rows: Numbers, codes: Numbers, keys: Keys, over: pa.BinaryArray, waiting: _Waits
 ) -> None:
     """Write the rows that wait from now on behind those of their lists that do already; lists whose time is over go."""
     times = numbers(left, TIMESTAMP)[rows]
     places, owners = Places.distinct(times, codes[rows])
-    known = np.flatnonzero(may_lead | (places.times <= before))
+    known = np.flatnonzero(waiting.operator.may_lead | (places.times <= waiting.before))
     old = lists.read(places.take(known), keys)
     in_list = np.concatenate([known[old.owners], owners])
     order = np.argsort(in_list, kind="stable")
@@ -200,4 +252,4 @@ def _keep(
     columns = [pa.concat_arrays([old.columns[name], plain(left[name]).take(taken)]).take(wanted) for name in lists.value_names]
     counts = np.bincount(in_list, minlength=len(places)).astype(np.int64)
     values, newest = lists.encoded(counts, np.concatenate([old.times, times])[order], columns)
-    lists.change(lists.state_keys(places, keys), values, newest, over, now)
+    lists.change(lists.state_keys(places, keys), values, newest, over, waiting.now)

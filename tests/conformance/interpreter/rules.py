@@ -46,6 +46,8 @@ class Rules:
     self_joins_are_joins: bool = False
     """A self-join is never optimised, so a left or outer one gives rows without a match."""
 
+    waits_end_with_history: bool = False
+    """A record that waits for a table is joined before the table forgets its time; Kafka Streams finds nothing when the wait is over."""
     results_of_the_past_are_awaited: bool = False
     """Windows and joins over what comes later than its time wait longer by that: final results, and rows that waited for a match or a table."""
     tables_take_no_record_of_nothing: bool = False

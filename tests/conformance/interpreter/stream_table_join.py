@@ -9,6 +9,7 @@ from tests.conformance.interpreter.node import Node
 from tests.conformance.interpreter.record import Record, key_bytes
 from tests.conformance.interpreter.stream_time import Inputs, InputTimes
 from tests.conformance.interpreter.table import Table, value_of
+from tests.conformance.interpreter.versioned_store import VersionedStore
 
 Joiner = Callable[[Any, Any, Any], Any]
 Mapper = Callable[[Any, Any], Any]
@@ -41,7 +42,11 @@ class StreamTableJoin(Node):
 
 
 class WaitingStreamTableJoin(StreamTableJoin):
-    """Records wait until stream time is their timestamp plus grace; a record that is older on arrival is joined at once."""
+    """
+    Records wait until stream time is their timestamp plus grace; a record that is older on arrival is joined at once.
+
+    By our rules no record waits for longer than the table's history goes back to its timestamp.
+    """
 
     def __init__(self, join: StreamTableJoin, grace_ms: int, times: InputTimes, inputs: Inputs) -> None:
         super().__init__(join.table, join.joiner, join.mapped, join.is_left)
@@ -59,7 +64,7 @@ class WaitingStreamTableJoin(StreamTableJoin):
         if self.rules.finals_when_time_passes and not self.rules.time_gives_results:
             self._join_due()
         wait_ms = record.timestamp + self.grace_ms - self.clock.now
-        if wait_ms < 0 or (self.rules.time_gives_results and not wait_ms):
+        if self._is_forgotten(record.timestamp) or wait_ms < 0 or (self.rules.time_gives_results and not wait_ms):
             self._join(record)
             return
         self.arrived += 1
@@ -79,6 +84,16 @@ class WaitingStreamTableJoin(StreamTableJoin):
         self.pass_time()
 
     def _join_due(self) -> None:
-        while self.waiting and self.waiting[0][0] <= self.clock.now - self.grace_ms:
-            with self.times.at(self.waiting[0][0] + self.grace_ms):
+        while self.waiting and (self.waiting[0][0] <= self.clock.now - self.grace_ms or self._is_forgotten(self.waiting[0][0])):
+            with self.times.at(min(self.waiting[0][0] + self.grace_ms, self.clock.now)):
                 self._join(self.waiting.pop(0)[3])
+
+    def _is_forgotten(self, timestamp: int) -> bool:
+        """Whether the table's history does not go back to a time, now that the last record has come."""
+        if not (self.rules.waits_end_with_history and self.rules.time_gives_results):
+            return False
+        table: Any = self.table
+        while not getattr(getattr(table, "store", None), "is_versioned", False):
+            table = table.parent
+        history: VersionedStore = table.store
+        return timestamp < history.clock.reached - history.retention_ms

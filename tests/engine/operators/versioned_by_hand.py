@@ -66,13 +66,15 @@ class JoinByHand:
     def run(self, records: Iterable[Record]) -> None:
         for number, record in enumerate(records):
             if record.input == self.table_input:
+                self._let_go(record.order)
                 if record.row["k"] is not None and self.table.put(record) != "late":
                     self.changes.append((record.row["k"], None if record.deleted else record.row["v"], record.timestamp))
                 continue
             self.advance(record.order)
             if record.deleted:
                 continue
-            if record.row["k"] is None or self.grace is None or record.timestamp + self.grace <= self.now:
+            is_forgotten = record.timestamp < self.table.now - self.history
+            if record.row["k"] is None or self.grace is None or is_forgotten or record.timestamp + self.grace <= self.now:
                 self._join(record.timestamp, record.row["k"], record.row["w"])
             else:
                 self.waiting.append((record.timestamp, record.row["k"], number, record.row["w"]))
@@ -83,6 +85,13 @@ class JoinByHand:
         for time, key, number, value in self._due():
             self.waiting.remove((time, key, number, value))
             self._join(time, key, value)
+
+    def _let_go(self, table_now: int) -> None:
+        """Before the table's time moves on: the records that it would not remember then are joined."""
+        for time, key, number, value in sorted(self.waiting):
+            if time < table_now - self.history:
+                self.waiting.remove((time, key, number, value))
+                self._join(time, key, value)
 
     def _due(self) -> Iterator[tuple[int, str, int, int]]:
         return iter(sorted(row for row in self.waiting if row[0] + (self.grace or 0) <= self.now))
