@@ -19,7 +19,15 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from streamkit.chunks import one_array
-from streamkit.connectors.files.csv_lines import OTHER_DELIMITERS, OTHER_ENCODINGS, another_delimiter, any_length, records_end
+from streamkit.connectors.files.csv_lines import (
+    OTHER_DELIMITERS,
+    OTHER_ENCODINGS,
+    another_delimiter,
+    any_length,
+    csv_lines,
+    records_end,
+    unclosed_line,
+)
 from streamkit.connectors.files.guessed_json import read_object, types_of_objects
 from streamkit.connectors.files.guessed_texts import type_of_texts
 from streamkit.connectors.files.line_ends import count_lines, first_line_end, lines_end
@@ -169,7 +177,7 @@ def _read(file: BinaryIO, path: Path, form: Format, rows_max: int, lines: _Lines
             return _read_csv(file, rows_max, lines)
         return _read_json(file, rows_max, lines) if form is Format.JSON else _read_parquet(file, rows_max)
     except SchemaError as error:
-        raise SchemaError(f"{path}{'' if str(error).startswith(', ') else ': '}{error}") from error
+        raise SchemaError(f"{path}{'' if str(error).startswith((', ', ' ')) else ': '}{error}") from error
     except pa.ArrowException as error:
         raise SchemaError(f"{path} cannot be read as {form.value}: {error}") from error
 
@@ -186,7 +194,28 @@ def _read_csv(file: BinaryIO, rows_max: int, lines: _Lines) -> pa.Table:
     _check_delimiter(names, records)
     if not records.strip(b"\r\n"):
         return pa.table({})
-    table = pyarrow.csv.read_csv(
+    try:
+        table = _texts(records, names, lines)
+    except pa.ArrowInvalid as error:
+        closed = unclosed_line(io.BytesIO(head), lines.delimiter)
+        unclosed = (
+            None if closed is None else f", line {closed}: found a quote that is opened and never closed, expected another one"
+        )
+        raise SchemaError(unclosed or _uneven(head, lines.delimiter) or f" cannot be read as csv: {error}") from None
+    columns = [one_array(column) for column in table.columns]
+    types = [type_of_texts(texts) for texts in columns]
+    return pa.table(
+        [
+            parse_texts(Column(name, type), texts.slice(0, rows_max))
+            for name, type, texts in zip(names, types, columns, strict=True)
+        ],
+        names=names,
+    )
+
+
+def _texts(records: bytes, names: Sequence[str], lines: _Lines) -> pa.Table:
+    """The records of CSV as columns of texts."""
+    return pyarrow.csv.read_csv(
         pa.BufferReader(records),
         pyarrow.csv.ReadOptions(column_names=names, block_size=len(records) + 1),
         pyarrow.csv.ParseOptions(
@@ -197,15 +226,6 @@ def _read_csv(file: BinaryIO, rows_max: int, lines: _Lines) -> pa.Table:
             strings_can_be_null=True, quoted_strings_can_be_null=False,
         ),
     )  # fmt: skip
-    columns = [one_array(column) for column in table.columns]
-    types = [type_of_texts(texts) for texts in columns]
-    return pa.table(
-        [
-            parse_texts(Column(name, type), texts.slice(0, rows_max))
-            for name, type, texts in zip(names, types, columns, strict=True)
-        ],
-        names=names,
-    )
 
 
 def _csv_names(header: bytes, delimiter: str) -> list[str]:
@@ -221,6 +241,14 @@ def _csv_names(header: bytes, delimiter: str) -> list[str]:
     if twice:
         raise SchemaError(f"columns have the same name, {twice[0]!r}; expected distinct names")
     return names
+
+
+def _uneven(head: bytes, delimiter: str) -> str | None:
+    """The line of the first record that has more or fewer values than there are names."""
+    for line, values, names in csv_lines(io.BytesIO(head), delimiter):
+        if len(values) != len(names):
+            return f", line {line}: found {len(values)} values, expected {len(names)}: {', '.join(names)}"
+    return None
 
 
 def _check_encoded(head: bytes) -> None:
@@ -305,7 +333,11 @@ def _read_parquet(file: BinaryIO, rows_max: int) -> pa.Table:
             type = from_arrow(readable(field.type))
         except SchemaError as error:
             raise SchemaError(f"column {field.name!r}: {error}; leave it out, or write it in another type") from None
-        arrays.append(declared(Column(field.name, type), one_array(values)))
+        try:
+            arrays.append(declared(Column(field.name, type), one_array(values)))
+        except SchemaError as error:
+            row = error.rows[0] if error.rows else 0
+            raise SchemaError(f", record {row + 1}: {str(error).removeprefix(f'row {row}, ')}") from None
     return pa.table(arrays, names=found.schema.names)
 
 

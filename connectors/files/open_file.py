@@ -27,7 +27,7 @@ COMPRESSIONS = {".gz": "gz", ".zst": "zst"}
 
 def compression_of(path: Path) -> str:
     """How a file is compressed, by its last suffix: `gz`, `zst` or `none`."""
-    return COMPRESSIONS.get(path.suffix, "none")
+    return COMPRESSIONS.get(path.suffix.lower(), "none")
 
 
 def format_of(path: Path, given: str | None) -> Format:
@@ -35,11 +35,11 @@ def format_of(path: Path, given: str | None) -> Format:
     if given:
         return Format(given)
     suffix = path.with_suffix("").suffix if compression_of(path) != "none" else path.suffix
-    if suffix not in SUFFIXES:
+    if suffix.lower() not in SUFFIXES:
         raise ConfigError(
             f"{path}: the suffix {suffix!r} says no format; expected one of {', '.join(SUFFIXES)}, or the setting format"
         )
-    return SUFFIXES[suffix]
+    return SUFFIXES[suffix.lower()]
 
 
 class CutOffError(SchemaError):

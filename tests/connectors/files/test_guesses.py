@@ -311,7 +311,10 @@ def test_parquet(folder):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (pa.array([5, 1_234_567_891], pa.timestamp("ns")), r"a\.parquet.*'v'.*1970-01-01 00:00:00\.000000005.*would lose data"),
+        (
+            pa.array([5, 1_234_567_891], pa.timestamp("ns")),
+            r"a\.parquet, record 1: column 'v'.*1970-01-01 00:00:00\.000000005.*would lose data",
+        ),
         (pa.array([5], pa.duration("s")), r"a\.parquet: column 'v': a column cannot hold Arrow's duration"),
         (pa.array([Decimal(10) ** 40], pa.decimal256(50, 2)), r"a\.parquet: column 'v'"),
     ],
@@ -374,3 +377,21 @@ def test_what_csv_needs_to_be_told(folder, schema):
             read(folder, "a.csv", b"", **options)
     with pytest.raises(SchemaError, match=r"a\.csv is not all ascii, as encoding says: .*can't decode byte 0xf6"):
         read(folder, "a.csv", b"id,v\n1,B\xf6\n", encoding="ascii", **schema)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b'id,v\n1,"a\nb"\n2,b,c\n', "line 4: found 3 values, expected 2: id, v"),
+        (b"id,v\r1,a\r2\r", "line 3: found 1 values, expected 2: id, v"),
+        (b'id,v\n1,a\n2,"b\n3,c\n', "line 3: found a quote that is opened and never closed"),
+        (b"id,v,v\n1,a,b\n", "columns have the same name, 'v'"),
+        (b"id,,v\n1,a,b\n", "a column has an empty name"),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.csv", "A.CSV"])
+def test_what_cannot_be_guessed_from(folder, name, data, message):
+    """The file, once, and the line where there is one; suffixes may be upper case."""
+    with pytest.raises(SchemaError, match=rf"{name}(, |: ){message}") as error:
+        read(folder, name, data)
+    assert str(error.value).count(name) == 1
