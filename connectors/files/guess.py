@@ -30,10 +30,11 @@ from streamkit.connectors.files.csv_lines import (
 )
 from streamkit.connectors.files.guessed_json import read_object, types_of_objects
 from streamkit.connectors.files.guessed_texts import type_of_texts
+from streamkit.connectors.files.json_layout import json_records
 from streamkit.connectors.files.line_ends import count_lines, first_line_end, lines_end
 from streamkit.connectors.files.parquet_columns import declared, readable
 from streamkit.connectors.files.recoded import check_encoding, recoded
-from streamkit.connectors.files.record_blocks import BOM, HalfRecordError, header_of
+from streamkit.connectors.files.record_blocks import HalfRecordError, header_of
 from streamkit.connectors.files.record_file import Format, RecordFile
 from streamkit.connectors.files.record_text import parse_texts
 from streamkit.data_type import INTEGERS, from_arrow, is_nested, to_arrow
@@ -277,11 +278,9 @@ def _skipped(row: object) -> str:
 
 def _read_json(file: BinaryIO, rows_max: int, lines: _Lines) -> pa.Table:
     objects, kept = [], []
-    for number, line in enumerate(_head(file, len).splitlines(), 1):
-        if not line.strip():
-            continue
+    for number, line in json_records(_head(file, len)):
         try:
-            objects.append(read_object(line.removeprefix(BOM) if number == 1 else line))
+            objects.append(read_object(line))
             kept.append(line)
         except (ValueError, RecursionError, SchemaError) as error:
             if not lines.is_tolerant:
@@ -300,7 +299,7 @@ def _no_object(line: int, text: bytes, error: Exception) -> SchemaError:
         if isinstance(error, SchemaError)
         else f"found {text[:80].decode(errors='replace')!r}, which is no JSON: {error}"
     )
-    return SchemaError(f", line {line}: {reason}; it cannot be read as json, an object a line")
+    return SchemaError(f", line {line}: {reason}; it cannot be read as json, which has objects")
 
 
 def _csv_end(text: bytes, delimiter: str) -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
 from streamkit.connectors.files.csv_lines import any_length, records_end
+from streamkit.connectors.files.json_layout import BETWEEN, Layout, scanned
 from streamkit.connectors.files.line_ends import count_lines, lines_end, read_line
 from streamkit.connectors.files.record_file import BLOCK_BYTES, Format
 from streamkit.errors import SchemaError
@@ -25,6 +26,12 @@ class Block:
     start: int
     end: int
     line: int
+    records: Sequence[tuple[int, bytes]] | None = None  # where they are not its lines: where each begins, and it on one line
+
+    @property
+    def lines(self) -> bytes:
+        """The records as lines."""
+        return self.data if self.records is None else b"".join(record for _, record in self.records)
 
     @property
     def following_line(self) -> int:
@@ -81,6 +88,38 @@ def blocks(
             found = Block(text[:end], start, start + end, line)
             yield found
             start, line = found.end, found.following_line
+        rest = text[end:]
+        if not data:
+            return
+
+
+def document_blocks(
+    file: BinaryIO, layout: Layout, start: int, line: int, *, is_whole: Callable[[], bool] = lambda: True
+) -> Iterator[Block]:
+    """
+    Blocks of objects of JSON that are no lines, as `blocks` gives those that are.
+
+    HalfRecordError too if a list does not end.
+    """
+    _skip(file, max(0, start - 1))
+    before = file.read(1) if start else b""
+    is_list, rest = layout is Layout.LIST and before != b"]", b""
+    is_open = is_list and start > 0  # behind its beginning, or an object of it
+    while True:
+        data = file.read(BLOCK_BYTES)
+        text = rest + data
+        found = scanned(text, is_list=is_list, is_open=is_open)
+        is_list, is_open = is_list and (found.is_open or not is_open), found.is_open
+        end, records = found.end, found.records
+        left = b"" if data else text[end:].strip(BETWEEN)
+        if not data and ((left and not is_whole()) or (is_open and not left)):
+            raise HalfRecordError("it ends within a list of objects, or within one")
+        if left:
+            records, end = [*records, (text.index(left, end), left + b"\n")], len(text)
+        if end:
+            block = Block(text[:end], start, start + end, line, records)
+            yield block
+            start, line = block.end, block.following_line
         rest = text[end:]
         if not data:
             return

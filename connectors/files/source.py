@@ -20,6 +20,7 @@ import pyarrow as pa
 from streamkit.connectors.files.csv_lines import check_delimiter
 from streamkit.connectors.files.file_state import Change, Stillness, change_of, state_of
 from streamkit.connectors.files.guess import NoRecordsError, guess_open
+from streamkit.connectors.files.json_layout import HEAD_BYTES, Layout, layout_of
 from streamkit.connectors.files.line_ends import count_lines
 from streamkit.connectors.files.open_file import CutOffError, compression_of, format_of, is_cut_off, open_reading, whole
 from streamkit.connectors.files.recoded import check_encoding, recoded
@@ -27,6 +28,7 @@ from streamkit.connectors.files.record_blocks import (
     Block,
     HalfRecordError,
     blocks,
+    document_blocks,
     header_of,
     header_of_names,
     records_of,
@@ -349,9 +351,9 @@ class FileSource(Source):
                     yield from self._line_parts(file, form, reading, topic)
         except NoRecordsError:  # another file may say the columns
             return
-        except (CutOffError, HalfRecordError):
+        except (CutOffError, HalfRecordError) as error:
             if self._stillness.is_still(path):
-                raise
+                raise type(error)(str(error) if str(path) in str(error) else f"{path}: {error}") from None
             raise _UnfinishedError from None
 
     def _opened_file(self, path: Path, form: Format) -> BinaryIO:
@@ -379,14 +381,7 @@ class FileSource(Source):
         if reading.start < first:
             reading.start, reading.line = first, at
             reading.checksum = _checksum_before(reading.path, first) if is_plain else None
-        for block in blocks(
-            file,
-            form,
-            reading.start,
-            reading.line,
-            self.settings["delimiter"],
-            is_whole=lambda: self._stillness.is_still(reading.path),
-        ):
+        for block in self._blocks(file, form, reading):
             has_gone_on = reading.is_unended and block.start == reading.start and not block.data.startswith((b"\n", b"\r"))
             if has_gone_on and form is Format.CSV:
                 raise _went_on(reading, self._stillness.age_ms)
@@ -398,6 +393,22 @@ class FileSource(Source):
                     None if reading.checksum is None and block.start else zlib.crc32(block.data, reading.checksum or 0)
                 )
             yield rows
+
+    def _blocks(self, file: Any, form: Format, reading: Reading) -> Iterator[Block]:
+        """The blocks of a file from its place on; objects of JSON may be lines, or over several lines, or in a list."""
+
+        def is_whole() -> bool:
+            return self._stillness.is_still(reading.path)
+
+        layout: Layout | None = Layout.LINES
+        if form is Format.JSON:
+            with self._opened_file(reading.path, form) as beginning:
+                layout = layout_of(beginning.read(HEAD_BYTES))
+            if layout is None and not is_whole():
+                raise HalfRecordError(f"{reading.path} ends within its first object")
+        if layout in (None, Layout.LINES):
+            return blocks(file, form, reading.start, reading.line, self.settings["delimiter"], is_whole=is_whole)
+        return document_blocks(file, layout, reading.start, reading.line, is_whole=is_whole)
 
     def _header(self, file: Any, form: Format, path: Path, topic: Topic) -> tuple[bytes, int, int]:
         """The line of names, the byte behind it, and the line there."""
@@ -426,7 +437,7 @@ class FileSource(Source):
 
     def _rows(self, block: Block, header: bytes, form: Format, path: Path, topic: Topic) -> pa.Table:
         """The rows of a block; a record that cannot be read is an error, or is left out and noted."""
-        data, records = block.data, None
+        data, records = block.lines, block.records
         while True:
             try:
                 self._place = partial(_place_of_line, path, block, form, self.settings["delimiter"], records)
@@ -435,7 +446,7 @@ class FileSource(Source):
                 ]
                 return pa.Table.from_batches(pieces) if pieces else topic.schema.arrow.empty_table()
             except SchemaError as error:
-                records = records_of(data, form, self.settings["delimiter"]) if records is None else records
+                records = list(records_of(data, form, self.settings["delimiter"]) if records is None else records)
                 bad = self._bad_record(header, [record for _, record in records], form, topic)
                 if bad is None:
                     raise
