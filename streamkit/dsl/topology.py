@@ -31,6 +31,7 @@ from streamkit.plan.operators.source import GlobalTableSource, StreamSource, Tab
 from streamkit.plan.operators.write import To
 from streamkit.plan.picture import picture
 from streamkit.plan.store_definition import StoreDefinition
+from streamkit.plan.tree import walk
 from streamkit.plan.windows import Window
 from streamkit.schema import Schema, check_user_schema
 from streamkit.time_zone import ZoneError, canonical_zone
@@ -351,6 +352,8 @@ class Topology(ForeignNames):
         return topic_of(topic)
 
     def _add_sink(self, sink: Node) -> None:
+        for node in walk([sink]):  # what a node knows of the tree below it is found from the bottom, however deep that is
+            assert node is not None
         self._sinks.setdefault(sink)
 
     def _processed(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field, replace
 
 from streamkit.errors import TopologyError
@@ -65,7 +65,12 @@ class Building:
         return self.analyzer.of_records() if relation == STREAM else self.analyzer
 
     def lower(self, node: Node) -> Step:
-        """The step that gives a node's rows, with all steps below it added."""
+        """The step that gives a node's rows, with all steps below it added, those of a chain one after the other."""
+        for one in _chain_below(node, self.lowered):
+            self._lower(one)
+        return self._lower(node)
+
+    def _lower(self, node: Node) -> Step:
         if node not in self.lowered:
             self.under_way.append(node)
             self.lowered[node] = node.lower(self)
@@ -74,6 +79,11 @@ class Building:
 
     def changes(self, table: Node) -> Step:
         """The step that gives every change of a table, with all steps below it added."""
+        for one in _chain_below(table, self.changed):
+            self._changes(one)
+        return self._changes(table)
+
+    def _changes(self, table: Node) -> Step:
         if table not in self.changed:
             self.under_way.append(table)
             self.changed[table] = table.changes(self)
@@ -175,6 +185,15 @@ def first_declarations(roots: Iterable[Node]) -> dict[Node, int]:
             first[node] = min(first.get(node, node.declaration), node.declaration)
             pending += node.children
     return first
+
+
+def _chain_below(node: Node, made: Container[Node]) -> list[Node]:
+    """The nodes of which a node is made by way of stateless steps alone, the lowest first, so that no chain is too long for the stack."""
+    chain: list[Node] = []
+    while node.lowers_children and (waiting := [child for child in node.children if child not in made]):
+        node = waiting[0]
+        chain.append(node)
+    return chain[::-1]
 
 
 def asked_ports(roots: Iterable[Node]) -> dict[Node, set[str]]:

@@ -48,6 +48,7 @@ class Node:
     newest rows of an epoch are the last of each key among the changes that its step gives.
     `kept_variant` ends the name of the store in which a join keeps the table, if the step has another store of its own. `declaration` grows
     from one node to the next that is made: what one record causes is processed in that order (see `streamkit.plan.turns`).
+    `lowers_children` says that its step is made of the steps of its children, in their order, and of nothing else below.
     """
 
     kind: ClassVar[str] = ""
@@ -56,6 +57,7 @@ class Node:
     changes_once: ClassVar[bool] = False
     newest_are_last: ClassVar[bool] = False
     kept_variant: ClassVar[str] = ""
+    lowers_children: ClassVar[bool] = False
     name: str | None = field(default=None, kw_only=True)
     at: Location | None = field(default=None, kw_only=True, compare=False, repr=False)
     on_error: OnError | None = field(default=None, kw_only=True, repr=False, metadata=NEWER)
@@ -241,8 +243,15 @@ class Node:
 
     def delay_ms(self, window: Window) -> int:
         """How much longer than its grace `window` must wait for the step's rows, which may stand behind stream time."""
-        if window not in self._delays:
-            self._delays[window] = max((child.delay_ms(window) for child in self.children), default=0)
+        waiting: list[Node] = [self]
+        while window not in self._delays:  # from the bottom up, so that no chain is too long for the stack
+            node = waiting[-1]
+            unknown = [one for one in node.children if type(one).delay_ms is Node.delay_ms and window not in one._delays]
+            if unknown:
+                waiting += unknown
+                continue
+            node._delays[window] = max((child.delay_ms(window) for child in node.children), default=0)
+            waiting.pop()
         return self._delays[window]
 
     def final_delay_ms(self, window: Window | None) -> int | None:
@@ -276,7 +285,27 @@ class Node:
                     raise TopologyError(TOO_DEEP, self.at) from None
         return digest.digest()
 
+    def know_tree(self) -> None:
+        """Find what depends on the whole tree below, which the nodes below have found: so no call goes down the tree, however deep."""
+        for name in (
+            "_digest",
+            "_identity",
+            "depends_on_cut",
+            "join_depth",
+            "feeding",
+            "may_lead",
+            "partitions_wanted",
+            *_PASSED_ON,
+        ):
+            getattr(self, name, None)
+        if self.tree_size <= WRITTEN_OUT_MAX:
+            repr(self)
+
     def __repr__(self) -> str:
+        return self._written
+
+    @cached_property
+    def _written(self) -> str:
         """The fields by name. Names of stores depend on it (see `structure_hash`), so what it writes must stay as it is."""
         fields = [one for one in dataclasses.fields(self) if one.repr and not self._is_left_out(one)]
         written = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields)
@@ -325,6 +354,15 @@ def structure_digest(node: Node) -> str:
 
 
 WRITTEN_OUT_MAX = 500
+_PASSED_ON = (
+    "relation",
+    "subject",
+    "has_old_values",
+    "origin",
+    "history_kept_ms",
+    "key_window",
+    "reads_windows",
+)  # by stateless steps
 
 
 def check_distinct(names: Iterable[str], what: str, at: Location | None) -> None:

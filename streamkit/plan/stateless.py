@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
 
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.building import OLD_AND_NEW, Building
@@ -16,13 +18,14 @@ from streamkit.schema import Schema
 class StatelessStep(Node):
     """A step that looks at one row at a time."""
 
+    lowers_children: ClassVar[bool] = True
     child: Node
 
-    @property
+    @cached_property
     def relation(self) -> str:
         return self.child.relation
 
-    @property
+    @cached_property
     def subject(self) -> str:
         return self.name or self.child.subject
 
@@ -30,26 +33,26 @@ class StatelessStep(Node):
     def generated_store(self) -> str:
         return self.name or self.generated_name
 
-    @property
+    @cached_property
     def has_old_values(self) -> bool:
         return self.child.has_old_values
 
-    @property
+    @cached_property
     def origin(self) -> Node:
         return self.child.origin
 
     def has_row_times(self, building: Building) -> bool:
         return self.child.has_row_times(building)
 
-    @property
+    @cached_property
     def history_kept_ms(self) -> int | None:
         return self.child.history_kept_ms
 
-    @property
+    @cached_property
     def key_window(self) -> Window | None:
         return self.child.key_window
 
-    @property
+    @cached_property
     def reads_windows(self) -> bool:
         return self.child.reads_windows
 

@@ -8,16 +8,24 @@ from streamkit.plan.node import Node
 
 
 def walk(roots: Iterable[Node]) -> Iterator[Node]:
-    """Every node below the roots once, inputs before those that take them; equal nodes count as one."""
+    """
+    Every node below the roots once, inputs before those that take them; equal nodes count as one.
+
+    What a node knows of the tree below it is found on the way, so that no tree is too deep for Python's stack.
+    """
     seen: set[Node] = set()
+    visited: set[int] = set()
     for root in roots:
-        yield from _walk(root, seen)
-
-
-def _walk(node: Node, seen: set[Node]) -> Iterator[Node]:
-    if node in seen:
-        return
-    for child in node.children:
-        yield from _walk(child, seen)
-    seen.add(node)
-    yield node
+        waiting = [root]
+        while waiting:
+            node = waiting[-1]
+            unknown = next((child for child in node.children if id(child) not in visited), None)
+            if unknown is not None:
+                waiting.append(unknown)
+                continue
+            waiting.pop()
+            visited.add(id(node))
+            node.know_tree()
+            if node not in seen:
+                seen.add(node)
+                yield node

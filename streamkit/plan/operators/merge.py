@@ -21,6 +21,7 @@ from streamkit.schema import Column, Schema
 class MergeNode(Node):
     """The records of several streams with the same columns and key."""
 
+    lowers_children: ClassVar[bool] = True
     kind: ClassVar[str] = "merge"
     streams: tuple[Node, ...]
 
