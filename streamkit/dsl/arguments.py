@@ -446,6 +446,8 @@ def _column(name: str, value: object) -> Expression:
 def _alias(column: object, what: str) -> NamedExpression:
     if isinstance(column, Column) and isinstance(column.expression, Alias):
         return column.expression.name, column.expression.expression
+    if isinstance(column, Mapping):
+        raise TopologyError(f"found {column!r}; expected agg(total=F.sum('column'))", user_location())
     raise TopologyError(f"the {what} {column!r} has no name; expected name=… or .alias('name')", user_location())
 
 

@@ -82,6 +82,12 @@ class Column:
     def __rmod__(self, other: object) -> Column:
         return _operator("remainder", other, self)
 
+    def __pow__(self, other: object) -> Column:
+        return _operator("power", self, other)
+
+    def __rpow__(self, other: object) -> Column:
+        return _operator("power", other, self)
+
     def __and__(self, other: object) -> Column:
         return _operator("and", self, other)
 
@@ -114,6 +120,14 @@ class Column:
         raise TopologyError(
             f"the column {expression_text(self.expression)!r} has no truth value before it runs; "
             "combine conditions with & (and), | (or), ~ (not), each in parentheses, and use between() for a < x < b",
+            user_location(),
+        )
+
+    def __contains__(self, value: object) -> NoReturn:
+        shown = expression_text(self.expression)
+        raise TopologyError(
+            f"whether {value!r} is in the column {shown!r} is not known before it runs; expected F.array_contains(column, value) of an array, "
+            "F.contains(column, text) of a text, or column.isin(…) for one of several values",
             user_location(),
         )
 

@@ -170,7 +170,9 @@ def _message(handle: type, name: str) -> str:
         return f"{verb}() of {noun} is not there yet" + (f"; until then: {meanwhile}" if meanwhile else "")
     verbs = sorted(one for one in dir(handle) if not one.startswith("_"))
     close = difflib.get_close_matches(snake, verbs, 1)
-    return f"{noun} has no {name!r}" + (f"; did you mean {close[0]}?" if close else f"; it has {', '.join(verbs)}")
+    return f"{noun} has no {name!r}" + (
+        f"; did you mean {close[0]}?" if close else f"; it has {', '.join(verbs)}; a column is F.col({name!r})"
+    )
 
 
 def _is_there(handle: type, verb: str) -> bool:

@@ -337,7 +337,7 @@ class Stream(ForeignNames):
         others = tuple(arguments.handle_node(stream, self.topology, "merge with", expected) for stream in streams)
         return self._step(MergeNode((self.node, *others), name=name, at=user_location()))
 
-    def split(self, *, on_error: OnError | None = None) -> Split:
+    def split(self, *conditions: object, on_error: OnError | None = None) -> Split:
         """
         Divide the stream: each record goes to the first branch whose condition is true, and to no other.
 
@@ -346,6 +346,11 @@ class Stream(ForeignNames):
             parts = orders.split().branch("amount > 100", "large").branch("amount > 10", "middle").default("small")
             parts["large"].to("large_orders")
         """
+        if conditions:
+            raise TopologyError(
+                'split() was given conditions; expected one branch for each: split().branch("amount > 100", "large").default("rest")',
+                user_location(),
+            )
         return Split(self, (), user_location(), on_error)
 
     def repartition(self, partitions: int | None = None, *, name: str | None = None) -> Stream:

@@ -153,7 +153,7 @@ class Table(_StatelessVerbs):
         """Group the rows by the table's own key, so that each is a group of its own."""
         return GroupedTable(self.node, None, self.topology)
 
-    def emit(self, mode: str, *, old: bool = False, name: str | None = None) -> Stream:
+    def emit(self, mode: str = "", *, old: bool = False, name: str | None = None) -> Stream:
         """
         Give the changes of the table as a stream.
 
@@ -165,6 +165,10 @@ class Table(_StatelessVerbs):
             delays.emit("final").to("hourly_delays")
             users.emit("every", old=True).filter("old_city <> city")
         """
+        if not mode:
+            raise TopologyError(
+                'emit() was called without a mode; expected "latest", "every", or "final" of windows', user_location()
+            )
         if mode in FOREIGN_MODES:
             raise TopologyError(f"there is no emission {mode!r}; expected {FOREIGN_MODES[mode]}", user_location())
         if mode == "final" and self.node.reads_windows and self.node.key_window is not None:

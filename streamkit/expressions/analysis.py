@@ -457,7 +457,10 @@ def _aggregates() -> str:
 
 
 def _no_aggregate(text: str) -> str:
-    return f"expected one aggregate ({_aggregates()}) as such; found {text}: compute with its result in a later select"
+    return (
+        f"expected one aggregate ({_aggregates()}) as such; found {text}: a value of the rows needs one around it, as in max(…), or belongs "
+        "to group_by(…); what is made of results belongs in a later select"
+    )
 
 
 def _types(arguments: Sequence[Argument]) -> str:

@@ -464,7 +464,7 @@ def _repeat_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("array_repeat", array_of(value.type), (value, with_integer(call, 1)))
 
 
-@operation("array_repeat", rule=_repeat_rule, strict=False, nullable=lambda _, nullable: nullable[1])
+@operation("array_repeat", rule=_repeat_rule, strict=False, looks_in_order=(1, 0), nullable=lambda _, nullable: nullable[1])
 @on_columns
 def _array_repeat(_: TypedExpression, values: pa.Array, times: pa.Array) -> pa.Array:
     lengths = np.maximum(as_numbers(times), 0)
@@ -508,7 +508,12 @@ def _insert_fails(expression: TypedExpression) -> bool:
 
 
 @operation(
-    "array_insert", rule=_insert_rule, strict=False, fails=_insert_fails, nullable=lambda _, nullable: nullable[0] or nullable[1]
+    "array_insert",
+    rule=_insert_rule,
+    strict=False,
+    looks_in_order=(0, 1, 2),
+    fails=_insert_fails,
+    nullable=lambda _, nullable: nullable[0] or nullable[1],
 )
 @on_columns
 def _array_insert(_: TypedExpression, values: pa.Array, index: pa.Array, inserted: pa.Array) -> pa.Array:
@@ -610,7 +615,7 @@ def _zip_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("arrays_zip", array_of(struct), tuple(arrays))
 
 
-@operation("arrays_zip", rule=_zip_rule)
+@operation("arrays_zip", rule=_zip_rule, looks_at_all=always)
 @on_columns
 def _arrays_zip(expression: TypedExpression, *values: pa.Array) -> pa.Array:
     """As long as the longest; null where one has no more elements."""

@@ -120,7 +120,10 @@ def _tried(values: pa.Array, source: str, target: str) -> pa.Array:
 def _try(expression: TypedExpression, rows: Rows) -> Datum:
     """The value of the operation, null in the rows that fail."""
     (inner,) = expression.arguments
-    values = [broadcast(rows.value(argument), rows.count) for argument in inner.arguments]
+    found = rows.arguments_of(inner)
+    if found is None:
+        return pa.scalar(None, to_arrow(expression.type))
+    values = [broadcast(value, rows.count) for value in found]
     if inner.name in _DIVISIONS:
         zero = pc.equal(values[1], pa.scalar(0, values[1].type))
         values[1] = pc.if_else(zero, pa.scalar(None, values[1].type), values[1])

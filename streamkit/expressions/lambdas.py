@@ -58,6 +58,13 @@ def _elements(rows: Rows, expression: TypedExpression) -> Elements:
     return Elements.of(broadcast(rows.value(expression), rows.count))
 
 
+def _two(rows: Rows, first: TypedExpression, second: TypedExpression) -> list[Elements]:
+    """Two arrays or maps; the second is looked at where the first is not null."""
+    left = broadcast(rows.value(first), rows.count)
+    right = broadcast(rows.value_where(second, left.is_valid()), rows.count)
+    return [Elements.of(left), Elements.of(right)]
+
+
 def _transform_rule(call: Invocation) -> TypedExpression:
     check_count(call, 2)
     array = array_argument(call, 0)
@@ -195,8 +202,8 @@ def first_two(_: TypedExpression, nullable: Sequence[bool]) -> bool:
 
 @operation("zip_with", rule=_zip_rule, lazy=True, nullable=first_two)
 def _zip_with(expression: TypedExpression, rows: Rows) -> Datum:
-    *sources, function = expression.arguments
-    parts = [_elements(rows, source) for source in sources]
+    first, second, function = expression.arguments
+    parts = _two(rows, first, second)
     shape = padded(parts, parts[0].valid & parts[1].valid)
     columns = [beside(part, shape) for part in parts]
     return shape.with_values(applied(rows, function, shape.parents, *columns)).as_arrays()
@@ -256,8 +263,8 @@ def _map_zip_rule(call: Invocation) -> TypedExpression:
 @operation("map_zip_with", rule=_map_zip_rule, lazy=True, nullable=first_two)
 def _map_zip_with(expression: TypedExpression, rows: Rows) -> Datum:
     """The keys of both maps, those of the first first; a value is null where a map lacks the key."""
-    *sources, function = expression.arguments
-    left, right = (_elements(rows, source) for source in sources)
+    first, second, function = expression.arguments
+    left, right = _two(rows, first, second)
     valid = left.valid & right.valid
     one, other = left.kept(valid[left.parents]), right.kept(valid[right.parents])
     all_keys = pa.concat_arrays([one.keys, other.keys])

@@ -24,6 +24,7 @@ from streamkit.expressions.operation import (
     function,
     operation,
 )
+from streamkit.expressions.rows import Rows, broadcast
 from streamkit.plan.expression import TypedExpression
 
 _FACTORIALS = pa.array([math.factorial(n) for n in range(21)], pa.int64())
@@ -190,10 +191,14 @@ def _nanvl_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("nanvl", type, (call.cast(left, type), call.cast(right, type)))
 
 
-@operation("nanvl", strict=False)
-def _nanvl(_: TypedExpression, left: Datum, right: Datum) -> Datum:
-    """The second where the first is NaN; null where the first is null."""
-    return pc.if_else(pc.fill_null(pc.is_nan(left), False), right, left)
+@operation("nanvl", lazy=True)
+def _nanvl(expression: TypedExpression, rows: Rows) -> Datum:
+    """The second where the first is NaN, which is not looked at elsewhere; null where the first is null."""
+    first, second = expression.arguments
+    left = rows.value(first)
+    is_nan = pc.fill_null(pc.is_nan(left), False)
+    right = rows.value_where(second, broadcast(is_nan, rows.count))
+    return pc.if_else(is_nan, right, left)
 
 
 @function("zeroifnull")

@@ -42,6 +42,10 @@ class NoTranslationError(ValueError):
     """A call that Spark knows and StreamKit does not evaluate; the message is the reason."""
 
 
+def never(_expression: TypedExpression) -> bool:
+    return False
+
+
 @dataclass(frozen=True)
 class Operation:
     """
@@ -49,6 +53,8 @@ class Operation:
 
     `fails` says whether a row can make it raise; then it must not be computed for rows that Spark would skip. `refuse` gives the
     reason why an expression of this name has no translation after all, or None. `strict`: null as soon as one argument is.
+    `looks_in_order` are the places of arguments that Spark looks at one after the other, as long as none is null, although a null is
+    not the end of it. `looks_at_all` says whether all arguments are looked at, whatever the others are.
     `nullable` says whether a result can be null, given which arguments can. `once`: the same call on the same rows is computed once.
     """
 
@@ -60,6 +66,8 @@ class Operation:
     right_first: bool
     nullable: Nullability
     once: bool
+    looks_in_order: tuple[int, ...] = ()
+    looks_at_all: Judgement = never
 
 
 @dataclass(frozen=True)
@@ -111,10 +119,6 @@ SIGNATURES: dict[str, tuple[str, Gives]] = {}  # what functions with a fixed sig
 FUNCTIONS: dict[str, list[Rule]] = {}  # by the name that people write, in lower case
 
 
-def never(_expression: TypedExpression) -> bool:
-    return False
-
-
 def always(_expression: TypedExpression) -> bool:
     return True
 
@@ -150,6 +154,8 @@ def operation(
     lazy: bool = False,
     right_first: bool = False,
     once: bool = False,
+    looks_in_order: tuple[int, ...] = (),
+    looks_at_all: Judgement = never,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """
     Enter the operation `name`, and a function of that name if it says what it `takes` and `gives`, or has a `rule`.
@@ -158,7 +164,9 @@ def operation(
     """
 
     def enter(compute: Callable[..., Any]) -> Callable[..., Any]:
-        OPERATIONS[name] = Operation(compute, fails, refuse, strict and not lazy, lazy, right_first, nullable, once)
+        OPERATIONS[name] = Operation(
+            compute, fails, refuse, strict and not lazy, lazy, right_first, nullable, once, looks_in_order, looks_at_all
+        )
         if takes is not None and gives is not None:
             SIGNATURES.update(dict.fromkeys((name, *functions), (takes, gives)))
             function(name, *functions)(signature_rule(name, takes, gives))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -118,8 +118,16 @@ class Rows:
             return computed
         return computed.take(encoded.indices.fill_null(len(values) - 1) if encoded.null_count else encoded.indices)
 
+    def arguments_of(self, expression: TypedExpression) -> list[Datum] | None:
+        """The values of an operation's arguments, in Spark's order of evaluation; None if one is null for every row and so the result."""
+        return self._arguments(expression, OPERATIONS[expression.name])
+
     def _arguments(self, expression: TypedExpression, operation: Operation) -> list[Datum] | None:
-        """The arguments' values, in Spark's order of evaluation; None if one is null for every row and so the result."""
+        if operation.looks_in_order:
+            return self._in_order(expression, operation.looks_in_order)
+        if operation.strict and operation.looks_at_all(expression):
+            found = list(map(self.value, expression.arguments))
+            return None if any(isinstance(one, pa.Scalar) and not one.is_valid for one in found) else found
         order = -1 if operation.right_first else 1
         values: list[Datum] = []
         for argument in expression.arguments[::order]:
@@ -129,8 +137,17 @@ class Rows:
             values.append(value)
         return values[::order]
 
+    def _in_order(self, expression: TypedExpression, order: Sequence[int]) -> list[Datum]:
+        """The values of all arguments, each looked at where none before it in the order is null."""
+        found: dict[int, Datum] = {}
+        for place in order:
+            found[place] = self._argument(expression.arguments[place], list(found.values()))
+        return [found[place] for place in sorted(found)]
+
     def _argument(self, argument: TypedExpression, before: list[Datum]) -> Datum:
         """Spark does not look at an argument once an earlier one is null."""
+        if any(isinstance(value, pa.Scalar) and not value.is_valid for value in before):
+            return pa.scalar(None, to_arrow(argument.type))
         nullable = [value for value in before if isinstance(value, pa.Array) and value.null_count]
         if not nullable or not can_fail(argument):
             return self.value(argument)

@@ -99,7 +99,7 @@ CASTS = {  # types that may be called as functions
 }
 ROW_ONLY = "an expression sees the row only, not a subquery; join with a table instead"
 STAR = '* cannot be used; name the columns one by one, as in struct(a, b); select("*") and select("column.*") take a text of their own'
-PLAIN = "an aggregate must not be DISTINCT or have a FILTER; expected it plain (a filter: count_if, or when)"
+PLAIN = "an aggregate must not be DISTINCT or have a FILTER; expected it plain: count_distinct(…) for DISTINCT, count_if(…) or a when in it for FILTER"
 
 
 class _RefusedError(ValueError):

@@ -171,12 +171,12 @@ def _pad_rule(call: Invocation) -> TypedExpression:
     return TypedExpression(call.name, "string", (*fitted(call, "string, int, [string]"), literal(" ", "string"))[:3])
 
 
-@operation("lpad", rule=_pad_rule, fails=_is_binary)
+@operation("lpad", rule=_pad_rule, fails=_is_binary, looks_at_all=_is_binary)
 def _lpad(_: TypedExpression, text: Datum, length: Datum, padding: Datum) -> Datum:
     return _padded(text, length, padding, pc.utf8_lpad, lambda text, fill: (fill, text))
 
 
-@operation("rpad", rule=_pad_rule, fails=_is_binary)
+@operation("rpad", rule=_pad_rule, fails=_is_binary, looks_at_all=_is_binary)
 def _rpad(_: TypedExpression, text: Datum, length: Datum, padding: Datum) -> Datum:
     return _padded(text, length, padding, pc.utf8_rpad, lambda text, fill: (text, fill))
 

@@ -98,7 +98,12 @@ def _search_rule(call: Invocation) -> TypedExpression:
     return TypedExpression(call.name, "boolean", fitted(call, "string, string"))
 
 
-@operation("startswith", rule=_search_rule)
+def _is_of_bytes(expression: TypedExpression) -> bool:
+    """Spark calls a method of Java with bytes, for which all arguments are computed."""
+    return expression.arguments[0].type == "binary"
+
+
+@operation("startswith", rule=_search_rule, looks_at_all=_is_of_bytes)
 def _startswith(_: TypedExpression, value: Datum, prefix: Datum) -> Datum:
     if isinstance(prefix, pa.Scalar):
         return pc.starts_with(value, prefix.as_py())
@@ -110,7 +115,7 @@ def _starts(_: TypedExpression, value: pa.Array, prefix: pa.Array) -> pa.Array:
     return pc.equal(sliced(whole, np.zeros(len(part), np.int64), bytes_of(part).sizes), part)
 
 
-@operation("endswith", rule=_search_rule)
+@operation("endswith", rule=_search_rule, looks_at_all=_is_of_bytes)
 def _endswith(_: TypedExpression, value: Datum, suffix: Datum) -> Datum:
     if isinstance(suffix, pa.Scalar):
         return pc.ends_with(value, suffix.as_py())
@@ -155,7 +160,14 @@ def _locate_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("locate", "int", (*arguments, literal(1, "int"))[:3])
 
 
-@operation("locate", rule=_locate_rule, functions=("position",), strict=False, nullable=lambda _, nullable: any(nullable[:2]))
+@operation(
+    "locate",
+    rule=_locate_rule,
+    functions=("position",),
+    strict=False,
+    looks_in_order=(2, 0, 1),
+    nullable=lambda _, nullable: any(nullable[:2]),
+)
 def _locate(_: TypedExpression, part: Datum, text: Datum, start: Datum) -> Datum:
     """The place of the first occurrence from `start` on, from 1; 0 if there is none, or the start is null."""
     if isinstance(start, pa.Scalar) and start.as_py() == 1:

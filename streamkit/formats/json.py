@@ -76,8 +76,16 @@ def value_to_json(value: Any) -> bytes:
 
 
 def value_from_json(data: bytes) -> Any:
-    """The value of a JSON text; NaN and infinities, which only Python writes, are refused."""
-    return json.loads(data.decode(), parse_constant=_refuse_constant)
+    """The value of a JSON text; NaN and infinities, which only Python writes, are refused, and so is an object with a name twice."""
+    return json.loads(data.decode(), parse_constant=_refuse_constant, object_pairs_hook=_once)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"found the name {next(name for name in names if names.count(name) > 1)!r} twice in an object")
+    return found
 
 
 def _refuse_constant(text: str) -> None:

@@ -44,12 +44,20 @@ def _refused(name: str) -> Callable[..., NoReturn]:
     return refuse
 
 
+_WINDOWS = {
+    "window": 'sk.tumbling("1 hour", grace="5 minutes")',
+    "session_window": 'sk.session("30 minutes", grace="5 minutes")',
+}
+
+
 def _refusal(name: str) -> str:
     """Why a function of PySpark cannot be used."""
     from streamkit.expressions.aggregates import AGGREGATES  # here, so that the names alone load nothing
 
     if name in CONTEXT_NAMES:
         return f"F.{name} cannot be used: its value depends on when or where it runs, so the same input would not give the same output"
+    if name in _WINDOWS:
+        return f"Spark has F.{name}; windows stand behind groups here: expected group_by(…).windowed_by({_WINDOWS[name]})"
     if name in AGGREGATE_NAMES:
         return f"Spark has F.{name}; StreamKit cannot evaluate it yet; expected one of the aggregates {', '.join(AGGREGATES)}"
     close = _nearest(name, __dir__(), "such as ") or "as help(streamkit.functions) shows them"

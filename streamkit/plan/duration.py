@@ -24,6 +24,7 @@ UNITS_MS = {
     **dict.fromkeys(("w", "week", "weeks"), WEEK_MS),
 }
 _CALENDAR_UNITS = frozenset(("mo", "month", "months", "y", "year", "years", "quarter", "quarters"))
+_MONTHS = 'windows of calendar months are tumbling("1 month", grace=…, time_zone="UTC")'
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*,?")
 _EXPECTED = 'expected a timedelta or text such as "10 minutes", "1 hour", "500 ms", "1 day"'
 
@@ -89,7 +90,8 @@ def _unit_ms(unit: str, text: str, what: str) -> int:
     if unit in UNITS_MS:
         return UNITS_MS[unit]
     if unit in _CALENDAR_UNITS:
-        raise ConfigError(f"the {what} {text!r} has a calendar unit, whose length varies; expected days or weeks")
+        windows = f"; {_MONTHS}" if what == "window size" and unit.startswith("mo") else ""
+        raise ConfigError(f"the {what} {text!r} has a calendar unit, whose length varies; expected days or weeks{windows}")
     raise ConfigError(
         f"the {what} {text!r} has the unknown unit {unit!r}; expected one of ms, seconds, minutes, hours, days, weeks"
     )
