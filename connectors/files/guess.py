@@ -137,6 +137,7 @@ def guess_open(
     null: str = "",
     *,
     is_tolerant: bool = False,
+    has_commas: bool = False,
 ) -> Guess:
     """
     Guess what an open file holds, as `guess` does, without what a log wrote beside the columns; `path` is what messages call it.
@@ -144,7 +145,7 @@ def guess_open(
     What it says, the reader reads, without a loss. A time of Parquet without a zone stays one. Where it `is_tolerant`, lines that are
     no records count for nothing.
     """
-    table = _read(file, path, form, rows_max, _Lines(delimiter, null, is_tolerant))
+    table = _read(file, path, form, rows_max, _Lines(delimiter, null, is_tolerant, has_commas))
     return _guess(table.drop_columns([name for name in table.schema.names if name in LOG_COLUMNS]), path, key, None)
 
 
@@ -155,6 +156,7 @@ class _Lines:
     delimiter: str
     null: str = ""
     is_tolerant: bool = False
+    has_commas: bool = False
 
 
 def _guess(table: pa.Table, path: Path, key: tuple[str, ...], timestamp: str | None) -> Guess:
@@ -204,10 +206,10 @@ def _read_csv(file: BinaryIO, rows_max: int, lines: _Lines) -> pa.Table:
         )
         raise SchemaError(unclosed or _uneven(head, lines.delimiter) or f" cannot be read as csv: {error}") from None
     columns = [one_array(column) for column in table.columns]
-    types = [type_of_texts(texts) for texts in columns]
+    types = [type_of_texts(texts, has_commas=lines.has_commas) for texts in columns]
     return pa.table(
         [
-            parse_texts(Column(name, type), texts.slice(0, rows_max))
+            parse_texts(Column(name, type), texts.slice(0, rows_max), has_commas=lines.has_commas)
             for name, type, texts in zip(names, types, columns, strict=True)
         ],
         names=names,

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from streamkit.connectors.files.record_text import parse_texts
 from streamkit.errors import SchemaError
 from streamkit.formats.decimal_texts import DIGITS_MAX
+from streamkit.formats.number_texts import with_points
 from streamkit.schema import Column
 
 DOUBLE_DIGITS = 15  # which every double keeps
@@ -32,14 +33,22 @@ _LOCAL = rf"{_TIME}$"
 _ZONED = rf"{_TIME}(Z|[+-]\d\d(:?\d\d)?)$"
 
 
-def type_of_texts(texts: pa.Array) -> str:
-    """The type of a column of CSV; of nothing but nulls, and of what has no other type, it is a text."""
+def type_of_texts(texts: pa.Array, *, has_commas: bool = False) -> str:
+    """The type of a column of CSV; of nothing but nulls, and of what has no other type, it is a text. Numbers may have commas."""
     texts = pc.unique(texts).drop_null()
     if not len(texts):
         return "string"
     if _all(texts, _BOOLEAN):
         return _read_as("boolean", texts)
-    return type_of_numbers(texts) or type_of_times(texts)
+    return type_of_numbers(_with_points(texts) if has_commas else texts) or type_of_times(texts)
+
+
+def _with_points(texts: pa.Array) -> pa.Array:
+    """The texts as numbers that have points; as they are not numbers if one cannot be one."""
+    try:
+        return with_points(texts)
+    except pa.ArrowInvalid:
+        return pa.array(["no number"])
 
 
 def type_of_times(texts: pa.Array) -> str:

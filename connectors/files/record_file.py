@@ -98,6 +98,7 @@ class RecordFile:
         *,
         is_sparse: bool = False,
         delimiter: str = ",",
+        has_commas: bool = False,
     ) -> None:
         if timestamp_column is not None and topic.timestamp not in (None, timestamp_column):
             raise ConfigError(
@@ -122,6 +123,7 @@ class RecordFile:
         self._schema = topic.schema
         self._key = topic.key
         self._is_sparse = is_sparse
+        self._has_commas = has_commas
         self._optional = (
             {column.name for column in topic.schema if column.nullable} if is_sparse and form is Format.JSON else set()
         )
@@ -273,7 +275,7 @@ class RecordFile:
             return texts
         if is_nested(column.type):
             return nested_texts(column, texts, is_sparse=self._is_sparse)
-        return parse_texts(column, texts)
+        return parse_texts(column, texts, has_commas=self._has_commas)
 
     def _uneven(self, reason: str) -> SchemaError:
         self._check_closed()

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from streamkit.data_type import to_arrow
 from streamkit.errors import SchemaError
 from streamkit.formats.decimal_texts import decimals_of_texts
-from streamkit.formats.number_texts import is_number, numbers_of_texts
+from streamkit.formats.number_texts import is_number, numbers_of_texts, with_points
 from streamkit.formats.time_texts import TIMES, times_of_texts
 from streamkit.log.rows.conversion import convert_arrow, convert_python
 from streamkit.log.rows.records import TIME_MS_MAX
@@ -32,13 +32,16 @@ _EXPECTED = {
 _TEXT_IN_JSON = ("binary", "date", "string", "timestamp", "timestamp_ntz")
 
 
-def parse_texts(column: Column, texts: pa.Array) -> pa.Array:
+def parse_texts(column: Column, texts: pa.Array, *, has_commas: bool = False) -> pa.Array:
     """
     Texts as values of a column; SchemaError names the first row whose text is not a value.
 
     A time without a zone is taken as UTC; an integer as milliseconds since 1970. Years that are not of 1 to 9999 have a sign.
+    Numbers that `has_commas` have a comma before the fraction, and maybe points between thousands.
     """
     read = _reader(column.type)
+    if has_commas and (is_number(column.type) or column.type.startswith("decimal")):
+        read = _with_points(read)
     try:
         return read(texts)
     except (pa.ArrowInvalid, ValueError):
@@ -124,9 +127,21 @@ def _reader(type_name: str) -> Callable[[pa.Array], pa.Array]:
         return lambda texts: decimals_of_texts(texts, to_arrow(type_name))
     if type_name in (*TIMES, "date"):
         return lambda texts: times_of_texts(texts, type_name)
+    if type_name == "boolean":
+        return _booleans
     if is_number(type_name):
         return lambda texts: numbers_of_texts(texts, to_arrow(type_name))
     return lambda texts: pc.cast(texts, to_arrow(type_name))
+
+
+def _with_points(read: Callable[[pa.Array], pa.Array]) -> Callable[[pa.Array], pa.Array]:
+    return lambda texts: read(with_points(texts))
+
+
+def _booleans(texts: pa.Array) -> pa.Array:
+    """`true` and `false` in any case, 1 and 0, and `t` and `f`, as PostgreSQL writes them."""
+    spelled = pc.replace_substring_regex(pc.utf8_lower(texts), "^t$", "true")
+    return pc.cast(pc.replace_substring_regex(spelled, "^f$", "false"), pa.bool_())
 
 
 def _bytes(texts: pa.Array) -> pa.Array:

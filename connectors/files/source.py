@@ -100,6 +100,12 @@ class FileSource(Source):
             "boolean",
             True,
         ),
+        Setting(
+            "decimal.comma",
+            "whether numbers of CSV have a comma before the fraction, and maybe points between thousands",
+            "boolean",
+            False,
+        ),
         Setting("encoding", "how CSV and JSON lines are encoded, such as latin-1, cp1252 or utf-16", default="utf-8"),
         Setting("timestamp.column", "the column of the file with the event time", default=None),
         Setting("null", "what stands for null in CSV", default=""),
@@ -491,6 +497,7 @@ class FileSource(Source):
             settings["null"],
             is_sparse=True,
             delimiter=settings["delimiter"],
+            has_commas=settings["decimal.comma"],
         )
 
     def _declared(self, path: Path, form: Format) -> Topic:
@@ -525,6 +532,7 @@ class FileSource(Source):
                 settings["delimiter"],
                 settings["null"],
                 is_tolerant=settings["errors.tolerance"] == "all",
+                has_commas=settings["decimal.comma"],
             ).schema
         self._guessed = None if is_kept_by_topic else found.ddl()
         return found

@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 from streamkit.data_type import INTEGERS
 
+_GROUPED = r"^[+-]?\d{1,3}(\.\d{3})+(,\d*)?$"
 _INFINITY = r"(?i)^[+-]?inf(inity)?$"
 
 
@@ -24,6 +25,18 @@ def numbers_of_texts(texts: pa.Array, type: pa.DataType) -> pa.Array:
         if pc.any(infinite).as_py() and pc.any(pc.and_not(infinite, pc.match_substring_regex(texts, _INFINITY))).as_py():
             raise pa.ArrowInvalid(f"it is beyond the greatest {type}")
     return found
+
+
+def with_points(texts: pa.Array) -> pa.Array:
+    """
+    Texts with a comma before the fraction as texts with a point, without the points between thousands.
+
+    ArrowInvalid for one with a point anywhere else, as in `1.5`.
+    """
+    plain = pc.if_else(pc.match_substring_regex(texts, _GROUPED), pc.replace_substring(texts, ".", ""), texts)
+    if pc.any(pc.match_substring(plain, ".")).as_py():
+        raise pa.ArrowInvalid("it has a point, and a comma is expected before the fraction")
+    return pc.replace_substring(plain, ",", ".")
 
 
 def is_number(type_name: str) -> bool:

@@ -395,3 +395,32 @@ def test_what_cannot_be_guessed_from(folder, name, data, message):
     with pytest.raises(SchemaError, match=rf"{name}(, |: ){message}") as error:
         read(folder, name, data)
     assert str(error.value).count(name) == 1
+
+
+@pytest.mark.parametrize(
+    "schema", [{}, {"schema": "id bigint, v double, d decimal(10,2), n bigint"}], ids=["guessed", "declared"]
+)
+def test_decimal_commas(folder, schema):
+    """Numbers with a comma before the fraction, and points between thousands; a point elsewhere is refused, or makes a text."""
+    settings = {"delimiter": ";", "decimal_comma": True, **schema}
+    types, rows = read(folder, "a.csv", b"id;v;d;n\n1;1.234,5;-2,50;1.234.567\n2;0,25;10;7\n3;;;\n", **settings)
+    wanted = [(1234.5, Decimal("-2.50"), 1234567), (0.25, Decimal(10), 7), (None, None, None)]
+    assert [(row["v"], row["d"] if schema else row["d"] and Decimal(repr(row["d"])), row["n"]) for row in rows] == wanted
+    if schema:
+        with pytest.raises(SchemaError, match=r"a\.csv, line 2: column 'v': found '1\.5', expected double"):
+            read(folder, "a.csv", b"id;v;d;n\n1;1.5;2;3\n", **settings)
+    else:
+        types, rows = read(folder, "a.csv", b"id;v\n1;1.5\n2;2,5\n3;1,234.5\n", **settings)
+        assert (types, [row["v"] for row in rows]) == ({"id": "bigint", "v": "string"}, ["1.5", "2,5", "1,234.5"])
+
+
+def test_what_postgresql_writes(folder):
+    """`psql --csv` and COPY have t and f, and zones of hours alone; nothing is null, and a quoted nothing an empty text."""
+    data = b'id,at,ok,n,x,e\n1,2024-02-03 04:05:06.5+00,t,1.50,,""\n2,2024-02-03 04:05:06+05:30,f,2.00,y,z\n'
+    types, rows = read(folder, "a.csv", data, schema="id int, at timestamp, ok boolean, n decimal(10,2), x string, e string")
+    assert [(row["ok"], row["x"], row["e"], row["at"].microsecond) for row in rows] == [
+        (True, None, "", 500_000),
+        (False, "y", "z", 0),
+    ]
+    types, rows = read(folder, "a.csv", data)
+    assert (types["at"], types["ok"], types["n"]) == ("timestamp", "string", "double")
