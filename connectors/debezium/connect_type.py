@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.connectors.files.record_lines import json_text
+from streamkit.connectors.value_handling import FAIL, INFINITY, NULL
 from streamkit.errors import SchemaError
 
 DIGITS_MAX = 38
@@ -34,23 +35,28 @@ class ConnectType:
             raise SchemaError(f"found a value that does not fit in {self.arrow}: {error}") from None
 
 
-def connect_type(schema: Mapping[str, Any]) -> ConnectType:
-    """The type that a field's schema says; SchemaError for one that Connect does not have."""
+def connect_type(schema: Mapping[str, Any], infinity: str = FAIL) -> ConnectType:
+    """
+    The type that a field's schema says; SchemaError for one that Connect does not have.
+
+    `infinity` says what becomes of PostgreSQL's infinite dates and times, which Debezium writes as a certain number or text.
+    """
     logical, physical = schema.get("name"), schema.get("type")
     if logical == _DECIMAL:
         return _decimal(schema.get("parameters") or {})
     if logical in _LOGICAL:
-        return _LOGICAL[logical]
+        infinite = _INFINITE.get(str(logical), ())
+        return _finite(_LOGICAL[logical], infinite, infinity) if infinite else _LOGICAL[logical]
     if physical in _PHYSICAL:
         return _PHYSICAL[physical]
     if physical == "array":
-        inner = connect_type(schema["items"])
+        inner = connect_type(schema["items"], infinity)
         return ConnectType(pa.list_(inner.arrow), partial(_lists, inner))
     if physical == "map":
-        keys, values = connect_type(schema["keys"]), connect_type(schema["values"])
+        keys, values = connect_type(schema["keys"], infinity), connect_type(schema["values"], infinity)
         return ConnectType(pa.map_(keys.arrow, values.arrow), partial(_maps, keys, values))
     if physical == "struct":
-        fields = {field["field"]: connect_type(field) for field in schema["fields"]}
+        fields = {field["field"]: connect_type(field, infinity) for field in schema["fields"]}
         return ConnectType(pa.struct([(name, one.arrow) for name, one in fields.items()]), partial(_structs, fields))
     raise SchemaError(
         f"found the type {physical!r} in a schema; expected one of {', '.join([*_PHYSICAL, 'array', 'map', 'struct'])}"
@@ -69,6 +75,18 @@ def guessed_type(values: Sequence[Any]) -> ConnectType | None:
     if kinds <= {int, float}:
         return _PHYSICAL["double"]
     return _TEXT if kinds == {str} else _JSON
+
+
+def _finite(kind: ConnectType, infinite: Sequence[Any], infinity: str) -> ConnectType:
+    """The type without these values: they are null, or refused."""
+
+    def parse(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
+        found = next((value for value in values if value in infinite), None)
+        if found is not None and infinity == FAIL:
+            raise ValueError(f"it is Debezium's {found!r} for an infinite time; to have null in its place: {INFINITY}={NULL}")
+        return kind.parse(values if found is None else [None if value in infinite else value for value in values], arrow)
+
+    return ConnectType(kind.arrow, parse)
 
 
 def _plain(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
@@ -198,4 +216,12 @@ _LOGICAL = {
         pa.timestamp("us", "UTC"), partial(_numbers, pa.timestamp("ms", "UTC"))
     ),
     "timestamp-micros": ConnectType(pa.timestamp("us", "UTC"), partial(_numbers, pa.timestamp("us", "UTC"))),  # Avro's own
+}
+_INFINITE: Mapping[str, Sequence[Any]] = {  # of PostgreSQL; a year of 292,000 is none that somebody wrote
+    "io.debezium.time.Date": (2_147_483_647, -2_147_483_648),
+    "io.debezium.time.Timestamp": (9_223_372_036_825_200, -9_223_372_036_832_400),
+    "io.debezium.time.MicroTimestamp": (9_223_372_036_825_200_000, -9_223_372_036_832_400_000),
+    "io.debezium.time.ZonedTimestamp": ("infinity", "-infinity"),
+    "org.apache.kafka.connect.data.Date": (2_147_483_647, -2_147_483_648),
+    "org.apache.kafka.connect.data.Timestamp": (9_223_372_036_825_200, -9_223_372_036_832_400),
 }

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from streamkit.connectors.debezium.connect_type import ConnectType, connect_type
 from streamkit.connectors.debezium.mongo_document import document
+from streamkit.connectors.value_handling import FAIL
 from streamkit.errors import SchemaError
 
 ROWS = ("c", "r", "u")  # created, read by a snapshot, updated
@@ -57,6 +58,7 @@ class Records(Protocol):
 class EnvelopeReader:
     """Makes changes and keys of records that were read. A schema, which records of a table repeat, is looked at once."""
 
+    infinity: str = FAIL
     _types: dict[Hashable, Types] = field(default_factory=dict)
     _with_keys: dict[tuple[int, int], tuple[Types, Types, Types]] = field(default_factory=dict)  # whose parts keep their identity
 
@@ -100,11 +102,11 @@ class EnvelopeReader:
             known = self._with_keys[id(row), id(of_key)] = (row, of_key, {**of_key, **row})
         return known[2]
 
-    def _known(self, token: Hashable, schema: Mapping[str, Any], types: Callable[[Mapping[str, Any]], Types]) -> Types:
+    def _known(self, token: Hashable, schema: Mapping[str, Any], types: Callable[[Mapping[str, Any], str], Types]) -> Types:
         if token not in self._types:
             if len(self._types) >= SCHEMAS_MAX:
                 self._types.clear()
-            self._types[token] = types(schema)
+            self._types[token] = types(schema, self.infinity)
         return self._types[token]
 
 
@@ -119,11 +121,11 @@ def _good(found: Parts | SchemaError) -> Parts:
     return found
 
 
-def _row_types(envelope: Mapping[str, Any]) -> Types:
+def _row_types(envelope: Mapping[str, Any], infinity: str) -> Types:
     rows = {one["field"]: one for one in envelope.get("fields", ())}
     row = rows.get("after") or rows.get("before")
-    return _types(row) if row is not None else {}
+    return _types(row, infinity) if row is not None else {}
 
 
-def _types(schema: Mapping[str, Any]) -> Types:
-    return {one["field"]: connect_type(one) for one in schema.get("fields", ())}
+def _types(schema: Mapping[str, Any], infinity: str) -> Types:
+    return {one["field"]: connect_type(one, infinity) for one in schema.get("fields", ())}

@@ -31,6 +31,7 @@ from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import Polled, Position, Source, kept_for_ever
+from streamkit.connectors.value_handling import INFINITY, INFINITY_SETTING
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.formats.codec import declare_format
 from streamkit.formats.format import REGISTRY, REGISTRY_URL
@@ -66,13 +67,14 @@ class DebeziumSource(Source):
             "Debezium's text in place of a large value that an update did not change; such an update is refused",
             default="__debezium_unavailable_value",
         ),
+        INFINITY_SETTING,
     )  # fmt: skip
 
     def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
         super().__init__(name, config, **settings)
         self._unavailable = UnavailableValue(self.settings["unavailable.value.placeholder"])
         self._values, self._key_records = self._formats()
-        self._envelopes = EnvelopeReader()
+        self._envelopes = EnvelopeReader(self.settings[INFINITY])
         self._keys: dict[str, tuple[str, ...]] = {}
         self._reader: KafkaSource | LogReader | None = self._kafka() if self.settings["kafka.topic"] else None
 

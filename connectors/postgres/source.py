@@ -61,11 +61,10 @@ from streamkit.connectors.postgres.source_table import (
 )
 from streamkit.connectors.postgres.source_type import Described, SourceType, source_type
 from streamkit.connectors.postgres.table_name import is_pattern, quoted_name, topic_name
-from streamkit.connectors.postgres.value_handling import DECIMAL_MODE, INFINITY, ValueHandling
-from streamkit.connectors.postgres.value_handling import SETTINGS as VALUE_SETTINGS
 from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import BEGIN, RECREATED_MODE, Polled, Position, Source, kept_for_ever
+from streamkit.connectors.value_handling import DECIMAL_MODE, DECIMAL_SETTING, INFINITY, INFINITY_SETTING, ValueHandling
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.log import Log
 from streamkit.names import TIMESTAMP
@@ -102,7 +101,8 @@ class PostgresSource(Source):
         ),
         Setting("poll.linger.ms", "how long a poll waits for more changes while they follow each other", "integer", 50, least=0),
         Setting("poll.rows", "the most rows that a poll brings", "integer", 50_000, least=1),
-        *VALUE_SETTINGS,
+        DECIMAL_SETTING,
+        INFINITY_SETTING,
     )  # fmt: skip
 
     def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:

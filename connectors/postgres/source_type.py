@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.connectors.postgres.value_handling import DOUBLE, NULL, PRECISE, SPECIAL, ValueHandling
+from streamkit.connectors.value_handling import DOUBLE, NULL, PRECISE, SPECIAL, ValueHandling
 from streamkit.errors import SchemaError
 from streamkit.formats.decimal_texts import decimals_of_texts
 

@@ -518,3 +518,32 @@ def test_texts_that_are_no_documents(log, after):
     """They are refused with their place."""
     with pytest.raises(SchemaError, match=r"topic raw, partition 0, offset 0: .*as an object"):
         bring(log, [envelope("c", after=after, key={"id": "7"})])
+
+
+INFINITE = [
+    ("int32", "io.debezium.time.Date", 2**31 - 1), ("int32", "io.debezium.time.Date", -(2**31)),
+    ("int64", "io.debezium.time.MicroTimestamp", 9223372036825200000), ("int64", "io.debezium.time.MicroTimestamp", -9223372036832400000),
+    ("int64", "io.debezium.time.Timestamp", 9223372036825200), ("string", "io.debezium.time.ZonedTimestamp", "-infinity"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("physical", "logical", "value"), INFINITE)
+def test_infinite_dates_and_times(log, physical, logical, value):
+    """As PostgreSQL's Debezium writes them: refused, with the setting that makes them null; others beside them are read."""
+    schema = {"field": "at", "type": physical, "name": logical, "optional": True}
+    lists = {"field": "all", "type": "array", "items": {**schema}, "optional": True}
+    row = {"type": "struct", "fields": [{"field": "id", "type": "int32"}, schema, lists], "field": "after"}
+    sound = 1 if physical != "string" else "2020-01-01T00:00:00Z"
+    values = [{"id": 1, "at": value, "all": [sound, value]}, {"id": 2, "at": sound, "all": None}]
+    records = [
+        {
+            "key": json.dumps({"id": one["id"]}),
+            "value": json.dumps({"schema": {"fields": [row]}, "payload": {"op": "c", "after": one}}),
+        }
+        for one in values
+    ]
+    with pytest.raises(SchemaError, match=r"offset 0: column '(at|all)': .* infinite time; .*infinity\.handling=null"):
+        bring(log, records)
+    run([source(infinity_handling="null")], log, once=True)
+    first, second = sorted(log.read("rows").select(["id", "at", "all"]).to_pylist(), key=lambda one: one["id"])
+    assert first["at"] is None and first["all"][1] is None and first["all"][0] == second["at"] is not None

@@ -10,19 +10,17 @@ DECIMAL_MODE, INFINITY = "decimal.handling.mode", "infinity.handling"
 PRECISE, DOUBLE, STRING = "precise", "double", "string"
 FAIL, NULL = "fail", "null"
 SPECIAL = ("NaN", "Infinity", "-Infinity", "infinity", "-infinity")  # as PostgreSQL prints them
-SETTINGS = (
-    Setting(
-        DECIMAL_MODE,
-        "what numerics become: precise is decimal, double and string take NaN, infinities and any number of digits too",
-        default=PRECISE,
-        choices=(PRECISE, DOUBLE, STRING),
-    ),
-    Setting(
-        INFINITY,
-        "what becomes of NaN and infinities in decimals, and of infinite dates and times: fail refuses the row, null takes them as null",
-        default=FAIL,
-        choices=(FAIL, NULL),
-    ),
+DECIMAL_SETTING = Setting(
+    DECIMAL_MODE,
+    "what numerics become: precise is decimal, double and string take NaN, infinities and any number of digits too",
+    default=PRECISE,
+    choices=(PRECISE, DOUBLE, STRING),
+)
+INFINITY_SETTING = Setting(
+    INFINITY,
+    "what becomes of NaN and infinities in decimals, and of infinite dates and times: fail refuses the row, null takes them as null",
+    default=FAIL,
+    choices=(FAIL, NULL),
 )
 
 
