@@ -4,7 +4,8 @@ Random restarts: topologies of parts that come, go, come back and change, at any
 A start is refused, and the topology before goes on; or what each part holds is what the rules say. They are written down here, apart from
 the engine: a table, a group or a join of tables holds what follows from all records that the application has read, whenever the part came.
 What counts a stream counts the records that were read since it came, by the steps of their time. A window ends when the largest time among
-its topics has passed it. A table behind what holds updates back has what was given, and comes only before its rows.
+its topics has passed it. A table behind what holds updates back has what was given, and comes only before its rows. So does a table of
+records that met a global table, which had all records of its topic at each run.
 """
 
 from __future__ import annotations
@@ -74,7 +75,12 @@ class Told:
     time: int | None = None
     sides: tuple[list[Row], list[Row]] = field(default_factory=lambda: ([], []))
     held: dict[str, tuple[int, str | None]] = field(default_factory=dict)
-    given: dict[str, str | None] = field(default_factory=dict)
+    given: dict[str, Any] = field(default_factory=dict)
+
+
+def topics_read(part: Part) -> tuple[str, ...]:
+    """The topics that a part reads record by record; a global table is read whole."""
+    return part.topics[:1] if part.kind == "met" else part.topics
 
 
 def passes(part: Part, value: int | None) -> bool:
@@ -198,6 +204,27 @@ def _suppressed(app: sk.Topology, part: Part) -> Any:
     return rows.filter("g IS NOT NULL").group_by("g").agg(n=F.count("*"), store=part.store)
 
 
+def _met(app: sk.Topology, part: Part) -> Any:
+    """A table of records that met those of a global table."""
+    table = app.global_table(part.topics[1]).filter(F.col("v") > part.least).select("k", w=F.col("v").cast("bigint") * part.by)
+    return app.stream(part.topics[0]).select("k").join(table, on="k").to_table(store=part.store)
+
+
+def _processed(app: sk.Topology, part: Part) -> Any:
+    """A processor that adds up in a store."""
+
+    class Adding(sk.Processor):
+        def init(self, context: Any) -> None:
+            self.store = context.store(part.store)
+
+        def process(self, record: Any) -> None:
+            known = self.store.get(record["k"])
+            self.store.put(record["k"], {"n": part.by + (0 if known is None else known["n"])})
+
+    store = sk.key_value_store(part.store, key="k string", value="n int")
+    return _stream(app, part).process(Adding, "n int", stores=[store], name=part.name).to(f"out-{part.name}-processed")
+
+
 def _jumping(app: sk.Topology, part: Part) -> Any:
     """A count per window of a topic in which some records are far ahead, with bounded jumps or without."""
     rows = app.stream(AHEAD, max_jump=f"{part.by} s") if part.least else app.stream(AHEAD)
@@ -228,10 +255,12 @@ def _results(app: sk.Topology, part: Part) -> Any:
 DECLARED = {
     "kept": _kept, "grouped": _grouped, "function": _function, "joined": _joined, "foreign key": _by_foreign_key, "to_table": _to_table,
     "members": _members, "versioned": _versioned, "results": _results, "jumping": _jumping,
-    "sessions": _sessions, "pairs": _pairs, "suppressed": _suppressed, "counted": _counted, "distinct": _distinct, "windows": _windows, "finals": _finals,
+    "met": _met, "processed": _processed, "sessions": _sessions, "pairs": _pairs, "suppressed": _suppressed,
+    "counted": _counted, "distinct": _distinct, "windows": _windows, "finals": _finals,
 }  # fmt: skip
 OF_TABLES = ("kept", "grouped", "function", "joined", "foreign key", "to_table", "members", "versioned")
-OF_TWO = ("kept", "joined", "foreign key", "pairs")
+OF_TWO = ("kept", "joined", "foreign key", "pairs", "met")
+AS_EVER = ("suppressed", "met")  # what must come before the rows of its topic
 OUTPUTS = {"finals": "finals", "pairs": "pairs"}  # of parts that are told by what they have given
 
 
@@ -289,10 +318,10 @@ def _of_two(part: Part, left: dict[str, Any], right: dict[str, Any]) -> Rows:
 
 def count_phase(part: Part, told: Told, phase: Phase, records: dict[str, list[Record]], reached: dict[str, int]) -> None:
     """Go on with what a part that counts a stream knows, by what a run has read; `reached` are the times of topics before it."""
-    came = [reached[topic] for topic in part.topics if topic in reached]
+    came = [reached[topic] for topic in topics_read(part) if topic in reached]
     _move(told, max(came, default=None))
     rows, time_of = [], dict(reached)
-    for number, topic in enumerate(part.topics):
+    for number, topic in enumerate(topics_read(part)):
         for offset in range(phase.before[topic], phase.after[topic]):
             record = records[topic][offset]
             time_of[topic] = max(time_of.get(topic, record[0]), record[0])
@@ -301,6 +330,11 @@ def count_phase(part: Part, told: Told, phase: Phase, records: dict[str, list[Re
         _move(told, order)
         if part.kind == "suppressed":
             _hold_back(part, told, order, (time, key, None if is_deleted else group))
+            continue
+        if part.kind == "met":
+            found = newest(records[part.topics[1]]).get(key)
+            if not is_deleted and found is not None and passes(part, found[1]):
+                told.given[key] = found[1] * part.by  # type: ignore[operator]
             continue
         if is_deleted or not (part.kind == "jumping" or passes(part, value)):
             continue
@@ -322,6 +356,8 @@ def _count(part: Part, told: Told, row: Row) -> None:
         told.counts[group] += 1
     elif part.kind == "distinct":
         told.counts[key, value] = 1
+    elif part.kind == "processed":
+        told.counts[key] += part.by
     elif part.kind == "sessions":
         told.counts[key, time] += 1
     elif part.kind in ("windows", "jumping") or _is_open(part, told, time):
@@ -351,6 +387,8 @@ def expected_of_stream(part: Part, told: Told) -> Rows:
         return closed(told)
     if part.kind == "suppressed":
         return Counter(Counter(group for group in told.given.values() if group is not None).items())
+    if part.kind == "met":
+        return Counter(told.given.items())
     if part.kind == "sessions":
         return _sessions_of(told.counts)
     if part.kind == "pairs":
@@ -381,7 +419,9 @@ def _sessions_of(counts: Rows) -> Rows:
 class Restarts:
     """One log, one application, and the parts that it has at the moment."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, kinds: Sequence[str] = ()) -> None:
+        self.made_again = 0.3 if kinds else 0.05
+        self.kinds_wanted = kinds or [*sorted(DECLARED), "finals", "finals"]
         self.chance = random.Random(seed)
         self.records: dict[str, list[Record]] = {topic: [] for topic in (*TOPICS, AHEAD)}
         self.parts: dict[str, Part] = {}
@@ -418,7 +458,7 @@ class Restarts:
 
     def _append(self, log: Log) -> None:
         """Records of all topics, in time, most of them; sometimes a topic's type gets wider before, or it is made again."""
-        if self.chance.random() < 0.05:
+        if self.chance.random() < self.made_again:
             self._make_again(log, self.chance.choice(TOPICS))
         if self.chance.random() < 0.15:
             topic = self.chance.choice(TOPICS)
@@ -534,7 +574,7 @@ class Restarts:
         return f"p{self.names - 1}"
 
     def _part(self, name: str) -> Part:
-        kind = self.chance.choice([*sorted(DECLARED), "finals", "finals"])
+        kind = self.chance.choice(self.kinds_wanted)
         if name in self.kinds and self.chance.random() < 0.6:
             kind = self.kinds[name]
         self.kinds[name] = kind
@@ -560,21 +600,30 @@ class Restarts:
         if field == "by":
             return replace(part, by=3 - part.by)
         other = self.chance.choice([topic for topic in TOPICS if topic not in part.topics])
-        if part.kind in (*OF_TABLES, "suppressed") or self.chance.random() < 0.4:
+        if part.kind == "met" and self.chance.random() < 0.6:
+            return replace(part, topics=(part.topics[0], other))
+        if part.kind in (*OF_TABLES, *AS_EVER) or self.chance.random() < 0.4:
             return replace(part, topics=(other, *part.topics[1:]))
         return replace(part, topics=(*part.topics, other) if len(part.topics) < 2 else part.topics[:1])
 
+    def _is_other(self, part: Part) -> bool:
+        """Whether a part is new; also one whose rows met another global table, which must be refused if there are any."""
+        known = self.parts.get(part.name)
+        if known is None or known.kind != part.kind:
+            return True
+        return part.kind == "met" and replace(known, is_cast=part.is_cast) != part
+
     def _take(self, log: Log, parts: dict[str, Part]) -> None:
         """Note what a run of these parts reads, and what that gives."""
-        read = {topic for part in parts.values() for topic in part.topics} if parts else set(TOPICS)
+        read = {topic for part in parts.values() for topic in topics_read(part)} if parts else set(TOPICS)
         phase = Phase(
             dict(self.read), {topic: len(self.records[topic]) if topic in read else self.read[topic] for topic in self.read}
         )
         for part in parts.values():
-            if part.name not in self.parts or self.parts[part.name].kind != part.kind:
+            if self._is_other(part):
                 self.told[part.name] = Told()
                 self.outputs[part.name] = len(_rows(log, _output(part)))
-                if part.kind == "suppressed":  # it must be as if it had always been there
+                if part.kind in AS_EVER:  # it must be as if it had always been there
                     count_phase(part, self.told[part.name], Phase(dict.fromkeys(self.read, 0), phase.before), self.records, {})
             if part.kind not in OF_TABLES:
                 count_phase(part, self.told[part.name], phase, self.records, self.reached)
@@ -632,6 +681,6 @@ def _milliseconds(moment: dt.datetime) -> int:
     return round(moment.timestamp() * 1000)
 
 
-def difference_of_restarts(seed: int) -> str | None:
-    """The first part that holds something else than the rules say; None if all hold what they must."""
-    return Restarts(seed).run()
+def difference_of_restarts(seed: int, kinds: Sequence[str] = ()) -> str | None:
+    """The first part that holds something else than the rules say; None if all hold what they must. `kinds` are those of parts, else all."""
+    return Restarts(seed, kinds).run()

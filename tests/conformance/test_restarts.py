@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from streamkit.engine import continuation
 from streamkit.errors import StreamKitError
+from streamkit.plan.operators.global_join import GlobalJoin
 from streamkit.plan.operators.suppress import Suppress
 from tests.conformance.restarts import difference_of_restarts
 from tests.crash.processes import IS_TORTURE
@@ -34,22 +35,31 @@ BUGS: dict[str, Callable[[Patch], None]] = {
     "tables that come later begin empty": lambda patch: patch(continuation, "young_keepers", lambda program, known: []),
     "it is not known which topics were made again": lambda patch: patch(continuation, "_gone", lambda *_: frozenset()),
     "what stands behind a new suppress begins empty": lambda patch: patch(Suppress, "holds_back", False),
+    "global tables are no part of where rows come from": lambda patch: patch(
+        GlobalJoin, "origin", lambda self, above, name: above[0]
+    ),
     "it is not compared where rows come from": lambda patch: patch(continuation, "has_steps", lambda program: False),
+}
+
+OF_KINDS = {  # so that they are met soon
+    "it is not known which topics were made again": ("grouped", "counted", "to_table"),
+    "what stands behind a new suppress begins empty": ("suppressed", "counted"),
+    "global tables are no part of where rows come from": ("met",),
 }
 
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_wrong_restart_is_caught(bug: str) -> None:
     """A start that is wrong in one way leaves something else in some part, which it gets right otherwise."""
-    assert any(is_caught(BUGS[bug], seed) for seed in range(SEEDS_MAX))
+    assert any(is_caught(BUGS[bug], seed, OF_KINDS.get(bug, ())) for seed in range(SEEDS_MAX))
 
 
-def is_caught(plant: Callable[[Patch], None], seed: int) -> bool:
+def is_caught(plant: Callable[[Patch], None], seed: int, kinds: Sequence[str]) -> bool:
     """Whether restarts that are right are wrong with the bug, or stop."""
     with pytest.MonkeyPatch.context() as patch:
         plant(patch.setattr)
         try:
-            is_wrong = difference_of_restarts(seed) is not None
+            is_wrong = difference_of_restarts(seed, kinds) is not None
         except (StreamKitError, AssertionError):
             is_wrong = True
-    return is_wrong and difference_of_restarts(seed) is None
+    return is_wrong and difference_of_restarts(seed, kinds) is None
