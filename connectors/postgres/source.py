@@ -59,6 +59,7 @@ from streamkit.connectors.postgres.source_table import (
     read_type,
     written_tables,
 )
+from streamkit.connectors.postgres.source_topic import check_key, check_rows, listed
 from streamkit.connectors.postgres.source_type import Described, SourceType, source_type
 from streamkit.connectors.postgres.table_name import is_pattern, quoted_name, topic_name
 from streamkit.connectors.redaction import logger_of
@@ -67,6 +68,7 @@ from streamkit.connectors.source import BEGIN, RECREATED_MODE, Polled, Position,
 from streamkit.connectors.value_handling import DECIMAL_MODE, DECIMAL_SETTING, INFINITY, INFINITY_SETTING, ValueHandling
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.log import Log
+from streamkit.log.topic.topic import Topic
 from streamkit.names import TIMESTAMP
 
 _LOGGER = logger_of(__name__)
@@ -197,7 +199,9 @@ class PostgresSource(Source):
         position, again = self._compared(positions[self._slot])
         if position is None and positions[self._slot] is not None:
             release(self._connection, self._slot)
-        done = set(position["tables"]) - again if position is not None and self.settings["toast.mode"] != "read" else set()
+        whole = set(position["tables"]) - again if position is not None else set()
+        self._check_topics_there(whole, again)
+        done = whole if self.settings["toast.mode"] != "read" else set()
         check_row_security(self._connection, [table for name, table in self._tables.items() if name not in done])
         publish(self._connection, self._publication, [*self._tables.values()], is_own=self._is_own_publication)
         self._identities = self._found_identities()
@@ -297,6 +301,7 @@ class PostgresSource(Source):
         if not changed:
             return position, set()
         self._say_recreated(changed, position["lsn"])
+        self._check_new_keys(before, now)
         return (None if is_another_publication(before, now) else position), set(changed)
 
     def _say_recreated(self, changed: Mapping[str, str], lsn: str) -> None:
@@ -313,12 +318,35 @@ class PostgresSource(Source):
         """A topic keeps its key: else a row that changes its former key would stay under both."""
         for name, was in before.tables.items():
             one = now.tables.get(name)
-            if one is not None and one.oid == was.oid and one.key != was.key:
+            if one is not None and one.oid == was.oid and set(one.key) != set(was.key):
                 raise SchemaError(self._other_key(name, was.key, one.key))
 
-    def _other_key(self, table: str, old: Sequence[str], new: Sequence[str]) -> str:
+    def _check_new_keys(self, before: Identities, now: Identities) -> None:
+        """The same of tables that were made again, unless the topic was deleted: else rows of the new key replace each other."""
+        for name, was in before.tables.items():
+            one = now.tables.get(name)
+            if one is not None and set(one.key) != set(was.key) and (self.chain is not None or self._known_topic(name)):
+                raise SchemaError(self._other_key(name, was.key, one.key, "since it was made again"))
+
+    def _check_topics_there(self, done: Collection[str], again: Collection[str]) -> None:
+        """Tables that come whole fit the topics that are there, before anything is made or deleted for them."""
+        for name, table in self._tables.items():
+            topic = self._known_topic(name)
+            if name in done or topic is None or topic.format is not None or not (self.chain is None or self.chain.keeps_columns):
+                continue
+            if self.chain is None or not self.chain.makes_keys:
+                check_key(table, topic)
+            if name in again:
+                types = {column.name: self._type(column).arrow for column in table.columns}
+                check_rows(self._connection, table, types, topic)
+
+    def _known_topic(self, table: str) -> Topic | None:
+        name = self._topic(table)
+        return self._log.topic(name) if self._log is not None and name in self._log.topics() else None
+
+    def _other_key(self, table: str, old: Sequence[str], new: Sequence[str], since: str = "from a change on") -> str:
         return (
-            f"the key of table {table} was {_listed(old)}, and is {_listed(new)} from a change on; the key of topic {self._topic(table)} "
+            f"the key of table {table} was {listed(old)}, and is {listed(new)} {since}; the key of topic {self._topic(table)} "
             f"cannot change: read the table into another topic, or delete the topic. {self._again()}"
         )
 
@@ -675,7 +703,3 @@ def _row(change: Insert | Update | Delete) -> Sequence[Any]:
 def _index_key(table: SourceTable, layout: Layout, values: Sequence[Any]) -> tuple[Any, ...]:
     found = dict(zip(layout.names, values, strict=True))
     return tuple(found[name] for name in table.key)
-
-
-def _listed(key: Sequence[str]) -> str:
-    return f"({', '.join(key)})" if key else "none"

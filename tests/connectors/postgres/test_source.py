@@ -948,6 +948,60 @@ def test_death_while_a_table_is_taken_again(log, url, database, point, at):
     assert (kept(log, "people"), kept(log, "other")) == (set(range(4, 10)), {2})
 
 
+ANOTHER = {
+    "key": (
+        "k int PRIMARY KEY, id int, s text",
+        "INSERT INTO people VALUES (1, 7, 'a'), (2, 7, 'b')",
+        "the key of table people was",
+    ),
+    "no_key": ("id int, s text", "INSERT INTO people VALUES (7, 'a'), (7, 'b')", "the key of table people was"),
+    "longer_key": (
+        "id int, s text, PRIMARY KEY (id, s)",
+        "INSERT INTO people VALUES (7, 'a'), (7, 'b')",
+        "the key of table people was",
+    ),
+    "key_type": ("id bigint PRIMARY KEY, s text", "INSERT INTO people VALUES (9999999999, 'a')", "'id' as bigint; expected int"),
+    "type": ("id int PRIMARY KEY, s int", "INSERT INTO people VALUES (9, 4)", "'s' as int; expected string"),
+}
+
+
+@pytest.mark.parametrize("another", ANOTHER)
+def test_a_table_made_again_that_does_not_fit(log, url, database, another):
+    """It is refused before the former rows are deleted, each time; without the topic it is read."""
+    columns, insert, said = ANOTHER[another]
+    database.execute("CREATE TABLE people (id int PRIMARY KEY, s text); INSERT INTO people VALUES (1, 'x'), (2, 'y')")
+    bring(log, source(url, "people"))
+    database.execute(f"DROP TABLE people; CREATE TABLE people ({columns}); {insert}")
+    for _ in range(2):
+        with pytest.raises(SchemaError, match=said):
+            bring(log, source(url, "people", recreated_mode="begin"))
+        assert kept(log, "people") == {1, 2}
+    log.delete_topic("people")
+    bring(log, source(url, "people", recreated_mode="begin"))
+    assert log.read("people").num_rows == database.execute("SELECT count(*) FROM people").fetchone()[0]
+
+
+def test_a_table_made_again_with_nulls(log, url, database):
+    """So is one that has a null where the topic has none."""
+    log.create_topic("people", "id int NOT NULL, s string NOT NULL", key="id")
+    database.execute("CREATE TABLE people (id int PRIMARY KEY, s text); INSERT INTO people VALUES (1, 'x')")
+    bring(log, source(url, "people"))
+    for columns, said in (("s text", "has null in the column 's'"), ("t text", "has no column 's'")):
+        database.execute(f"DROP TABLE people; CREATE TABLE people (id int PRIMARY KEY, {columns}); INSERT INTO people VALUES (2)")
+        with pytest.raises(SchemaError, match=said):
+            bring(log, source(url, "people", recreated_mode="begin"))
+        assert kept(log, "people") == {1}
+
+
+def test_a_topic_of_another_key(log, url, database):
+    """A table does not come into a topic whose key is another one: rows would replace each other. Nothing is made for it."""
+    log.create_topic("people", "id int NOT NULL, k int", key="id")
+    database.execute("CREATE TABLE people (k int PRIMARY KEY, id int); INSERT INTO people VALUES (1, 7), (2, 7)")
+    with pytest.raises(SchemaError, match=r"the key of table people is \(k\), and that of topic people is \(id\)"):
+        bring(log, source(url, "people"))
+    assert database.execute("SELECT count(*) FROM pg_replication_slots WHERE database = current_database()").fetchone() == (0,)
+
+
 def test_a_topic_that_forgets_rows_of_a_table(log, url, database, caplog):
     """A topic that was there before and has retention is left as it is, and the log says what it loses and how to keep it."""
     log.create_topic("people", "id int NOT NULL", key="id")
