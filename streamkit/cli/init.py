@@ -7,6 +7,7 @@ import json
 import math
 import re
 from dataclasses import dataclass
+from keyword import iskeyword
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -145,7 +146,7 @@ class _Example:
     @property
     def variable(self) -> str:
         name = _NOT_IN_NAMES.sub("_", self.topic).lower()
-        return name if name.isidentifier() else "records"
+        return "records" if not name.isidentifier() or iskeyword(name) or name in ("app", "sk") else name
 
     @property
     def by(self) -> str:

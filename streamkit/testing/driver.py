@@ -26,6 +26,7 @@ from streamkit.log.log import Log
 from streamkit.log.opening import open_log
 from streamkit.log.produce.receipt import Receipt
 from streamkit.log.rows.given_rows import gathered
+from streamkit.log.topic.formats import declare_format, register_schema
 from streamkit.log.topic.settings import RETENTION_MS, TIMESTAMP_AFTER_MAX_MS, UNLIMITED
 from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
@@ -433,9 +434,15 @@ def _declared(topology: Topology, topics: Mapping[str, Declared], log: Log | Non
 
 
 def _given(name: str, given: Declared, partitions: int) -> Topic:
-    if isinstance(given, Mapping):
+    """The topic that the arguments of `log.create_topic` declare, or a schema alone."""
+    if not isinstance(given, Mapping):
+        return declare_topic(name, given, partitions=partitions)
+    if not given.keys() & {"format", "format_schema", "format_settings"}:
         return declare_topic(name, **{"partitions": partitions, **given})
-    return declare_topic(name, given, partitions=partitions)
+    others = {argument: value for argument, value in given.items() if not argument.startswith("format")}
+    opaque = declare_format(given.get("format"), given.get("format_schema"), given.get("format_settings"))
+    register_schema(opaque)
+    return declare_topic(name, **{"partitions": partitions, **others}, format=opaque)
 
 
 def _gives_newest(node: Node) -> bool:

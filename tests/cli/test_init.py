@@ -195,6 +195,13 @@ def test_a_guess_reads_the_beginning(monkeypatch, tmp_path, form, record, name):
     assert guess(path, form, 10).sample.num_rows >= 1
 
 
+@pytest.mark.parametrize("name", ["class", "import", "app", "sk", "counts", "f", "schema"])
+def test_names_that_python_or_the_topology_has_are_no_variables(begin, runs, name):
+    """A file called as a word of Python, or as what the example calls something else, begins with an example that runs."""
+    begin(f"{name}.csv", CSV)
+    assert runs(name)
+
+
 def test_nothing_is_overwritten(begin, tmp_path):
     """A topic or a file that is there stays as it is."""
     begin("orders.csv", CSV)

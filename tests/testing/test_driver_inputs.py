@@ -89,3 +89,14 @@ def test_topics_of_a_format_take_and_give_values():
         driver.pipe("in", pa.table({"key": [b"c"], "value": [b'{"n": 4}']}), timestamp=dt.datetime(2024, 1, 1))
         assert [row["value"]["n"] for row in driver.read("out")] == [1, 2, 3, 4]
         assert {key: row["value"]["n"] for key, row in driver.newest("out").items()} == {"b": 2, "a": 3, "c": 4}
+
+
+def test_a_topic_may_be_declared_as_the_log_creates_it():
+    """Its format stands as text, with a schema of its own; columns beside a format are refused as there."""
+    app = sk.Topology("app")
+    app.stream("in", value_format="json", schema="k string, n int", key="k").to("out")
+    with TopologyTestDriver(app, topics={"in": {"format": "json"}}) as driver:
+        driver.pipe("in", {"key": "a", "value": {"n": 1}})
+        assert [(row["k"], row["n"]) for row in driver.read("out")] == [("a", 1)]
+    with pytest.raises(SchemaError, match="format"):
+        TopologyTestDriver(app, topics={"in": {"format": "json", "schema": "k string"}})
