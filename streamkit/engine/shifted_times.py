@@ -2,15 +2,16 @@
 Stream times of stores whose windows got another grace, or another retention, at a start.
 
 Which windows have closed must not depend on it: what gave its final result gives no second one, and what was open gives one. A window has
-closed if stream time is the grace past its end. So the time that is kept for the store moves by as much as the grace. With a shorter grace
-it is then behind the inputs, and an epoch without records closes what is due. With a longer one it is ahead of them for a while.
+closed if stream time is the grace past its end. With a longer grace the time up to which windows have closed moves by as much, as if that had
+been done without a record. Stream time itself stays: what a drain closes, and what expires, goes by the records that came. With a shorter
+grace stream time is taken back by as much, behind the inputs, and an epoch without records brings it on again and closes what is due.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from streamkit.engine.stream_time import Times, of_closed, of_grace, of_purge, of_store
+from streamkit.engine.stream_time import NO_TIME, Times, of_closed, of_grace, of_purge, of_store
 from streamkit.plan.program import Program
 
 
@@ -28,6 +29,14 @@ def shifted_times(times: Times, before: Program, program: Program, stores: Itera
             continue
         grown = window.grace_ms - times.get(of_grace(name), earlier.grace_ms)
         if grown or before.store(name).retention_ms != program.store(name).retention_ms:
-            found |= {kept: times[kept] + grown for kept in (of_store(name), of_closed(name)) if kept in times}
+            found |= _longer(times, name, grown) if grown > 0 else _not_longer(times, name, grown)
             found |= {of_grace(name): window.grace_ms, of_purge(name): 1}
     return found
+
+
+def _longer(times: Times, name: str, grown: int) -> Times:
+    return {of_closed(name): max(times[of_store(name)], times.get(of_closed(name), NO_TIME)) + grown}
+
+
+def _not_longer(times: Times, name: str, grown: int) -> Times:
+    return {kept: times[kept] + grown for kept in (of_store(name), of_closed(name)) if kept in times}

@@ -1,9 +1,9 @@
 """
 Digests of functions of users: by them a plan, and a start, tell whether a function does what it did.
 
-A function is its code, its defaults, the values that it captured, and the functions and plain values of its module that it uses; a method
-is its object, too, and an object that is called its class and its plain attributes. What no text tells in the same way in every process,
-such as a lock, a connection or a generator, is left out.
+A function is its code, its defaults, the values that it captured, and the globals that it uses: functions and classes of its module, plain
+values, lists and dicts, objects of the user's own classes. A method is its object, too, and an object that is called its class and its plain
+attributes. What no text tells in the same way in every process, such as a lock, a connection or a generator, is left out.
 """
 
 from __future__ import annotations
@@ -12,18 +12,21 @@ import hashlib
 import pickle
 import re
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from types import CodeType, ModuleType
+from functools import partial
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 SOMEWHERE = " at an address"  # ends what is told of a value that only its address tells from others
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-_PLAIN = (bool, int, float, str, bytes, tuple, frozenset)
 _TOLD_BY_THEIR_TEXT = ("builtins", "datetime", "decimal", "fractions", "numpy", "uuid", "zoneinfo")
 _TEXTS = ("collections", "ipaddress", "pathlib", "re", "types", *_TOLD_BY_THEIR_TEXT)  # of what stands in an attribute
 _STANDARD = sys.stdlib_module_names - {"__main__"}
+_INSTALLED = ("site-packages", "dist-packages")  # the folders of libraries
+_OURS = ("streamkit", "pyspark")
 _NESTED_MAX = 20
 
 
@@ -75,10 +78,14 @@ class _Telling:
         elif isinstance(getattr(value, "__code__", None), CodeType):
             yield from self._function(value, seen)
         elif isinstance(value, (set, frozenset)):
-            yield repr(sorted(map(repr, value)))
+            yield repr(sorted("\n".join(self.parts(item, seen)) for item in value))
+        elif isinstance(value, ModuleType):
+            yield f"module {value.__name__}"
+        elif isinstance(getattr(wrapped := getattr(value, "__wrapped__", None), "__code__", None), CodeType):  # functools.cache
+            yield from self.parts(wrapped, seen)
         elif hasattr(value, "func") and hasattr(value, "keywords"):  # functools.partial
             yield from self.parts((value.func, value.args, sorted(value.keywords.items())), seen)
-        elif isinstance(value, (tuple, list)):
+        elif isinstance(value, (tuple, list, deque)):
             for item in value:
                 yield from self.parts(item, seen)
         elif isinstance(value, dict):
@@ -109,7 +116,7 @@ class _Telling:
     def _function(self, value: Any, seen: frozenset[int]) -> Iterator[str]:
         yield from self.parts(value.__code__, seen)
         yield from self.parts((value.__defaults__, value.__kwdefaults__), seen)
-        yield from self.parts(_globals_of(value), seen)
+        yield from self._globals(value, seen)
         for cell in value.__closure__ or ():
             try:
                 yield from self.parts(cell.cell_contents, seen)
@@ -126,12 +133,76 @@ class _Telling:
         if callable(value):
             yield from self.parts(type(value), seen)
         for name, attribute in sorted(_attributes(value).items()):
-            if _is_plain(attribute):
-                yield name
-                yield from self.parts(attribute, seen)
-            elif type(attribute).__module__ == type(value).__module__:
-                yield name
-                yield from self._object(attribute, seen, text="")
+            yield from _under(name, self._held(attribute, type(value).__module__, seen))
+
+    def _globals(self, function: Any, seen: frozenset[int]) -> Iterator[str]:
+        """What a function uses under the names of its module; each of the functions and classes there is told once."""
+        module = str(getattr(function, "__module__", None))
+        for name in sorted(_names_in(function.__code__) & function.__globals__.keys()):
+            value = function.__globals__[name]
+            if not _is_code(value):
+                yield from _under(name, self._held(value, module, seen))
+            elif getattr(value, "__module__", None) == module and id(value) not in self.told:
+                self.told.add(id(value))
+                yield from _under(name, self.parts(value, seen))
+
+    def _held(self, value: Any, module: str, seen: frozenset[int]) -> Iterator[str]:
+        """What can be told of a value that an object, or the module, holds; nothing of a lock, a connection, an object of a library."""
+        if id(value) in seen:
+            return
+        if _is_plain(value):
+            yield from self.parts(value, seen)
+        elif isinstance(value, (tuple, list, deque)):
+            for item in value:
+                yield from _under("-", self._held(item, module, seen | {id(value)}))
+        elif isinstance(value, (set, frozenset)):
+            yield repr(sorted("\n".join(self._held(item, module, seen | {id(value)})) for item in value))
+        elif isinstance(value, Mapping):
+            for key, item in value.items():
+                yield from _under("key", self._held(key, module, seen | {id(value)}))
+                yield from _under("value", self._held(item, module, seen | {id(value)}))
+        elif isinstance(value, partial):
+            yield from self._held((value.func, value.args, value.keywords), module, seen | {id(value)})
+        elif _is_code(value):
+            yield from self.parts(value, seen) if getattr(value, "__module__", None) == module else ()
+        elif type(value).__module__ == module or _is_of_user(type(value)):
+            yield from self._object(value, seen | {id(value)}, text="")
+            yield from self._class_once(type(value), seen)
+
+    def _class_once(self, value: type, seen: frozenset[int]) -> Iterator[str]:
+        if id(value) not in self.told:
+            self.told.add(id(value))
+            yield from self.parts(value, seen)
+
+
+def _under(name: str, parts: Iterable[str]) -> Iterator[str]:
+    """Parts behind a name, which is there only if they are."""
+    for number, part in enumerate(parts):
+        if not number:
+            yield name
+        yield part
+
+
+def _names_in(code: CodeType) -> set[str]:
+    """The names that code uses, and that functions within it do."""
+    inner = [_names_in(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
+    return set(code.co_names).union(*inner)
+
+
+def _is_code(value: Any) -> bool:
+    """Whether a value is a class, or a function, and no object beside it."""
+    if isinstance(value, type) or isinstance(getattr(value, "__wrapped__", None), FunctionType):
+        return True
+    return isinstance(value, (FunctionType, BuiltinFunctionType))
+
+
+def _is_of_user(kind: type) -> bool:
+    """Whether a class is of the user's own modules: not of Python, of StreamKit, or of an installed library."""
+    package = kind.__module__.partition(".")[0]
+    if package in _STANDARD or package in _OURS:
+        return False
+    file = str(getattr(sys.modules.get(kind.__module__), "__file__", None) or "")
+    return not any(folder in file for folder in _INSTALLED)
 
 
 def _attributes(value: Any) -> dict[str, Any]:
@@ -164,18 +235,6 @@ def _is_plain(value: Any, depth: int = 0) -> bool:
 
 def _is_dunder(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
-
-
-def _globals_of(function: Any) -> list[tuple[str, Any]]:
-    """What a function uses of its own module: functions and plain values; what it imports is left out."""
-    code, module = function.__code__, getattr(function, "__module__", None)
-    names = sorted(set(code.co_names))
-    found = [(name, function.__globals__[name]) for name in names if name in function.__globals__]
-    return [(name, value) for name, value in found if isinstance(value, _PLAIN) or _is_function_of(value, module)]
-
-
-def _is_function_of(value: Any, module: str | None) -> bool:
-    return isinstance(getattr(value, "__code__", None), CodeType) and getattr(value, "__module__", None) == module
 
 
 def _bytes_digest(value: Any) -> str:

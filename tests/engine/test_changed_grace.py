@@ -9,8 +9,11 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
+from streamkit.clock import HandClock
 from streamkit.engine.compile import compile
+from streamkit.engine.local import run_available, run_epoch
 from streamkit.engine.start import start
+from streamkit.state.stores import MemoryStores
 from tests.engine.engine_run import Run, append, execute, fresh_log, metric, stored
 from tests.sampling import combined
 
@@ -20,6 +23,7 @@ KINDS: dict[str, Any] = {
     "hopping": lambda **times: sk.hopping("10 ms", "5 ms", **times),
     "session": lambda **times: sk.session("10 ms", **times),
     "sliding": lambda **times: sk.sliding("10 ms", **times),
+    "calendar": lambda **times: sk.tumbling("1 day", time_zone="Europe/Berlin", **times),
     "functions": lambda **times: sk.tumbling("10 ms", **times),
     "functions of sessions": lambda **times: sk.session("10 ms", **times),
     "functions of sliding": lambda **times: sk.sliding("10 ms", **times),
@@ -27,9 +31,9 @@ KINDS: dict[str, Any] = {
 CHANGES = [(0, 30), (30, 0), (20, 5), (5, 20), (0, 30, 0), (30, 0, 15, 60)]
 
 
-def topology(kind, grace, retention=None):
+def topology(kind, grace, retention=None, **more):
     app = sk.Topology("t")
-    times = {"grace": f"{grace} ms", **({} if retention is None else {"retention": f"{retention} ms"})}
+    times = {"grace": f"{grace} ms", **({} if retention is None else {"retention": f"{retention} ms"}), **more}
     windows = app.stream("in").group_by_key().windowed_by(KINDS[kind](**times))
     if kind.startswith("functions"):
         merging: Any = {"merge": lambda one, other: {"n": one["n"] + other["n"]}} if "sessions" in kind else {}
@@ -48,8 +52,8 @@ def made(seed, count):
     return rows
 
 
-def run(kind, graces, seed, records_max=None, tasks=(1,), retention=None):
-    """What a topology gives whose grace changes at each start, and its late records; the last start drains."""
+def run(kind, graces, seed, records_max=None, tasks=(1,), retention=None, drained=()):
+    """What a topology gives whose grace changes at each start, and its late records; the last start drains, and those of these numbers."""
     rows = made(seed, 30 * len(graces))
     with fresh_log() as log:
         log.create_topic("in", SCHEMA, key="k", partitions=1, config={"retention.ms": "-1"})
@@ -57,18 +61,21 @@ def run(kind, graces, seed, records_max=None, tasks=(1,), retention=None):
             append(log, "in", rows[30 * part : 30 * part + 30])
             program = compile(topology(kind, grace, retention), log)
             is_last = part == len(graces) - 1
-            execute(log, program, Run(tasks=tasks[part % len(tasks)], records_max=records_max, drain=is_last))
+            execute(log, program, Run(tasks=tasks[part % len(tasks)], records_max=records_max, drain=is_last or part in drained))
         return rows, log.read("out").to_pylist(), metric(log, "t", "late")
 
 
-def by_hand(rows, graces, size=10, advance=10):
-    """Final counts of windows, record by record: what has closed stays so."""
+def by_hand(rows, graces, size=10, advance=10, drained=()):
+    """Final counts of windows, record by record: what has closed stays so. A drain closes what the newest record has begun."""
     counts: dict[tuple[str, int], int] = {}
     closed, reached, done = -(10**9), -(10**9), []
 
     def close(grace):
+        close_up_to(reached - grace)
+
+    def close_up_to(end):
         nonlocal closed
-        closed = max(closed, reached - grace)
+        closed = max(closed, end)
         for key in sorted(counts):
             if key[1] + size <= closed:
                 done.append((*key, counts.pop(key)))
@@ -82,6 +89,8 @@ def by_hand(rows, graces, size=10, advance=10):
         for begin in range(newest, row["ts"] - size, -advance):
             if begin + size > closed:
                 counts[row["k"], begin] = counts.get((row["k"], begin), 0) + 1
+        if number % 30 == 29 and number // 30 in drained:
+            close_up_to(reached // advance * advance + size)
     return sorted([*done, *((*key, count) for key, count in counts.items())])
 
 
@@ -98,6 +107,49 @@ def test_each_window_closes_once_by_the_grace_of_its_time(kind, graces, seed, wa
     rows, found, _ = run(kind, graces, seed, *way)
     given = sorted((row["k"], milliseconds(row["window_start"]), row["n"]) for row in found)
     assert given == by_hand(rows, graces, advance=5 if kind == "hopping" else 10)
+
+
+@pytest.mark.parametrize(
+    ("kind", "graces", "seed", "drained"),
+    combined(["tumbling", "hopping", "functions"], CHANGES, [0, 1], [(0,), (1,), (0, 1, 2)]),
+)
+def test_a_drain_between_changes_closes_what_records_have_begun(kind, graces, seed, drained):
+    """Never windows that only the longer grace made look begun: their records were late."""
+    rows, found, _ = run(kind, graces, seed, drained=drained)
+    given = sorted((row["k"], milliseconds(row["window_start"]), row["n"]) for row in found)
+    assert given == by_hand(rows, graces, advance=5 if kind == "hopping" else 10, drained=drained)
+
+
+@pytest.mark.parametrize("way", ["drain", "idle"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_closes_without_a_record_goes_by_real_times(kind, way):
+    """After a longer grace it closes no window that it would not have closed had the grace always been that."""
+    scale = 8_640_000 if kind == "calendar" else 1
+    assert _closed_without_a_record(kind, way, (0, 60), scale) == _closed_without_a_record(kind, way, (60, 60), scale)
+
+
+def _closed_without_a_record(kind, way, graces, scale):
+    clock, idle = HandClock(1_000_000), {"close_after_idle": "1 minute"} if way == "idle" else {}
+    with fresh_log() as log:
+        log.create_topic("in", SCHEMA, key="k", partitions=1, config={"retention.ms": "-1"})
+        for grace, time, closes in (
+            (graces[0], 105, False),
+            (graces[1], None, True),
+            (graces[1], 135, False),
+            (graces[1], 300, False),
+        ):
+            if time is not None:
+                append(log, "in", [{"k": "a", "v": 0, "ts": time * scale}])
+            program = compile(topology(kind, grace * scale, 40 * 86_400_000 if kind == "calendar" else None, **idle), log)
+            planner = start(log.catalog, log.storage, program, clock=clock)
+            run_available(planner, drain=closes and way == "drain", stores=MemoryStores())
+            if closes and way == "idle":
+                clock.advance(60_000)
+                before = planner.committed_end()
+                end = planner.next_end(before)
+                assert end is not None
+                run_epoch(planner, before, end, splits=1, stores=MemoryStores())
+        return [(row["window_start"], row["window_end"], row["n"]) for row in log.read("out").to_pylist()]
 
 
 @pytest.mark.parametrize(
@@ -143,4 +195,4 @@ def test_a_start_that_failed_does_not_move_the_time_twice(monkeypatch):
         for grace, moved in ((30, 30), (30, 30), (10, 10), (0, 0), (40, 40)):
             start(log.catalog, log.storage, compile(topology("tumbling", grace), log))
             times = dict(log.catalog.application("t").metrics["stream_times"])
-            assert times["store/w"] == before["store/w"] + moved
+            assert max(times["store/w"], times.get("closed/w", 0)) == before["store/w"] + moved

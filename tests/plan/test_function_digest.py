@@ -74,6 +74,14 @@ def captured(value: Any) -> Callable[..., Any]:
     return lambda row: [rate.of(row)]
 
 
+def using(value: Any, text: str = "lambda row: USED", before: str = "") -> Callable[..., Any]:
+    """A function of a module whose global USED is this value."""
+    names: dict[str, Any] = {"__name__": __name__, "USED": value}
+    exec(f"{before}call = {text}", names)
+    call: Callable[..., Any] = names["call"]
+    return call
+
+
 FORMS: dict[str, Callable[[Any], Callable[..., Any]]] = {
     "an object that is called": Rate,
     "a method": lambda value: Rate(value).of,
@@ -82,6 +90,25 @@ FORMS: dict[str, Callable[[Any], Callable[..., Any]]] = {
     "an object that a function captured": captured,
     "an object behind another": lambda value: Rate(Rate(value)),
     "a method behind partial": lambda value: functools.partial(Rate(value).of),
+    "a list of objects": lambda value: Rate([Rate(value)]),
+    "a tuple of objects": lambda value: Rate((1, Rate(value))),
+    "a dict of objects": lambda value: Rate({"a": Rate(value)}),
+    "objects beside a lock": lambda value: Rate([threading.Lock(), {"a": Rate(value)}]),
+    "an attribute that is partial": lambda value: Rate(functools.partial(print, value)),
+    "a global": using,
+    "a global object": lambda value: using(Rate(value)),
+    "a method of a global object": lambda value: using(Rate(value).of),
+    "a global list of objects": lambda value: using([Rate(value), threading.Lock()]),
+    "a global dict": lambda value: using({"a": {"b": value}}),
+    "a global partial": lambda value: using(functools.partial(print, a=value)),
+    "a global of an inner function": lambda value: using(value, "lambda row: [(lambda: USED)() for _ in row]"),
+    "a global of a global function": lambda value: using(value, "lambda row: function(row)", "def function(row): return USED\n"),
+    "a global of a cached function": lambda value: using(
+        value, "lambda row: function(row)", "from functools import cache\n@cache\ndef function(row): return USED\n"
+    ),
+    "a global of a class": lambda value: using(
+        value, "lambda row: Made().of(row)", "class Made:\n  def of(self, row): return USED\n"
+    ),
     "a class with another base": type("Child", (Rate,), {"__module__": __name__}),
 }
 VALUES: dict[str, tuple[Any, Any]] = {
@@ -125,6 +152,8 @@ def test_what_no_text_tells_is_left_out() -> None:
     for make in (threading.Lock, object, threading.local, lambda: (one for one in "a"), lambda: sys.modules[__name__]):
         assert digest_of(Rate(make())) == digest_of(Rate(make()))
         assert digest_of(Rate({"a": make()})) == digest_of(Rate({"a": make()}))
+        assert digest_of(using(make())) == digest_of(using(make()))
+        assert digest_of(using([make(), {"a": make()}])) == digest_of(using([make(), {"a": make()}]))
 
 
 def test_the_code_of_an_object_counts() -> None:
