@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -30,6 +30,7 @@ from streamkit.connectors.files.csv_lines import (
 )
 from streamkit.connectors.files.guessed_json import read_object, types_of_objects
 from streamkit.connectors.files.guessed_texts import type_of_texts
+from streamkit.connectors.files.guessed_values import column_type
 from streamkit.connectors.files.json_layout import json_records
 from streamkit.connectors.files.line_ends import count_lines, first_line_end, lines_end
 from streamkit.connectors.files.parquet_columns import declared, readable
@@ -62,6 +63,7 @@ class Guess:
     key: tuple[str, ...]
     timestamp: str | None
     sample: pa.Table
+    spelled: Mapping[str, str]  # as the values are: local times, which are timestamps of a topic, are timestamp_ntz
 
     @property
     def group(self) -> str | None:
@@ -118,13 +120,13 @@ def guess(
     """
     try:
         with recoded(path.open("rb"), "utf-8" if form is Format.PARQUET else check_encoding(encoding), path) as file:
-            table = _read(file, path, form, rows_max, _Lines(delimiter))
+            table, spelled = _read(file, path, form, rows_max, _Lines(delimiter))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
     table = table.rename_columns([_renamed(name) for name in table.schema.names])
     if form is Format.PARQUET:  # a time without a zone is taken as UTC
         table = table.cast(pa.schema([field.with_type(_LOCAL.get(field.type, field.type)) for field in table.schema]))
-    return _guess(table, path, key, timestamp)
+    return _guess(table, spelled, path, key, timestamp)
 
 
 def guess_open(
@@ -145,8 +147,9 @@ def guess_open(
     What it says, the reader reads, without a loss. A time of Parquet without a zone stays one. Where it `is_tolerant`, lines that are
     no records count for nothing.
     """
-    table = _read(file, path, form, rows_max, _Lines(delimiter, null, is_tolerant, has_commas))
-    return _guess(table.drop_columns([name for name in table.schema.names if name in LOG_COLUMNS]), path, key, None)
+    table, spelled = _read(file, path, form, rows_max, _Lines(delimiter, null, is_tolerant, has_commas))
+    own = [name for name in table.schema.names if name in LOG_COLUMNS]
+    return _guess(table.drop_columns(own), spelled, path, key, None)
 
 
 @dataclass(frozen=True)
@@ -159,7 +162,7 @@ class _Lines:
     has_commas: bool = False
 
 
-def _guess(table: pa.Table, path: Path, key: tuple[str, ...], timestamp: str | None) -> Guess:
+def _guess(table: pa.Table, spelled: Mapping[str, str], path: Path, key: tuple[str, ...], timestamp: str | None) -> Guess:
     if not table.num_rows:
         raise NoRecordsError(f"{path} has no records; expected at least one to guess from")
     columns = tuple(Column(field.name, from_arrow(field.type), True) for field in table.schema)
@@ -170,11 +173,12 @@ def _guess(table: pa.Table, path: Path, key: tuple[str, ...], timestamp: str | N
     for name in (*key, *([timestamp] if timestamp else [])):
         if name not in schema:
             raise ConfigError(f"{path} has no column {name!r}; it has {', '.join(schema.names)}")
-    return Guess(schema, key or _guessed_key(schema, table), timestamp or _guessed_timestamp(schema, table), table)
+    key = key or _guessed_key(schema, table)
+    return Guess(schema, key, timestamp or _guessed_timestamp(schema, table), table, spelled)
 
 
-def _read(file: BinaryIO, path: Path, form: Format, rows_max: int, lines: _Lines) -> pa.Table:
-    """The first rows, in the types that are guessed."""
+def _read(file: BinaryIO, path: Path, form: Format, rows_max: int, lines: _Lines) -> tuple[pa.Table, dict[str, str]]:
+    """The first rows, in the types that are guessed, and how their values are spelled."""
     try:
         if form is Format.CSV:
             return _read_csv(file, rows_max, lines)
@@ -185,7 +189,7 @@ def _read(file: BinaryIO, path: Path, form: Format, rows_max: int, lines: _Lines
         raise SchemaError(f"{path} cannot be read as {form.value}: {error}") from error
 
 
-def _read_csv(file: BinaryIO, rows_max: int, lines: _Lines) -> pa.Table:
+def _read_csv(file: BinaryIO, rows_max: int, lines: _Lines) -> tuple[pa.Table, dict[str, str]]:
     head = _head(file, partial(_csv_end, delimiter=lines.delimiter))
     opened = io.BufferedReader(io.BytesIO(head))
     try:
@@ -196,7 +200,7 @@ def _read_csv(file: BinaryIO, rows_max: int, lines: _Lines) -> pa.Table:
     _check_encoded(head)
     _check_delimiter(names, records)
     if not records.strip(b"\r\n"):
-        return pa.table({})
+        return pa.table({}), {}
     try:
         table = _texts(records, names, lines)
     except pa.ArrowInvalid as error:
@@ -207,13 +211,11 @@ def _read_csv(file: BinaryIO, rows_max: int, lines: _Lines) -> pa.Table:
         raise SchemaError(unclosed or _uneven(head, lines.delimiter) or f" cannot be read as csv: {error}") from None
     columns = [one_array(column) for column in table.columns]
     types = [type_of_texts(texts, has_commas=lines.has_commas) for texts in columns]
-    return pa.table(
-        [
-            parse_texts(Column(name, type), texts.slice(0, rows_max), has_commas=lines.has_commas)
-            for name, type, texts in zip(names, types, columns, strict=True)
-        ],
-        names=names,
-    )
+    sample = [
+        parse_texts(Column(name, column_type(type)), texts.slice(0, rows_max), has_commas=lines.has_commas)
+        for name, type, texts in zip(names, types, columns, strict=True)
+    ]
+    return pa.table(sample, names=names), dict(zip(names, types, strict=True))
 
 
 def _texts(records: bytes, names: Sequence[str], lines: _Lines) -> pa.Table:
@@ -278,7 +280,7 @@ def _skipped(row: object) -> str:
     return "skip"
 
 
-def _read_json(file: BinaryIO, rows_max: int, lines: _Lines) -> pa.Table:
+def _read_json(file: BinaryIO, rows_max: int, lines: _Lines) -> tuple[pa.Table, dict[str, str]]:
     objects, kept = [], []
     for number, line in json_records(_head(file, len)):
         try:
@@ -288,11 +290,12 @@ def _read_json(file: BinaryIO, rows_max: int, lines: _Lines) -> pa.Table:
             if not lines.is_tolerant:
                 raise _no_object(number, line, error) from None
     if not objects:
-        return pa.table({})
+        return pa.table({}), {}
     types = {name: type for name, type in types_of_objects(objects).items() if name not in LOG_COLUMNS}
-    topic = declare_topic("guessed", check_user_schema(Schema(tuple(Column(name, type) for name, type in types.items()))))
+    columns = tuple(Column(name, column_type(type)) for name, type in types.items())
+    topic = declare_topic("guessed", check_user_schema(Schema(columns)))
     records = RecordFile(io.BytesIO(b"\n".join(kept[:rows_max])), "", Format.JSON, topic, None, "", is_sparse=True)
-    return pa.Table.from_batches([piece.records.select(list(types)) for piece in records.pieces()])
+    return pa.Table.from_batches([piece.records.select(list(types)) for piece in records.pieces()]), types
 
 
 def _no_object(line: int, text: bytes, error: Exception) -> SchemaError:
@@ -324,7 +327,7 @@ def _head(file: BinaryIO, whole: Callable[[bytes], int]) -> bytes:
     return head
 
 
-def _read_parquet(file: BinaryIO, rows_max: int) -> pa.Table:
+def _read_parquet(file: BinaryIO, rows_max: int) -> tuple[pa.Table, dict[str, str]]:
     """The first rows as they are; of types that no column has, as the reader takes them."""
     with pq.ParquetFile(file) as opened:
         found = _first_rows(opened.iter_batches(min(rows_max, 65_536)), opened.schema_arrow, rows_max)
@@ -339,7 +342,8 @@ def _read_parquet(file: BinaryIO, rows_max: int) -> pa.Table:
         except SchemaError as error:
             row = error.rows[0] if error.rows else 0
             raise SchemaError(f", record {row + 1}: {str(error).removeprefix(f'row {row}, ')}") from None
-    return pa.table(arrays, names=found.schema.names)
+    table = pa.table(arrays, names=found.schema.names)
+    return table, {field.name: from_arrow(field.type) for field in table.schema}
 
 
 def _first_rows(batches: object, schema: pa.Schema, rows_max: int) -> pa.Table:

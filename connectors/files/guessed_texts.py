@@ -19,18 +19,19 @@ from streamkit.formats.number_texts import with_points
 from streamkit.schema import Column
 
 DOUBLE_DIGITS = 15  # which every double keeps
-_BOOLEAN = r"^(?i:true|false)$"
-_WHOLE = r"^(0|-?[1-9]\d*)$"
+BOOLEAN = r"^(?i:true|false)$"
+WHOLE = r"^(0|-?[1-9]\d*)$"
 _JSON_WHOLE = r"^-?\d+$"
-_ZERO = r"^-0(\.0*)?$"
+ZERO = r"^-0(\.0*)?$"
 _POINT = r"^-?(0|[1-9]\d*)?\.\d+$"
 _EXPONENT = r"^-?\d(\.\d+)?[eE][+-]\d+$|^-?\d+\.\d+[eE]\d+$"
-_NOT_FINITE = r"^(NaN|nan|-?inf|-?Infinity)$"
+NOT_FINITE = r"^(NaN|nan|-?inf|-?Infinity)$"
+NUMBER = f"{WHOLE}|{ZERO}|{_POINT}|{_EXPONENT}"
 _YEAR = r"^(000[1-9]|00[1-9]\d|0[1-9]\d\d|[1-9]\d\d\d)-\d\d-\d\d"
-_DATE = rf"{_YEAR}$"
+DATE = rf"{_YEAR}$"
 _TIME = rf"{_YEAR}[T ]\d\d:\d\d(:\d\d(\.\d{{1,6}})?)?"
-_LOCAL = rf"{_TIME}$"
-_ZONED = rf"{_TIME}(Z|[+-]\d\d(:?\d\d)?)$"
+LOCAL = rf"{_TIME}$"
+ZONED = rf"{_TIME}(Z|[+-]\d\d(:?\d\d)?)$"
 
 
 def type_of_texts(texts: pa.Array, *, has_commas: bool = False) -> str:
@@ -38,7 +39,7 @@ def type_of_texts(texts: pa.Array, *, has_commas: bool = False) -> str:
     texts = pc.unique(texts).drop_null()
     if not len(texts):
         return "string"
-    if _all(texts, _BOOLEAN):
+    if _all(texts, BOOLEAN):
         return _read_as("boolean", texts)
     return type_of_numbers(_with_points(texts) if has_commas else texts) or type_of_times(texts)
 
@@ -52,24 +53,26 @@ def _with_points(texts: pa.Array) -> pa.Array:
 
 
 def type_of_times(texts: pa.Array) -> str:
-    """`date`, `timestamp` or `string`: times with a zone and times without are not of one type."""
+    """`date`, `timestamp` of times with a zone, `timestamp_ntz` of those without one, or `string`."""
     texts = pc.unique(texts).drop_null()
     if not len(texts):
         return "string"
-    if _all(texts, _DATE):
+    if _all(texts, DATE):
         return _read_as("date", texts)
-    if _all(texts, _ZONED) or _all(texts, f"{_LOCAL}|{_DATE}"):
+    if _all(texts, ZONED):
         return _read_as("timestamp", texts)
+    if _all(texts, f"{LOCAL}|{DATE}") and _read_as("timestamp", texts) == "timestamp":
+        return "timestamp_ntz"
     return "string"
 
 
 def type_of_numbers(texts: pa.Array) -> str | None:
     """The type of texts as numbers, None if one of them is none, or if no type keeps all of them."""
-    if _all(texts, _WHOLE):
+    if _all(texts, WHOLE):
         return _of_whole(texts)
-    finite = texts.filter(pc.invert(pc.match_substring_regex(texts, _NOT_FINITE)))
+    finite = texts.filter(pc.invert(pc.match_substring_regex(texts, NOT_FINITE)))
     is_whole = len(finite) == len(texts) and not pc.any(pc.match_substring_regex(texts, r"[.eE]")).as_py()
-    if is_whole or not len(finite) or not _all(finite, f"{_WHOLE}|{_ZERO}|{_POINT}|{_EXPONENT}"):
+    if is_whole or not len(finite) or not _all(finite, NUMBER):
         return None
     return _of_fractions(finite, is_finite=len(finite) == len(texts))
 
@@ -79,7 +82,7 @@ def type_of_json_numbers(texts: pa.Array) -> str | None:
     texts = pc.unique(texts)
     if _all(texts, _JSON_WHOLE):
         return _of_whole(texts)
-    finite = texts.filter(pc.invert(pc.match_substring_regex(texts, _NOT_FINITE)))
+    finite = texts.filter(pc.invert(pc.match_substring_regex(texts, NOT_FINITE)))
     return _of_fractions(finite, is_finite=len(finite) == len(texts))
 
 
@@ -97,7 +100,7 @@ def _of_fractions(texts: pa.Array, *, is_finite: bool) -> str | None:
     is_short = pc.and_not(pc.less_equal(pc.binary_length(texts), DOUBLE_DIGITS), pc.match_substring_regex(texts, "[eE]"))
     if all(_is_double(text.as_py()) for text in texts.filter(pc.invert(is_short))):
         return "double"
-    if not is_finite or pc.any(pc.match_substring_regex(texts, _ZERO)).as_py():
+    if not is_finite or pc.any(pc.match_substring_regex(texts, ZERO)).as_py():
         return None
     digits, scale = 1, 0
     for text in texts.to_pylist():
@@ -110,8 +113,13 @@ def _of_fractions(texts: pa.Array, *, is_finite: bool) -> str | None:
 
 def _is_double(text: str) -> bool:
     """Whether the nearest double of a text prints all of its digits."""
+    return keeps_digits(text, repr(float(text)))
+
+
+def keeps_digits(text: str, printed: str) -> bool:
+    """Whether a number that is printed so has all digits of a text."""
     try:
-        return Decimal(text) == Decimal(repr(float(text)))
+        return Decimal(text) == Decimal(printed)
     except InvalidOperation:
         return False
 

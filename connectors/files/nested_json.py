@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from streamkit.connectors.files.guessed_values import check_json
 from streamkit.connectors.files.json_numbers import json_numbers, parse_number, parse_whole, refuse_constant
 from streamkit.connectors.files.record_text import is_text_in_json, json_texts, parse_texts
 from streamkit.errors import SchemaError
@@ -17,20 +18,21 @@ from streamkit.log.rows.nested_conversion import Conversion, convert_nested
 from streamkit.schema import Column
 
 
-def json_values(column: Column, values: Sequence[Any], *, is_sparse: bool = False) -> pa.Array:
+def json_values(column: Column, values: Sequence[Any], *, is_sparse: bool = False, is_guessed: bool = False) -> pa.Array:
     """
     Values from JSON in the nested type of a column; SchemaError names the first row that does not fit, and the path in it.
 
     What JSON has no value for is text, as in columns: times, decimals, bytes in base 64. So are the keys of maps; a map whose
-    keys are nested is an array of pairs. Where they are `is_sparse`, fields that objects lack are null.
+    keys are nested is an array of pairs. Where they are `is_sparse`, fields that objects lack are null; where the type `is_guessed`,
+    values that are spelled otherwise are refused.
     """
-    return convert_nested(column, list(values), Conversion(_values, _keys, is_sparse))
+    return convert_nested(column, list(values), Conversion(_guessed_values if is_guessed else _values, _keys, is_sparse))
 
 
-def nested_texts(column: Column, texts: pa.Array, *, is_sparse: bool = False) -> pa.Array:
+def nested_texts(column: Column, texts: pa.Array, *, is_sparse: bool = False, is_guessed: bool = False) -> pa.Array:
     """Texts that are JSON as values of a nested type; SchemaError as in `json_values`."""
     values = [None if text is None else _read(column, row, text) for row, text in enumerate(texts.to_pylist())]
-    return json_values(column, values, is_sparse=is_sparse)
+    return json_values(column, values, is_sparse=is_sparse, is_guessed=is_guessed)
 
 
 def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -51,6 +53,11 @@ def _read(column: Column, row: int, text: str) -> Any:
         raise SchemaError(
             f"row {row}, column {column.name!r}: found {text[:80]!r}, expected {column.type}, as JSON: {error}", (row,)
         ) from None
+
+
+def _guessed_values(column: Column, values: Sequence[Any]) -> pa.Array:
+    check_json(column, values)
+    return _values(column, values)
 
 
 def _values(column: Column, values: Sequence[Any]) -> pa.Array:

@@ -31,6 +31,7 @@ from streamkit.connectors.files.csv_lines import (
     csv_lines,
     unclosed_line,
 )
+from streamkit.connectors.files.guessed_values import check_json, check_texts, check_type, keeps_doubles
 from streamkit.connectors.files.json_numbers import (
     WrittenNumber,
     json_documents,
@@ -41,11 +42,12 @@ from streamkit.connectors.files.json_numbers import (
 )
 from streamkit.connectors.files.line_ends import count_lines, lines_end
 from streamkit.connectors.files.nested_json import json_values, nested_texts, once
-from streamkit.connectors.files.parquet_columns import declared
+from streamkit.connectors.files.parquet_columns import declared, readable
 from streamkit.connectors.files.record_text import counted_times, is_text_in_json, json_texts, parse_headers, parse_texts
-from streamkit.data_type import is_nested
+from streamkit.data_type import FLOATS, from_arrow, is_nested
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.formats.json_columns import NOT_ARROWS, are_finite
+from streamkit.formats.time_texts import TIMES
 from streamkit.log.rows.conversion import convert_arrow, convert_python
 from streamkit.log.topic.formats import VALUE, encode
 from streamkit.log.topic.formats import Format as OpaqueFormat
@@ -84,7 +86,7 @@ class RecordFile:
     The records of an open file. `timestamp_column` is the column with the event time, for topics that take it from none.
 
     SchemaError names the line of a record that cannot be read; where there are no lines to count, its number. Where it `is_sparse`,
-    objects of JSON may lack columns that can be null, and fields.
+    objects of JSON may lack columns that can be null, and fields. Columns whose types were `guessed` take no other spelling.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class RecordFile:
         is_sparse: bool = False,
         delimiter: str = ",",
         has_commas: bool = False,
+        guessed: Mapping[str, str] | None = None,
     ) -> None:
         if timestamp_column is not None and topic.timestamp not in (None, timestamp_column):
             raise ConfigError(
@@ -124,6 +127,8 @@ class RecordFile:
         self._key = topic.key
         self._is_sparse = is_sparse
         self._has_commas = has_commas
+        self._guessed = {name: Column(name, type) for name, type in (guessed or {}).items()}
+        self._has_guessed_floats = any(column.type in FLOATS for column in self._guessed.values())
         self._optional = (
             {column.name for column in topic.schema if column.nullable} if is_sparse and form is Format.JSON else set()
         )
@@ -273,9 +278,15 @@ class RecordFile:
         column = self._columns.get(name)
         if column is None:
             return texts
+        guessed = self._guessed.get(name)
         if is_nested(column.type):
+            if guessed is not None:
+                nested_texts(guessed, texts, is_sparse=self._is_sparse, is_guessed=True)
             return nested_texts(column, texts, is_sparse=self._is_sparse)
-        return parse_texts(column, texts, has_commas=self._has_commas)
+        values = parse_texts(column, texts, has_commas=self._has_commas)
+        if guessed is not None:
+            check_texts(guessed, texts, values, has_commas=self._has_commas)
+        return values
 
     def _uneven(self, reason: str) -> SchemaError:
         self._check_closed()
@@ -336,9 +347,19 @@ class RecordFile:
                 del columns[HEADERS]
             if table.num_rows != count or not self._is_complete(block, columns) or not all(map(are_finite, columns.values())):
                 return None
-            return self._from_json(columns)
+            return self._from_json(columns) if self._are_spelled(block, columns) else None
         except (ValueError, SchemaError):
             return None
+
+    def _are_spelled(self, block: bytes, columns: Mapping[str, pa.Array]) -> bool:
+        """Whether guessed columns have only values that are spelled so, as far as that can be said at once."""
+        for name, guessed in self._guessed.items():
+            is_text = name in columns and pa.types.is_string(columns[name].type) and guessed.type != "string"
+            if is_text and columns[name].null_count < len(columns[name]):
+                if guessed.type not in (*TIMES, "date"):
+                    return False
+                check_texts(guessed, columns[name], columns[name])
+        return not self._has_guessed_floats or keeps_doubles(block)
 
     def _is_complete(self, block: bytes, columns: Mapping[str, pa.Array]) -> bool:
         """Whether each record has just the columns that it may have: every null was written as null."""
@@ -396,8 +417,13 @@ class RecordFile:
         column = self._columns[name]
         if self._opaque is not None and name in self._schema:
             return self._encoded(self._opaque, name, values)
+        guessed = self._guessed.get(name)
         if is_nested(column.type):
+            if guessed is not None:
+                json_values(guessed, values, is_sparse=self._is_sparse, is_guessed=True)
             return json_values(column, values, is_sparse=self._is_sparse)
+        if guessed is not None:
+            check_json(guessed, values)
         if is_text_in_json(column):
             return json_texts(column, values)
         return convert_python(column, json_numbers(column, values))
@@ -454,6 +480,9 @@ class RecordFile:
     def _declared(self, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
         """The records of Parquet in the types of the topic, as a producer converts them."""
         try:
+            for name, values in zip(batch.schema.names, batch.columns, strict=True):
+                if name in self._guessed:
+                    check_type(self._guessed[name], from_arrow(readable(values.type)))
             arrays = [
                 declared(self._schema[name], values) if name in self._schema and self._opaque is None else values
                 for name, values in zip(batch.schema.names, batch.columns, strict=True)

@@ -20,6 +20,7 @@ import pyarrow as pa
 from streamkit.connectors.files.csv_lines import check_delimiter
 from streamkit.connectors.files.file_state import Change, Stillness, change_of, state_of
 from streamkit.connectors.files.guess import NoRecordsError, guess_open
+from streamkit.connectors.files.guessed_values import column_type
 from streamkit.connectors.files.json_layout import HEAD_BYTES, Layout, layout_of
 from streamkit.connectors.files.line_ends import count_lines
 from streamkit.connectors.files.open_file import CutOffError, compression_of, format_of, is_cut_off, open_reading, whole
@@ -41,6 +42,7 @@ from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import BEGIN, RECREATED_MODE, Polled, Position, Source
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.log import Log
+from streamkit.log.topic.evolution import is_wider
 from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.names import check_name
 from streamkit.schema import Schema
@@ -71,7 +73,11 @@ class Reading:
     checksum: int | None = None
     is_unended: bool = False
     guessed: str | None = None
+    spelled: Mapping[str, str] | None = None
     parts: Generator[pa.Table, None, None] | None = None
+
+
+_NOTED = pa.table({})  # no rows, but a position
 
 
 class _UnfinishedError(Exception):
@@ -134,6 +140,8 @@ class FileSource(Source):
         self._looked = self._opened = 0.0
         self._place: Callable[[int], str] = lambda row: ""  # of a row of the last part
         self._log: Log | None = None
+        self._spelled: Mapping[str, str] | None = None  # the types of guessed columns as their values were spelled
+        self._has_to_note = False  # that columns were guessed, before a topic has them
         self._guessed: str | None = None  # the columns, where nothing but the first file says them
 
     def check(self) -> None:
@@ -145,9 +153,26 @@ class FileSource(Source):
     def use(self, log: Log) -> None:
         """What was guessed of an earlier file is in its position."""
         self._log = log
+        if self.settings["schema"] is None:
+            self._remember(read_positions(log, self.name))
+
+    def _remember(self, positions: Mapping[str, Position | None]) -> None:
+        """How the values were spelled from which columns were guessed, unless the settings say the columns by now."""
+        if self._spelled is None and self.settings["schema"] is None:
+            known = (position["spelled"] for position in positions.values() if position is not None and "spelled" in position)
+            self._spelled = next(known, None)
 
     def topic(self, topic: Topic) -> None:
-        """Records are read in the types of the topic."""
+        """Records are read in the types of the topic; ConfigError where `schema` says others."""
+        for column in Schema.parse(self.settings["schema"]) if self.settings["schema"] else ():
+            if column.name not in topic.schema:
+                continue
+            known = topic.schema[column.name]
+            if known.type != column.type and not is_wider(known.arrow.type, column.arrow.type):
+                raise ConfigError(
+                    f"connector {self.name}: topic {topic.name} has the column {column.name!r} of type {known.type}, and schema says "
+                    f"{column.type}; expected the topic's type, as values are read in it, or another topic"
+                )
         self._topic = topic
 
     _topic: Topic | None = None
@@ -166,12 +191,13 @@ class FileSource(Source):
         self._reading = None
         self._waiting, self._held, self._read = [], {}, {}
         self._looked = self._opened = time.monotonic()
+        self._remember(positions)
         for split, position in sorted(positions.items()):
             self._queue(split, position)
 
     def _queue(self, split: str, position: Position | None) -> None:
         """Put a file where it belongs: to those that wait to be read, or that were read to their end."""
-        if position is None:
+        if position is None or not (position["byte"] or position["rows"] or _is_done(position)):
             self._waiting.append((split, None))
             return
         change = change_of(Path(split), position)
@@ -215,12 +241,13 @@ class FileSource(Source):
                 continue
             except SchemaError as error:
                 return self._failed(reading, error)
-            reading.guessed = self._guessed
+            reading.guessed, reading.spelled = self._guessed, self._spelled
             self._follow(reading)
             if part is None:
                 self._reading = None
                 return Polled({}, {reading.split: {**_position(reading), "done": True}})
-            return Polled({self.settings["topic"]: part}, {reading.split: _position(reading)})
+            noted = {reading.split: _position(reading)}
+            return Polled({} if part is _NOTED else {self.settings["topic"]: part}, noted)
         time.sleep(LOOK_SECONDS_BOUNDED if self.is_bounded and not self.is_at_end() else timeout)
         return None
 
@@ -351,6 +378,9 @@ class FileSource(Source):
                 raise _UnfinishedError
             with whole(path), self._opened_file(path, form) as file:
                 topic = self._declared(path, form)
+                if self._has_to_note:
+                    self._has_to_note = False
+                    yield _NOTED
                 if form is Format.PARQUET:
                     yield from self._parquet_parts(file, reading, topic)
                 else:
@@ -498,7 +528,17 @@ class FileSource(Source):
             is_sparse=True,
             delimiter=settings["delimiter"],
             has_commas=settings["decimal.comma"],
+            guessed=self._still_guessed(topic),
         )
+
+    def _still_guessed(self, topic: Topic) -> Mapping[str, str]:
+        """The columns that are of the types that were guessed: who has given one another type, has said what it holds."""
+        spelled = self._spelled or {}
+        return {
+            column.name: spelled[column.name]
+            for column in topic.schema
+            if column.name in spelled and column_type(spelled[column.name]) == column.type
+        }
 
     def _declared(self, path: Path, form: Format) -> Topic:
         """The topic, as it is or as it will be created."""
@@ -533,9 +573,10 @@ class FileSource(Source):
                 settings["null"],
                 is_tolerant=settings["errors.tolerance"] == "all",
                 has_commas=settings["decimal.comma"],
-            ).schema
-        self._guessed = None if is_kept_by_topic else found.ddl()
-        return found
+            )
+        self._guessed = None if is_kept_by_topic else found.schema.ddl()
+        self._spelled, self._has_to_note = found.spelled, True
+        return found.schema
 
     def _failed(self, reading: Reading, error: SchemaError) -> Polled:
         """A file that cannot be read at all is put aside, if there is a place for it and failures are tolerated."""
@@ -552,6 +593,8 @@ def _position(reading: Reading) -> dict[str, Any]:
         found["sum"] = reading.checksum
     if reading.is_unended:
         found["unended"] = True
+    if reading.spelled is not None:
+        found["spelled"] = reading.spelled
     return found if reading.guessed is None else {**found, "schema": reading.guessed}
 
 
