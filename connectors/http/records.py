@@ -19,16 +19,21 @@ def _refuse(constant: str) -> None:
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
-def records_of(body: bytes) -> list[bytes]:
-    """Each record on one line: those of a list, else the values one behind the other. SchemaError for what is not JSON."""
+def records_of(body: bytes, *, takes_any_bytes: bool = False) -> list[bytes]:
+    """
+    Each record on one line: those of a list, else the values one behind the other. SchemaError for what is not JSON.
+
+    If it `takes_any_bytes` a text within a record may have bytes that are no UTF-8, which stay as they are.
+    """
+    errors = "surrogateescape" if takes_any_bytes else "strict"
     try:
-        text = body.decode("utf-8-sig").strip()
+        text = body.decode("utf-8-sig", errors).strip()
         if text.startswith("["):
             _DECODER.decode(text)
             places = _places(text, 1, len(text) - 1)
         else:
             places = _places(text, 0, len(text))
-        return [text[start:end].translate(_LINE_ENDS).encode() for start, end in places]
+        return [text[start:end].translate(_LINE_ENDS).encode(errors=errors) for start, end in places]
     except (ValueError, RecursionError) as error:
         raise SchemaError(f"the request is not JSON: {error}") from None
 

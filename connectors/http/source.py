@@ -39,6 +39,7 @@ class Posted:
 
     rows: pa.Table
     key: str | None
+    refused: Sequence[tuple[bytes, SchemaError]] = ()  # records that are left out
     done: threading.Event = field(default_factory=threading.Event)
     is_committed: bool = False
     refusal: SchemaError | None = None
@@ -56,7 +57,7 @@ class HttpSource(Source):
     """
     Takes JSON by POST: an object, a list of them, or an object a line.
 
-    A request is all or nothing. It is answered by 200 after the commit, 400 if a record does not fit (413 if one is too
+    A request is all or nothing, unless `errors.tolerance` is `all`: then a record that does not fit alone is left out. It is answered by 200 after the commit, 400 if a record does not fit (413 if one is too
     large), 401 without the token, 503 if it could not be committed in time: then it may be sent again, with the same `Idempotency-Key` without doubling.
     Of these keys the last are remembered, some 64,000.
     """
@@ -157,20 +158,20 @@ class HttpSource(Source):
 
     # In the threads of requests
 
-    def read(self, body: bytes) -> pa.Table:
-        """The records of a body; SchemaError names the one that does not fit."""
+    def read(self, body: bytes, key: str | None = None) -> Posted:
+        """The records of a body; SchemaError names the one that does not fit, unless it is left out."""
         topic = self._declared()
-        if topic.format is not None or topic.schema == OPAQUE_SCHEMA:
-            values = records_of(body)
-            return pa.table({"key": pa.nulls(len(values), pa.binary()), "value": pa.array(values, pa.binary())})
-        lines = io.BytesIO(body if _is_of_lines(body) else b"\n".join(records_of(body)))
-        file = RecordFile(lines, "the request", Format.JSON, topic, None, "", is_sparse=True)
-        pieces = [pa.Table.from_batches([piece.records]) for piece in file.pieces()]  # of which some may have headers
-        return pa.concat_tables(pieces, promote_options="default") if pieces else topic.schema.arrow.empty_table()
+        try:
+            return Posted(_rows_of(topic, body), key)
+        except SchemaError:
+            if self.settings["errors.tolerance"] == "none":
+                raise
+        pieces, refused = _fitting(topic, records_of(body, takes_any_bytes=True))
+        rows = pa.concat_tables(pieces, promote_options="default") if pieces else topic.schema.arrow.empty_table()
+        return Posted(rows, key, refused)
 
-    def post(self, rows: pa.Table, key: str | None) -> bool:
+    def post(self, posted: Posted) -> bool:
         """Whether the rows are committed in time; SchemaError for those that do not fit."""
-        posted = Posted(rows, key)
         seconds = self.settings["commit.timeout.ms"] / 1_000
         try:
             self._posted.put(posted, timeout=seconds)
@@ -204,6 +205,8 @@ class HttpSource(Source):
             split = self._bucket(posted.key)
             if split is None or self._is_new(split, posted.key):
                 tables.append(posted.rows)
+                for record, error in posted.refused:
+                    self.refuse_record(self.settings["topic"], record, error)
         if not tables:
             return None
         joined = pa.concat_tables(tables, promote_options="permissive")
@@ -229,6 +232,47 @@ class HttpSource(Source):
 
 def _hashed(key: str | None) -> str:
     return hashlib.blake2b((key or "").encode(), digest_size=12).hexdigest()
+
+
+def _fitting(topic: Topic, records: Sequence[bytes]) -> tuple[list[pa.Table], list[tuple[bytes, SchemaError]]]:
+    """The rows of the records that fit, and the others."""
+    if not records:
+        return [], []
+    try:
+        for record in records:
+            record.decode()  # a format of bytes looks at none
+        return [_rows_of(topic, b"\n".join(records))], []
+    except (SchemaError, UnicodeDecodeError) as error:
+        if len(records) == 1:
+            refusal = error if isinstance(error, SchemaError) else SchemaError(f"the record is not UTF-8: {error}")
+            return [], [(records[0], refusal)]
+    half = len(records) // 2
+    (first, no_first), (second, no_second) = _fitting(topic, records[:half]), _fitting(topic, records[half:])
+    return [*first, *second], [*no_first, *no_second]
+
+
+def _rows_of(topic: Topic, body: bytes) -> pa.Table:
+    if topic.format is not None or topic.schema == OPAQUE_SCHEMA:
+        values = records_of(body)
+        return pa.table({"key": pa.nulls(len(values), pa.binary()), "value": pa.array(values, pa.binary())})
+    if not _is_of_lines(body):
+        return _rows_of_lines(topic, b"\n".join(records_of(body)))
+    try:
+        return _rows_of_lines(topic, body)
+    except SchemaError:
+        try:
+            records = records_of(body)
+        except SchemaError:
+            records = []
+        if len(records) == sum(bool(line.strip()) for line in body.splitlines()) or not records:
+            raise
+    return _rows_of_lines(topic, b"\n".join(records))  # some lines have several, or one has several lines
+
+
+def _rows_of_lines(topic: Topic, body: bytes) -> pa.Table:
+    file = RecordFile(io.BytesIO(body), "the request", Format.JSON, topic, None, "", is_sparse=True)
+    pieces = [pa.Table.from_batches([piece.records]) for piece in file.pieces()]  # of which some may have headers
+    return pa.concat_tables(pieces, promote_options="default") if pieces else topic.schema.arrow.empty_table()
 
 
 def _is_of_lines(body: bytes) -> bool:
@@ -263,13 +307,13 @@ def _handler(source: HttpSource) -> type[BaseHTTPRequestHandler]:
 
         def take(self, body: bytes) -> None:
             try:
-                rows = source.read(body)
-                is_committed = source.post(rows, self.headers.get("Idempotency-Key"))
+                posted = source.read(body, self.headers.get("Idempotency-Key", "").strip() or None)
+                is_committed = source.post(posted)
             except SchemaError as error:
                 self.reply(413 if isinstance(error, RecordTooLargeError) else 400, source.redacted(str(error)))
                 return
             if is_committed:
-                self.reply(200, None, records=rows.num_rows)
+                self.reply(200, None, records=posted.rows.num_rows)
             else:
                 self.reply(503, "the records could not be committed in time; send them again, with the same Idempotency-Key")
 

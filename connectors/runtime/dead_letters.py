@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from streamkit.connectors.files.record_lines import json_text, plain
 from streamkit.connectors.runtime.pipeline import Failure
+from streamkit.connectors.runtime.sound_texts import shown_value
 from streamkit.log.connect_dead_letter import PREFIX
 from streamkit.log.log import Log
 from streamkit.log.topic.formats import KEY, VALUE
@@ -38,7 +39,13 @@ def dead_letters(
     origin: Origin, topic: str, rows: pa.Table, key: Sequence[str], failures: Sequence[Failure]
 ) -> list[dict[str, Any]]:
     """The rows to write for failed records: `rows` are those that came in, `topic` where they came from or were bound for."""
-    return [_letter(origin, topic, rows.slice(failure.row, 1).to_pylist()[0], key, failure) for failure in failures]
+    return [_letter(origin, topic, _row(rows, failure.row), key, failure) for failure in failures]
+
+
+def _row(rows: pa.Table, number: int) -> dict[str, Any]:
+    """A row that may be of anything: texts that are no UTF-8, times of far years."""
+    one = rows.slice(number, 1)
+    return {name: shown_value(one[name]) for name in one.column_names}
 
 
 def _letter(origin: Origin, topic: str, row: Mapping[str, Any], key: Sequence[str], failure: Failure) -> dict[str, Any]:
@@ -85,4 +92,4 @@ def _context(origin: Origin, topic: str, row: Mapping[str, Any], failure: Failur
         "exception.message": origin.redacted(str(error)),
         "exception.stacktrace": origin.redacted(trace),
     }
-    return [(PREFIX + name, str(value).encode()) for name, value in said.items() if value is not None]
+    return [(PREFIX + name, str(value).encode(errors="backslashreplace")) for name, value in said.items() if value is not None]

@@ -15,6 +15,7 @@ from streamkit.connectors.runtime import positions
 from streamkit.connectors.runtime.converters import topic_of_sink
 from streamkit.connectors.runtime.dead_letters import dead_letters, declare_dead_letters
 from streamkit.connectors.runtime.error_log import log_failures
+from streamkit.connectors.runtime.letter_limits import within_limits
 from streamkit.connectors.runtime.outgoing import targets_of
 from streamkit.connectors.runtime.pipeline import Failure, Step, in_topics, pass_through
 from streamkit.connectors.runtime.refused_rows import put_what_is_taken
@@ -235,7 +236,7 @@ class SinkTask:
             first = _first_offset(rows, int(split.rpartition("-")[2]))
             known[split] = {offset for offset in known[split] if offset >= first}
         with self._producer.transaction():
-            self._producer.send_batch(self._dead_letters, letters)
+            self._producer.send_batch(self._dead_letters, within_limits(self._log, self._dead_letters, letters))
             positions.send_positions(
                 self._producer, self._sink.name, {split: {"offsets": sorted(known[split])} for split in touched}
             )

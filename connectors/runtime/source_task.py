@@ -14,6 +14,7 @@ from streamkit.connectors.runtime.dead_letters import dead_letters, declare_dead
 from streamkit.connectors.runtime.destination import Destination
 from streamkit.connectors.runtime.error_log import log_failures
 from streamkit.connectors.runtime.identity import adopted, checked, with_identities, without_identities
+from streamkit.connectors.runtime.letter_limits import within_limits
 from streamkit.connectors.runtime.pipeline import FAILURES, Failure, Passed, Step, pass_through
 from streamkit.connectors.runtime.retry import Retry
 from streamkit.connectors.runtime.shares import splits_of
@@ -219,7 +220,7 @@ class SourceTask:
                 for topic, rows in sends:
                     self._destination.send(producer, topic, rows.drop_columns([ROW_NUMBER]))
                 if letters:
-                    producer.send_batch(self._dead_letters, letters)
+                    producer.send_batch(self._dead_letters, within_limits(self._log, self._dead_letters, letters))
                 positions.send_positions(producer, self._source.name, with_identities(polled.positions, self._identities))
                 failpoints.reach("connect.staged")
         except OutcomeUnknownError:

@@ -11,6 +11,7 @@ from streamkit.connectors.files.record_lines import json_text, plain
 from streamkit.connectors.runtime.converters import decoder_of_sink, decoder_of_source, encoder_of_sink, topic_of_sink
 from streamkit.connectors.runtime.outgoing import outgoing, transformed
 from streamkit.connectors.runtime.pipeline import Step
+from streamkit.connectors.runtime.sound_texts import SOUND_TEXTS
 from streamkit.connectors.sink import Sink
 from streamkit.connectors.source import Source
 from streamkit.log.log import Log
@@ -24,7 +25,7 @@ def steps_of_source(source: Source, log: Log) -> Sequence[Step]:
     """What happens to rows between a poll and the topic."""
     decoder = decoder_of_source(source, log) if source.IS_RAW else None
     decoding = () if decoder is None else (Step("VALUE_CONVERTER", decoder.run),)
-    return (*decoding, *transform_steps(source, log))
+    return (*decoding, SOUND_TEXTS, *transform_steps(source, log))
 
 
 def steps_of_sink(sink: Sink, topic: Topic, log: Log) -> Sequence[Step]:
@@ -32,7 +33,7 @@ def steps_of_sink(sink: Sink, topic: Topic, log: Log) -> Sequence[Step]:
     declared = topic_of_sink(sink, topic, sink.IS_RAW)
     target = outgoing(sink, declared)
     decoder = decoder_of_sink(sink, topic, sink.IS_RAW)
-    steps = [] if decoder is None else [Step("VALUE_CONVERTER", decoder.run)]
+    steps = [] if decoder is None else [Step("VALUE_CONVERTER", decoder.run), SOUND_TEXTS]
     if sink.chain is not None:
         steps.append(Step("TRANSFORMATION", lambda _, rows: transformed(sink, declared, target, rows)))
     if sink.IS_RAW and target.format is None:

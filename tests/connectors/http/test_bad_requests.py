@@ -142,3 +142,57 @@ def test_a_refused_key_of_idempotency_is_not_remembered(tmp_path):
         assert post({"id": None}, key="k")[0] == 400
         assert [post({"id": 5}, key="k")[0] for _ in range(2)] == [200, 200]
         assert log.read("clicks").num_rows == 1
+
+
+TOLERANT = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "bad"}
+
+
+@pytest.mark.parametrize("way", ["columns", "any JSON", "transforms"])
+def test_random_requests_of_a_tolerant_source(tmp_path, way):
+    """The same where records that do not fit are left out: only what is not JSON is refused, and the task goes on."""
+    choose = random.Random(None if TAKES_ALL else way)
+    with sk.open_log(tmp_path / "log") as log, ThreadPoolExecutor(10) as threads:
+        with receiving(log, **WAYS[way], **TOLERANT) as post:
+            good = {"id": 1, "v": "1", "n": 5}
+            for first in range(0, 1_000 if TAKES_ALL else 30, 10):
+                bodies = [some_body(choose, first + number, good) for number in range(10)]
+                for body, (code, said) in zip(bodies, threads.map(post, bodies), strict=True):
+                    assert code == 200 or (code == 400 and "is not JSON" in said["error"]), (body, said)
+                assert post(good) == (200, {"records": 1}), bodies
+        assert log.read("bad").num_rows or way == "any JSON"
+
+
+@pytest.mark.parametrize("has_schema", [True, False])
+def test_records_that_alone_are_left_out(tmp_path, has_schema):
+    """Of a list and of lines; what is left out is a dead letter as it was sent, also where it is no UTF-8 or too large."""
+    settings = {**TOLERANT, **({"schema": "id bigint, v string"} if has_schema else {})}
+    with sk.open_log(tmp_path / "log") as log, receiving(log, **settings) as post:
+        assert post(b'[{"id": 1}, {"id": 2, "v": "\xff"}, {"id": 3}]')[0] == 200
+        assert post(b'{"id": 4}\n{"id": 5, "v": "\xff"}\n{"id": 6}')[0] == 200
+        assert post(b'{"id": 7, "v": "\xff"}')[0] == 200
+        assert post({"id": 8, "v": "x" * 2_000_000})[0] == 200
+        assert post([{"id": "x"}, {"id": 9}])[0] == 200
+        rows, letters = log.read("clicks").to_pylist(), log.read("bad").to_pylist()
+    if has_schema:
+        assert sorted(row["id"] for row in rows) == [1, 3, 4, 6, 9]
+    assert len(letters) == (5 if has_schema else 4)
+    assert sum(b"\xff" in row["value"] or b"xff" in row["value"] for row in letters) == 3
+    assert all(len(row["value"]) < 1 << 20 for row in letters)
+
+
+@pytest.mark.parametrize("between", [b"", b" ", b"\n", b"\r\n\r\n", b" \n "])
+def test_objects_one_behind_the_other(tmp_path, between):
+    """Whatever blanks stand between them, and within."""
+    objects = [b'{"id": 1}', b'{"id": 2,\n "place": {"x": 1}\n}', b'{"place": {"x": 1}\n, "id": 3}']
+    with sk.open_log(tmp_path / "log") as log, receiving(log, **WAYS["columns"]) as post:
+        assert post(between.join(objects)) == (200, {"records": 3})
+        assert post(between.join(objects[::-1])) == (200, {"records": 3})
+        assert sorted(row["id"] for row in log.read("clicks").to_pylist()) == [1, 1, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize("key", ["", " "])
+def test_an_empty_key_of_idempotency(tmp_path, key):
+    """It is none: each request is one of its own."""
+    with sk.open_log(tmp_path / "log") as log, receiving(log, **WAYS["columns"]) as post:
+        assert [post({"id": n}, **{"Idempotency-Key": key})[0] for n in range(3)] == [200] * 3
+        assert log.read("clicks").num_rows == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import ClassVar
 
 import pyarrow as pa
@@ -10,9 +11,10 @@ import pytest
 import streamkit as sk
 from streamkit.connectors import Sink
 from streamkit.connectors.runtime.dead_letters import Origin, dead_letters
-from streamkit.connectors.runtime.pipeline import Failure
+from streamkit.connectors.runtime.pipeline import Failure, pass_through
 from streamkit.connectors.runtime.positions import read_positions
 from streamkit.connectors.runtime.sink_task import SinkTask
+from streamkit.connectors.runtime.sound_texts import SOUND_TEXTS
 from streamkit.connectors.runtime.task import Orders
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.failpoints import SimulatedCrash
@@ -153,3 +155,64 @@ def test_a_dead_letter_of_bytes_deletes_if_the_record_does(key, value, is_deleti
     origin = Origin("in", 0, "Kind", False, str)
     (found,) = dead_letters(origin, "to", rows, (), [Failure(0, "VALUE_CONVERTER", SchemaError("no"))])
     assert (found["key"], found["value"], found.get(DELETED, False)) == (key, value, is_deletion)
+
+
+FAR = dt.datetime(2900, 1, 1, tzinfo=dt.timezone.utc)
+UNLIMITED = {"message.timestamp.after.max.ms": str((1 << 63) - 1), "max.message.bytes": "20000000", "retention.ms": "-1"}
+
+
+@pytest.mark.parametrize(
+    ("record", "kept"),
+    [
+        ({"_timestamp": FAR}, "timestamp"),
+        ({"note": "x" * 2_000_000}, "cut"),
+        ({"key": "x" * 2_000_000}, "cut"),
+        ({"_headers": [("h", b"x" * 2_000_000)]}, "cut"),
+        ({"key": "x" * 2_000_000, "note": "x" * 2_000_000, "_timestamp": FAR, "_headers": [("h", b"x" * 2_000_000)]}, "cut"),
+    ],
+)
+def test_a_record_beyond_the_limits_of_its_letter(tmp_path, monkeypatch, record, kept):
+    """A topic without limits has records that the topic of dead letters would not take: each has its letter, and the sink goes on."""
+    monkeypatch.setattr(Forgetful, "PUT", [])
+    config = {"topics": "people", "errors.tolerance": "all", "errors.deadletterqueue.topic.name": "bad"}
+    with sk.open_log(tmp_path / "log") as log:
+        log.create_topic(
+            "people", "key string NOT NULL, id int, name string, note string", key="key", partitions=1, config=UNLIMITED
+        )
+        with log.producer() as producer:
+            producer.send_batch("people", [{"key": "a", "id": 1, "name": "ann", "note": None}])
+            producer.send_batch("people", [{"key": "b", "id": 2, "name": None, "note": None, **record}])
+        SinkTask(Forgetful("out", config), 0, 1, log, is_once=True).run(Orders())
+        (letter,) = log.read("bad", columns=["key", "value", "_headers"]).to_pylist()
+        assert Forgetful.PUT == [1] and refused_letters(log) == [1]
+    assert kept in {pair["key"].rpartition(".")[2] for pair in letter["_headers"]}
+    assert letter["value"].startswith(b'{"key": "')
+
+
+def test_values_that_python_cannot_read():
+    """A dead letter of texts that are no UTF-8, also within nested values, and of years beyond Python's."""
+    bad = pa.StringArray.from_buffers(1, *pa.array([b"a\xff"]).buffers()[1:])
+    rows = pa.table(
+        {
+            "text": bad,
+            "nested": pa.ListArray.from_arrays([0, 1], pa.StructArray.from_arrays([bad, pa.array([1])], names=["s", "n"])),
+            "map": pa.MapArray.from_arrays([0, 1], bad, bad),
+            "far": pa.array([1 << 60], pa.timestamp("us", tz="UTC")),
+        }
+    )
+    origin = Origin("in", 0, "a.Source", True, lambda text: text)
+    (letter,) = dead_letters(origin, "t", rows, (), [Failure(0, "KAFKA_PRODUCE", SchemaError("not UTF-8: \udcff"))])
+    assert letter["value"].startswith(
+        b'{"text": "a\\\\xff", "nested": [{"s": "a\\\\xff", "n": 1}], "map": {"a\\\\xff": "a\\\\xff"}, "far": "'
+    )
+
+
+def test_texts_that_are_no_utf_8():
+    """Rows that have one are told, also among rows of nested values in pieces; the others pass."""
+    texts = pa.array([b"a", b"\xff", b"b", b"\xe9", b"c"])
+    bad = pa.StringArray.from_buffers(5, *texts.buffers()[1:])
+    lists = pa.ListArray.from_arrays([0, 1, 2, 3, 4, 5], bad)
+    for column in (bad, lists, pa.chunked_array([lists.slice(0, 2), lists.slice(2)])):
+        passed = pass_through([SOUND_TEXTS], "t", pa.table({"s": column, "n": range(5)}))
+        assert sorted(failure.row for failure in passed.failures) == [1, 3]
+        assert [part["n"].to_pylist() for _, part in passed.parts] == [[0, 2, 4]]
