@@ -57,7 +57,8 @@ class HttpSource(Source):
     """
     Takes JSON by POST: an object, a list of them, or an object a line.
 
-    A request is all or nothing, unless `errors.tolerance` is `all`: then a record that does not fit alone is left out. It is answered by 200 after the commit, 400 if a record does not fit (413 if one is too
+    A request is all or nothing, unless `errors.tolerance` is `all`: then a record that does not fit alone is left out.
+    It is answered by 200 after the commit, 400 if a record does not fit (413 if one is too
     large), 401 without the token, 503 if it could not be committed in time: then it may be sent again, with the same `Idempotency-Key` without doubling.
     Of these keys the last are remembered, some 64,000.
     """

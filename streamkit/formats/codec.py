@@ -47,6 +47,7 @@ _CHECKS: dict[str, Callable[[Any], str]] = {
 }  # fmt: skip
 Written: TypeAlias = "tuple[npt.NDArray[np.int64], Schema, Format]"  # rows, their columns, and how they are read
 _UNKNOWN = Schema.parse(f"{VALUE} binary")
+_UNWRITABLE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, pa.ArrowException)  # values
 _NEEDS_SCHEMA = ("avro", "protobuf", "csv")
 _MADE: dict[str, Callable[[Schema], str]] = {
     "avro": avro_of, "json": json_schema_of, "protobuf": protobuf_of, "csv": lambda columns: columns.ddl(),
@@ -232,7 +233,11 @@ class Codec:
     def encode(self, rows: pa.RecordBatch) -> pa.Array:
         """The rows as values of the format; SchemaError names those that do not fit, or a schema that the registry refuses."""
         text = self._text_to_write(rows)
-        found: pa.Array = _WRITERS[self.format.name](self.format, text, rows)
+        try:
+            found: pa.Array = _WRITERS[self.format.name](self.format, text, rows)
+        except _UNWRITABLE as error:
+            said = " ".join(str(error).split()) or type(error).__name__
+            raise SchemaError(f"rows cannot be written as {self.format.name}: {said}") from error
         if self.registry is None:
             return wire.with_header(found, single_object.header(str(text))) if self.format.earlier else found
         assert text is not None

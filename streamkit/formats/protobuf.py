@@ -139,8 +139,9 @@ def write(format: Format, text: str, rows: pa.RecordBatch) -> pa.Array:
     """The rows as messages; SchemaError names the first that does not fit."""
     encode = value_writer(format, text)
     written = []
-    for number, row in enumerate(rows.to_pylist(maps_as_pydicts="strict")):
+    for number in range(rows.num_rows):
         try:
+            (row,) = rows.slice(number, 1).to_pylist(maps_as_pydicts="strict")
             written.append(encode(row))
         except (ValueError, TypeError, LookupError, OverflowError) as error:
             raise SchemaError(f"row {number}: it does not fit the Protobuf message: {error}", (number,)) from error
@@ -206,8 +207,14 @@ def _fields(value: Mapping[str, Any], message: Any) -> dict[str, Any]:
 def _written(value: Any, field: Any) -> Any:
     if is_map(field):
         inner = field.message_type.fields_by_name["value"]
-        return {key: _one(one, inner) for key, one in dict(value).items()}
-    return [_one(one, field) for one in value] if is_repeated(field) else _one(value, field)
+        return {key: _one(_present(one, field, "map"), inner) for key, one in dict(value).items()}
+    return [_one(_present(one, field, "list"), field) for one in value] if is_repeated(field) else _one(value, field)
+
+
+def _present(value: Any, field: Any, what: str) -> Any:
+    if value is None:
+        raise ValueError(f"the {what} of the field {field.name!r} has a null, which Protobuf has not")
+    return value
 
 
 def _one(value: Any, field: Any) -> Any:
