@@ -40,7 +40,7 @@ class Setting:
 
     `kind` is `string`, `integer`, `boolean` or `list` (texts with commas between). A name that ends in a dot stands for
     every name that begins so, and its value is a dict of texts. `is_secret` keeps the value out of logs, status and plans;
-    of such a prefix, the values whose names sound secret (password, token, key and the like).
+    of such a prefix, the values whose names sound secret (password, token, key and the like); if `shown_names` are given, all but these.
     """
 
     name: str
@@ -50,10 +50,17 @@ class Setting:
     choices: tuple[str, ...] = ()
     least: int | None = None
     is_secret: bool = False
+    shown_names: tuple[str, ...] | None = None  # in lower case
 
     @property
     def is_prefix(self) -> bool:
         return self.name.endswith(".")
+
+    def hides(self, name: str) -> bool:
+        """Whether the value of a name that begins as this secret one does is a secret."""
+        if self.shown_names is None:
+            return _SECRET.search(name) is not None
+        return name.removeprefix(self.name).lower() not in self.shown_names
 
     def read(self, written: Any) -> Any:
         """The value that a text (or a value of JSON) stands for; ConfigError if it is of another kind."""
@@ -102,7 +109,7 @@ def secrets_of(settings: Iterable[Setting], config: Mapping[str, Any]) -> Iterat
     for setting in settings:
         if setting.is_secret:
             for name, written in config.items():
-                if name == setting.name or (setting.is_prefix and name.startswith(setting.name) and _SECRET.search(name)):
+                if name == setting.name or (setting.is_prefix and name.startswith(setting.name) and setting.hides(name)):
                     yield str(written)
 
 

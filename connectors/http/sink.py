@@ -22,6 +22,8 @@ from streamkit.log.topic.topic import Topic
 from streamkit.names import DELETED, LOG_COLUMNS, OFFSET, PARTITION
 from streamkit.names import TOPIC as TOPIC_COLUMN
 
+_HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)  # a header's name, by RFC 9110
+_LINE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")  # its value
 RETRIED = (408, 425, 429, 500, 502, 503, 504)
 
 
@@ -37,7 +39,13 @@ class HttpSink(Sink):
     SETTINGS: ClassVar[tuple[Setting, ...]] = (
         Setting("url", "where records are sent, such as https://host/path"),
         Setting("method", "POST or PUT", default="POST", choices=("POST", "PUT")),
-        Setting("headers.", "headers of every request, such as headers.Authorization", default=None, is_secret=True),
+        Setting(
+            "headers.",
+            "headers of every request, such as headers.Authorization",
+            default=None,
+            is_secret=True,
+            shown_names=("accept", "content-type"),
+        ),
         Setting("timeout.ms", "how long an answer may take", "integer", 30_000, least=1),
         Setting("retry.timeout.ms", "how long a request is tried again before the task starts again", "integer", 60_000, least=0),
     )
@@ -58,6 +66,15 @@ class HttpSink(Sink):
             raise ConfigError(
                 "the url has a space, or an @ behind a password; expected %20 for a space, and %40 for an @ that is not in front of the host"
             )
+
+        for name, value in self.settings["headers."].items():
+            if not _HEADER.fullmatch(name):
+                raise ConfigError(f"found the header {name!r}; expected a name of letters, digits and hyphens")
+            if not _LINE.fullmatch(value):
+                raise ConfigError(
+                    f"the value of headers.{name} has a line end, a control character or one that Latin-1 has not; expected one line of "
+                    "text (a file with a secret may end in a line end: leave it out)"
+                )
 
     def topic(self, topic: Topic) -> None:
         """Opaque values are decoded by the topic's format."""

@@ -18,7 +18,7 @@ from streamkit.connectors import run
 from streamkit.connectors.http import HttpSink, HttpSource
 from streamkit.connectors.runtime.source_task import SourceTask
 from streamkit.connectors.runtime.task import Orders
-from streamkit.errors import SchemaError
+from streamkit.errors import ConfigError, SchemaError
 from streamkit.failpoints import SimulatedCrash
 from tests.connectors.contract import RefusingContract, dies
 from tests.waiting import wait_until
@@ -160,6 +160,7 @@ class Receiver:
     def __init__(self):
         self.requests: list[tuple[object, ...]] = []
         self.codes: list[int] = []
+        self.echoes = False
         self.refused: Sequence[int] = ()  # every n that gets 422, and itself as the reason
         receiver = self
 
@@ -173,6 +174,7 @@ class Receiver:
                 code = receiver.codes.pop(0) if receiver.codes else 422 if is_refused else 200
                 receiver.requests.append((self.command, self.headers["Idempotency-Key"], row, code, self.headers["X-Token"]))
                 said = str(row["n"]).encode() if is_refused else b"no"
+                said = json.dumps(dict(self.headers)).encode() if receiver.echoes else said
                 self.send_response(code)
                 self.send_header("Content-Length", str(len(said)))
                 self.end_headers()
@@ -274,3 +276,27 @@ def test_a_receiver_that_starts_again_takes_what_it_took(log, settings):
             assert post({"user": "a", "n": 1}) == (200, {"records": 1})
     found = log.read("clicks").select(log.topic("clicks").schema.names).to_pylist()
     assert found[0] == found[1] and None not in list(found[0].values())[1:]
+
+
+@pytest.mark.parametrize("name", ["X-Api", "X-Tenant", "Authorization", "X-Sig", "From"])
+def test_a_receiver_that_says_what_it_was_sent(log, receiver, people, name):
+    """A receiver may echo its request: no header is shown, whatever its name; a type of content is."""
+    receiver.codes = [400]
+    receiver.echoes = True
+    sink = HttpSink(
+        "out",
+        {"url": receiver.url, "topics": "people", f"headers.{name}": "zq9w LMNopq/7", "headers.Content-Type": "text/x-json"},
+    )
+    with pytest.raises(SchemaError, match=r"answered 400.*text/x-json") as raised:
+        run([sink], log, once=True)
+    assert not any(word in str(raised.value) for word in ("zq9w", "LMNopq"))
+
+
+@pytest.mark.parametrize("value", ["hush-hush\n", "hush-hush\nsecond", "hush-hush\0", "hush-hush\u20ac", "hush-hush\r"])
+def test_headers_that_are_none(value):
+    """They are refused when the connector is made, and not shown."""
+    with pytest.raises(ConfigError, match=r"headers\.X-Api has a line end") as raised:
+        HttpSink("out", {"url": "http://h/", "topics": "t", "headers.X-Api": value})
+    assert "hush" not in str(raised.value)
+    with pytest.raises(ConfigError, match="expected a name"):
+        HttpSink("out", {"url": "http://h/", "topics": "t", "headers.X Api": "a"})
