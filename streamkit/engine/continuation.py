@@ -40,7 +40,7 @@ class Continuation:
 
     `known` is the application as the catalog has it, `before` the program that left its stores; None if there is none. `text` is the
     program before as the catalog has it. `with_rows` are the stores that hold something, or did, `read` the topics of which it has read records,
-    `gone` those that the program before read and that were deleted since; others may have their names now.
+    `whole` those that have all their records, `gone` those that the program before read and that were deleted since; others may have their names now.
     """
 
     program: Program
@@ -50,6 +50,7 @@ class Continuation:
     with_rows: frozenset[str] = frozenset()
     read: frozenset[str] = frozenset()
     gone: frozenset[str] = frozenset()
+    whole: frozenset[str] = frozenset()
 
     @property
     def kept(self) -> frozenset[str]:
@@ -137,7 +138,7 @@ class Continuation:
         """The ways to new stores that follow from rows, by their keepers."""
         if self.before is None:
             return {}
-        known = Read(frozenset(self.compared), self.with_rows, self.read)
+        known = Read(frozenset(self.compared), self.with_rows, self.read, self.whole)
         known = replace(known, stores=known.stores - self._refilled(known))
         return {one.id: way_to(one, self.program, known) for one in young_keepers(self.program, known)}
 
@@ -267,7 +268,12 @@ def continuation(catalog: Catalog, program: Program) -> Continuation:
     )
     before = read_program(text) if text and (known.stores or known.positions) else None
     gone = frozenset[str]() if before is None else _gone(catalog, known, before)
-    return Continuation(program, known, before, text, with_rows, read, gone)
+    whole = frozenset(
+        name
+        for name, topic in found.items()
+        if topic is not None and not topic.is_compacted and not any(catalog.start_offsets(topic.id).values())
+    )
+    return Continuation(program, known, before, text, with_rows, read, gone, whole)
 
 
 def _gone(catalog: Catalog, known: ApplicationState, before: Program) -> frozenset[str]:

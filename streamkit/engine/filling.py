@@ -17,6 +17,7 @@ from streamkit.engine.advance import Advances
 from streamkit.engine.changes import old_and_new
 from streamkit.engine.context import Context, Frame, key_groups_of
 from streamkit.engine.epoch import Slice
+from streamkit.engine.every_change import tables_of_changes
 from streamkit.engine.exchange import Arrival, Control, groups_of
 from streamkit.engine.joining import decoded_rows
 from streamkit.engine.kernels import Pieces, Rows, run_operator
@@ -65,7 +66,7 @@ class Refill:
         program, results = context.program, dict(self.rows)
         advances = Advances(program)
         for reader in self.filling.readers:
-            results[reader.id] = _records(reader, self.slices, advances, context)
+            results[reader.id] = _records(reader, self.filling, self.slices, advances, context)
         reached = Control("split", SplitReport(0, 0, "", (), advances.reached()))
         context = replace(context, arrival=Arrival(controls=[reached]))
         taken = {name for operator in self.filling.operators for name in operator.inputs}
@@ -123,10 +124,13 @@ def _port(operator: Operator, port: str) -> str:
     return f"{operator.id}{PORT}{port}" if port else operator.id
 
 
-def _records(reader: Operator, slices: Sequence[Slice], advances: Advances, context: Context) -> Rows:
+def _records(reader: Operator, filling: Filling, slices: Sequence[Slice], advances: Advances, context: Context) -> Rows:
     """The records of a topic, with their place; of a table without history the newest of each key will do."""
     source = context.program.inputs[reader.input_read or 0]
     is_newest = source.kind == "table" and all(one.windowing is None for one in context.program.operators if one.follows_rows)
+    kept = frozenset(store.name for store in context.program.stores) - set(filling.stores)
+    tables = [one for one in filling.operators if one.follows_rows]
+    is_newest = is_newest and not any(tables_of_changes(one, context.program, kept | set(one.stores)) for one in tables)
     found: list[pa.RecordBatch] = []
     for piece in slices:
         if piece.input == reader.input_read:

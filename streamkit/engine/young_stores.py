@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from streamkit.engine.definition import original_of
+from streamkit.engine.every_change import source_of_changes, tables_of_changes
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
 from streamkit.state.layout import LAYOUTS
@@ -50,11 +51,16 @@ class Way:
 
 @dataclass(frozen=True)
 class Read:
-    """What the application has: the names of its stores, of those that hold rows, and of the topics whose records it has read."""
+    """
+    What the application has: the names of its stores, of those that hold rows, and of the topics whose records it has read.
+
+    Of `whole` topics all records are still there.
+    """
 
     stores: frozenset[str]
     with_rows: frozenset[str]
     topics: frozenset[str]
+    whole: frozenset[str] = frozenset()
 
 
 def young_keepers(program: Program, known: Read) -> list[Operator]:
@@ -66,11 +72,35 @@ def young_keepers(program: Program, known: Read) -> list[Operator]:
 def way_to(keeper: Operator, program: Program, known: Read) -> Way:
     """How a new store can be filled."""
     way, pending = Way(operators={keeper.id}), list(keeper.sources)
+    told = tables_of_changes(keeper, program, known.stores)
     while pending:
         operator = program.operator(pending.pop())
-        if operator.id not in way.operators | way.keepers | way.readers:
+        if operator.id in way.operators | way.keepers | way.readers:
+            continue
+        if operator.id in told and not known.with_rows.isdisjoint(operator.stores):
+            pending += _changes_again(operator, program, known, way)
+        else:
             pending += _step(operator, program, known, way)
     return way
+
+
+def _changes_again(table: Operator, program: Program, known: Read, way: Way) -> tuple[str, ...]:
+    """Take a table of which every change counts into the way: its topic is read again, if all of it is there."""
+    source = source_of_changes(table, program)
+    topic = None if source is None else program.inputs[source.input_read or 0].topic
+    way.operators.add(table.id)
+    if topic is None or topic not in known.whole:
+        why = (
+            "its changes are not kept"
+            if topic is None
+            else f"the topic {topic!r} does not have all of them any more, or is compacted"
+        )
+        way.sources.append(table.stores[0])
+        way.hindrance = (
+            f"it follows from every change of the table {table.stores[0]!r}, not only from the rows there now, and {why}"
+        )
+        return ()
+    return table.sources
 
 
 def filling_of(ways: Mapping[str, Way], program: Program) -> Filling | None:

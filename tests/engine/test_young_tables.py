@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import product
 
 import pytest
 
@@ -300,3 +301,78 @@ def test_other_rows_in_front_of_a_suppress_are_refused(log, behind):
     with pytest.raises(OrphanedStateError, match=r"'held'.* the rows it takes was .*v > 0.*, and is .*v > 1"):
         start(log.catalog, log.storage, compile(app(1), log))
     run(log, app(0))
+
+
+TABLES = {
+    "a table": lambda app: app.table("words", store="there"),
+    "to_table": lambda app: app.stream("words").to_table(store="there"),
+    "history": lambda app: app.table("words", versioned="1 day", store="there"),
+    "a filter": lambda app: app.table("words", store="there").filter("v IS NOT NULL"),
+}
+CHANGED = {
+    "a filter": lambda table: table.to_stream().filter("v > 1").to_table(store="kept"),
+    "another key": lambda table: table.to_stream().select_key("g").to_table(store="kept"),
+    "more keys": lambda table: table.to_stream().select_key("k", "g").to_table(store="kept"),
+    "a computed key": lambda table: table.to_stream().select(F.upper("k").alias("k"), "v").select_key("k").to_table(store="kept"),
+    "merged": lambda table: table.to_stream().merge(table.topology.stream("words")).to_table(store="kept"),
+    "several rows": lambda table: table.to_stream().flat_map(lambda row: [{"k": f"{row['v']}", "v": 1}], "k string, v int").to_table(),
+    "a branch": lambda table: table.to_stream().split().branch("v > 1", "high").default("low")["high"].to_table(store="kept"),
+    "rows that fail": lambda table: table.map_values(fails, "w int", on_error="skip").to_stream().to_table(store="kept"),
+    "a group": lambda table: table.to_stream().filter("v > 1").to_table().group_by("g").agg(n=F.count("*"), store="groups"),
+    "an equal key": lambda table: table.to_stream().select("v").to_table(store="kept"),
+}  # fmt: skip
+
+
+def behind(source, step):
+    """A table that is there, and with a step a table of the stream of its changes."""
+    app = sk.Topology("t")
+    table = source(app)
+    table.to_stream().to("changes")
+    if step is not None:
+        step(table).to("out")
+    return app
+
+
+@pytest.mark.parametrize(
+    ("source", "step"), [pair for pair in product(TABLES, CHANGED) if pair != ("a filter", "rows that fail")]
+)
+def test_a_table_of_changes_has_those_of_before(log, source, step):
+    """Behind `to_stream()` a row that a later change left out is still there, as if the table had always been followed."""
+    run(log, behind(TABLES[source], None))
+    run(log, behind(TABLES[source], CHANGED[step]))
+    filled = held(log)
+    log.catalog.reset_application("t")
+    run(log, behind(TABLES[source], CHANGED[step]))
+    assert filled == held(log)
+    assert all(filled.values())
+
+
+def results(app):
+    return app.stream("words").group_by("k").agg(v=F.last("v"), g=F.last("g"), store="there")
+
+
+@pytest.mark.parametrize("why", ["results", "compacted"])
+@pytest.mark.parametrize("step", ["a filter", "another key", "a group"])
+def test_changes_that_are_not_known_any_more_are_refused(log, why, step):
+    """Those of an aggregation, and of a topic that keeps the newest records only; before anything has changed."""
+    if why == "compacted":
+        log.delete_topic("words")
+        log.create_topic("words", "k string, g string, v int", key="k", partitions=1, config={"cleanup.policy": "compact"})
+        append_part(log, 1)
+    source = results if why == "results" else TABLES["a table"]
+    run(log, behind(source, None))
+    with pytest.raises(OrphanedStateError, match="follows from every change of the table 'there'"):
+        run(log, behind(source, CHANGED[step]))
+    run(log, behind(source, CHANGED["an equal key"]))
+    assert [row["k"] for row in stored(log, "t", "kept")] == [row["k"] for row in stored(log, "t", "there")]
+
+
+def test_a_group_of_a_kept_table_is_made_of_its_rows(log):
+    """Steps of tables need no former changes, so that a compacted topic is no hindrance."""
+    log.delete_topic("words")
+    log.create_topic("words", "k string, g string, v int", key="k", partitions=1, config={"cleanup.policy": "compact"})
+    append_part(log, 1)
+    run(log, behind(TABLES["a filter"], None))
+    run(log, behind(TABLES["a filter"], lambda table: table.filter("v > 1").group_by("g").agg(n=F.count("*"), store="groups")))
+    rows = [row["g"] for row in stored(log, "t", "there") if row["v"] is not None and row["v"] > 1]
+    assert {row["g"]: row["n"] for row in stored(log, "t", "groups")} == {g: rows.count(g) for g in rows if g is not None}
