@@ -123,10 +123,15 @@ def control(task: int, kind: str, value: Any) -> Packed:
     return Packed(task, CONTROL_EDGE, Control(kind, value))
 
 
-def groups_of(batch: pa.RecordBatch, key: tuple[str, ...], key_groups: int) -> npt.NDArray[np.int32]:
-    """The key group of each row; rows with a null key spread by where they come from, never by chance."""
+def groups_of(
+    batch: pa.RecordBatch, key: tuple[str, ...], key_groups: int, null_keys_by: tuple[str, ...] = ()
+) -> npt.NDArray[np.int32]:
+    """The key group of each row; rows with a null key go by the columns `null_keys_by`, or spread by where they come from."""
     groups = hash_key_groups([batch[name] for name in key], key_groups) if key else np.full(batch.num_rows, -1, np.int32)
     missing = groups < 0
+    if null_keys_by and missing.any():
+        groups = np.where(missing, hash_key_groups([batch[name] for name in null_keys_by], key_groups), groups).astype(np.int32)
+        missing = groups < 0
     if missing.any():
         groups = np.where(missing, _groups_of_null_keys(batch, key_groups), groups).astype(np.int32)
     return groups

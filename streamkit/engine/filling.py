@@ -174,5 +174,5 @@ def _placed(operator: Send, rows: pa.RecordBatch, context: Context) -> pa.Record
     """The rows with the key groups in which they would arrive."""
     if not operator.keep_null_keys:
         rows, _ = without_null_keys(rows, operator.key)
-    groups = groups_of(rows, operator.key, context.plan.application.key_groups)
+    groups = groups_of(rows, operator.key, context.plan.application.key_groups, operator.null_keys_by)
     return with_columns(rows, {KEY_GROUP: pa.array(groups, pa.int32())})

@@ -55,7 +55,15 @@ def _moved(step: Step, place: int, source: Step, exchange: Exchange, moves: _Mov
     name = step.inputs[place]
     edge = Edge(len(moves.edges), source.stage, step.stage, exchange.key, source.schema)
     ends = f"{step.id}:{place}:" if place else f"{step.id}:"
-    send = Send(f"{ends}send", source.stage, (name,), edge.number, exchange.key, exchange.keep_null_keys)
+    send = Send(
+        f"{ends}send",
+        source.stage,
+        (name,),
+        edge.number,
+        exchange.key,
+        exchange.keep_null_keys,
+        null_keys_by=exchange.null_keys_by,
+    )
     receive = Receive(f"{ends}receive", step.stage, (send.id,), edge.number, exchange.key)
     moves.edges.append(edge)
     moves.steps += [replace(source, operator=send), replace(source, operator=receive)]

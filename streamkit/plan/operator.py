@@ -31,10 +31,15 @@ PORT = "#"  # between an operator's id and the name of one of its outputs; names
 
 @dataclass(frozen=True)
 class Exchange:
-    """How rows are partitioned over the tasks: by the hash of these columns; rows whose key is null are spread, or dropped."""
+    """
+    How rows are partitioned over the tasks: by the hash of these columns; rows whose key is null are spread, or dropped.
+
+    With `null_keys_by` they are not spread, but partitioned by the hash of these columns, so that those that are alike meet.
+    """
 
     key: Key
     keep_null_keys: bool
+    null_keys_by: Key = ()
 
 
 @dataclass(frozen=True)

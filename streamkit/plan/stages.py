@@ -35,8 +35,8 @@ def assign_stages(plan: Plan) -> Plan:
 
 
 def is_in_place(exchange: Exchange | None, rows: Place) -> bool:
-    """Whether rows are already partitioned as an exchange would partition them."""
-    return exchange is None or (rows.stage > 0 and rows.key == exchange.key)
+    """Whether rows are already partitioned as an exchange would partition them; those whose key is null stand anywhere."""
+    return exchange is None or (rows.stage > 0 and rows.key == exchange.key and not exchange.null_keys_by)
 
 
 def _stages(plan: Plan) -> dict[str, int]:

@@ -24,7 +24,7 @@ def send(operator: Send, inputs: Sequence[Rows], context: Context) -> None:
         context.count("null_key", operator.id, dropped)
     keys = {name: encoded_if_repeated(batch[name]) for name in operator.key}  # each value is hashed once from here on
     batch = with_columns(batch, keys)
-    groups = groups_of(batch, operator.key, application.key_groups)
+    groups = groups_of(batch, operator.key, application.key_groups, operator.null_keys_by)
     unwanted = [name for name in (KEY_GROUP, *(() if operator.headers else (HEADERS,))) if name in batch.schema.names]
     if unwanted:
         batch = batch.drop_columns(unwanted)

@@ -120,7 +120,8 @@ class Distinct(Operator):
         return self.window
 
     def exchange(self, place: int, rows: Step) -> Exchange:
-        return Exchange(self.by, keep_null_keys=True)
+        """By the key, if it is compared; rows without one then come together by all columns that are."""
+        return Exchange(self.by, keep_null_keys=True, null_keys_by=() if self.by == self.columns else self.columns)
 
     def partitioning(self, inputs: Sequence[Key | None]) -> Key:
         return self.by

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from streamkit.names import HEADERS
-from streamkit.plan.operator import Key, Names, Operator
+from streamkit.plan.operator import Key, Names, Operator, listed
 from streamkit.plan.program import Program
 from streamkit.plan.steps import Step, with_operator
 from streamkit.schema import Schema
@@ -18,7 +18,8 @@ class Send(Operator):
     """
     Hand the rows to edge `edge`.
 
-    `keep_null_keys` says whether rows whose key is null travel or are dropped, `headers` whether those of the records travel.
+    `keep_null_keys` says whether rows whose key is null travel or are dropped, and `null_keys_by` by which columns they do, if they are not
+    spread. `headers` says whether those of the records travel.
     """
 
     kind: ClassVar[str] = "send"
@@ -28,15 +29,18 @@ class Send(Operator):
     key: Key
     keep_null_keys: bool
     headers: bool = False
+    null_keys_by: Key = ()
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
-        return needed | frozenset(self.key)
+        return needed | frozenset(self.key) | frozenset(self.null_keys_by)
 
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
-        return _selected(with_operator(step, headers=HEADERS in needed), needed | frozenset(self.key))
+        moved_by = frozenset((*self.key, *self.null_keys_by))
+        return _selected(with_operator(step, headers=HEADERS in needed), needed | moved_by)
 
     def text(self) -> str:
-        return f"send: edge {self.edge}" + (", null keys too" if self.keep_null_keys else "")
+        by = f" by {listed(self.null_keys_by)}" if self.null_keys_by else ""
+        return f"send: edge {self.edge}" + (f", null keys too{by}" if self.keep_null_keys else "")
 
     def faults(self, program: Program) -> list[str]:
         return _faults(self, self.edge, [edge.from_stage for edge in program.edges], program)

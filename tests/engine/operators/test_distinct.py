@@ -118,6 +118,40 @@ def test_deletions_and_rows_without_values_pass():
         assert [row["v"] for row in driver.read("out")] == [1, 2, 3, None, None, 5]
 
 
+NULL_KEYS = {  # how rows come to it, and the columns that are compared
+    "the key of the topic": (lambda stream: stream, ("k", "id")),
+    "all columns": (lambda stream: stream.select("id"), ("k", "id")),
+    "a key of two columns": (lambda stream: stream.select_key("k", "id"), ("k", "id", "w")),
+    "a computed key": (lambda stream: stream.select_key(F.concat("k", F.lit("!")).alias("q")), ("q", "id")),
+    "rows that were moved by their key": (lambda stream: stream.drop_duplicates("v", within="1 ms"), ("k", "id")),
+}
+
+
+@pytest.mark.parametrize("case", NULL_KEYS)
+def test_rows_without_a_key_are_compared_wherever_they_stand(case):
+    """Whatever tasks and cuts: rows whose key is null, or a part of it, come together by the columns that are compared."""
+    before, columns = NULL_KEYS[case]
+    chance = random.Random(case)
+    rows = [{"k": chance.choice([None, None, "a"]), "id": chance.choice([None, "x", "y"]), "w": 0} for _ in range(14)]
+    found = {(tasks, batching): passed(rows, before, columns, tasks, batching) for tasks in (1, 3) for batching in ("all", "one")}
+    made = [{**row, "q": row["k"] and f"{row['k']}!"} for row in rows]
+    of_columns = [tuple(row[name] for name in columns) for row in made]
+    without = sum(values.count(None) == len(values) for values in of_columns)
+    expected = len({values for values in of_columns if values.count(None) < len(values)}) + without
+    assert found == dict.fromkeys(found, expected)
+
+
+def passed(rows, before, columns, tasks, batching):
+    """How many rows pass."""
+    app = sk.Topology("distinct")
+    stream = app.stream("in", schema="k string, id string, w int, v int", key="k")
+    before(stream).drop_duplicates(*columns, within="1 hour").to("out")
+    with TopologyTestDriver(app, tasks=tasks, partitions=1, batching=batching) as driver:
+        for number, row in enumerate(rows):
+            driver.pipe("in", {**row, "v": number}, timestamp=1000 + number)
+        return len(driver.read_all("out"))
+
+
 def test_distinct_compares_all_columns():
     """NaN is NaN, 0.0 is -0.0, and null is null beside other values; a list of names will do."""
     app = sk.Topology("distinct")
