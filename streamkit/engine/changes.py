@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from streamkit.engine.context import Context
 from streamkit.engine.joining import Indices, Kept, committed_rows, newest_at, with_changes
-from streamkit.engine.place import place_ranks
+from streamkit.engine.place import place_ranks, record_ranks
 from streamkit.engine.rows import deletions_of
 from streamkit.log.values.keys import encode_keys
-from streamkit.names import DELETED, ORDER_COLUMNS
+from streamkit.names import DELETED
 
 REMOVED, REPLACED, ADDED = 0, 1, 2  # what a row does; that of a replaced row is half a change: the row that is added follows
 
@@ -60,7 +60,7 @@ def vanishes_too(
         return np.zeros(rows.num_rows, bool)
     _, replaced = replaced_rows(table, changes, context)
     vanished = deletions_of(changes) & (replaced >= 0)
-    records = place_ranks(rows.select([*ORDER_COLUMNS]), changes.select([*ORDER_COLUMNS]))
+    records = record_ranks(rows, changes)
     keys = table.encoded(rows, on), table.encoded(changes, table.key)
     both = [encode_keys([key, pa.array(record)]) for key, record in zip(keys, records, strict=True)]
     own, theirs = np.split(pa.concat_arrays(both).dictionary_encode().indices.to_numpy(), [rows.num_rows])

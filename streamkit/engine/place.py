@@ -214,6 +214,26 @@ def place_ranks(*batches: pa.RecordBatch) -> list[Numbers]:
     return np.split(ranks, list(accumulate(batch.num_rows for batch in batches[:-1])))
 
 
+def record_ranks(*batches: pa.RecordBatch) -> list[Numbers]:
+    """
+    As `place_ranks`, of the record that caused each row, whatever its path.
+
+    Results that time brings stand at the place of one record, and are each caused by the moment at which they were due.
+    """
+    return place_ranks(*(_record_of(batch) for batch in batches))
+
+
+def _record_of(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The place of each row's record, with the moment in place of a path."""
+    columns = [batch[name] for name in ORDER_COLUMNS]
+    if DUE not in batch.schema.names:
+        return pa.RecordBatch.from_arrays(columns, names=list(ORDER_COLUMNS))
+    moments = join([_ordered(batch[DUE].fill_null(0).to_numpy(zero_copy_only=False))])
+    is_brought = batch[DUE].is_valid()
+    moments = pc.if_else(is_brought, moments, pa.scalar(b"", pa.binary()))
+    return pa.RecordBatch.from_arrays([*columns, moments], names=[*ORDER_COLUMNS, PATH])
+
+
 def _places(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     names = [*ORDER_COLUMNS, *([PATH] if any(PATH in batch.schema.names for batch in batches) else [])]
     columns = [pa.concat_arrays([_column(batch, name) for batch in batches]) for name in names]

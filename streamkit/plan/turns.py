@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from streamkit.plan.program import Turn
 from streamkit.plan.steps import Plan, Step
@@ -39,7 +39,8 @@ def take_turns(plan: Plan) -> Plan:
         several = list(step.sources) if len(step.sources) > 1 else []
         inputs = tuple(visit.inputs.get((step.id, place), 0) for place in range(len(several)))
         shares = sum(len(causes[name]) for name in several) > len(frozenset().union(*(causes[name] for name in several)))
-        turns[step.id] = Turn(visit.own.get(step.id, 0), inputs, tuple(seen[name] for name in several), shares)
+        at_once = tuple(min(seen[name], number) for name, number in zip(several, inputs, strict=True))  # kept before they come
+        turns[step.id] = Turn(visit.own.get(step.id, 0), inputs, at_once, shares)
     return replace(plan, turns=turns)
 
 
@@ -58,12 +59,14 @@ class _Ways:
     Which steps take the rows of each.
 
     A table that is kept for joins hands its changes on to them, as an exchange does; `behind` are such ends of exchanges, and steps, whose
-    rows have another key and wait until the record is through.
+    rows have another key and wait until the record is through. Of the exchanges among them those in `moved_once` take the new key itself,
+    so that Kafka Streams has one topic there for all that is made of a table.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.takers: dict[str, list[tuple[Step, int]]] = {}
         self.behind: set[str] = set()
+        self.moved_once: set[str] = set()
         rekeyed: set[str] = set()
         for step in plan.steps:
             operator, sources = step.operator, [plan.step(name) for name in step.sources]
@@ -73,9 +76,11 @@ class _Ways:
             has_new_key |= operator.kind != "receive" and any(source.id in rekeyed for source in sources)
             if has_new_key:
                 rekeyed.add(step.id)
-            is_by_other_key = operator.kind == "send" and (has_new_key or key_of(step) != sources[0].partition_by)
-            if is_by_other_key or operator.waits_for_record:
+            is_by_other_key = operator.kind == "send" and key_of(step) != sources[0].partition_by
+            if (operator.kind == "send" and has_new_key) or is_by_other_key or operator.waits_for_record:
                 self.behind.add(step.id)
+            if step.id in self.behind and operator.kind == "send" and not is_by_other_key:
+                self.moved_once.add(step.id)
 
     def arrivals(self, steps: Sequence[Step]) -> list[list[_Arrival]]:
         """Where the rows of steps go, in order; steps that give one table in several ways get them together."""
@@ -167,22 +172,52 @@ def _seen(plan: Plan, visit: _Visit) -> dict[str, int]:
     """
     From when on a table's rows are seen by who looks them up, by step.
 
-    A table without a store of its own is a view of those that it is made of, so it changes with them.
+    A table without a store of its own is a view of those that it is made of, so it changes with them. What holds rows back is none.
     """
     seen: dict[str, int] = {}
-    begun: dict[tuple[str, int], int] = {}  # where a stream becomes a table, by its rows and when it was declared
-    for step in plan.steps:
-        if step.id in visit.own and step.operator.is_view and becomes_table(step, plan.step(step.sources[0])):
-            place = (step.sources[0], step.declared)
-            begun[place] = min(begun.get(place, visit.next), visit.own[step.id])
+    begun, kept = _begun(plan, visit)
+    made_of: dict[str, _Table] = {}
     for step in plan.steps:
         sources = [plan.step(name) for name in step.sources]
+        becomes = bool(sources) and becomes_table(step, sources[0])
+        is_single_view = len(sources) == 1 and (step.operator.is_view or step.operator.moves_rows)
+        if becomes:
+            made_of[step.id] = (_unmoved(plan, sources[0]).id, step.declared)
+        elif is_single_view and sources[0].id in made_of:
+            made_of[step.id] = made_of[sources[0].id]
+        is_behind = any(one.id in visit.ways.behind for one in sources)
         is_view = bool(sources) and (step.operator.moves_rows or (step.operator.is_view and all(one.table for one in sources)))
-        is_view &= not any(one.id in visit.ways.behind or becomes_table(step, one) for one in sources)
-        seen[step.id] = min(seen[one.id] for one in sources) if is_view else visit.own.get(step.id, visit.next)
-        if sources and not is_view:
-            seen[step.id] = begun.get((sources[0].id, step.declared), seen[step.id])
+        own = visit.own.get(step.id, visit.next)
+        if is_view and not is_behind and not becomes:
+            seen[step.id] = min(seen[one.id] for one in sources)
+        elif is_single_view and is_behind:  # a topic of Kafka Streams, before the table
+            is_table_kept = becomes or sources[0].id in visit.ways.moved_once
+            seen[step.id] = min(kept.get(made_of[step.id], own), own) if is_table_kept and step.id in made_of else own
+        else:
+            seen[step.id] = begun.get(made_of[step.id], own) if becomes and step.operator.is_view else own
     return seen
+
+
+_Table: TypeAlias = tuple[str, int]  # a stream that was declared to be a table: its last step, and when that was declared
+
+
+def _begun(plan: Plan, visit: _Visit) -> tuple[dict[_Table, int], dict[_Table, int]]:
+    """When each stream becomes a table, whose first steps may be several; and when it is kept in a store that has a name."""
+    begun: dict[_Table, int] = {}
+    kept: dict[_Table, int] = {}
+    for step in plan.steps:
+        if step.id in visit.own and step.operator.is_view and becomes_table(step, plan.step(step.sources[0])):
+            table = (_unmoved(plan, plan.step(step.sources[0])).id, step.declared)
+            for found in (begun, kept) if step.operator.is_looked_up else (begun,):
+                found[table] = min(found.get(table, visit.next), visit.own[step.id])
+    return begun, kept
+
+
+def _unmoved(plan: Plan, step: Step) -> Step:
+    """The step whose rows these are, before exchanges."""
+    while step.operator.moves_rows:
+        step = plan.step(step.sources[0])
+    return step
 
 
 def _causes(plan: Plan) -> dict[str, frozenset[int]]:

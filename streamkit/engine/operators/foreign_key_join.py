@@ -28,7 +28,7 @@ from streamkit.engine.changes import replaced_rows, without_nothing
 from streamkit.engine.context import Context
 from streamkit.engine.joining import Indices, as_of, kept_table, times_found
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import as_seen, as_they_come, extended_by_key, place_ranks
+from streamkit.engine.place import as_seen, as_they_come, extended_by_key, place_ranks, record_ranks
 from streamkit.engine.rows import (
     concatenate,
     deletions_of,
@@ -41,7 +41,7 @@ from streamkit.engine.rows import (
 )
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
-from streamkit.names import DELETED, INSTRUCTION, KEY_GROUP, ORDER_COLUMNS, PATH, ROW_TIME, TIMESTAMP
+from streamkit.names import DELETED, INSTRUCTION, KEY_GROUP, PATH, ROW_TIME, TIMESTAMP
 from streamkit.plan.operators.foreign_key_join import ForeignKeyJoin, Subscribe
 from streamkit.plan.program import Store
 from streamkit.state.layout import layout_of
@@ -199,7 +199,7 @@ def _waiting(operator: ForeignKeyJoin, told: Rows, answers: Mask | None, changes
         since, until = np.full(stored.num_rows, STORED), np.full(stored.num_rows, _end(ranks))
         return Waiting(stored, operator.on, since, until, ranks, since, ranks)
     told_ranks, ranks = place_ranks(told, changes)
-    told_records, records = place_ranks(told.select([*ORDER_COLUMNS]), changes.select([*ORDER_COLUMNS]))
+    told_records, records = record_ranks(told, changes)
     names = (*store.key.names, *store.value.names)
     columns = [pa.concat_arrays([stored[name], told[name].cast(stored[name].type)]) for name in names]
     rows = pa.RecordBatch.from_arrays(columns, names=list(names))
