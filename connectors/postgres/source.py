@@ -73,6 +73,8 @@ from streamkit.names import TIMESTAMP
 
 _LOGGER = logger_of(__name__)
 _NO_LETTERS = re.compile(r"[^a-z0-9_]")
+_SLOT = re.compile(r"[a-z0-9_]{1,63}")
+NAME_BYTES_MAX = 63
 ASK_SECONDS = 0.02
 LOOK_SECONDS = 1.0  # between two looks at whether tables are what they were
 ONCE_SECONDS = 0.2  # how long a poll without patience waits for the server's answer
@@ -109,9 +111,6 @@ class PostgresSource(Source):
 
     def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
         super().__init__(name, config, **settings)
-        own = "streamkit_" + _NO_LETTERS.sub("_", name.lower())[:50]
-        self._slot = self.settings["slot.name"] or own
-        self._publication = self.settings["publication.name"] or own
         self._is_own_publication = not self.settings["publication.name"]
         self._connection: Any = None  # for the catalog, and for rows of a snapshot
         self._stream: Replication | None = None
@@ -141,7 +140,10 @@ class PostgresSource(Source):
         self._types: dict[int, Described | None] = {}
 
     def check(self) -> None:
-        """Each table has a topic of its own."""
+        """Each table has a topic of its own, and PostgreSQL takes the names."""
+        own = "streamkit_" + _NO_LETTERS.sub("_", self.name.lower())[:50]
+        self._slot = self.settings["slot.name"] or own
+        self._publication = self.settings["publication.name"] or own
         tables = self.settings["tables"]
         if not tables:
             raise ConfigError(f"the connector {self.name} has tables={''!r}; expected at least one table")
@@ -149,6 +151,12 @@ class PostgresSource(Source):
         if twice is not None:
             raise ConfigError(f"the connector {self.name} names the table {twice} twice; expected names that differ")
         self._check_topics([table for table in tables if not is_pattern(table)])
+        if not _SLOT.fullmatch(self._slot):
+            raise ConfigError(
+                f"slot.name={self._slot!r}; expected what PostgreSQL takes: lower case letters, digits and underscores, at most 63"
+            )
+        if len(self._publication.encode()) > NAME_BYTES_MAX or "\0" in self._publication:
+            raise ConfigError(f"publication.name={self._publication!r}; expected a name of at most {NAME_BYTES_MAX} bytes")
         if self.settings["topic"] and (len(tables) > 1 or is_pattern(tables[0]) or self.settings["topic.prefix"]):
             raise ConfigError(
                 f"the connector {self.name} has topic={self.settings['topic']!r}; expected topic.prefix instead where there are "
@@ -203,7 +211,7 @@ class PostgresSource(Source):
         self._check_topics_there(whole, again)
         done = whole if self.settings["toast.mode"] != "read" else set()
         check_row_security(self._connection, [table for name, table in self._tables.items() if name not in done])
-        publish(self._connection, self._publication, [*self._tables.values()], is_own=self._is_own_publication)
+        publish(self._connection, self._publication, [*self._tables.values()], maker=self.name, is_own=self._is_own_publication)
         self._identities = self._found_identities()
         if position is None:
             self._begin_at_the_beginning()

@@ -150,21 +150,28 @@ def read_type(connection: Any, oid: int) -> Described | None:
     return Described(*found) if found else None
 
 
-def publish(connection: Any, name: str, tables: Sequence[SourceTable], *, is_own: bool) -> None:
+def publish(connection: Any, name: str, tables: Sequence[SourceTable], *, maker: str, is_own: bool) -> None:
     """
     Create the publication, or add tables to it if it is the connector's own; else ConfigError says what it lacks.
 
+    Its own is one that the connector `maker` has made, as a comment in PostgreSQL says, and one that `is_own` by its name.
     A publication that leaves out rows, columns or operations would lose changes silently, and is refused.
     """
     listed = ", ".join(table.sql_name for table in tables)
     found = connection.execute(
-        "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate, puballtables, pubviaroot FROM pg_publication WHERE pubname = %s",
+        "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot, obj_description(oid, 'pg_publication') "
+        "FROM pg_publication WHERE pubname = %s",
         (name,),
     ).fetchone()
+    mark = f"made by StreamKit for the connector {maker}"
     if found is None:
-        connection.execute(f"CREATE PUBLICATION {quoted_name(name)} FOR TABLE {listed} WITH (publish_via_partition_root = true)")
+        with connection.transaction():
+            connection.execute(
+                f"CREATE PUBLICATION {quoted_name(name)} FOR TABLE {listed} WITH (publish_via_partition_root = true)"
+            )
+            connection.execute(f"COMMENT ON PUBLICATION {quoted_name(name)} IS '{mark}'")
         return
-    is_whole, _, via_root = found
+    is_whole, via_root, said = found
     if not is_whole:
         raise ConfigError(
             f"the publication {name} leaves out operations, which would be lost; run: ALTER PUBLICATION {quoted_name(name)} "
@@ -180,7 +187,7 @@ def publish(connection: Any, name: str, tables: Sequence[SourceTable], *, is_own
     missing = [table for table in tables if (table.schema, table.name) not in published]
     if missing:
         statement = f"ALTER PUBLICATION {quoted_name(name)} ADD TABLE {', '.join(table.sql_name for table in missing)}"
-        if not is_own:
+        if not is_own and said != mark:
             raise ConfigError(f"the publication {name} has no table {missing[0].written}; run: {statement}")
         connection.execute(statement)
 

@@ -200,12 +200,9 @@ class SourceTask:
         if not (self._source.has_schemas_of_records and self._has_passed):
             check_columns(self._source, _place(rows, failures[0]) or f"topic {topic}", failures)
         log_failures(origin_of(self._source, self._task), self._source.settings, topic, rows, failures)
-        refuse(
-            self._source,
-            topic,
-            [self._source.place_of(topic, failure.row) or _place(rows, failure) for failure in failures],
-            failures,
-        )
+        if self._source.settings["errors.tolerance"] == "none":  # else a record may be none of the poll's rows
+            places = [self._source.place_of(topic, failure.row) or _place(rows, failure) for failure in failures]
+            refuse(self._source, topic, places, failures)
         self.progress.failed_rows += len(failures)
         if not self._dead_letters:
             return []

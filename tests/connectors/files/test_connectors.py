@@ -428,3 +428,26 @@ def test_rows_that_fail_behind_the_reader(log, folder, form, transforms):
     if form == "parquet":
         with pytest.raises(SchemaError, match=rf"connector again, {expected}, (TRANSFORMATION|KAFKA_PRODUCE): "):
             run([FileSource("again", settings)], log, once=True)
+
+
+LONG = "x" * 2_000_000
+BEYOND = {
+    "a quote that nobody closes": '1,a,\n2,"b,\n3,c,\n',
+    "a far time": "1,a,2024-01-01T00:00:00Z\n2,b,2999-01-01T00:00:00Z\n",
+    "a large value": f"1,a,\n2,{LONG},\n",
+    "no UTF-8": "1,a,\n2,\udcff,\n",
+}
+
+
+@pytest.mark.parametrize("beyond", BEYOND)
+@pytest.mark.parametrize("has_letters", [True, False])
+def test_a_tolerant_source_goes_on(tmp_path, beyond, has_letters):
+    """Whatever the record failed on, its dead letter does not: it is cut, or has another time."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "one.csv").write_bytes(("id,s,t\n" + BEYOND[beyond]).encode(errors="surrogateescape"))
+    settings = {"schema": "id bigint, s string, t timestamp", "timestamp.column": "t", "errors.tolerance": "all"}
+    settings |= {"errors.deadletterqueue.topic.name": "bad"} if has_letters else {}
+    with sk.open_log(tmp_path / "log") as log:
+        found = bring(log, tmp_path / "in", **settings)
+        assert ids(found)[0] == 1 and 2 not in ids(found)
+        assert not has_letters or log.read("bad").num_rows >= 1

@@ -948,6 +948,31 @@ def test_death_while_a_table_is_taken_again(log, url, database, point, at):
     assert (kept(log, "people"), kept(log, "other")) == (set(range(4, 10)), {2})
 
 
+def test_a_given_publication_that_the_connector_made(log, url, database):
+    """It has new tables, and tables that were made again, as one of the connector's own name has; not after somebody made another one."""
+    database.execute("CREATE TABLE people (id int PRIMARY KEY); INSERT INTO people VALUES (1), (2)")
+    given = {"publication_name": "Mine, 'all'", "recreated_mode": "begin"}
+    bring(log, source(url, "people", **given))
+    database.execute("DROP TABLE people; CREATE TABLE people (id int PRIMARY KEY); INSERT INTO people VALUES (2), (3)")
+    database.execute("CREATE TABLE other (id int PRIMARY KEY); INSERT INTO other VALUES (5)")
+    bring(log, source(url, "people, other", **given))
+    database.execute("INSERT INTO people VALUES (4)")
+    bring(log, source(url, "people, other", **given))
+    assert (kept(log, "people"), kept(log, "other")) == ({2, 3, 4}, {5})
+    with pytest.raises(ConfigError, match="has no table third; run: ALTER PUBLICATION"):
+        database.execute("CREATE TABLE third (id int PRIMARY KEY)")
+        bring(log, PostgresSource("else", connection_url=url, tables="third", publication_name="Mine, 'all'"))
+
+
+@pytest.mark.parametrize("name", ["Shop", "shop-1", "shop 1", "é", "a" * 64, "a.b"])
+def test_names_that_postgresql_does_not_take(name):
+    """They are refused when the connector is made."""
+    with pytest.raises(ConfigError, match=r"slot\.name='.*'; expected what PostgreSQL takes"):
+        PostgresSource("in", connection_url="postgresql://h/d", tables="t", slot_name=name)
+    with pytest.raises(ConfigError, match=r"publication\.name"):
+        PostgresSource("in", connection_url="postgresql://h/d", tables="t", publication_name="é" * 32)
+
+
 ANOTHER = {
     "key": (
         "k int PRIMARY KEY, id int, s text",
