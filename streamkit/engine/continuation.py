@@ -17,7 +17,6 @@ from streamkit.engine.definition import (
     keeping_ahead,
     original_of,
 )
-from streamkit.engine.planner import STREAM_KINDS
 from streamkit.engine.shifted_times import shifted_times
 from streamkit.engine.stale_times import stale_times
 from streamkit.engine.stream_time import Times, committed_times
@@ -277,9 +276,9 @@ def continuation(catalog: Catalog, program: Program) -> Continuation:
 
 
 def _gone(catalog: Catalog, known: ApplicationState, before: Program) -> frozenset[str]:
-    """The topics that the program before read record by record and that were deleted since; the id of a topic never comes back."""
+    """The topics that the program before read, those of global tables too, and that were deleted since; the id of a topic never comes back."""
     started = catalog.application_inputs(known.id)
-    names = {source.topic for source in before.inputs if source.kind in STREAM_KINDS}
+    names = {source.topic for source in before.inputs}
     found = {name: catalog.find_topic(name) for name in names if started}
     return frozenset(name for name, topic in found.items() if topic is None or topic.id not in started)
 

@@ -9,6 +9,7 @@ from streamkit.data_type import element_of, entry_of, fields_of
 from streamkit.errors import Location, SchemaError, TopologyError
 from streamkit.formats.avro_schema import columns_of_avro, defaults_of
 from streamkit.formats.codec import schema_made_of
+from streamkit.formats.csv import check_csv_schema
 from streamkit.formats.format import USE_LATEST, Format
 from streamkit.schema import Schema
 
@@ -61,10 +62,21 @@ def encoded(encoding: Encoding, rows: Schema, key: tuple[str, ...], topic: str, 
     try:
         value = value_columns(encoding.value, rows, key)
         _check_one(f"values of {topic!r}", encoding.value, value, at)
+        for one, written in ((encoding.value, value), (keys, columns)):
+            if one.name == "csv":
+                check_csv_schema(written)
         format = with_schema(encoding.value, value)
     except SchemaError as error:
         raise TopologyError(f"the values of {topic!r} cannot be written as {encoding.value.name}: {error}", at) from error
-    return Encoded(columns, value, keys, format)
+    return Encoded(columns, value, with_key_schema(keys, columns), format)
+
+
+def with_key_schema(keys: Format, columns: Schema) -> Format:
+    """The format of keys; one that needs a schema and has none gets that of these columns, nullable or not, so that readers have the same."""
+    if keys.schema is not None or keys.has_registry or keys.name not in ("avro", "protobuf"):
+        return keys
+    nullable = Schema(tuple(replace(column, nullable=True) for column in columns))
+    return replace(keys, schema=schema_made_of(keys.name, nullable))
 
 
 def with_schema(format: Format, columns: Schema) -> Format:

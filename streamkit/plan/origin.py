@@ -76,7 +76,7 @@ class Origins:
 
     def _found(self, operator: Operator, name: str) -> Origin:
         if operator.input_read is not None:
-            return self._of_topic(operator.input_read, self._gone)
+            return self._of_topic(operator.input_read)
         above = self.taken_by(operator)
         if operator.input_read_whole is not None:
             above.append(self._of_whole(operator.input_read_whole, operator.steps_of_whole))
@@ -85,14 +85,14 @@ class Origins:
             return Origin(f"the store {operator.stores[0]!r}", {}, topics, self._with_code)
         return replace(operator.origin(above, name), topics=topics)
 
-    def _of_topic(self, number: int, gone: Collection[str] = ()) -> Origin:
+    def _of_topic(self, number: int) -> Origin:
         """The origin of the records of an input."""
         name = self._program.inputs[number].topic
-        topic = f"{name!r} that was deleted" if name in gone else repr(name)
+        topic = f"{name!r} that was deleted" if name in self._gone else repr(name)
         return Origin(f"the topic {topic}", {}, (topic,), self._with_code)
 
     def _of_whole(self, number: int, steps: Sequence[Operator]) -> Origin:
-        """The origin of the rows of a global table, whose steps no other operator sees; records met those of their time, whichever topic had them."""
+        """The origin of the rows of a global table, whose steps no other operator sees."""
         found = self._of_topic(number)
         for step in steps:
             found = step.origin([found], step.id)

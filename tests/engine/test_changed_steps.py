@@ -269,7 +269,13 @@ def with_windows(app):
     app.stream("in").group_by("g").windowed_by(sk.tumbling("1 s", grace="0 s")).agg(n=F.count("*"), store="s").to("out")
 
 
-MADE_AGAIN: dict[str, Any] = {
+MADE_AGAIN = {
+    "rows that met a global table": lambda app: (
+        app.stream("more").join(app.global_table("in").select("k", z="v"), on="k").to_table(store="met").to("out")
+    ),
+    "a count of rows that met a global table": lambda app: (
+        app.stream("more").join(app.global_table("in").select("k", z="v"), on="k").group_by("k").agg(n=F.count("*")).to("out")
+    ),
     "a table": lambda app: app.table("in", store="s").to("out"),
     "to_table": lambda app: app.stream("in").to_table(store="s").to("out"),
     "a group": lambda app: grouped(app.table("in")),
@@ -304,21 +310,20 @@ def test_rows_of_a_topic_that_was_made_again_are_refused(log, name):
 
 
 def test_what_has_no_rows_of_a_topic_goes_on_when_it_is_made_again(log):
-    """Steps without stores, global tables and stores that hold nothing read the topic that is there."""
+    """Steps without stores, such as joins with global tables, and stores that hold nothing read the topic that is there."""
 
     def make(app):
         app.stream("in").filter("v > 0").to("copied")
         app.stream("in").filter("v > 100").group_by("g").agg(n=F.count("*"), store="empty").to("counted")
-        app.stream("more").join(app.global_table("third").select("k", z="v"), on="k").to_table(store="met").to("out")
+        app.stream("more").join(app.global_table("third").select("k", z="v"), on="k").to("out")
 
     run(log, make)
-    there = held(log)["met"]
     for topic in ("in", "third"):
         log.delete_topic(topic)
         log.create_topic(topic, "k string, g string, v int, w int", key="k", partitions=1)
         append(log, topic, [{"k": "z", "g": "z", "v": 900, "w": 0, "ts": 9}])
     run(log, make)
-    assert held(log)["met"] == there and [row["n"] for row in held(log)["empty"]] == [1]
+    assert [row["n"] for row in held(log)["empty"]] == [1]
 
 
 def test_the_advice_for_another_topic_works(log):

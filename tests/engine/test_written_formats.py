@@ -107,6 +107,29 @@ def test_keys_are_text_or_json():
     }
 
 
+@pytest.mark.parametrize("format", ["json", "avro", "protobuf", "string"])
+@pytest.mark.parametrize("type", ["string", "bigint NOT NULL", "int"])
+def test_keys_in_a_format_are_read_back(format, type):
+    """Also where nothing says a schema of the keys: it is made of their columns, on both sides alike."""
+    app = sk.Topology("app")
+    app.stream("in", schema=f"k {type}, v int", key="k").to("out", value_format="json", key_format=format)
+    app.stream("out", value_format="json", key_format=format, schema=f"k {type.split()[0]}, v int", key="k").to("back")
+    keys = ["a", ""] if type == "string" else [7, -1]
+
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", [{"k": key, "v": 1} for key in keys])
+        assert [row["k"] for row in driver.read("back")] == keys
+
+
+@pytest.mark.parametrize("column", ["array<int>", "map<string,int>", "struct<a: int>"])
+def test_nested_columns_are_refused_as_csv(column):
+    """Before a run begins, in which the first row would fail."""
+    app = sk.Topology("app")
+    app.stream("in", schema=f"k string, c {column}", key="k").to("out", value_format="csv")
+    with pytest.raises(TopologyError, match=r"'c' is .*, which CSV cannot hold"):
+        sk.compile(app)
+
+
 def test_one_text_is_the_value():
     """A format of one text or bytes takes the one column beside the key's."""
     app = sk.Topology("app")
