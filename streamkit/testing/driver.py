@@ -20,6 +20,7 @@ from streamkit.engine.event_time import event_times
 from streamkit.engine.planner import EVERYTHING
 from streamkit.errors import ConfigError, TopologyError
 from streamkit.expressions.python_functions import called_twice
+from streamkit.formats.format import Format
 from streamkit.log.consume.reader import milliseconds
 from streamkit.log.database.sqlite import IN_MEMORY
 from streamkit.log.log import Log
@@ -437,7 +438,7 @@ def _given(name: str, given: Declared, partitions: int) -> Topic:
     """The topic that the arguments of `log.create_topic` declare, or a schema alone."""
     if not isinstance(given, Mapping):
         return declare_topic(name, given, partitions=partitions)
-    if not given.keys() & {"format", "format_schema", "format_settings"}:
+    if not given.keys() & {"format", "format_schema", "format_settings"} or isinstance(given.get("format"), Format):
         return declare_topic(name, **{"partitions": partitions, **given})
     others = {argument: value for argument, value in given.items() if not argument.startswith("format")}
     opaque = declare_format(given.get("format"), given.get("format_schema"), given.get("format_settings"))
