@@ -47,16 +47,25 @@ def change_of(path: Path, state: Mapping[str, Any]) -> Change:
     """
     How a file compares with an earlier state of it.
 
-    The time alone may change, as of a file that is copied with its time, if all bytes that were read have the same checksum.
+    The time alone may change, as of a file that is copied with its time, if all bytes that were read have the same checksum. Then it may
+    be another file, too, such as one that was copied back; but another one that is longer has not grown, however it begins.
     """
     try:
         mark = mark_of(path)
         if mark == list(state["mark"]):
-            return Change.OTHER if "start" in state and is_another(path, state["start"]) else Change.SAME
+            if "start" in state and is_another(path, state["start"]):
+                return Change.OTHER
+            return Change.GROWN if "sum" in state and _has_another_number(path, state) else Change.SAME  # its number is noted
         with path.open("rb") as file:
+            if mark[0] != state["mark"][0] and _has_another_number(path, state):
+                return Change.OTHER
             return Change.GROWN if _begins_as(file, mark[0], state) else Change.OTHER
     except FileNotFoundError:
         return Change.GONE
+
+
+def _has_another_number(path: Path, state: Mapping[str, Any]) -> bool:
+    return "start" in state and os.stat(path).st_ino != state["start"][0]
 
 
 def _begins_as(file: BinaryIO, size: int, state: Mapping[str, Any]) -> bool:

@@ -32,6 +32,7 @@ from streamkit.formats.number_texts import is_number, with_points
 from streamkit.log.topic.evolution import is_wider
 from streamkit.schema import Column
 
+_WAY_OUT = ". To say what the column holds: the setting schema"
 _LOCAL_OR_DATE = f"{LOCAL}|{DATE}"
 _LONG_NUMBER = re.compile(rb"-?\d[\d.]{15,}(?:[eE][+-]?\d+)?|\d[eE]-?\d{3}")  # others fit
 _TEXTS = {"boolean": BOOLEAN, "date": DATE, "timestamp": ZONED, "timestamp_ntz": _LOCAL_OR_DATE}
@@ -92,6 +93,14 @@ def check_type(guessed: Column, found: str) -> None:
     raise SchemaError(f"column {guessed.name!r}: found {found}{_expected(guessed)}")
 
 
+def of_guess(guessed: Column, error: SchemaError) -> SchemaError:
+    """The error of a value that is none of the type of a guessed column, with the way out."""
+    if _WAY_OUT in str(error):
+        return error
+    said = str(error) if " guessed " in str(error) else f"{error}; the type was guessed from other values"
+    return SchemaError(f"{said}{_advice(guessed)}", error.rows)
+
+
 def keeps_doubles(block: bytes) -> bool:
     """Whether a double keeps all digits of every number of JSON that is not short."""
     return all(_is_double(text.decode()) for text in set(_LONG_NUMBER.findall(block)))
@@ -137,7 +146,10 @@ def _refused(guessed: Column, row: int, shown: str) -> SchemaError:
 
 def _expected(guessed: Column) -> str:
     name = column_type(guessed.type)
-    return (
-        f", and {name} was guessed from other values, none of them spelled so; expected {name} as it is usually spelled. To say what the "
-        f"column holds: the setting schema, such as schema='{guessed.name} string, …', and another topic if this one has another type"
-    )
+    return f", and {name} was guessed from other values, none of them spelled so; expected {name} as it is usually spelled{_advice(guessed)}"
+
+
+def _advice(guessed: Column) -> str:
+    if not guessed.name:  # of a part of a value, whose error gets its column later
+        return ""
+    return f"{_WAY_OUT}, such as schema='{guessed.name} string, …', and another topic if this one has another type"

@@ -31,7 +31,7 @@ from streamkit.connectors.files.csv_lines import (
     csv_lines,
     unclosed_line,
 )
-from streamkit.connectors.files.guessed_values import check_json, check_texts, check_type, keeps_doubles
+from streamkit.connectors.files.guessed_values import check_json, check_texts, check_type, keeps_doubles, of_guess
 from streamkit.connectors.files.json_numbers import (
     WrittenNumber,
     json_documents,
@@ -267,10 +267,22 @@ class RecordFile:
 
     def _typed(self, texts: pa.RecordBatch, first: int) -> pa.RecordBatch:
         try:
-            arrays = [self._from_csv(name, column) for name, column in zip(texts.schema.names, texts.columns, strict=True)]
+            arrays = [
+                self._guessed_or_not(self._from_csv, name, column)
+                for name, column in zip(texts.schema.names, texts.columns, strict=True)
+            ]
         except SchemaError as error:
             raise self.refusal(error, first) from None
         return pa.RecordBatch.from_arrays(arrays, names=texts.schema.names)
+
+    def _guessed_or_not(self, read: Callable[[str, Any], pa.Array], name: str, values: Any) -> pa.Array:
+        """The values of a column; the error of a guessed one says how to do without a guess."""
+        try:
+            return read(name, values)
+        except SchemaError as error:
+            if name not in self._guessed:
+                raise
+            raise of_guess(self._guessed[name], error) from error.__cause__
 
     def _from_csv(self, name: str, texts: pa.Array) -> pa.Array:
         if name == HEADERS:
@@ -374,7 +386,8 @@ class RecordFile:
         rows = [self._row(number, text) for number, text in enumerate(lines)]
         names = dict.fromkeys(chain(self._schema.names, *rows))
         try:
-            return self._from_json({name: self._values(name, [row.get(name) for row in rows]) for name in names})
+            values = {name: self._guessed_or_not(self._values, name, [row.get(name) for row in rows]) for name in names}
+            return self._from_json(values)
         except SchemaError as error:
             raise self.refusal(error, self._block_first) from None
 
@@ -450,7 +463,7 @@ class RecordFile:
         return found
 
     def _from_json(self, columns: dict[str, pa.Array]) -> pa.RecordBatch:
-        arrays = {name: self._from_text(name, column) for name, column in columns.items()}
+        arrays = {name: self._guessed_or_not(self._from_text, name, column) for name, column in columns.items()}
         return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
     def _from_text(self, name: str, column: pa.Array) -> pa.Array:

@@ -23,15 +23,16 @@ from streamkit.connectors.files.record_file import Format
 from streamkit.connectors.files.record_lines import write_csv, write_csv_line, write_json
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.sink import Sink
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.consume.consumer import TopicPartition
 from streamkit.log.topic.formats import rows_of
 from streamkit.log.topic.topic import Topic
-from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
+from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP, TOPIC
 
 MARKS = "_streamkit"
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 SUFFIXES = {Format.CSV: ".csv", Format.JSON: ".jsonl", Format.PARQUET: ".parquet"}
+_COMPRESSIONS = {"gz": "gz", "zst": "zst", "gzip": "gz", "zstd": "zst"}  # and the suffix of each
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _METADATA = (TIMESTAMP, PARTITION, OFFSET)
 
@@ -62,7 +63,12 @@ class FileSink(Sink):
     SETTINGS = (
         Setting("path", "the folder that takes the files"),
         Setting("format", "csv, json or parquet", default="json", choices=("csv", "json", "parquet")),
-        Setting("compression", "none, gz or zst; Parquet compresses by itself", default="none", choices=("none", "gz", "zst")),
+        Setting(
+            "compression",
+            "none, gz or zst, also called gzip and zstd; Parquet compresses by itself",
+            default="none",
+            choices=("none", *_COMPRESSIONS),
+        ),
         Setting("partition.by", "the columns that choose a folder, with commas between", "list", ()),
         Setting("metadata", "whether files have _timestamp, _partition and _offset too", "boolean", False),
     )
@@ -87,6 +93,11 @@ class FileSink(Sink):
         missing = [name for name in self.settings["partition.by"] if name not in topic.schema]
         if missing:
             raise ConfigError(f"topic {topic.name} has no column {missing[0]!r} for partition.by; it has {topic.schema}")
+        if self.settings["format"] == "csv" and not self._own_columns(topic) and not self.settings["metadata"]:
+            raise ConfigError(
+                f"connector {self.name}: partition.by takes all columns of topic {topic.name}, and lines of CSV without values are no "
+                "records; expected format=json or parquet, metadata=true, or a column for the files"
+            )
         self._topics[topic.name] = topic
 
     def open(self, generation: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
@@ -98,6 +109,7 @@ class FileSink(Sink):
 
     def put(self, rows: pa.Table, ends: Mapping[TopicPartition, int]) -> None:
         """Write files under names that nobody reads, commit them by a mark, then give them their names."""
+        self._check_blank_lines(rows)
         for place, end in ends.items():
             last = self._chains[place]
             if last.offset == end:
@@ -121,6 +133,28 @@ class FileSink(Sink):
 
     # Files
 
+    def _own_columns(self, topic: Topic) -> list[str]:
+        """The columns that files have: folders say the others."""
+        return [name for name in topic.schema.names if name not in self.settings["partition.by"]]
+
+    def _check_blank_lines(self, rows: pa.Table) -> None:
+        """SchemaError for a null in the one column of CSV: it would be a blank line, which readers leave out."""
+        if self.settings["format"] != "csv" or self.settings["metadata"] or not rows.num_rows:
+            return
+        for topic in pc.unique(rows[TOPIC]).to_pylist():
+            own = self._own_columns(self._topics[topic])
+            if len(own) != 1:
+                continue
+            is_blank = pc.and_(
+                pc.and_not(rows[own[0]].is_null(), pc.fill_null(rows[DELETED], False)), pc.equal(rows[TOPIC], topic)
+            )
+            if blank := pc.indices_nonzero(is_blank).to_pylist():
+                raise SchemaError(
+                    f"found null in the one column {own[0]!r}: in CSV it is a blank line, which readers leave out; expected "
+                    "format=json or parquet, or metadata=true",
+                    tuple(blank),
+                )
+
     def _by_folder(self, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         columns = self.settings["partition.by"]
         if not rows.num_rows:
@@ -135,7 +169,7 @@ class FileSink(Sink):
     def _written(self, place: TopicPartition, rows: pa.Table, folder: str) -> tuple[str, str]:
         """A durable file with these rows: the name it has, and the one it shall get."""
         form = Format(self.settings["format"])
-        compression = self.settings["compression"]
+        compression = _COMPRESSIONS.get(self.settings["compression"], "none")
         suffix = SUFFIXES[form] + ("" if compression == "none" else f".{compression}")
         name = f"{place.topic}+{place.partition}+{rows[OFFSET][0].as_py():020d}{suffix}"
         folder = os.path.join(self.target_of(place.topic), folder)
@@ -146,9 +180,8 @@ class FileSink(Sink):
         return str(hidden), str(final)
 
     def _content(self, declared: Topic, rows: pa.Table, form: Format) -> bytes:
-        folders = set(self.settings["partition.by"])
         has_deletions = bool(pc.any(rows[DELETED]).as_py())
-        own = [name for name in declared.schema.names if name not in folders]
+        own = self._own_columns(declared)
         extra = [*([DELETED] if has_deletions else []), *(_METADATA if self.settings["metadata"] else ())]
         extra += [HEADERS] if self.settings["metadata"] and form is Format.PARQUET else []
         chosen = rows.select([*own, *(name for name in extra if name in rows.column_names)])

@@ -197,10 +197,13 @@ class FileSource(Source):
 
     def _queue(self, split: str, position: Position | None) -> None:
         """Put a file where it belongs: to those that wait to be read, or that were read to their end."""
-        if position is None or not (position["byte"] or position["rows"] or _is_done(position)):
+        if position is None or _is_unread(position):
             self._waiting.append((split, None))
             return
         change = change_of(Path(split), position)
+        if change in (Change.GROWN, Change.OTHER) and _is_unread({**position, "done": False}):
+            self._waiting.append((split, None))
+            return
         if self._may_be_moved(position) and (position.get("moved") or _number_of(split) not in (None, position["start"][0])):
             change = Change.GONE if change is Change.GONE else Change.OTHER
         if change is Change.GONE and _is_done(position):
@@ -414,6 +417,9 @@ class FileSource(Source):
     def _line_parts(self, file: Any, form: Format, reading: Reading, topic: Topic) -> Iterator[pa.Table]:
         header, first, at = self._header(file, form, reading.path, topic)
         is_plain = compression_of(reading.path) == "none" and self._encoding == "utf-8"
+        if form is Format.CSV and not header.strip():  # it is empty, and may grow
+            reading.checksum = 0 if is_plain else None
+            return
         if reading.start < first:
             reading.start, reading.line = first, at
             reading.checksum = _checksum_before(reading.path, first) if is_plain else None
@@ -457,7 +463,7 @@ class FileSource(Source):
             header = header_of(file, delimiter)
         except HalfRecordError as error:
             raise HalfRecordError(f"{path}, {error}") from None
-        if header.endswith((b"\n", b"\r")) or self._stillness.is_still(path):
+        if header.strip() and (header.endswith((b"\n", b"\r")) or self._stillness.is_still(path)):
             for _ in self._record_file(io.BytesIO(header), str(path), form, topic).pieces():  # wrong names are no record's fault
                 pass
         return header, file.tell(), 1 + count_lines(header)
@@ -598,6 +604,11 @@ def _position(reading: Reading) -> dict[str, Any]:
     return found if reading.guessed is None else {**found, "schema": reading.guessed}
 
 
+def _is_unread(position: Position) -> bool:
+    """Whether nothing of a file was read, so that nothing can be lost or read twice, whatever became of it."""
+    return not any(position.get(name) for name in ("byte", "rows", "done", "error", "moved"))
+
+
 def _is_begun(position: Position) -> bool:
     """Whether a record of a file was read."""
     return bool(position["rows"])
@@ -648,7 +659,14 @@ def _is_hidden(path: Path, root: Path) -> bool:
 def _changed(split: str, position: Position, change: Change) -> ConfigError:
     if change is Change.GONE:
         return ConfigError(f"the file {split} was read in part, and is gone; expected it until its end is read")
-    found = state_of(Path(split), may_grow=False)["mark"]
+    state = state_of(Path(split), may_grow=False)
+    found = state["mark"]
+    if "start" in position and state["start"][0] != position["start"][0]:
+        return ConfigError(
+            f"the file {split} was replaced after it was read: another file has its name (its number was {position['start'][0]}, and is "
+            f"{state['start'][0]}); what was not read of the former one is lost. Whoever adds to a file opens it, and does not rename another "
+            f"one to its name. To read the new one from its beginning: {RECREATED_MODE}={BEGIN}, or give it another name"
+        )
     if found == list(position["mark"]):
         return ConfigError(
             f"the file {split} was replaced after it was read, by one of the same size and time; what was not read of the former one is lost. "

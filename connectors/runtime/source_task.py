@@ -191,18 +191,25 @@ class SourceTask:
         letters = []
         for topic, record, error in refused:
             rows = pa.table({KEY: pa.nulls(1, pa.binary()), VALUE: pa.array([record], pa.binary())})
-            letters += self._letters(topic, rows, [Failure(0, "VALUE_CONVERTER", error)])
+            letters += self._letters(topic, rows, [Failure(0, "VALUE_CONVERTER", error)], is_of_poll=False)
         return letters
 
-    def _letters(self, topic: str, rows: pa.Table, failures: Sequence[Failure]) -> list[dict[str, object]]:
+    def _letters(
+        self, topic: str, rows: pa.Table, failures: Sequence[Failure], *, is_of_poll: bool = True
+    ) -> list[dict[str, object]]:
+        """Dead letters of failed rows; those that are not of the poll have no place that the source could be asked for."""
         if not failures:
             return []
         if not (self._source.has_schemas_of_records and self._has_passed):
             check_columns(self._source, _place(rows, failures[0]) or f"topic {topic}", failures)
         log_failures(origin_of(self._source, self._task), self._source.settings, topic, rows, failures)
-        if self._source.settings["errors.tolerance"] == "none":  # else a record may be none of the poll's rows
-            places = [self._source.place_of(topic, failure.row) or _place(rows, failure) for failure in failures]
-            refuse(self._source, topic, places, failures)
+        places = [self._source.place_of(topic, failure.row) if is_of_poll else "" for failure in failures]
+        refuse(
+            self._source,
+            topic,
+            [place or _place(rows, failure) for place, failure in zip(places, failures, strict=True)],
+            failures,
+        )
         self.progress.failed_rows += len(failures)
         if not self._dead_letters:
             return []

@@ -451,3 +451,63 @@ def test_a_tolerant_source_goes_on(tmp_path, beyond, has_letters):
         found = bring(log, tmp_path / "in", **settings)
         assert ids(found)[0] == 1 and 2 not in ids(found)
         assert not has_letters or log.read("bad").num_rows >= 1
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "zstd"])
+def test_a_null_in_csv_of_one_column(log, tmp_path, compression):
+    """It would be a blank line: it is refused, and all others are read back; beside other columns nulls are."""
+    log.create_topic("one", "v string")
+    log.create_topic("two", "v string, w string")
+    values = ["a", None, "", "b\nc"]
+    with log.producer() as producer:
+        producer.send_batch("one", [{"v": value} for value in values])
+        producer.send_batch("two", [{"v": value, "w": None} for value in values])
+    given = {"path": str(tmp_path / "out"), "format": "csv", "compression": compression}
+    run(
+        [
+            FileSink("two", topics="two", **given),
+            FileSink("meta", topics="one", **{**given, "path": str(tmp_path / "m")}, metadata=True),
+        ],
+        log,
+        once=True,
+    )
+    with pytest.raises(SchemaError, match=r"null in the one column 'v'.*blank line.*metadata=true"):
+        run([FileSink("one", topics="one", **given)], log, once=True)
+    run(
+        [FileSink("one", topics="one", errors_tolerance="all", errors_deadletterqueue_topic_name="dead", **given)], log, once=True
+    )
+    assert log.read("dead").num_rows == 1
+    for name in ("one", "two"):
+        folder = str(tmp_path / "out" / name)
+        back = run(
+            [FileSource(f"back-{name}", path=folder, topic=f"back-{name}", schema=log.topic(name).schema.ddl(), min_age_ms=0)],
+            log,
+            once=True,
+        )
+        assert back is not None
+        found = [row["v"] for row in log.read(f"back-{name}").to_pylist()]
+        assert sorted(found, key=repr) == sorted((one for one in values if one is not None or name == "two"), key=repr)
+    with pytest.raises(ConfigError, match=r"partition\.by takes all columns of topic one"):
+        run([FileSink("none", topics="one", partition_by="v", **given)], log, once=True)
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        (b'id,s\n1,a\n2,"b\n3,c\n4,d\n', [1]),
+        (b'id,s\n1,a\n2,"b', [1]),
+        (b'id,s\n1,"a\n2,b\n', []),
+        (b"id,s\nx,a\ny,b\n", []),
+    ],
+)
+def test_a_block_without_a_record_that_can_be_read(log, folder, data, wanted):
+    """A quote that never closes makes one record of the rest: it alone is left out, is a dead letter, and the task ends."""
+    (folder / "a.csv").write_bytes(data)
+    rows = bring(log, folder, schema="id bigint, s string", errors_tolerance="all", errors_deadletterqueue_topic_name="dead")
+    assert ids(rows) == wanted
+    letters = log.read("dead").to_pylist()
+    assert len(letters) == (2 if data.endswith(b"y,b\n") else 1)
+    with pytest.raises(
+        SchemaError, match=r"a\.csv, line \d: (found a quote that is opened and never closed|column 'id': found 'x')"
+    ):
+        run([FileSource("other", path=str(folder), topic="other", min_age_ms=0, schema="id bigint, s string")], log, once=True)

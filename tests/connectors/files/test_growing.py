@@ -191,3 +191,62 @@ def test_a_worker_follows_a_file(folder, tmp_path):
             file.write(data)
         wait_until(lambda: "rows" in log.topics() and log.read("rows").num_rows == 301)
         assert sorted(row["id"] for row in log.read("rows").to_pylist()) == list(range(-1, 300))
+
+
+@pytest.mark.parametrize("begins", [{}, {"schema": None}], ids=["declared", "guessed"])
+@pytest.mark.parametrize("before", [b"", b"\n\r\n"], ids=["empty", "blank"])
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl"])
+def test_an_empty_file(folder, name, before, begins):
+    """It has no records and stops nothing, whatever is done to its time; what it grows by is read, by the same task or another."""
+    record = b'{"id":1,"v":"x"}\n' if "json" in name else b"id,v\n1,x\n"
+    path = folder / name
+    is_packed = name.endswith("gz")
+    path.write_bytes(gzip.compress(before) if is_packed and before else before)
+    leave_alone(path)
+    (folder / "b.csv").write_bytes(b"id,v\n2,y\n")
+    leave_alone(folder / "b.csv")
+    follower = Follower(folder, **begins)
+    follower.poll()
+    assert follower.rows == [(2, "y")]
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+    follower.poll()
+    follower.begin()
+    follower.poll()
+    with path.open("ab") as file:
+        file.write(gzip.compress(record) if is_packed else record)
+    leave_alone(path)
+    follower.poll()
+    assert follower.rows == [(2, "y"), (1, "x")]
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["same_task", "another_task"])
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_another_file_of_the_same_name(folder, name, is_new):
+    """One that is longer has not grown, however it begins; one of the same bytes is a copy, which may grow later."""
+    line = b'{"id":%d,"v":"x"}\n' if "json" in name else b"%d,x\n"
+    data = (b"" if "json" in name else b"id,v\n") + line % 1
+    path, other = folder / name, folder / ".other"
+    path.write_bytes(data)
+    follower = Follower(folder)
+    follower.poll()
+    for is_of_the_same_time in (False, True):
+        other.write_bytes(data)
+        if is_of_the_same_time:
+            shutil.copystat(path, other)
+        os.replace(other, path)
+        if is_new:
+            follower.begin()
+        follower.poll()
+    with path.open("ab") as file:
+        file.write(line % 2)
+    follower.poll()
+    assert follower.rows == [(1, "x"), (2, "x")]
+    other.write_bytes(path.read_bytes() + line % 3)
+    os.replace(other, path)
+    with pytest.raises(
+        ConfigError, match=rf"{name} was replaced after it was read: another file has its name .*recreated\.mode=begin"
+    ):
+        follower.begin() if is_new else follower.poll()
+    follower = Follower(folder, recreated_mode="begin")
+    follower.poll()
+    assert follower.rows == [(1, "x"), (2, "x"), (3, "x")]

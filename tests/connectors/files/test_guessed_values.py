@@ -144,7 +144,10 @@ def test_json_in_any_cut(shared, values, is_nested, way, data):
 def test_what_is_spelled_otherwise(place, name, first, later, way):
     """Each is refused with the file, the line and the column."""
     line = "2,%s\n" if name == "a.csv" else '{"id":2,"v":%s}\n'
-    with pytest.raises(SchemaError, match=r"a\.\w+, line \d: column 'v.*found .*, .*expected "):
+    with pytest.raises(
+        SchemaError,
+        match=r"a\.\w+, line \d: column 'v.*found .* guessed from other .*: the setting schema, such as schema='v string",
+    ):
         follow(place / "in", name, [(line % first).encode(), (line % later).encode()], way)
 
 
