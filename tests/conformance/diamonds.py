@@ -3,7 +3,8 @@ Random cases in which one topic reaches an operator by several ways: streams mer
 tables joined with what was made of them.
 
 No record gets another key, unless `rekeys`, because Kafka Streams has a topic there, and the order of what comes through several topics is
-not declared. With `rekeys` tables are grouped again and joined by foreign keys with what was made of them.
+not declared. With `rekeys` tables are grouped again and joined by foreign keys with what was made of them. With `waits` some tables hold
+their rows back.
 No table is filtered: what was not there is deleted in Kafka Streams in some of these cases (docs/engine.md, joins of two tables).
 """
 
@@ -21,9 +22,9 @@ CONDITIONS = [f"value_equals_ignore_case({value})" for value in ("x", "", "ab")]
 class Diamonds:
     """A topology over one topic, as it grows: each step takes what it likes of those before."""
 
-    def __init__(self, seed: int | str, rekeys: bool = False) -> None:
-        self.rekeys = rekeys
-        self.name = f"diamonds_{seed}{'_rekeyed' if rekeys else ''}"
+    def __init__(self, seed: int | str, rekeys: bool = False, waits: bool = False) -> None:
+        self.rekeys, self.waits = rekeys, waits
+        self.name = f"diamonds_{seed}{'_rekeyed' if rekeys else ''}{'_waiting' if waits else ''}"
         self.random = random.Random(self.name)
         self.nodes: list[Json] = []
         self.streams: list[str] = []
@@ -89,11 +90,17 @@ class Diamonds:
         one, other = self.random.choice(self.tables), self.random.choice(self.tables)
         if self.random.random() < 0.3:
             self.streams.append(self.add("to_stream", **{"in": one}))
+        elif self.waits and self.random.random() < 0.4:
+            self.tables.append(self.held_back(one))
         elif self.rekeys and self.random.random() < 0.5:
             is_grouped = self.random.random() < 0.5
             self.tables.append(self.grouped_again(one) if is_grouped else self.joined_by_foreign_key(one, other))
         elif one != other:
             self.tables.append(self.joined("table_table", ["inner", "left", "outer"], one, other))
+
+    def held_back(self, table: str) -> str:
+        """The same rows later, each key's newest alone."""
+        return self.add("suppress", **{"in": table}, until="time_limit", ms=self.random.choice([1, 3]))
 
     def grouped_again(self, table: str) -> str:
         """The rows of each value, one behind the other."""

@@ -63,6 +63,15 @@ def test_rows_that_get_other_keys_on_some_ways_come_in_one_order(record_property
     assert {number: one for number, one in found.items() if one is not None} == {}
 
 
+def test_rows_that_wait_meet_the_same_in_every_cut(record_property: Any) -> None:
+    """Tables that hold rows back, joined with themselves and with what was made of them: whatever tasks and cuts there are."""
+    numbers = range(SEED, SEED + (COUNT if IS_TORTURE else 3))
+    cases = {seed: Diamonds(seed, rekeys=seed % 2 == 0, waits=True).case() for seed in numbers}
+    found = {seed: difference_of_ways(case, *ways_of(seed)) for seed, case in cases.items()}
+    record_property("tried", {"diamonds with rows that wait, in several ways": len(found)})
+    assert {seed: one for seed, one in found.items() if one is not None} == {}
+
+
 def ways_of(seed: int) -> list[Way]:
     """One record an epoch in one task, and others."""
     return [Way(seed=seed), Way(seed=seed, tasks=3, batching="all"), Way(seed=seed, tasks=2, batching="random")]
