@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from streamkit.data_type import element_of
 from streamkit.expressions.aggregates import AGGREGATES, state_columns
 from streamkit.plan.duration import duration_text
 from streamkit.plan.earlier_program import GROUP_SUFFIX
@@ -73,7 +74,8 @@ def definition(program: Program, store: Store, telling: Telling = Telling()) -> 
     for one in aggregates:
         parts[f"{AGGREGATE} {one.name!r}"] = _aggregate_text(one, keeper, rows, telling.argument_types)
     if not aggregates:
-        parts |= {_column_part(column): _column_text(column, rows) for column in store.value}
+        listed = keeper.keeps_lists
+        parts |= {_column_part(column): _column_text(_of_one_row(column) if listed else column, rows) for column in store.value}
     parts |= _window_texts(keeper, store)
     if rows is not None:
         return {**parts, ROWS: rows.rows, **keeper.definition(rows)}
@@ -226,6 +228,10 @@ def _group_columns(program: Program, keeper: Operator) -> dict[str, TypedExpress
     """The expressions of the columns that a grouping computes; nothing where it takes columns as they are."""
     number = program.numbers.get(f"{keeper.id}{GROUP_SUFFIX}")
     return {} if number is None else dict(program.operators[number].columns)  # type: ignore[attr-defined]
+
+
+def _of_one_row(column: Column) -> Column:
+    return replace(column, type=element_of(column.type) or column.type)
 
 
 def _column_text(column: Column, rows: Origin | None) -> str:

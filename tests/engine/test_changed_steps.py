@@ -337,3 +337,16 @@ def test_the_advice_for_another_topic_works(log):
     run(log, lambda app: (other(app), app.drop_store(there)))
     (now,) = held(log).values()
     assert {row["k"] for row in now} == {"a", "b", "c"}
+
+
+def test_a_refusal_of_a_join_of_streams_names_the_types_of_columns(log):
+    """Its stores keep lists of rows, which nobody declared."""
+
+    def make(type):
+        values = lambda app: app.stream("in").select("k", v=F.col("v").cast(type))  # noqa: E731
+        within = sk.within("1 s", grace="0 s")
+        return lambda app: values(app).join(app.stream("more").select("k", w="v"), within=within).to(f"out-{type}")
+
+    run(log, make("int"))
+    with pytest.raises(OrphanedStateError, match="the column 'v' was int, and is bigint"):
+        start(log.catalog, log.storage, compile(topology(make("bigint")), log))

@@ -139,6 +139,7 @@ class StreamStreamJoinRows(Operator):
 
     kind: ClassVar[str] = "stream_stream_join"
     stage_min: ClassVar[int] = 1
+    keeps_lists: ClassVar[bool] = True
     how: str  # inner, left or outer
     left_key: Key
     right_key: Key

@@ -36,6 +36,7 @@ class VersionedJoin(Operator):
 
     kind: ClassVar[str] = "versioned_join"
     stage_min: ClassVar[int] = 1
+    keeps_lists: ClassVar[bool] = True
     how: str  # inner or left
     on: Key
     columns: Sources
