@@ -111,8 +111,8 @@ def _pattern(type_name: str) -> str | None:
         return WHOLE
     if type_name in FLOATS:
         return f"{NUMBER}|{NOT_FINITE}"
-    if decimal := decimal_of(type_name):
-        return NUMBER if decimal[1] else WHOLE
+    if decimal_of(type_name):
+        return NUMBER
     return _TEXTS.get(type_name)
 
 
