@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 from decimal import Decimal
 
 import pyarrow as pa
@@ -49,7 +50,11 @@ def said(value):
         return [said(one) for one in value]
     if isinstance(value, dt.datetime):
         return value.replace(tzinfo=dt.timezone.utc)
-    return Decimal(repr(value)) if isinstance(value, float) else value
+    if isinstance(value, str) and value.lower().lstrip("-") in ("nan", "inf", "infinity"):
+        return value.lower().replace("infinity", "inf")
+    if isinstance(value, float):
+        return Decimal(repr(value)) if math.isfinite(value) else repr(value)
+    return value
 
 
 def follow(folder, name, pieces, way):
