@@ -193,7 +193,9 @@ class Draft:
                 _log.exception("a callback of %r raised", receipt)
 
     def _began(self, topic: Topic) -> None:
-        self.topics[topic.id] = topic
+        known = self.topics.get(topic.id)
+        if known is None or known.version <= topic.version:  # a thread may still send by an older declaration than another
+            self.topics[topic.id] = topic
         if topic.is_stamped_on_append:
             self._stamped.add(topic.id)
         if self.since is None:

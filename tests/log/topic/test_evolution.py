@@ -272,6 +272,22 @@ def test_what_gathers_while_an_older_commit_leaves_may_be_of_two_versions(log, m
     assert log.end_offsets("w") == {0: len(receipts)}
 
 
+@pytest.mark.parametrize("sent", ["row", "batch"])
+def test_rows_by_an_older_declaration_may_follow_those_by_a_newer_one(log, sent):
+    """A thread that had the topic in hand before its type got wider, and adds its row after another thread's."""
+    log.create_topic("w", "id tinyint", partitions=1)
+    with log.producer() as producer:
+        send = producer.send if sent == "row" else lambda topic, row: producer.send_batch(topic, [row])
+        send("w", {"id": 1})
+        older = dict(producer._readers)
+        log.alter_topic("w", schema="id smallint")
+        producer.refresh("w")
+        send("w", {"id": 300})
+        producer._readers.update(older)
+        send("w", {"id": 2})
+    assert log.read("w")["id"].to_pylist() == [1, 300, 2]
+
+
 def test_a_date_too_far_for_the_wider_type_is_an_error(log, monkeypatch):
     """A date that no timestamp can hold, where one was taken before they were refused, is named when it is read, not turned into another."""
     monkeypatch.setattr(conversion, "DAYS_MAX", 1 << 31)
