@@ -8,6 +8,7 @@ The choice depends on nothing but the cases, so a run that fails is repeated by 
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Callable, Hashable, Sequence
 from itertools import combinations, product
 from typing import Any, TypeVar
@@ -16,6 +17,8 @@ from hypothesis import settings
 
 Case = TypeVar("Case")
 TAKES_ALL = bool(os.environ.get("STREAMKIT_TORTURE"))
+SEEDS = 5_000  # of a generator, in torture
+PARTS = range(25 if TAKES_ALL else 1)  # tests that share them
 
 
 def examples(count: int) -> settings:
@@ -26,6 +29,14 @@ def examples(count: int) -> settings:
 def first(count: int, cases: Sequence[Case]) -> Sequence[Case]:
     """The first so many cases; all in torture."""
     return cases if TAKES_ALL else cases[:count]
+
+
+def seeds(few: int, begin: int = 0) -> range:
+    """So many seeds from `begin` on; in torture a part of five thousand, others each time."""
+    if not TAKES_ALL:
+        return range(begin, begin + few)
+    begin = random.SystemRandom().randrange(1_000, 1_000_000_000)
+    return range(begin, begin + SEEDS // len(PARTS))
 
 
 def chosen(cases: Sequence[Case], traits_of: Callable[[Case], set[Hashable]]) -> list[Case]:

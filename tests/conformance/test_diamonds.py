@@ -19,11 +19,10 @@ from tests.conformance.builder import Json
 from tests.conformance.diamonds import Diamonds
 from tests.conformance.test_random_topologies import stepwise_difference
 from tests.conformance.ways import Way, difference, difference_of_ways
-from tests.crash.processes import IS_TORTURE
+from tests.sampling import PARTS, TAKES_ALL, seeds
 
 pytestmark = pytest.mark.filterwarnings("ignore:the subtractor .* does not undo")  # cases append what they take away
-COUNT = 1000 if IS_TORTURE else 12
-SEED = random.randrange(1 << 40) if IS_TORTURE else 60
+COUNT, QUICK_SEED = 12, 60
 STREAM: Json = {"id": "s", "op": "stream", "topic": "s"}
 JOIN: Json = {
     "op": "join",
@@ -38,36 +37,38 @@ PRODUCTS = "id string, category string, price int"
 
 
 def cases() -> dict[int, Json]:
-    return {number: Diamonds(number).case() for number in range(SEED, SEED + COUNT)}
+    return {number: Diamonds(number).case() for number in seeds(COUNT, QUICK_SEED)}
 
 
-def test_each_record_is_pushed_through_its_ways_in_turn(record_property: Any) -> None:
+@pytest.mark.parametrize("part", PARTS)
+def test_each_record_is_pushed_through_its_ways_in_turn(part: int, record_property: Any) -> None:
     """Step by step, random diamonds give what an interpreter gives that hands each record to the children of a node one after another."""
     found = {number: stepwise_difference(case) for number, case in cases().items()}
     record_property("tried", {"diamonds, step by step": len(found)})
     assert {number: one for number, one in found.items() if one is not None} == {}
 
 
-def test_no_cut_changes_what_diamonds_give(record_property: Any) -> None:
+@pytest.mark.parametrize("part", PARTS)
+def test_no_cut_changes_what_diamonds_give(part: int, record_property: Any) -> None:
     """All records in one epoch, and several tasks, give the same."""
-    ways = [Way(seed=number, tasks=number % 3 + 1, batching="all") for number in cases()]
-    found = {way.seed: difference(case, way) for case, way in zip(cases().values(), ways, strict=True)}
+    found = {number: difference(case, Way(seed=number, tasks=number % 3 + 1, batching="all")) for number, case in cases().items()}
     record_property("tried", {"diamonds, in one epoch": len(found)})
     assert {number: one for number, one in found.items() if one is not None} == {}
 
 
-def test_rows_that_get_other_keys_on_some_ways_come_in_one_order(record_property: Any) -> None:
+@pytest.mark.parametrize("part", PARTS)
+def test_rows_that_get_other_keys_on_some_ways_come_in_one_order(part: int, record_property: Any) -> None:
     """Groups of groups, and joins by foreign keys: whatever tasks and cuts there are, each key gets the same results in the same order."""
-    numbers = range(SEED, SEED + (COUNT if IS_TORTURE else 5))
-    found = {number: difference_of_ways(Diamonds(number, rekeys=True).case(), *ways_of(number)) for number in numbers}
+    cases = {number: Diamonds(number, rekeys=True).case() for number in seeds(5, QUICK_SEED)}
+    found = {number: difference_of_ways(case, *ways_of(number)) for number, case in cases.items()}
     record_property("tried", {"diamonds with other keys, in several ways": len(found)})
     assert {number: one for number, one in found.items() if one is not None} == {}
 
 
-def test_rows_that_wait_meet_the_same_in_every_cut(record_property: Any) -> None:
+@pytest.mark.parametrize("part", PARTS)
+def test_rows_that_wait_meet_the_same_in_every_cut(part: int, record_property: Any) -> None:
     """Tables that hold rows back, joined with themselves and with what was made of them: whatever tasks and cuts there are."""
-    numbers = range(SEED, SEED + (COUNT if IS_TORTURE else 3))
-    cases = {seed: Diamonds(seed, rekeys=seed % 2 == 0, waits=True).case() for seed in numbers}
+    cases = {seed: Diamonds(seed, rekeys=seed % 2 == 0, waits=True).case() for seed in seeds(3, QUICK_SEED)}
     found = {seed: difference_of_ways(case, *ways_of(seed)) for seed, case in cases.items()}
     record_property("tried", {"diamonds with rows that wait, in several ways": len(found)})
     assert {seed: one for seed, one in found.items() if one is not None} == {}
@@ -78,9 +79,10 @@ def ways_of(seed: int) -> list[Way]:
     return [Way(seed=seed), Way(seed=seed, tasks=3, batching="all"), Way(seed=seed, tasks=2, batching="random")]
 
 
-def test_rows_that_get_another_key_once_come_as_kafka_streams_gives_them(record_property: Any) -> None:
+@pytest.mark.parametrize("part", PARTS)
+def test_rows_that_get_another_key_once_come_as_kafka_streams_gives_them(part: int, record_property: Any) -> None:
     """Where a record comes by one internal topic at most, there is one order of results, and step by step the interpreter gives it."""
-    cases = [case for number in range(SEED, SEED + COUNT) if moves(case := Diamonds(number, rekeys=True).case()) < 2]
+    cases = [case for number in seeds(COUNT, QUICK_SEED) if moves(case := Diamonds(number, rekeys=True).case()) < 2]
     found = {case["name"]: stepwise_difference(case) for case in cases}
     record_property("tried", {"diamonds with another key, step by step": len(found)})
     assert {name: one for name, one in found.items() if one is not None} == {}
@@ -139,7 +141,7 @@ def test_a_table_is_joined_with_what_was_made_of_it(how: str, batching: str) -> 
     products = app.table("products", schema=PRODUCTS, key="id")
     best = products.group_by("category").agg(best=F.max_by("id", "price"))
     best.join(products.select(price="price"), on={"best": "id"}, how=how).to_stream().to("best")
-    for seed in range(200 if IS_TORTURE else 3):
+    for seed in range(200 if TAKES_ALL else 3):
         assert table_of(app, "best", changes(seed), batching) == bests(changes(seed)), seed
 
 

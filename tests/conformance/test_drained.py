@@ -15,14 +15,13 @@ from tests.conformance.builder import Json
 from tests.conformance.drained import difference_of_days, meet_others
 from tests.conformance.test_random_topologies import any_cases, found_in
 from tests.conformance.ways import Way, is_bounded, random_way
-from tests.sampling import TAKES_ALL
+from tests.sampling import PARTS, SEEDS, TAKES_ALL
 
 pytestmark = pytest.mark.filterwarnings("ignore:the subtractor .* does not undo")
-PARTS = 10 if TAKES_ALL else 1
-CASES = 100 if TAKES_ALL else 8
+CASES = SEEDS // len(PARTS) if TAKES_ALL else 8
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", PARTS)
 def test_a_daily_job_gives_what_one_run_gives(part: int, record_property: Any) -> None:
     """A run that is drained after each day gives every result of one run over all days, key by key in its order."""
     pairs = list(days(CASES))

@@ -32,18 +32,16 @@ from tests.conformance.interpreter.rules import Rules
 from tests.conformance.interpreter.run import results
 from tests.conformance.kinds import found_steps
 from tests.conformance.ways import Way, asking_for_old_values, difference, is_bounded, random_way
-from tests.crash.processes import IS_TORTURE
+from tests.sampling import PARTS, SEEDS, TAKES_ALL
 
 pytestmark = pytest.mark.filterwarnings("ignore:the subtractor .* does not undo")  # cases append what they take away
-PARTS = 10 if IS_TORTURE else 1
-STEPWISE = 200 if IS_TORTURE else 6
-IN_ANY_WAY = 400 if IS_TORTURE else 6
-CHANGED = 100 if IS_TORTURE else 4
+STEPWISE = IN_ANY_WAY = 6
+CHANGED = 4
 QUICK_SEED = 30
 Patch = Callable[[Any, str, Any], None]
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", PARTS)
 def test_each_step_gives_what_the_rules_say(part: int, record_property: Any) -> None:
     """Each record gives at once what an interpreter gives that shares no operator with the engine."""
     cases = list(any_cases(STEPWISE))
@@ -52,7 +50,7 @@ def test_each_step_gives_what_the_rules_say(part: int, record_property: Any) -> 
     assert found_in(differences) == {}
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", PARTS)
 def test_no_way_of_running_changes_a_result(part: int, record_property: Any) -> None:
     """Tasks, epochs, partitions, arrivals, crashes and restarts change neither what comes for a key nor its order."""
     pairs = [(case, random_way(number)) for number, case in enumerate(any_cases(IN_ANY_WAY, own=True)) if not is_bounded(case)]
@@ -61,7 +59,7 @@ def test_no_way_of_running_changes_a_result(part: int, record_property: Any) -> 
     assert found_in(differences) == {}
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", PARTS)
 def test_a_changed_topology_goes_on_from_its_state(part: int, record_property: Any) -> None:
     """A start with one more operator gives of the others what they would have given, and of the new one what comes from then on."""
     cases = [case for case in any_cases(CHANGED, own=True) if not is_bounded(case)]
@@ -71,9 +69,9 @@ def test_a_changed_topology_goes_on_from_its_state(part: int, record_property: A
 
 
 def any_cases(count: int, own: bool = False) -> Iterator[Json]:
-    """Cases of a fresh seed, of the same one in the ordinary suite."""
-    seed = random.SystemRandom().randrange(1_000, 1_000_000) if IS_TORTURE else QUICK_SEED
-    return (random_case(seed, number, own) for number in range(count))
+    """So many cases of the same seed; in torture a part of five thousand, of a fresh one."""
+    seed = random.SystemRandom().randrange(1_000, 1_000_000) if TAKES_ALL else QUICK_SEED
+    return (random_case(seed, number, own) for number in range(SEEDS // len(PARTS) if TAKES_ALL else count))
 
 
 def found_in(differences: Mapping[str, str | None]) -> dict[str, str]:

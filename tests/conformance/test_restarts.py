@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,21 +12,19 @@ from streamkit.errors import StreamKitError
 from streamkit.plan.operators.global_join import GlobalJoin
 from streamkit.plan.operators.suppress import Suppress
 from tests.conformance.restarts import difference_of_restarts
-from tests.crash.processes import IS_TORTURE
+from tests.sampling import PARTS, seeds
 
-PARTS = 10 if IS_TORTURE else 1
-RESTARTED = 200 if IS_TORTURE else 25
+RESTARTED = 25
 QUICK_SEED = 3
 SEEDS_MAX = 400
 Patch = Callable[[Any, str, Any], None]
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", PARTS)
 def test_restarts_are_refused_or_right(part: int, record_property: Any) -> None:
     """Whatever comes, goes, comes back or changes at a start, each part holds what the rules say, or the start is refused."""
-    first = random.SystemRandom().randrange(1_000, 1_000_000_000) if IS_TORTURE else QUICK_SEED
-    differences = {seed: difference_of_restarts(seed) for seed in range(first, first + RESTARTED)}
-    record_property("tried", {"random restarts": RESTARTED})
+    differences = {seed: difference_of_restarts(seed) for seed in seeds(RESTARTED, QUICK_SEED)}
+    record_property("tried", {"random restarts": len(differences)})
     assert {seed: text for seed, text in differences.items() if text is not None} == {}
 
 
