@@ -1,9 +1,10 @@
 """
 Digests of functions of users: by them a plan, and a start, tell whether a function does what it did.
 
-A function is its code, its defaults, the values that it captured, and the globals that it uses: functions and classes of its module, plain
-values, lists and dicts, objects of the user's own classes. A method is its object, too, and an object that is called its class and its plain
-attributes. What no text tells in the same way in every process, such as a lock, a connection or a generator, is left out.
+A function is its code, its defaults, its attributes, the values that it captured, and the globals that it uses: functions and classes of its
+module, plain values, lists and dicts, objects of the user's own classes, and which functions of other modules. A method is its object, too, and
+an object that is called its class and its plain attributes. Some objects of Python say themselves what they are made of, for pickles.
+What no text tells in the same way in every process, such as a lock, a connection or a generator, is left out.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from operator import attrgetter
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodWrapperType, ModuleType
 from typing import Any
 
 SOMEWHERE = " at an address"  # ends what is told of a value that only its address tells from others
@@ -27,6 +29,12 @@ _TEXTS = ("collections", "ipaddress", "pathlib", "re", "types", *_TOLD_BY_THEIR_
 _STANDARD = sys.stdlib_module_names - {"__main__"}
 _INSTALLED = ("site-packages", "dist-packages")  # the folders of libraries
 _OURS = ("streamkit", "pyspark")
+_NEVER_TWICE = ("random", "itertools")  # modules of Python whose objects change while they are used
+_MADE_OF: dict[tuple[str, str], Callable[[Any], Any]] = {  # what no pickle says
+    ("argparse", "Namespace"): vars,
+    ("string", "Template"): vars,
+    ("_struct", "Struct"): attrgetter("format"),
+}
 _NESTED_MAX = 20
 
 
@@ -75,6 +83,9 @@ class _Telling:
             yield from self.parts((value.__func__, value.__self__), seen)
             if not isinstance(value.__self__, type):
                 yield from self.parts(type(value.__self__), seen)
+        elif (owner := _owner(value)) is not None:
+            yield value.__name__
+            yield from self.parts(owner, seen)
         elif isinstance(getattr(value, "__code__", None), CodeType):
             yield from self._function(value, seen)
         elif isinstance(value, (set, frozenset)):
@@ -88,9 +99,16 @@ class _Telling:
         elif isinstance(value, (tuple, list, deque)):
             for item in value:
                 yield from self.parts(item, seen)
+            yield from self._own_kind(value, seen)
         elif isinstance(value, dict):
-            for item in value.items():
+            for item in (*value.items(), *_factory(value)):
                 yield from self.parts(item, seen)
+            yield from self._own_kind(value, seen)
+        elif isinstance(value, memoryview):
+            yield repr(value.tobytes())
+        elif (made_of := _made_of(value)) is not None:
+            yield type_name(value)
+            yield from self.parts(made_of, seen)
         elif hasattr(value, "__array__") or hasattr(value, "__arrow_c_stream__"):  # their texts leave out the middle
             yield f"{type_name(value)} {_bytes_digest(value)}"
         elif type(value).__module__ not in _TOLD_BY_THEIR_TEXT:
@@ -99,23 +117,31 @@ class _Telling:
             yield f"{type_name(value)} {_ADDRESS.sub(SOMEWHERE, repr(value))}"
 
     def _class(self, value: type, seen: frozenset[int]) -> Iterator[str]:
-        """Its functions and its plain values, and those of its bases in the same module; two of one text are told apart by where they are."""
+        """Its functions and its values, and those of its bases in the same module; two of one text are told apart by where they are."""
         yield f"class {value.__qualname__}{SOMEWHERE}"
+        if _is_of_user(type(value)):
+            yield from self._class_once(type(value), seen)
         for base in value.__mro__:
             if base.__module__ == value.__module__:
                 yield from self._members(base, seen)
 
     def _members(self, value: type, seen: frozenset[int]) -> Iterator[str]:
         for name, member in sorted(vars(value).items()):
-            function = getattr(member, "fget", None) or getattr(member, "__func__", None) or member
-            is_function = isinstance(getattr(function, "__code__", None), CodeType)
-            if is_function or (not _is_dunder(name) and not isinstance(member, type) and _is_plain(member)):
+            ways = (
+                getattr(member, way, None) for way in ("fget", "__func__", "func")
+            )  # of a property, of what belongs to the class
+            function = next((one for one in (*ways, member) if isinstance(getattr(one, "__code__", None), CodeType)), None)
+            if function is not None:
                 yield name
-                yield from self.parts(function if is_function else member, seen)
+                yield from self.parts(function, seen)
+            elif not _is_dunder(name):
+                yield from _under(name, self._held(member, value.__module__, seen))
 
     def _function(self, value: Any, seen: frozenset[int]) -> Iterator[str]:
         yield from self.parts(value.__code__, seen)
         yield from self.parts((value.__defaults__, value.__kwdefaults__), seen)
+        attributes = {name: one for name, one in getattr(value, "__dict__", {}).items() if not _is_dunder(name)}
+        yield from self._held(attributes, str(getattr(value, "__module__", None)), seen)
         yield from self._globals(value, seen)
         for cell in value.__closure__ or ():
             try:
@@ -142,7 +168,9 @@ class _Telling:
             value = function.__globals__[name]
             if not _is_code(value):
                 yield from _under(name, self._held(value, module, seen))
-            elif getattr(value, "__module__", None) == module and id(value) not in self.told:
+            elif getattr(value, "__module__", None) != module:
+                yield f"{name} {getattr(value, '__qualname__', '')}"  # what another module has may change with its version
+            elif id(value) not in self.told:
                 self.told.add(id(value))
                 yield from _under(name, self.parts(value, seen))
 
@@ -150,22 +178,38 @@ class _Telling:
         """What can be told of a value that an object, or the module, holds; nothing of a lock, a connection, an object of a library."""
         if id(value) in seen:
             return
-        if _is_plain(value):
+        if _is_plain(value) or isinstance(value, memoryview):
             yield from self.parts(value, seen)
+        elif (owner := _owner(value)) is not None:
+            yield value.__name__
+            yield from self._held(owner, module, seen | {id(value)})
         elif isinstance(value, (tuple, list, deque)):
             for item in value:
                 yield from _under("-", self._held(item, module, seen | {id(value)}))
+            yield from self._own_kind(value, seen)
         elif isinstance(value, (set, frozenset)):
             yield repr(sorted("\n".join(self._held(item, module, seen | {id(value)})) for item in value))
         elif isinstance(value, Mapping):
             for key, item in value.items():
                 yield from _under("key", self._held(key, module, seen | {id(value)}))
                 yield from _under("value", self._held(item, module, seen | {id(value)}))
+            yield from self._held(_factory(value), module, seen | {id(value)})
+            yield from self._own_kind(value, seen)
         elif isinstance(value, partial):
             yield from self._held((value.func, value.args, value.keywords), module, seen | {id(value)})
         elif _is_code(value):
-            yield from self.parts(value, seen) if getattr(value, "__module__", None) == module else ()
+            is_here = getattr(value, "__module__", None) == module
+            yield from self.parts(value, seen) if is_here else (str(getattr(value, "__qualname__", "")),)
+        elif (made_of := _made_of(value)) is not None:
+            yield type_name(value)
+            yield from self._held(made_of, module, seen | {id(value)})
         elif type(value).__module__ == module or _is_of_user(type(value)):
+            yield from self._object(value, seen | {id(value)}, text="")
+            yield from self._class_once(type(value), seen)
+
+    def _own_kind(self, value: Any, seen: frozenset[int]) -> Iterator[str]:
+        """What a list or dict of the user's own class has beside its items: attributes and methods."""
+        if _is_of_user(type(value)):
             yield from self._object(value, seen | {id(value)}, text="")
             yield from self._class_once(type(value), seen)
 
@@ -193,7 +237,40 @@ def _is_code(value: Any) -> bool:
     """Whether a value is a class, or a function, and no object beside it."""
     if isinstance(value, type) or isinstance(getattr(value, "__wrapped__", None), FunctionType):
         return True
-    return isinstance(value, (FunctionType, BuiltinFunctionType))
+    return isinstance(value, (FunctionType, BuiltinFunctionType)) and _owner(value) is None
+
+
+def _owner(value: Any) -> Any:
+    """The object whose method a value is, if Python itself made that method, such as `get` of a dict; else None."""
+    is_method = isinstance(value, (BuiltinFunctionType, MethodWrapperType))
+    owner = value.__self__ if is_method else None
+    return None if isinstance(owner, ModuleType) else owner
+
+
+def _factory(value: Any) -> tuple[Any, ...]:
+    """What makes the values of a dict that are missing."""
+    factory = getattr(value, "default_factory", None)
+    return () if factory is None else (factory,)
+
+
+def _made_of(value: Any) -> Any:
+    """What an object of Python's own library says for pickles that it is made of, such as an itemgetter; None if it does not."""
+    kind = type(value)
+    if (tell := _MADE_OF.get((kind.__module__, kind.__name__))) is not None:
+        return tell(value)
+    package = kind.__module__.partition(".")[0]
+    if package not in _STANDARD or package in (*_NEVER_TWICE, *_TEXTS) or hasattr(value, "__next__"):
+        return None
+    if all(getattr(kind, way) is getattr(object, way) for way in ("__reduce__", "__reduce_ex__")):
+        return None
+    try:
+        reduced = value.__reduce_ex__(2)
+    except Exception:  # noqa: BLE001  a lock, a socket
+        return None
+    if isinstance(reduced, str):
+        return reduced
+    _, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
+    return arguments, state, [*(items or ())], [*(pairs or ())]
 
 
 def _is_of_user(kind: type) -> bool:
@@ -220,9 +297,13 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 def _is_plain(value: Any, depth: int = 0) -> bool:
     """Whether a value is told by its text in the same way in every process: numbers, texts, times, and what is made of such."""
+    if isinstance(value, (tuple, list, dict)) and _is_of_user(type(value)):
+        return False
     if isinstance(value, (tuple, list, set, frozenset)):
         return depth < _NESTED_MAX and all(_is_plain(one, depth + 1) for one in value)
     if isinstance(value, Mapping):
+        if _factory(value):
+            return False
         return depth < _NESTED_MAX and all(_is_plain(one, depth + 1) for one in (*value.keys(), *value.values()))
     if is_dataclass(value) and not isinstance(value, type):
         return depth < _NESTED_MAX and all(_is_plain(getattr(value, one.name, None), depth + 1) for one in fields(value))
