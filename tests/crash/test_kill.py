@@ -48,7 +48,6 @@ def test_engines_in_turns(tmp_path, spark):
         wait_until(lambda: running.records() or not running.is_active, WAIT_SECONDS)
         running.stop()
         assert running.records()
-    assert killed_life(started(place, "local", random, 20), random, report)
     assert started(place, "local", random, 50).process.wait(WAIT_SECONDS) == 0
 
     compare(finish(place.log), expected, place)

@@ -77,7 +77,7 @@ def referenced(log):
 
 
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("point", [*MERGE_POINTS, *TRASH_POINTS] if IS_TORTURE else ["merge.swapped", "trash.file_deleted"])
+@pytest.mark.parametrize("point", [*MERGE_POINTS, *TRASH_POINTS] if IS_TORTURE else ["merge.swapped"])
 def test_death_in_maintenance(point, many_files, copied, processes, expected, record_property):
     """Killed at the point while an application is half-way: it goes on to the same results, and the next pass tidies up."""
     deaths = 0

@@ -1,7 +1,8 @@
 """
 A process that dies at any named point leaves a log from which the next one comes to the same results (table of crash points).
 
-Each point is hit, and hit again while the application recovers from the first time; under torture it is also hit once, at many visits.
+Each point is hit, some while the application recovers from another one; under torture each is hit again in its own recovery, and once
+at many visits.
 """
 
 from __future__ import annotations
@@ -59,12 +60,7 @@ SCENARIOS = {
     "compaction.run_swapped": Scenario((), at=5, again_at=9, order={"compacts": True}),
     "compaction.swapped": Scenario((), at=8, again_at=30, order={"compacts": True}),
 }
-ONCE = (
-    "commit.before_commit",
-    "state.between_writes",
-    "kernel.in_operator",
-    "compaction.swapped",
-)  # one of each part; all die twice below
+CHAINS = 8  # of points where one life after the other ends
 BUGS = {  # and where they show
     "positions are committed before what was made of them": "commit.before_commit",
     "a store says that it has caught up before it has": "state.between_writes",
@@ -111,7 +107,7 @@ def test_every_point_is_in_the_code_once():
     assert sorted(name for file in files for name in CALL.findall(file.read_text(encoding="utf-8"))) == sorted(POINTS)
 
 
-@pytest.mark.parametrize("point", SCENARIOS if IS_TORTURE else ONCE)
+@pytest.mark.parametrize("point", SCENARIOS if IS_TORTURE else BUGS.values())
 def test_death_at_a_point(point, halfway, copied, processes, expected):
     """
     Killed at the point, started again: the same results, nothing left over, stores equal to their changelogs.
@@ -129,13 +125,21 @@ def test_death_at_a_point(point, halfway, copied, processes, expected):
     assert deaths
 
 
-@pytest.mark.parametrize("point", SCENARIOS)
-def test_death_at_a_point_and_again_in_the_recovery(point, halfway, copied, processes, expected):
-    """Killed at the point, and killed there again by the run that recovers: still the same results."""
-    scenario = SCENARIOS[point]
-    folder = prepared(scenario, copied(halfway))
-    for at in (scenario.at, scenario.again_at):
-        assert processes.is_killed("run", folder=str(folder), point=point, at=at, **scenario.order)
+def chains():
+    """Each point twice under torture; else each once, behind others of an epoch, so that few runs have to come to their end."""
+    points = sorted(SCENARIOS, key=lambda point: not SCENARIOS[point].rolled_back)  # which comes before any other run
+    return [(point, point) for point in points] if IS_TORTURE else [tuple(points[first::CHAINS]) for first in range(CHAINS)]
+
+
+@pytest.mark.parametrize("points", chains(), ids=", ".join)
+def test_death_at_a_point_and_again_in_the_recovery(points, halfway, copied, processes, expected):
+    """Killed at the point, and the run that recovers is killed too, at the same or at another: still the same results."""
+    folder = copied(halfway)
+    for number, point in enumerate(points):
+        scenario = SCENARIOS[point]
+        at = scenario.again_at if number else scenario.at
+        prepared(scenario, folder)
+        assert processes.is_killed("run", folder=str(folder), point=point, at=at, **scenario.order), point
     assert finish(folder) == expected
 
 

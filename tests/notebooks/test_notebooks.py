@@ -10,19 +10,19 @@ import pytest
 from nbclient import NotebookClient
 
 from tests.oracle import flights as oracle
-from tests.spark.attached import way_to
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-ATTACH = "from tests.spark.attached import attach; attach()"
+SAID_BY_SPARK = """
+from pathlib import Path
+print(*(file.stat().st_size > 0 for file in Path(log.root).rglob("spark.log")))
+"""
 
 
-def executed(name, environment):
-    """The notebook after all its cells have run in a fresh kernel; a cell that fails raises."""
-    notebook = nbformat.read(NOTEBOOKS / name, as_version=4)
-    notebook.cells.insert(0, nbformat.v4.new_code_cell(ATTACH))
+def execute(notebook):
+    """Run all cells in a fresh kernel, whose JVM, if it starts one, is its own; a cell that fails raises."""
+    environment = {**os.environ, "PYTHONPATH": str(NOTEBOOKS.parent)}
     client = NotebookClient(notebook, timeout=240, kernel_name="python3", resources={"metadata": {"path": str(NOTEBOOKS)}})
-    client.execute(env=os.environ | environment)
-    return notebook
+    client.execute(env=environment)
 
 
 ORDERS = """
@@ -39,9 +39,9 @@ app.stream("orders").group_by("customer").count(store="counts").to("spending")
 
 
 def outputs_of(*cells):
-    """What each of these cells of a fresh notebook shows, in a kernel whose JVM, if it starts one, is its own."""
+    """What each of these cells of a fresh notebook shows."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    NotebookClient(notebook, timeout=240, kernel_name="python3").execute(env={**os.environ, "PYTHONPATH": str(NOTEBOOKS.parent)})
+    execute(notebook)
     return [cell.outputs for cell in notebook.cells]
 
 
@@ -59,20 +59,6 @@ def test_wait_shows_a_line_that_moves():
     assert [output["data"]["text/plain"][:31] for output in again[:1]] == ["spending: epoch 1, 0 records, 0"]
 
 
-@pytest.mark.slow
-def test_spark_does_not_speak_in_a_notebook():
-    """A session that a run starts in a notebook writes its messages into the log's file, and nothing red stands below the cell."""
-    _, shown, said = outputs_of(
-        ORDERS,
-        "sk.run(app, log=log, drain=True).wait()",
-        "from pathlib import Path\nprint(*(file.stat().st_size > 0 for file in Path(log.root).rglob('spark.log')))",
-    )
-
-    assert [output for output in shown if output.output_type == "stream"] == []
-    assert ", ended after " in shown[0]["data"]["text/plain"]
-    assert said[0]["text"] == "True\n"
-
-
 def cell_ending(notebook, line):
     """The code cell whose last line begins so."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -85,9 +71,16 @@ def shown(cell):
     return {kind: content for data in contents for kind, content in data.items()}
 
 
-def test_first_topology(spark):
-    """The first notebook shows the graph, finds what pandas finds, and draws the delays."""
-    notebook = executed("01_first_topology.ipynb", way_to(spark))
+@pytest.mark.slow
+def test_first_topology():
+    """
+    The first notebook shows the graph, finds what pandas finds, and draws the delays.
+
+    The session that its run starts writes its messages into the log's file, and nothing red stands below the cell.
+    """
+    notebook = nbformat.read(NOTEBOOKS / "01_first_topology.ipynb", as_version=4)
+    notebook.cells.append(nbformat.v4.new_code_cell(SAID_BY_SPARK))
+    execute(notebook)
     expected = oracle.daily_delays()
     row = expected[
         (expected["origin"] == "JFK") & (expected["airline"] == "JetBlue Airways") & (expected["window_start"] == "2013-07-01")
@@ -97,6 +90,10 @@ def test_first_topology(spark):
     assert "'drained': True" in shown(cell_ending(notebook, "run.status()"))["text/plain"]
     assert f"'flights': {row['flights'].item()}" in shown(cell_ending(notebook, "run.store("))["text/plain"]
     assert "image/png" in shown(cell_ending(notebook, "axes.set("))
+    waited, said = cell_ending(notebook, "run.wait()").outputs, notebook.cells[-1].outputs
+    assert [output for output in waited if output.output_type == "stream"] == []
+    assert ", ended after " in waited[0]["data"]["text/plain"]
+    assert said[0]["text"] == "True\n"
 
 
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.name)

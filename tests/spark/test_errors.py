@@ -69,16 +69,23 @@ def frames_of_main_thread():
     return (frame for frame, _ in traceback.walk_stack(sys._current_frames()[number]))
 
 
-def test_dropped_records_are_counted(spark, readings):
-    """A record without a key cannot be grouped: it is dropped, counted, and in the progress."""
-    finished = run(sums(), spark, readings, tasks=1, trigger=AVAILABLE_NOW)
+def test_dropped_records_are_counted_and_an_idle_driver_is_fenced(spark, readings):
+    """
+    A record without a key cannot be grouped: it is dropped, counted, and in the progress.
 
-    assert finished.wait(WAIT_SECONDS)
-    assert sum(finished.total("null_key").values()) == sum(finished.progress()[0]["null_key"].values()) == 1
+    A run without work learns that a newer one has taken over; it does not wait for records to come.
+    """
+    older = run(sums(), spark, readings, tasks=1)
+    wait_for_an_epoch(older)
+    assert sum(older.total("null_key").values()) == sum(older.progress()[0]["null_key"].values()) == 1
     assert sorted(readings.read("totals").select(["sensor", "total"]).to_pylist(), key=str) == [
         {"sensor": "a", "total": 1},
         {"sensor": "b", "total": 3},
     ]
+    assert run(sums(), spark, readings, trigger=AVAILABLE_NOW).wait(WAIT_SECONDS)
+
+    with pytest.raises(FencedError):
+        older.wait(WAIT_SECONDS)
 
 
 @pytest.mark.parametrize("records", [0, -5])
@@ -116,38 +123,23 @@ def test_corruption_error(spark, readings, records):
     )
 
 
-def test_two_drivers(spark, few_flights):
-    """Of two runs of one application the older is fenced with a clear error, and the newer's results stand."""
+def test_two_drivers_and_an_interrupt(spark, few_flights):
+    """
+    Of two runs of one application the older is fenced with a clear error, and the newer goes on.
+
+    An interrupt while a notebook waits for that stops it; the next one goes on where it stopped.
+    """
     log = few_flights(days=2)
     older = run(flight_delays.app, spark, log, tasks=2, max_records_per_epoch=800)
     wait_for_an_epoch(older)
-    newer = run(flight_delays.app, spark, log, drain=True)
-
+    newer = run(flight_delays.app, spark, log, tasks=2, max_records_per_epoch=800)
     with pytest.raises(FencedError, match="generation 1 cannot commit, generation 2 has started since"):
         older.wait(WAIT_SECONDS)
-    assert newer.wait(WAIT_SECONDS)
-    assert_equals_pandas(log, flights_of(2))
-
-
-def test_idle_driver_is_fenced_too(spark, readings):
-    """A run without work learns that a newer one has taken over; it does not wait for records to come."""
-    older = run(sums(), spark, readings, tasks=1)
-    wait_for_an_epoch(older)
-    run(sums(), spark, readings, trigger=AVAILABLE_NOW).wait(WAIT_SECONDS)
-
-    with pytest.raises(FencedError):
-        older.wait(WAIT_SECONDS)
-
-
-def test_interrupt_of_a_wait(spark, few_flights):
-    """An interrupt while a notebook waits stops the run; the next one goes on where it stopped."""
-    log = few_flights(days=2)
-    interrupted = run(flight_delays.app, spark, log, tasks=2, max_records_per_epoch=800)
-    wait_for_an_epoch(interrupted)
+    wait_for_an_epoch(newer)
     threading.Thread(target=interrupt_the_wait).start()
-
     with pytest.raises(KeyboardInterrupt):
-        interrupted.wait(WAIT_SECONDS)
-    assert not interrupted.is_active
+        newer.wait(WAIT_SECONDS)
+
+    assert not newer.is_active
     assert run(flight_delays.app, spark, log, drain=True).wait(WAIT_SECONDS)
     assert_equals_pandas(log, flights_of(2))

@@ -37,18 +37,22 @@ app.stream("orders").with_columns(ratio=F.col("n") / F.col("m")).to("out")
 if __name__ == "__main__":
     sk.main(app)
 """
-ENDED = "the failing run ended with"
-BOTH_RUNS = f"""
+ENDED = "a run ended with"
+ALL_RUNS = f"""
 import runpy, sys
 from streamkit.cli.main import main
 
+def ended(run):
+    try:
+        run()
+    except SystemExit as end:
+        print("{ENDED}", end.code, file=sys.stderr, flush=True)
+
 failing, going_on, root, *options = sys.argv[1:]
 sys.argv = ["streamkit", "run", failing, "--once", "--log", root]
-try:
-    main()
-except SystemExit as end:
-    print("{ENDED}", end.code, file=sys.stderr, flush=True)
+ended(main)
 sys.argv = [going_on, "--log", root, *options]
+ended(lambda: runpy.run_path(going_on, run_name="__main__"))
 runpy.run_path(going_on, run_name="__main__")
 """
 
@@ -72,19 +76,18 @@ def started(tmp_path_factory):
 
 @dataclass
 class Terminated:
-    """A process that ran a topology that fails, then another one on the same JVM, and was sent SIGTERM in that."""
+    """A process whose first run failed, whose second got Ctrl-C, and which was sent SIGTERM in the third, all on one JVM."""
 
     log: Log
     file: Path
-    failure: str
     code: int
-    said: str
+    said: list[str]  # up to the end of each run
     survivors: list[psutil.Process]
 
 
 @pytest.fixture(scope="module")
 def terminated(loaded, started, tmp_path_factory):
-    """One process for what a run says that fails and for SIGTERM, since each needs a JVM of its own, which takes ten seconds."""
+    """One process for what a run says that fails and for both signals, since each needs a JVM of its own, which takes ten seconds."""
     folder = tmp_path_factory.mktemp("terminated")
     file, output = folder / "ratios.py", folder / "output.txt"
     file.write_text(RATIOS)
@@ -92,14 +95,16 @@ def terminated(loaded, started, tmp_path_factory):
         log.create_topic("orders", "user string, n int, m int", key="user", partitions=1)
         with log.producer() as producer:
             producer.send("orders", {"user": "ann", "n": 1, "m": 0})
-        command = (sys.executable, "-c", BOTH_RUNS, str(file), str(FILE), log.root, *OPTIONS)
-        process = started(output, *command, COLUMNS="80")
+        command = (sys.executable, "-c", ALL_RUNS, str(file), str(FILE), log.root, *OPTIONS)
+        process = started(output, *command, COLUMNS="80", **ONE_CORE)
+        wait_for_an_epoch(log, process)
+        os.killpg(process.pid, signal.SIGINT)
+        faults.wait_until(lambda: output.read_text().count(ENDED) == 2 or process.poll() is not None, WAIT_SECONDS)
         wait_for_an_epoch(log, process)
         others = family(process.pid)
         process.terminate()
         code = process.wait(WAIT_SECONDS)
-        failure, _, said = output.read_text().partition(ENDED)
-        yield Terminated(log, file, failure, code, said, outliving(others, 20))
+        yield Terminated(log, file, code, output.read_text().split(ENDED), outliving(others, 20))
 
 
 def committed(log):
@@ -132,37 +137,31 @@ def test_signal_while_spark_starts(spark, few_flights, monkeypatch):
 @pytest.mark.slow
 def test_a_run_says_what_is_ours_and_spark_writes_a_file(terminated):
     """A run that fails prints its own few lines and the message last; Spark's lines and the JVM's frames are in the file that is named."""
-    lines = terminated.failure.splitlines()
+    failure, interrupted, _ = terminated.said
+    lines = failure.splitlines()
     file = Path(terminated.log.root) / spark_log_path("ratios")
 
-    assert terminated.said.splitlines()[0] == " 1"
+    assert interrupted.splitlines()[0] == " 1"
     assert lines[-2].startswith("EvaluationError: topic orders, partition ") and "divide by zero" in lines[-2]
     assert lines[-1] == f"  at {terminated.file}:6"
     assert f"what Spark said is in {file}; --verbose shows it" in lines
-    assert len(lines) < 10 and "WARN" not in terminated.failure
+    assert len(lines) < 10 and "WARN" not in failure
     assert "\tat org.apache.spark" in file.read_text() and "divide by zero" in file.read_text()
 
 
 @pytest.mark.slow
-def test_signals(spark, terminated, started, tmp_path):
+def test_signals(spark, terminated):
     """
-    SIGTERM to the process and Ctrl-C in its terminal end it without a traceback, with the code that shells expect.
+    SIGTERM to the process and Ctrl-C in its terminal end a run without a traceback, with the code that shells expect.
 
     Nothing stays behind but whole epochs; the next run goes on there.
     """
-    log, output = terminated.log, tmp_path / "output.txt"
+    _, interrupted, ended = terminated.said
+    assert ended.splitlines()[0] == f" {128 + signal.SIGINT}"
     assert (terminated.code, terminated.survivors) == (128 + signal.SIGTERM, [])
-    assert "Traceback" not in terminated.said and "flight-delays: " in terminated.said
-    process = started(output, sys.executable, str(FILE), "--log", log.root, *OPTIONS, **ONE_CORE)
-    wait_for_an_epoch(log, process)
-    others = family(process.pid)
-    os.killpg(process.pid, signal.SIGINT)
-
-    assert process.wait(WAIT_SECONDS) == 128 + signal.SIGINT
-    assert outliving(others, 20) == []
-    assert "Traceback" not in output.read_text()
-    main(flight_delays.app, ["--log", log.root, "--drain"])
-    assert_equals_pandas(log, flights_of(3))
+    assert all("Traceback" not in said and "flight-delays: " in said for said in (interrupted, ended))
+    main(flight_delays.app, ["--log", terminated.log.root, "--drain"])
+    assert_equals_pandas(terminated.log, flights_of(3))
 
 
 def test_progress_without_a_terminal(spark, few_flights, monkeypatch, capsys):

@@ -36,26 +36,18 @@ def loaded(location):
     return log
 
 
-def test_the_same_results_as_with_sqlite(spark, postgres, tmp_path):
-    """Records, stores and positions are those of a run without Spark on a log with its catalog in a file."""
+def test_the_same_results_as_with_sqlite_though_the_server_was_away(spark, postgres, tmp_path):
+    """
+    Records, stores and positions are those of a run without Spark on a log with its catalog in a file.
+
+    While the server does not answer for six seconds, the application on Spark waits.
+    """
     with loaded(str(tmp_path / "file")) as log:
         run_available(start(log.catalog, log.storage, sales.load_program(), tasks=1), drain=True)
         expected = outcome_of(log)
     with loaded(postgres.url(storage=tmp_path / "shared")) as log:
         running = run(sales.load_program(), spark, log, tasks=2, max_records_per_epoch=sales.EPOCH_RECORDS, drain=True)
-        assert running.wait(200)
-        check(log)
         assert json.loads(running.job.encode())["location"] == log.location
-        assert outcome_of(log) == expected
-
-
-def test_a_server_that_is_away_does_not_end_a_run(spark, postgres, tmp_path):
-    """While the server does not answer for six seconds an application on Spark waits, and then goes on to the same results."""
-    with loaded(str(tmp_path / "file")) as log:
-        run_available(start(log.catalog, log.storage, sales.load_program(), tasks=1), drain=True)
-        expected = outcome_of(log)
-    with loaded(postgres.url(storage=tmp_path / "shared")) as log:
-        running = run(sales.load_program(), spark, log, tasks=2, max_records_per_epoch=sales.EPOCH_RECORDS, drain=True)
         while running.is_active and running.status()["epoch"] < 2:
             assert not running.wait(0.05)
         postgres.crash()

@@ -103,13 +103,26 @@ def test_second_run_changes_nothing(year, spark):
 
 
 @pytest.mark.parametrize(("tasks", "partitions", "records"), first(1, [(5, 4, 2_000), (1, 1, 2_500), (7, 4, 600)]))
-def test_any_tasks_partitions_and_cuts(spark, few_flights, tasks, partitions, records):
-    """The figures depend neither on tasks nor on partitions nor on where epochs are cut."""
+def test_any_tasks_partitions_and_cuts(spark, few_flights, tasks, partitions, records, tmp_path):
+    """
+    The figures depend neither on tasks nor on partitions nor on where epochs are cut, and any thread may run topologies.
+
+    A session without a setting that only a new one can have is told its name. Tasks write copies to every storage root:
+    with those in the log's own folder lost, the results are read from the others.
+    """
     log = few_flights(days=2, partitions=partitions)
-    finished = run(flight_delays.app, spark, log, tasks=tasks, max_records_per_epoch=records, drain=True)
+    log.set_storage([str(tmp_path / "second")])
+    assert log.repair().lacking == ()
+    options = {"tasks": tasks, "max_records_per_epoch": records, "drain": True}
+    with (
+        pytest.warns(UserWarning, match=r"lacks spark\.hadoop\.fs\.file\.impl=.*RawLocalFileSystem"),
+        ThreadPoolExecutor(1) as threads,
+    ):
+        finished = threads.submit(lambda: run(flight_delays.app, spark, log, **options)).result()
 
     assert finished.wait(WAIT_SECONDS)
     assert finished.status()["epoch"] > 5_000 / records
+    shutil.rmtree(Path(log.root) / "slabs")
     assert_equals_pandas(log, flights_of(2))
 
 
@@ -126,24 +139,3 @@ def test_late_records_are_counted(spark, few_flights):
     assert late.sum() > 100
     assert sum(second.total("late").values()) == late.sum()
     assert sum(second.progress()[1]["late"].values()) == late.sum()
-
-
-def test_copies_on_other_roots(spark, few_flights, tmp_path):
-    """Tasks write copies to every storage root: with those in the log's own folder lost, the results are read from the others."""
-    log = few_flights(days=1)
-    log.set_storage([str(tmp_path / "second")])
-    assert log.repair().lacking == ()
-    finished = run(flight_delays.app, spark, log, max_records_per_epoch=3_000, drain=True)
-    assert finished.wait(WAIT_SECONDS)
-    shutil.rmtree(Path(log.root) / "slabs")
-    assert_equals_pandas(log, flights_of(1))
-
-
-def test_session_that_lacks_a_setting(spark, few_flights):
-    """A session without a setting that only a new one can have is told its name; any thread may run topologies."""
-    log = few_flights(days=1)
-    with (
-        pytest.warns(UserWarning, match=r"lacks spark\.hadoop\.fs\.file\.impl=.*RawLocalFileSystem"),
-        ThreadPoolExecutor(1) as threads,
-    ):
-        threads.submit(lambda: run(flight_delays.app, spark, log).stop()).result()
