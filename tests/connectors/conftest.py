@@ -8,9 +8,13 @@ from tests.connectors.servers.apicurio import start_registry
 from tests.connectors.servers.kafka import start_broker
 
 SECONDS = {
-    "runtime.source_task.POLL_SECONDS": 0.05,
+    "postgres.source.LOOK_SECONDS": 0.05,
+    "runtime.source_task.IDENTITY_SECONDS": 0.05,
+    "runtime.source_task.POLL_SECONDS": 0.02,
     "runtime.source_task.SPLITS_SECONDS": 0.1,
-    "runtime.worker.LOOK_SECONDS": 0.1,
+    "runtime.sink_task.IDLE_SECONDS": 0.01,
+    "runtime.worker.LOOK_SECONDS": 0.02,
+    "runtime.worker.ONCE_SECONDS": 0.002,
 }
 
 

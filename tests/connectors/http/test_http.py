@@ -166,6 +166,7 @@ class Receiver:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else the second write of an answer waits for the word of who asked
 
             def answer(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))

@@ -35,7 +35,8 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.foreign("kafka")
 NAMES = itertools.count()
-SOON = {"fetch.wait.max.ms": 20}  # a broker tells the end of a partition when a fetch has waited for so long
+READY = {"enable.sparse.connections": "false"}  # else a client looks for a connection that is ready, twice a second
+SOON = {**READY, "fetch.wait.max.ms": 20}  # a broker tells the end of a partition when a fetch has waited for so long
 
 
 @pytest.fixture(autouse=True)
@@ -56,14 +57,24 @@ def log(tmp_path):
         yield log
 
 
+def client_of(broker):
+    """What every client of a test is made with."""
+    return {"bootstrap.servers": broker.address, **READY}
+
+
+def prefixed(settings):
+    """Settings of the client, as a connector has them."""
+    return {f"kafka.{name}": value for name, value in settings.items()}
+
+
 def create(broker, name, partitions=2, **config):
-    admin = AdminClient({"bootstrap.servers": broker.address})  # its requests end with it
+    admin = AdminClient(client_of(broker))  # its requests end with it
     admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(30)
 
 
 def produce(broker, name, records, **config):
     """Records as dicts of what `produce` takes."""
-    producer = kafka.Producer({"bootstrap.servers": broker.address, "linger.ms": 1, **config})
+    producer = kafka.Producer({**client_of(broker), "linger.ms": 1, **config})
     for record in records:
         producer.produce(name, **record)
     assert producer.flush(30) == 0
@@ -71,13 +82,18 @@ def produce(broker, name, records, **config):
 
 def source_of(broker, name, **settings):
     """A source that hears soon that it is at the end."""
-    soon = {f"kafka.{setting}": value for setting, value in SOON.items()}
-    return KafkaSource("in", {"bootstrap.servers": broker.address, "kafka.topic": name, **soon} | settings)
+    return KafkaSource("in", {"bootstrap.servers": broker.address, "kafka.topic": name, **prefixed(SOON)} | settings)
+
+
+def sink_of(broker, name, *, connector=None, **settings):
+    """A sink whose clients are ready soon."""
+    given = {"bootstrap.servers": broker.address, "kafka.topic": name, **prefixed(READY)}
+    return KafkaSink(connector or f"out-{name}", given | settings)
 
 
 def ends_of(broker, name):
     """Where the partitions of a topic end."""
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = AdminClient(client_of(broker))
     places = [kafka.TopicPartition(name, partition) for partition in admin.list_topics(name, 30).topics[name].partitions]
     found = admin.list_offsets(
         {place: OffsetSpec.latest() for place in places}, isolation_level=kafka.IsolationLevel.READ_UNCOMMITTED
@@ -128,7 +144,7 @@ class TestSource(SourceContract):
         create(broker, name, 3)
 
     def make_again(self):
-        admin = AdminClient({"bootstrap.servers": self.broker.address})
+        admin = AdminClient(client_of(self.broker))
         admin.delete_topics([self.name])[self.name].result(30)
         wait_until(self._is_made)
         return True
@@ -161,9 +177,7 @@ class TestSink(SinkContract):
         self.broker, self.name = broker, name
 
     def sink(self, tasks=1):
-        return KafkaSink(
-            f"out-{self.name}", bootstrap_servers=self.broker.address, kafka_topic=self.name, topics="numbers", tasks_max=tasks
-        )
+        return sink_of(self.broker, self.name, topics="numbers", **{"tasks.max": tasks})
 
     def written(self):
         rows = [json.loads(message.value()) for message in consume(self.broker, self.name)]
@@ -180,10 +194,7 @@ class TestRefused(RefusingContract):
 
     def refusing(self, batch_rows):
         settings = {"kafka.message.max.bytes": "2000"} if self.why == "client" else {}
-        return KafkaSink(
-            f"out-{self.name}", {**self.ERRORS, **settings}, bootstrap_servers=self.broker.address, kafka_topic=self.name,
-            topics="numbers", batch_rows=batch_rows,
-        )  # fmt: skip
+        return sink_of(self.broker, self.name, topics="numbers", **{"batch.rows": batch_rows}, **self.ERRORS, **settings)
 
     def begin(self, refused):
         create(self.broker, self.name, 1, **({"max.message.bytes": "2000"} if self.why == "topic" else {}))
@@ -205,8 +216,7 @@ def test_records_that_the_broker_refuses(broker, name, log):
     records = [(None if n in (3, 4, 11) else b"k", b"%d" % n) for n in range(20)]
     with log.producer() as producer:
         producer.send_batch(name, [{"key": key, "value": value} for key, value in records])
-    settings = {**RefusingContract.ERRORS, "bootstrap.servers": broker.address, "topics": name, "kafka.topic": name}
-    SinkTask(KafkaSink(f"out-{name}", settings), 0, 1, log, is_once=True).run(Orders())
+    SinkTask(sink_of(broker, name, topics=name, **RefusingContract.ERRORS), 0, 1, log, is_once=True).run(Orders())
     assert [message.value() for message in consume(broker, name)] == [value for key, value in records if key]
     letters = log.read("bad", columns=["value", "_headers"]).to_pylist()
     assert sorted(int(one["value"]) for one in letters) == [3, 4, 11]
@@ -224,7 +234,7 @@ def test_a_mirror_and_back(broker, name, log):
     produce(broker, name, records)
     back = f"{name}-back"
     run([source_of(broker, name)], log, once=True)
-    run([KafkaSink("out", bootstrap_servers=broker.address, kafka_topic=back, topics=name)], log, once=True)
+    run([sink_of(broker, back, connector="out", topics=name)], log, once=True)
 
     def shown(message):
         return (message.partition(), message.key(), message.value(), message.timestamp(), message.headers())
@@ -243,7 +253,7 @@ def test_partitions_of_kafkas_own_partitioner(broker, name, log):
         create(broker, target, 5)
         if config:
             produce(broker, target, [{"key": f"k{n}", "value": "x"} for n in range(40)], **config)
-    run([KafkaSink("out", bootstrap_servers=broker.address, kafka_topic=name, topics="words")], log, once=True)
+    run([sink_of(broker, name, connector="out", topics="words")], log, once=True)
     places = [{(message.key(), message.partition()) for message in consume(broker, topic)} for topic in (name, f"{name}-own")]
     assert places[0] == places[1]
 
@@ -251,7 +261,7 @@ def test_partitions_of_kafkas_own_partitioner(broker, name, log):
 def test_open_and_aborted_transactions(broker, name, log):
     """Records of a transaction that was aborted are not read, and gaps in offsets do not matter."""
     create(broker, name, 1)
-    producer = kafka.Producer({"bootstrap.servers": broker.address, "transactional.id": name})
+    producer = kafka.Producer({**client_of(broker), "transactional.id": name})
     producer.init_transactions(30)
     for n in range(4):
         producer.begin_transaction()
@@ -281,7 +291,7 @@ def committed_when_asked(monkeypatch, module, producer):
 def test_transactions_that_are_being_committed(broker, name, log, monkeypatch):
     """What is there now has transactions that are being committed, but does not wait for one that stays open."""
     create(broker, name, 2)
-    producer = kafka.Producer({"bootstrap.servers": broker.address, "transactional.id": name})
+    producer = kafka.Producer({**client_of(broker), "transactional.id": name})
     producer.init_transactions(30)
     source = source_of(broker, name, topic="rows")
     for number in range(2):
@@ -300,10 +310,10 @@ def test_transactions_that_are_being_committed(broker, name, log, monkeypatch):
 
 def test_positions_that_are_being_committed(broker, name, monkeypatch):
     """Who takes a partition over reads the newest position, also where its commit is under way."""
-    sink = KafkaSink(name, bootstrap_servers=broker.address, topics="numbers")
+    sink = sink_of(broker, name, connector=name, topics="numbers")
     place, topic = TopicPartition("numbers", 0), positions_topic(name)
     create(broker, topic, 1)
-    producer = kafka.Producer({"bootstrap.servers": broker.address, "transactional.id": name})
+    producer = kafka.Producer({**client_of(broker), "transactional.id": name})
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce(topic, Claim("writer", 3, 17).to_bytes(), key_of(place))
@@ -329,7 +339,7 @@ def test_a_position_that_is_gone(broker, name, log):
     source = source_of(broker, name, topic="rows")
     run([source], log, once=True)
     produce(broker, name, [{"value": "later"} for _ in range(5)])
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = AdminClient(client_of(broker))
     admin.delete_records([kafka.TopicPartition(name, 0, 13)])[kafka.TopicPartition(name, 0)].result(30)
     with pytest.raises(
         OffsetOutOfRangeError, match=rf"partition 0 has no offset 10 any more; it has 13 to 15.*connect offsets set in {name}-0"
@@ -343,7 +353,7 @@ def test_what_is_missing_or_refused(broker, name, log):
         run([source_of(broker, name)], log, once=True)
     secured = {
         "bootstrap.servers": broker.secured_address, "kafka.topic": name, "kafka.security.protocol": "SASL_PLAINTEXT",
-        "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "me",
+        "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "me", **prefixed(SOON),
     }  # fmt: skip
     create(broker, name, 1)
     produce(broker, name, [{"value": "x"}])
@@ -362,7 +372,7 @@ def limit(broker, name, size):
     """Give a topic its `max.message.bytes`."""
     entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = AdminClient(client_of(broker))
     admin.incremental_alter_configs([resource])[resource].result(30)
 
 
@@ -376,7 +386,7 @@ def test_what_the_broker_finds_too_large(broker, name, log):
             producer.send_batch(name, [{"key": None, "value": value} for value in values])
 
     def send(connector, **settings):
-        sink = KafkaSink(connector, {"bootstrap.servers": broker.address, "topics": name, "kafka.topic": name}, **settings)
+        sink = sink_of(broker, name, connector=connector, topics=name, **settings)
         SinkTask(sink, 0, 1, log, is_once=True).run(Orders())
 
     small = [b"%03d" % n * 100 for n in range(30)]
@@ -396,7 +406,7 @@ def test_what_the_broker_finds_too_large(broker, name, log):
     if not TAKES_ALL:
         return
     limit(broker, name, 2_000)
-    send("again", errors_tolerance="all", errors_deadletterqueue_topic_name="bad")
+    send("again", **RefusingContract.ERRORS)
     assert [message.value() for message in consume(broker, name)][32:] == [*small, b"small"]
     assert [row["value"] for row in log.read("bad").to_pylist()] == [b"large" * 1000]
 

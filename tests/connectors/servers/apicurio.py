@@ -48,7 +48,7 @@ class Registry:
                 return
             said = self._output / "server.txt"
             assert self.process.poll() is None and time.monotonic() < deadline, said.read_text(errors="replace")[-4000:]
-            time.sleep(0.1)
+            time.sleep(0.01)
 
     def stop(self) -> None:
         """End the server and remove its folder."""

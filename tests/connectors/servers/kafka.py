@@ -152,7 +152,7 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes], output: Path) -> 
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
         assert process.poll() is None and time.monotonic() < deadline, output.read_text(errors="replace")[-4000:]
-        time.sleep(0.1)
+        time.sleep(0.01)
 
 
 def start_broker(keystore: Path | None = None) -> Broker | None:
