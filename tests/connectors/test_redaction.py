@@ -174,6 +174,7 @@ def test_every_setting_given_as_a_secret(name, tmp_path, monkeypatch, caplog, ca
     kind = class_of(name)
     choose = random.Random(None if TAKES_ALL else name)
     monkeypatch.setattr(worker, "ONCE_TRIES", 1)
+    monkeypatch.chdir(tmp_path)  # a secret may be a folder that a connector makes
     (tmp_path / "in").mkdir()
     places = list(places_of(kind, tmp_path, choose))
     for number, (config, secret) in enumerate(places if TAKES_ALL else choose.sample(places, 10)):
