@@ -30,7 +30,7 @@ JUMPS = {
     "to the right time": lambda _: NOW_MS,
     "a millisecond on": lambda now_ms: now_ms + 1,
 }
-STEPS, SEEDS = (400, 60) if os.environ.get("STREAMKIT_TORTURE") else (120, 2)
+STEPS, SEEDS = (400, 60) if os.environ.get("STREAMKIT_TORTURE") else (120, 1)
 TOPICS = {"kept": "delete", "keyed": "compact"}
 
 
@@ -91,10 +91,11 @@ class Model:
     def check(self):
         """Rows and folds are what was sent; the check of the log finds nothing."""
         for topic, sent in self.sent.items():
-            found = {row["_offset"]: row["v"] for row in self.log.read(topic).to_pylist()}
+            rows = self.log.read(topic).to_pylist()
+            found = {row["_offset"]: row["v"] for row in rows}
             assert found.items() <= dict(enumerate(range(len(sent)))).items()
-            assert {row["k"]: row["v"] for row in self.log.read(topic).to_pylist()} == {row["k"]: row["v"] for row in sent}
-        assert self.log.read("kept").num_rows == len(self.sent["kept"])
+            assert {row["k"]: row["v"] for row in rows} == {row["k"]: row["v"] for row in sent}
+            assert topic != "kept" or len(rows) == len(sent)
         assert self.log.catalog.check_manifest() == ()
 
     def finish(self):

@@ -18,8 +18,8 @@ from tests.program import Program
 from tests.waiting import WAIT_SECONDS
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
-BLOWS = 40 if IS_TORTURE else 4
-SESSION_MS = 1_500 if IS_TORTURE else 1_000
+BLOWS = 40 if IS_TORTURE else 3
+SESSION_MS = 1_500 if IS_TORTURE else 600
 LONG_MS = 120_000  # no member that anybody still asks is silent for so long, however busy the machine is
 SETTLED_SECONDS = 10  # of which the session of a member that dies is three
 ROWS = 4_000
@@ -210,7 +210,7 @@ def wait_until_committed(folder, seconds=WAIT_SECONDS):
             if found != before:
                 before, deadline = found, time.monotonic() + seconds
             assert time.monotonic() < deadline, log.describe_group("g")
-            time.sleep(0.1)
+            time.sleep(0.01)
 
 
 def test_sixteen_members_settle(tmp_path, record_property):
@@ -256,7 +256,7 @@ def settled_at(folder, count, seconds=WAIT_SECONDS):
     with open_log(folder) as log:
         while "g" not in log.groups() or not is_settled(found := log.describe_group("g"), count):
             assert time.monotonic() < deadline, found
-            time.sleep(0.05)
+            time.sleep(0.02)
     return time.monotonic()
 
 

@@ -26,7 +26,7 @@ from streamkit.log.produce.receipt import Receipt
 
 FOLDER = str(Path(streamkit.log.__file__).parent)
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
-STRIDE = 1 if IS_TORTURE else 19
+STRIDE = 1 if IS_TORTURE else 37
 FRAME_ROWS = 8
 ROWS = 20
 TOPICS = ("t", "u")
