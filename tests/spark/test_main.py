@@ -150,25 +150,20 @@ def test_a_run_says_what_is_ours_and_spark_writes_a_file(terminated):
 
 
 @pytest.mark.slow
-def test_signals(spark, terminated):
+def test_signals_and_progress(spark, terminated, monkeypatch, capsys):
     """
     SIGTERM to the process and Ctrl-C in its terminal end a run without a traceback, with the code that shells expect.
 
-    Nothing stays behind but whole epochs; the next run goes on there.
+    Nothing stays behind but whole epochs; the next run goes on there. Where standard error is no terminal, a line now and then
+    says how far that is: epoch, records, rate, lag and late ones.
     """
     _, interrupted, ended = terminated.said
     assert ended.splitlines()[0] == f" {128 + signal.SIGINT}"
     assert (terminated.code, terminated.survivors) == (128 + signal.SIGTERM, [])
     assert all("Traceback" not in said and "flight-delays: " in said for said in (interrupted, ended))
-    main(flight_delays.app, ["--log", terminated.log.root, "--drain"])
-    assert_equals_pandas(terminated.log, flights_of(3))
-
-
-def test_progress_without_a_terminal(spark, few_flights, monkeypatch, capsys):
-    """Where standard error is no terminal, a line now and then says how far the run is: epoch, records, rate, lag and late ones."""
-    log = few_flights(days=2)
     monkeypatch.setattr("streamkit.launch.progress.LINE_SECONDS", 0.1)
-    main(flight_delays.app, ["--log", log.root, "--drain", "--max-records-per-epoch", "1200"])
+    main(flight_delays.app, ["--log", terminated.log.root, "--drain", "--max-records-per-epoch", "1200"])
+    assert_equals_pandas(terminated.log, flights_of(3))
 
     line = r"^\S+Z flight-delays: epoch (\d+), [\d,]+ records, [\d,]+ records/s, lag ([\d,]+), late [\d,]+$"
     found = re.findall(line, capsys.readouterr().err, re.MULTILINE)
