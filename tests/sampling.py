@@ -55,6 +55,13 @@ def combined(*lists: Sequence[Any], together: int = 2) -> list[tuple[Any, ...]]:
     return [tuple(values[number] for values, number in zip(lists, place, strict=True)) for place in found]
 
 
+def in_turn(*lists: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Each value of each list: as many combinations as the longest has values, the shorter ones again and again; in torture all."""
+    if TAKES_ALL:
+        return [*product(*lists)]
+    return [tuple(values[number % len(values)] for values in lists) for number in range(max(map(len, lists)))]
+
+
 def covering(cases: Sequence[Case], traits_of: Callable[[Case], set[Hashable]]) -> list[Case]:
     """Few cases that have all traits that any has: the next one has the most that none before had."""
     traits = [traits_of(case) for case in cases]

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from tests import sampling
-from tests.sampling import chosen, combined, examples, first
+from tests.sampling import chosen, combined, examples, first, in_turn
 
 HOW, TASKS, CUTS = "abc", (1, 2, 3, 7), (True, False)
 
@@ -50,6 +50,13 @@ def test_every_value_is_met():
 
     assert [{*values} for values in zip(*found, strict=True)] == [{*HOW}, {*TASKS}, {*CUTS}]
     assert len(found) == 4
+
+
+def test_values_take_turns(monkeypatch):
+    """As many combinations as the longest list has; a shorter one begins again, so that each of its values is met about as often."""
+    assert in_turn(HOW, TASKS, CUTS) == [("a", 1, True), ("b", 2, False), ("c", 3, True), ("a", 7, False)]
+    monkeypatch.setattr(sampling, "TAKES_ALL", True)
+    assert in_turn(HOW, CUTS) == [*product(HOW, CUTS)]
 
 
 def test_torture_takes_all(monkeypatch):
