@@ -16,6 +16,7 @@ from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.plan.program import Program
 from streamkit.plan.windows import Windowing
 from streamkit.state.changelog import Changes
+from tests.sampling import examples
 
 TOPICS = (11, 12)
 
@@ -59,6 +60,7 @@ ONE = aggregate("one", WINDOW)
 lane = st.lists(st.integers(0, 120), min_size=1, max_size=15).map(lambda times: np.maximum.accumulate(times).tolist())
 
 
+@examples(100)
 @given(st.lists(lane, min_size=1, max_size=3), st.data())
 def test_the_earliest_record_of_all_is_taken_whatever_the_splits(lanes, data):
     """For every window that closes, the place is one offset before the first record, in canonical order, that passes its moment."""

@@ -16,8 +16,9 @@ from streamkit.engine.start import start
 from streamkit.log.opening import open_log
 from streamkit.names import changelog_topic, fresh_token, plan_path
 from streamkit.state.stores import MemoryStores
+from tests.sampling import TAKES_ALL
 
-EPOCHS = 240
+EPOCHS = 240 if TAKES_ALL else 100
 EXTENTS_MAX = 1  # of a plan, where it is 512
 FILES_MAX = 2 + math.log2(EPOCHS / EXTENTS_MAX)
 BYTES_OF_AN_EXTENT = 200

@@ -18,6 +18,7 @@ from streamkit.expressions.calendar_windows import ends_of, numbers_at, starts_a
 from streamkit.plan.windows import Calendar
 from streamkit.testing.driver import TopologyTestDriver
 from tests.engine.engine_run import Run, append, execute, fresh_log, stored
+from tests.sampling import TAKES_ALL
 
 UTC = dt.timezone.utc
 ZONES = (
@@ -89,10 +90,10 @@ def test_local_days_of_23_and_25_hours(mode, by_function):
     wanted: Counter[dt.date] = Counter()
     with TopologyTestDriver(app, batching="all" if mode != "every" else "each") as driver:
         for begin in (dt.datetime(2018, 3, 24, tzinfo=UTC), dt.datetime(2018, 10, 27, tzinfo=UTC)):
-            for half_hour in range(3 * 48):
-                moment = begin + dt.timedelta(minutes=30 * half_hour)
-                driver.pipe("in", {"k": "a", "v": 1}, timestamp=moment)
-                wanted[moment.astimezone(zone).date()] += 1
+            for day in range(3):
+                moments = [begin + dt.timedelta(days=day, minutes=30 * half_hour) for half_hour in range(48)]
+                driver.pipe("in", [{"k": "a", "v": 1, "_timestamp": moment} for moment in moments])
+                wanted.update(moment.astimezone(zone).date() for moment in moments)
         driver.drain()
         newest = {row["window_start"]: row for row in driver.read("out")}
         assert {start.astimezone(zone).date(): row["n"] for start, row in newest.items()} == wanted
@@ -146,7 +147,8 @@ def test_results_depend_on_no_cut(size):
             return sorted((row["k"], row["window_start"], row["window_end"], row["n"]) for row in log.read("out").to_pylist())
 
     expected = run(1, None)
-    assert len(expected) > 3 and run(3, 7) == expected == run(2, 1)
+    assert len(expected) > 3 and run(3, 7) == expected
+    assert not TAKES_ALL or run(2, 1) == expected
     changed = run(1, 11, ("6 hours", "0 s", "2 days"))
     assert len({row[:2] for row in changed}) == len(changed)
 

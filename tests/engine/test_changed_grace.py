@@ -15,7 +15,7 @@ from streamkit.engine.local import run_available, run_epoch
 from streamkit.engine.start import start
 from streamkit.state.stores import MemoryStores
 from tests.engine.engine_run import Run, append, execute, fresh_log, metric, stored
-from tests.sampling import combined
+from tests.sampling import combined, in_turn
 
 SCHEMA = "k string, v int"
 KINDS: dict[str, Any] = {
@@ -110,8 +110,8 @@ def test_each_window_closes_once_by_the_grace_of_its_time(kind, graces, seed, wa
 
 
 @pytest.mark.parametrize(
-    ("kind", "graces", "seed", "drained"),
-    combined(["tumbling", "hopping", "functions"], CHANGES, [0, 1], [(0,), (1,), (0, 1, 2)]),
+    ("graces", "kind", "seed", "drained"),
+    in_turn(CHANGES, ["tumbling", "hopping", "functions"], [0, 1], [(0, 1, 2), (0,), (0, 1, 2), (1,)]),
 )
 def test_a_drain_between_changes_closes_what_records_have_begun(kind, graces, seed, drained):
     """Never windows that only the longer grace made look begun: their records were late."""
@@ -120,8 +120,7 @@ def test_a_drain_between_changes_closes_what_records_have_begun(kind, graces, se
     assert given == by_hand(rows, graces, advance=5 if kind == "hopping" else 10, drained=drained)
 
 
-@pytest.mark.parametrize("way", ["drain", "idle"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "way"), in_turn(list(KINDS), ["drain", "idle"]))
 def test_what_closes_without_a_record_goes_by_real_times(kind, way):
     """After a longer grace it closes no window that it would not have closed had the grace always been that."""
     scale = 8_640_000 if kind == "calendar" else 1
@@ -153,8 +152,8 @@ def _closed_without_a_record(kind, way, graces, scale):
 
 
 @pytest.mark.parametrize(
-    ("kind", "graces", "seed"),
-    combined(["session", "functions of sessions", "sliding", "functions of sliding"], CHANGES, [0, 1, 2]),
+    ("graces", "kind", "seed"),
+    in_turn(CHANGES, ["session", "functions of sessions", "sliding", "functions of sliding"], [0, 1, 2]),
 )
 def test_no_window_gives_two_final_results(kind, graces, seed):
     """Each comes once; of sessions each record is in one, or late."""

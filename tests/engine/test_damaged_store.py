@@ -17,18 +17,27 @@ from streamkit.state.stores import ON_DISK
 from tests.engine.engine_run import Run, append, execute, ran
 
 PLAYERS = 4_000  # more than one block of the store
+FEW_PLAYERS = 800
 
 
 @pytest.fixture
 def log():
     """A log with an application whose store holds the points of some thousand players; it catches up when the next epoch begins."""
-    app = sk.Topology("points")
-    app.stream("games").group_by("player").agg(total=F.sum("points"), store="totals").to("totals")
-    games = [{"player": f"p{n:04}", "points": n, "ts": n} for n in range(PLAYERS)]
-    with ran(app, {"games": "player string, points bigint"}, {"games": games}) as log:
+    app = points()
+    with ran(app, {"games": "player string, points bigint"}, {"games": games(PLAYERS)}) as log:
         append(log, "games", [{"player": "p0000", "points": 1, "ts": PLAYERS}])
         execute(log, compile(app, log), Run(), ON_DISK)
         yield log
+
+
+def points():
+    app = sk.Topology("points")
+    app.stream("games").group_by("player").agg(total=F.sum("points"), store="totals").to("totals")
+    return app
+
+
+def games(players):
+    return [{"player": f"p{n:04}", "points": n, "ts": n} for n in range(players)]
 
 
 def files(log):
@@ -85,30 +94,26 @@ def test_a_full_disk_is_read_around(log, monkeypatch):
 
 
 @pytest.mark.parametrize("point", ["state.between_writes", "kernel.in_operator", "kernel.slab_durable", "kernel.finished"])
-def test_a_store_that_is_deleted_while_it_is_used_is_rebuilt(log, monkeypatch, point):
+def test_a_store_that_is_deleted_while_it_is_used_is_rebuilt(monkeypatch, point):
     """Somebody deletes the folder of stores in the middle of an epoch: the run goes on, with what the changelog has, to the same results."""
     seen: list[str] = []
 
     def delete(name):
         if name == point and len(seen) < 3:
             seen.append(name)
-            shutil.rmtree(Path(log.root, "stores"), ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
-    for module in (kernel, task_state):
-        monkeypatch.setattr(module, "reach", delete)
-    monkeypatch.setattr(task_state, "CHANGES_PER_WRITE", 100)
-    app = sk.Topology("points")
-    app.stream("games").group_by("player").agg(total=F.sum("points"), store="totals").to("totals")
-    shutil.rmtree(Path(log.root, "stores"), ignore_errors=True)  # so that it is restored, in many writes
-    for number in range(3):
-        append(
-            log,
-            "games",
-            [{"player": f"p{player:04}", "points": 10_000, "ts": PLAYERS + number} for player in range(0, PLAYERS, 7)],
-        )
-        run = sk.run(app, log=log, engine="local", trigger="available_now", tasks=2)
-        run.wait()
-    assert seen
-    totals = {row["player"]: row["total"] for row in log.store("points", "totals").to_arrow().to_pylist()}
-    assert len(totals) == PLAYERS
-    assert all(totals[f"p{n:04}"] == n + (n == 0) + (30_000 if n % 7 == 0 else 0) for n in range(PLAYERS))
+    app = points()
+    with ran(app, {"games": "player string, points bigint"}, {"games": games(FEW_PLAYERS)}) as log:
+        folder = Path(log.root, "stores")  # there is none yet: the store is restored, in many writes
+        for module in (kernel, task_state):
+            monkeypatch.setattr(module, "reach", delete)
+        monkeypatch.setattr(task_state, "CHANGES_PER_WRITE", 40)
+        for number in range(3):
+            more = [{"player": f"p{n:04}", "points": 10_000, "ts": FEW_PLAYERS + number} for n in range(0, FEW_PLAYERS, 7)]
+            append(log, "games", more)
+            sk.run(app, log=log, engine="local", trigger="available_now", tasks=2).wait()
+        assert seen
+        totals = {row["player"]: row["total"] for row in log.store("points", "totals").to_arrow().to_pylist()}
+    assert len(totals) == FEW_PLAYERS
+    assert all(totals[f"p{n:04}"] == n + (30_000 if n % 7 == 0 else 0) for n in range(FEW_PLAYERS))

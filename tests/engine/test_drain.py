@@ -83,7 +83,7 @@ def results(build: Callable[[sk.Topology, sk.Stream], None], daily: bool) -> lis
     build(app, app.stream("in"))
     outputs = [output for output in ("out", "second") if build is not chain or output == "out"]
     topics = TOPICS if build is joined else {"in": TOPICS["in"]}
-    with TopologyTestDriver(app, topics=topics) as driver:
+    with TopologyTestDriver(app, topics=topics, batching="all") as driver:
         for day in range(3):
             for hour in range(0, 24, 2):
                 moment = day * DAY + hour * HOUR

@@ -8,6 +8,7 @@ import pytest
 
 import streamkit as sk
 from streamkit.testing.driver import TopologyTestDriver
+from tests.engine.engine_run import moment
 
 SCHEMA = "k string, v int"
 
@@ -40,9 +41,9 @@ def results(kind, records, batching, tasks):
     app = sk.Topology("leading")
     KINDS[kind](app, rows_of(app)).to("out")
     with TopologyTestDriver(app, batching=batching, tasks=tasks, partitions=1) as driver:
-        for record in records:
-            own = {name: value for name, value in record.items() if name != "ts"}
-            driver.pipe("in", own, timestamp=record["ts"])
+        rows = [{"k": record["k"], "v": record["v"], "_timestamp": moment(record["ts"])} for record in records]
+        for begin in range(0, len(rows), 3):
+            driver.pipe("in", rows[begin : begin + 3])
         rows = driver.read_all("out")
         driver.drain()
     return sorted(str({name: value for name, value in row.items() if name not in ("_partition", "_offset")}) for row in rows)

@@ -18,6 +18,7 @@ from streamkit.engine.start import start
 from streamkit.errors import ConfigError, EpochFailedError, EvaluationError, FencedError, TopicNotFoundError
 from streamkit.failpoints import armed
 from streamkit.log.opening import open_log
+from tests.sampling import first
 from tests.waiting import wait_until
 
 WAIT_SECONDS = 60
@@ -130,6 +131,7 @@ def test_available_now_takes_what_was_there(log):
     assert finished.records() == 2 and finished.lag() == 2
 
 
+@pytest.mark.parametrize("log", first(1, ["memory", "file"]), indirect=True)
 def test_interval(log):
     """With an interval, the starts of epochs are so far apart, and a stop does not wait for the next."""
     send(log, 1, 2, 3)
@@ -251,6 +253,7 @@ def test_stop_finishes_the_epoch(log):
     assert not [one for one in threading.enumerate() if "order-counts" in one.name or one.name == "streamkit-maintenance"]
 
 
+@pytest.mark.parametrize("log", first(1, ["file", "memory"]), indirect=True)
 def test_idle_run_is_cheap(log):
     """A run that has nothing to do takes less than three hundredths of a core."""
     running = run(log)

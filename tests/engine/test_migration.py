@@ -15,6 +15,7 @@ from streamkit.errors import OrphanedStateError
 from streamkit.failpoints import armed
 from tests.engine import earlier
 from tests.engine.engine_run import DiedError, Run, append, by_key, die, execute, fresh_log, stored, table_rows, written
+from tests.sampling import TAKES_ALL
 
 STORES = ("by_region", "by_product", "running", "customers", "accounts")
 NEWEST = ("by_region", "by_product")  # which newest results there are depends on the cut: the last ones count
@@ -102,7 +103,7 @@ def test_state_is_converted_once(log):
     assert log.catalog.application(earlier.APPLICATION).epoch == after.epoch
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", POINTS if TAKES_ALL else POINTS[1::2])
 def test_a_start_that_dies_loses_nothing(log, uninterrupted, point):
     """A start that dies at any point, twice if it comes there again, and then comes to its end gives what an uninterrupted run gives."""
     with armed(point, die), pytest.raises(DiedError):

@@ -9,6 +9,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
+from tests.sampling import combined
 
 AT_MS = 1_700_000_000_000
 CHANGES = [("a", 1), ("b", 2), ("a", 3), ("b", None), ("c", 4)]
@@ -41,9 +42,10 @@ def encoded(n):
     return None if n is None else json.dumps({"n": n}).encode()
 
 
-@pytest.mark.parametrize("epoch_rows", [1, 1_000])
-@pytest.mark.parametrize("is_opaque", [True, False])
-@pytest.mark.parametrize("send", [send_rows, send_rows_with_deletions, send_a_batch])
+@pytest.mark.parametrize(
+    ("send", "is_opaque", "epoch_rows"),
+    combined([send_rows, send_rows_with_deletions, send_a_batch], [True, False], [1, 1_000]),
+)
 def test_a_null_value_deletes_its_key(tmp_path, send, is_opaque, epoch_rows):
     """The table lacks the key, what is made of the table too, and a stream counts no value that is not there."""
     with sk.open_log(tmp_path) as log:

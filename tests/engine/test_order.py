@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from streamkit.engine.order import Backlog, Cut, Records, cut, order_keys
 from streamkit.engine.stream_time import NO_TIME
 from streamkit.log.slab.extent import Extent
+from tests.sampling import examples
 
 Frames = list[list[int]]  # event times, frame by frame
 
@@ -89,6 +90,7 @@ def test_an_epoch_is_the_first_records_of_the_merged_order(partitions: list[Fram
     assert found.reached == tuple(last.get(number, NO_TIME) for number in range(len(partitions)))
 
 
+@examples(100)
 @given(partitions, st.integers(1, 7), st.integers(1, 13))
 def test_the_size_of_epochs_does_not_change_the_order(partitions: list[Frames], small: int, large: int) -> None:
     """Cutting a backlog into epochs of one size or another processes the records in the same order."""
@@ -107,6 +109,7 @@ def _by_epochs(partitions: list[Frames], limit: int) -> list[tuple[int, int, int
         starts, floors = list(found.ends), moved_floors(floors, found.reached)
 
 
+@examples(100)
 @given(st.lists(st.tuples(frames, st.integers(0, 30)), min_size=1, max_size=3), st.integers(1, 9))
 def test_a_backlog_may_end_within_a_frame(bounded: list[tuple[Frames, int]], limit: int) -> None:
     """What lies behind a bound is not there: the same records are taken as if the frames ended with it, in epochs of any size."""
@@ -127,6 +130,7 @@ def test_a_backlog_may_end_within_a_frame(bounded: list[tuple[Frames, int]], lim
 holes = st.lists(st.lists(st.tuples(st.integers(0, 50), st.booleans()), min_size=1, max_size=6), max_size=5)
 
 
+@examples(100)
 @given(st.lists(holes, min_size=1, max_size=3), st.integers(1, 9))
 def test_holes_are_no_records(partitions: list[list[list[tuple[int, bool]]]], limit: int) -> None:
     """With holes that compaction left, epochs take the same records in the same order as if there were none."""

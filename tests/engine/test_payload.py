@@ -12,6 +12,7 @@ from streamkit.engine import payload
 from streamkit.engine.payload import COMPRESSED_BYTES_MIN, HEADER, batches_of, pieces_of
 from streamkit.engine.rows import rows_of
 from streamkit.names import INPUT, KEY_GROUP, OFFSET, ORDER, PARTITION, TIMESTAMP
+from tests.sampling import in_turn
 
 ROWS = 10_000
 KINDS = ("int8", "int16", "int32", "int64")
@@ -54,8 +55,7 @@ def test_integers_come_back_whatever_their_width_and_range():
     assert found.equals(batch)
 
 
-@pytest.mark.parametrize("nulls", [False, True], ids=["without nulls", "with nulls"])
-@pytest.mark.parametrize("entries", [2, 256, 257, 65_536, 65_537])
+@pytest.mark.parametrize(("entries", "nulls"), in_turn([2, 256, 257, 65_536, 65_537], [False, True]))
 def test_a_dictionary_comes_back_with_the_index_that_it_had(entries, nulls):
     """Columns of dictionaries have the same values and the same type, however few bytes their indices need."""
     batch = rows_of({"k": dictionary(entries, nulls=nulls)})

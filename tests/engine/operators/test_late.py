@@ -11,11 +11,12 @@ import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import TopologyError
 from streamkit.testing import TopologyTestDriver
-from tests.sampling import combined
+from tests.engine.engine_run import moment
+from tests.sampling import combined, first
 
 Row = dict[str, Any]
 SCHEMA = "user string, v bigint"
-CUTS = [(1, "one"), (3, 5), (7, "all")]  # tasks, and which records an epoch takes
+CUTS = first(2, [(2, "one"), (3, 5), (7, "all"), (1, "one")])  # tasks, and which records an epoch takes
 SIZE_MS, ADVANCE_MS, GRACE_MS = 10, 4, 3
 
 
@@ -32,8 +33,9 @@ def events(seed: int, count: int = 40) -> list[Row]:
 def late_rows(topology: sk.Topology, rows: list[Row], tasks: int, batching: Any) -> tuple[list[tuple[Any, ...]], int]:
     """What the topic of late records holds, and how often a record was late for a window."""
     with TopologyTestDriver(topology, tasks=tasks, batching=batching) as driver:
-        for row in rows:
-            driver.pipe("events", {"user": row["user"], "v": row["v"]}, timestamp=row["ts"])
+        piped = [{"user": row["user"], "v": row["v"], "_timestamp": moment(row["ts"])} for row in rows]
+        for begin in range(0, len(piped), 3):
+            driver.pipe("events", piped[begin : begin + 3])
         found = driver.read_all("late")
         return sorted((row["v"], row["user"], *map(ms, bounds(row)), ms(row["_timestamp"])) for row in found), driver.metrics()[
             "late"

@@ -11,9 +11,10 @@ from streamkit import functions as F
 from streamkit.engine.compile import compile
 from streamkit.testing.driver import TopologyTestDriver
 from tests.engine.engine_run import moment
+from tests.sampling import in_turn
 
 SCHEMA = "k string, v string"
-WAYS: list[dict[str, Any]] = [{"tasks": tasks, "batching": batching} for tasks in (1, 2, 3, 7) for batching in ("one", "all")]
+WAYS: list[dict[str, Any]] = [{"tasks": tasks, "batching": batching} for tasks, batching in in_turn((1, 2, 7, 3), ("all", "one"))]
 
 
 @pytest.fixture

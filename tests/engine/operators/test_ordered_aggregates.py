@@ -13,6 +13,7 @@ from streamkit import functions as F
 from streamkit.errors import EvaluationError, TopologyError
 from streamkit.expressions.aggregates import collection
 from streamkit.testing.driver import TopologyTestDriver
+from tests.engine.engine_run import moment
 
 SCHEMA = "k string, v double, i int, s string"
 AGGREGATES = {
@@ -66,8 +67,9 @@ def results(rows, mode, batching="all", tasks=1, aggregates=AGGREGATES):
     app = sk.Topology("ordered")
     app.stream("in", schema=SCHEMA, key="k").group_by_key().agg(**aggregates, store="found").emit(mode).to("out")
     with TopologyTestDriver(app, batching=batching, tasks=tasks) as driver:
-        for at, row in enumerate(rows):
-            driver.pipe("in", row, timestamp=at)
+        piped = [{**row, "_timestamp": moment(at)} for at, row in enumerate(rows)]
+        for begin in range(0, len(piped), 3):
+            driver.pipe("in", piped[begin : begin + 3])
         emitted = driver.read("out", "k", *aggregates)
         found = driver.store("found").to_arrow().to_pylist()
         return {row["k"]: row for row in found}, emitted

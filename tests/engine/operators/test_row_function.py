@@ -14,7 +14,7 @@ from streamkit import functions as F
 from streamkit.errors import EvaluationError, TopologyError
 from streamkit.testing.driver import TopologyTestDriver
 from tests.engine.engine_run import moment
-from tests.sampling import first
+from tests.sampling import TAKES_ALL, first
 
 SCHEMA = "k string, v int, t array<int>"
 LIVE = {"k": "a", "v": 1, "t": [1, 2], "_timestamp": moment(10)}
@@ -428,7 +428,7 @@ def test_nothing_depends_on_the_cut(seed):
     """Random steps of functions over random records give, with 1, 2, 3 and 7 tasks, one by one and cut at random, the same records per key."""
     numbers = random.Random(seed)
     rows = []
-    for time in range(60):
+    for time in range(60 if TAKES_ALL else 36):
         key, is_gone = numbers.choice("abcd"), numbers.random() < 0.2
         elements = [numbers.randrange(4) for _ in range(numbers.randrange(4))]
         row = {"k": key, "v": None if is_gone else numbers.randrange(4), "t": None if is_gone else elements}
@@ -458,7 +458,8 @@ def test_nothing_depends_on_the_cut(seed):
 
     expected = results(batching="all")
     assert expected[2]["deletion"] and any(row["_deleted"] for row in expected[0]["other", "a"])
-    for options in ({"batching": "one", "tasks": 2}, {"batching": seed, "tasks": 3}, {"batching": seed + 9, "tasks": 7}):
+    cuts = [{"batching": "one", "tasks": 2}, {"batching": seed + 9, "tasks": 7}, {"batching": seed, "tasks": 3}]
+    for options in first(2, cuts):
         assert results(**options) == expected
 
 

@@ -13,6 +13,7 @@ import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import TopologyError
 from streamkit.testing import TopologyTestDriver
+from tests.engine.engine_run import moment
 from tests.sampling import first
 
 CUTS = [(1, 4), (2, 9), (7, "all")]  # tasks, and which records an epoch takes
@@ -48,8 +49,9 @@ def side(app: sk.Topology, which: str, window: Any, topic: str = "in") -> sk.Tab
 
 def read(app: sk.Topology, piped: Piped, *topics: str, tasks: int, batching: Any) -> list[list[Row]]:
     with TopologyTestDriver(app, tasks=tasks, batching=batching) as driver:
-        for key, which, value, time in piped:
-            driver.pipe("in", {"k": key, "side": which, "v": value}, timestamp=time)
+        rows = [{"k": key, "side": which, "v": value, "_timestamp": moment(time)} for key, which, value, time in piped]
+        for begin in range(0, len(rows), 4):
+            driver.pipe("in", rows[begin : begin + 4])
         return [driver.read(topic) for topic in topics]
 
 
