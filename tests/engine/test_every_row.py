@@ -150,12 +150,12 @@ def test_pieces_make_no_small_frames(monkeypatch: Any, partitions: int) -> None:
     counts.emit("every").to("changes", partitions=partitions)
     with fresh_log() as log:
         log.create_topic("events", SCHEMA, key="user", partitions=2)
-        append(log, "events", events(2, 200))
+        append(log, "events", events(2, 400))
         execute(log, compile(app, log), WHOLE)
         topic = log.topic("changes")
         extents = [extent for partition in range(partitions) for extent in log.catalog.extents(topic.id, partition)]
     frames = [extent.next_offset - extent.base_offset for extent in extents]
-    assert sum(frames) == 1_000
+    assert sum(frames) == 2_000
     assert 20 <= sum(frames) / len(frames) < 40
     assert max(frames) < 40 * partitions
 

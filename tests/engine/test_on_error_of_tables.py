@@ -80,7 +80,7 @@ def topology(step: str, use: str, on_error: Any, source: str = "table", default:
     return app
 
 
-def records(seed: int = 0, count: int = 20) -> list[tuple[str, dict[str, Any]]]:
+def records(seed: int = 0, count: int = 20 if TAKES_ALL else 16) -> list[tuple[str, dict[str, Any]]]:
     """Changes of few keys for the table and what it is joined with; one in five fails, and some are deletions."""
     chance = random.Random(seed)
     found: list[tuple[str, dict[str, Any]]] = []

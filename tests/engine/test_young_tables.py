@@ -107,9 +107,9 @@ def run(log, app, tasks=1):
     execute(log, compile(app, log), Run(tasks=tasks, drain=False))
 
 
-def held(log):
-    """What all stores have, without groups that nobody is in."""
-    stores = log.catalog.application("t").stores
+def held(log, but=()):
+    """What all stores have, but some, without groups that nobody is in."""
+    stores = set(log.catalog.application("t").stores) - {*but}
     rows = {name: sorted(map(repr, stored(log, "t", name))) for name in stores if not name.endswith(("-members", "-waiting"))}
     return {name: [row for row in found if "'n': 0" not in row] for name, found in rows.items()}
 
@@ -129,7 +129,7 @@ def test_a_table_that_comes_later_is_that_of_a_fresh_application(log, name, befo
     program = compile(topology(name, before), log)
     texts = {one.name: one.text for one in preview(log.catalog, program).of(STORES)}
     run(log, topology(name, before), tasks=3)
-    filled = held(log)
+    filled = held(log, but=("counts", "in-there", "more-there", "words-there"))
     assert any(text.startswith("filled with") for text in texts.values())
     append_part(log, 1)
     run(log, topology(name, before))
@@ -138,7 +138,7 @@ def test_a_table_that_comes_later_is_that_of_a_fresh_application(log, name, befo
     run(log, topology(name, before))
 
     assert gone_on == held(log)
-    assert any(filled[store] for store in filled if store not in ("counts", "in-there", "more-there", "words-there"))
+    assert any(filled.values())
 
 
 @pytest.mark.parametrize("name", ["a table", "history", "a foreign key", "to_table"])

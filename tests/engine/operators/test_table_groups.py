@@ -15,7 +15,7 @@ from streamkit.engine.compile import compile
 from streamkit.errors import EvaluationError, TopologyError, UnknownVerbError
 from streamkit.testing import TopologyTestDriver
 from tests.engine.engine_run import Run, append, execute, fresh_log, metric, moment, values
-from tests.sampling import first
+from tests.sampling import TAKES_ALL, first
 
 pytestmark = pytest.mark.filterwarnings("ignore:the subtractor .* does not undo")  # some show in which order functions are called
 Row = dict[str, Any]
@@ -28,7 +28,7 @@ def users_of(app: sk.Topology) -> sk.Table:
     return app.table("users", schema=SCHEMA, key="user")
 
 
-def changes(seed: int, count: int = 30) -> list[Row]:
+def changes(seed: int, count: int = 30 if TAKES_ALL else 22) -> list[Row]:
     """Changes of users at random, some of them deletions; event times rise, with ties."""
     chance, now, rows = random.Random(seed), 0, []
     for _ in range(count):
