@@ -17,7 +17,7 @@ from streamkit.errors import EvaluationError, TopologyError
 from streamkit.formats.codec import declare_format
 from streamkit.testing.driver import TopologyTestDriver
 from tests.engine.engine_run import Run, execute, fresh_log
-from tests.sampling import TAKES_ALL, combined
+from tests.sampling import TAKES_ALL, combined, in_turn
 
 UTC = dt.timezone.utc
 BASE = 1_617_300_000_000
@@ -313,8 +313,7 @@ def made(chance):
     return rows
 
 
-@pytest.mark.parametrize("form", ["bigint", "timestamp", "bytes"])
-@pytest.mark.parametrize("max_jump", [None, "20 ms"])
+@pytest.mark.parametrize(("form", "max_jump"), in_turn(["bytes", "timestamp", "bigint"], ["20 ms", None]))
 def test_a_column_and_the_log_give_the_same(form, max_jump):
     """Any operators give the same whether times are those of the log or a column's, for any tasks and any cut."""
     chance = random.Random(f"{form} {max_jump}")
