@@ -138,7 +138,7 @@ def test_maintenance_between_epochs(loaded, copied, expected):
     """With a pass after every epoch, whose files leave at once, results are those of a log that was never maintained."""
     folder = copied(loaded)
     with open_log(folder, clock := HandClock(NOW_MS)) as log:
-        planner = start(log.catalog, log.storage, sales.load_program(), tasks=2, records_max=EPOCH_RECORDS)
+        planner = start(log.catalog, log.storage, sales.load_program(), tasks=2, records_max=EPOCH_RECORDS * 3 // 2)
         merged = 0
         while run_next(planner):
             merged += log.maintain().merged.extents

@@ -106,7 +106,7 @@ def test_a_start_asks_spark_once(spark, tmp_path, monkeypatch):
         for _ in range(2):
             topology = Topology("app")
             topology.stream("numbers").filter("a > 0").select((F.col("a") * 2).alias("b")).to("doubles")
-            run(topology, spark, log, trigger="available_now").wait()
+            run(topology, spark, log).stop()
 
     assert asked == [2]
 
