@@ -124,7 +124,7 @@ def test_maintenance_beside_epochs(loaded, copied, expected):
     """A driver that maintains as often as it can, in a thread of its own, comes to the same results, in fewer files."""
     folder = copied(loaded)
     with open_log(folder, HandClock(NOW_MS)) as log:
-        planner = start(log.catalog, log.storage, sales.load_program(), tasks=2, records_max=EPOCH_RECORDS)
+        planner = start(log.catalog, log.storage, sales.load_program(), tasks=2, records_max=EPOCH_RECORDS * 3 // 2)
         run_maintained(log, planner, interval_ms=1)
         layouts = log.catalog.extents_of([store.changelog_id for store in planner.application.stores.values()], {}).layouts
         assert all(layout > 0 for layout in layouts.values())
