@@ -7,6 +7,7 @@ import os
 import runpy
 import signal
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
@@ -14,6 +15,9 @@ from typing import TextIO
 
 LOADED = (  # what the programs of the tests have in common, so that it is loaded once for all of them
     "pandas",  # by Arrow, once it meets Python values
+    "streamkit.cli.consume",
+    "streamkit.cli.main",
+    "streamkit.cli.produce",
     "streamkit.log.opening",
     "streamkit.log.database.postgres",
     "tests.history.programs",
@@ -34,17 +38,28 @@ class Program:
     """
     What `python -m module arguments` would do, or `python -c code arguments`, in a process like that of `subprocess.Popen`, with text.
 
-    It can be killed and stopped like any other. Its environment is that of the first program; nothing that a test has patched is so in it.
+    It can be killed and stopped like any other. Its environment is that of the first program, and `environment`; nothing that a test has
+    patched is so in it. With `has_errors` its errors are read from here, and not printed.
     """
 
-    def __init__(self, module: str | None, *arguments: str, code: str | None = None) -> None:
+    def __init__(
+        self,
+        module: str | None,
+        *arguments: str,
+        code: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        has_errors: bool = False,
+    ) -> None:
         (child_in, parent_in), (parent_out, child_out) = multiprocessing.Pipe(duplex=False), multiprocessing.Pipe(duplex=False)
-        self._process = context().Process(target=_run, args=(module, code, arguments, child_in, child_out))
+        parent_errors, child_errors = multiprocessing.Pipe(duplex=False) if has_errors else (None, None)
+        streams = (child_in, child_out, child_errors)
+        self._process = context().Process(target=_run, args=(module, code, arguments, dict(environment or {}), *streams))
         self._process.start()
         self.stdin: TextIO = _text_of(parent_in, "w")
         self.stdout: TextIO = _text_of(parent_out, "r")
-        child_in.close()
-        child_out.close()
+        self.stderr: TextIO | None = None if parent_errors is None else _text_of(parent_errors, "r")
+        for stream in filter(None, streams):
+            stream.close()
 
     @property
     def pid(self) -> int:
@@ -92,12 +107,17 @@ def _text_of(end: Connection, mode: str) -> TextIO:
     return os.fdopen(descriptor, mode, encoding="utf-8")  # type: ignore[return-value]
 
 
-def _run(module: str | None, code: str | None, arguments: tuple[str, ...], child_in: Connection, child_out: Connection) -> None:
-    os.dup2(child_in.fileno(), 0)
-    os.dup2(child_out.fileno(), 1)
-    child_in.close()
-    child_out.close()
+def _run(
+    module: str | None, code: str | None, arguments: tuple[str, ...], environment: dict[str, str], *streams: Connection | None
+) -> None:
+    for number, stream in enumerate(streams):
+        if stream is not None:
+            os.dup2(stream.fileno(), number)
+            stream.close()
+    os.environ |= environment
     sys.argv = [module or "-c", *arguments]
+    if streams[-1] is not None:
+        sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", closefd=False)
     sys.stdin, sys.stdout = os.fdopen(0, encoding="utf-8", closefd=False), os.fdopen(1, "w", encoding="utf-8", closefd=False)
     if module is not None:
         runpy.run_module(module, run_name="__main__", alter_sys=True)

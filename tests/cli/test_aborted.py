@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import streamkit as sk
+from tests.program import Program
 
 CANARY = "canary-in-the-mine"
 ROOT = Path(__file__).parents[2]
@@ -39,8 +38,7 @@ def aborted(root):
     with sk.open_log(root) as log, log.producer() as producer, pytest.raises(ZeroDivisionError), producer.transaction():
         producer.send("customers", {"name": CANARY, "city": CANARY})
         raise ZeroDivisionError
-    child = subprocess.run([sys.executable, "-c", DIE_IN_A_TRANSACTION, str(root)], cwd=ROOT, check=False)
-    assert child.returncode == 9
+    assert Program(None, str(root), code=DIE_IN_A_TRANSACTION).wait() == 9
     assert any(CANARY.encode() in file.read_bytes() for file in root.rglob("*.slab")), "nothing of it was staged"
     return root
 

@@ -15,6 +15,7 @@ from streamkit.connectors.runtime import status
 from streamkit.connectors.runtime.status import TaskStatus
 from streamkit.errors import ConfigError
 from tests.cli.conftest import Command
+from tests.connectors.conftest import _quick_looks  # noqa: F401 (of its own accord)
 
 CLASSES = "topologies.connectors.sqlite_connector"
 

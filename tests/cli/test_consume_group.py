@@ -142,7 +142,7 @@ class SetAtTheFourthLook(threading.Event):
 
 def test_partitions_of_others_are_named(root, as_program, monkeypatch):
     """What a live member of the group holds is left to it, and standard error says so."""
-    monkeypatch.setattr("streamkit.log.consume.membership.HEARTBEAT_INTERVAL_MS", 300)
+    monkeypatch.setattr("streamkit.log.consume.membership.HEARTBEAT_INTERVAL_MS", 100)
     with sk.open_log(root) as log, member_of(log) as consumer:
         consumer.poll()
         (holder,) = log.describe_group("g").members

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import threading
+import time
 
 import pytest
 
 import streamkit as sk
 from streamkit.errors import ConfigError
+from tests.cli.command_process import CommandProcess
 from tests.cli.test_groups import committed
-from tests.waiting import WAIT_SECONDS, wait_until
+from tests.waiting import wait_until
 
 
 def numbers(output):
@@ -78,35 +78,14 @@ def test_a_group_has_a_place_in_every_partition(streamkit, root):
     assert lags == {partition: end - (0 if partition else 1) for partition, end in ends.items()}
 
 
-class Following:
+class Following(CommandProcess):
     """`streamkit consume --follow` in a process of its own."""
 
     def __init__(self, root, *arguments):
-        command = [
-            sys.executable,
-            "-c",
-            "from streamkit.cli.main import main; main()",
-            "consume",
-            "orders",
-            "--follow",
-            *arguments,
-        ]
-        environment = {**os.environ, "STREAMKIT_LOG": str(root)}
-        self.process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.guard = threading.Timer(WAIT_SECONDS, self.process.kill)
-        self.guard.start()
+        super().__init__(root, "consume", "orders", "--follow", *arguments)
 
     def line(self):
-        assert self.process.stdout is not None
-        return self.process.stdout.readline()
-
-    def end(self, number=signal.SIGINT):
-        """Interrupt it; the rest it printed, and its errors."""
-        self.process.send_signal(number)
-        found = self.process.communicate(timeout=WAIT_SECONDS)
-        self.guard.cancel()
-        assert self.process.returncode == 0, found
-        return found
+        return self.stdout.readline()
 
 
 def begun(root, group):
@@ -166,7 +145,7 @@ def test_following_as_a_member(root, number):
 def test_a_member_that_printed_nothing_goes_on_where_it_began(root, streamkit):
     """What comes between two runs of `--follow --group` is printed by the next, also when the first had nothing to print."""
     following = Following(root, "--group", "g")
-    wait_until(lambda: begun(root, "g") == {0: 3} or following.process.poll() is not None)
+    wait_until(lambda: begun(root, "g") == {0: 3} or following.poll() is not None)
     following.end()
     send(root, 2001)
     assert numbers(streamkit("consume", "orders", "--group", "g", "--json")) == [2001]
@@ -175,15 +154,11 @@ def test_a_member_that_printed_nothing_goes_on_where_it_began(root, streamkit):
 def test_following_prints_tables(root):
     """Without --from-beginning only what comes is printed, a table at a time; --max ends it."""
     following = Following(root, "--max", "1")
-    while following.process.poll() is None:
+    while following.poll() is None:
         send(root, 3001)
-        try:
-            following.process.wait(0.3)
-        except subprocess.TimeoutExpired:
-            continue
-    output, errors = following.process.communicate()
-    following.guard.cancel()
-    assert (errors, following.process.returncode) == ("", 0)
+        time.sleep(0.1)
+    code, output, errors = following.rest()
+    assert (errors, code) == ("", 0)
     assert "3001" in output and "1001" not in output
 
 

@@ -9,8 +9,6 @@ import io
 import json
 import signal
 import struct
-import subprocess
-import sys
 import termios
 import uuid
 from typing import Any
@@ -21,10 +19,10 @@ import pytest
 
 import streamkit as sk
 from streamkit.errors import ConfigError, FencedError, SchemaError
+from tests.cli.command_process import CommandProcess
 from tests.waiting import WAIT_SECONDS, wait_until
 
 UTC = dt.timezone.utc
-PRODUCE = [sys.executable, "-c", "from streamkit.cli.main import main; main()", "produce"]
 SCHEMA = "name string not null, n int, x double, ok boolean, day date, at timestamp, price decimal(10,2), data binary"
 ROWS = [
     {
@@ -236,18 +234,13 @@ def unread_bytes(pipe):
 
 def test_a_pipe_is_written_as_it_comes(root, topic):
     """Lines of standard input are visible soon after they were written, while the pipe is open; a bad one ends the command."""
-    with subprocess.Popen(
-        [*PRODUCE, "plain", "-", "--format", "json", "--log", str(root)], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdin is not None and process.stderr is not None
-        process.stdin.write('{"name": "a", "n": 1}\n')
-        process.stdin.flush()
-        wait_until(lambda: read(root, "plain"))
-        assert read(root, "plain") == [{"name": "a", "n": 1}]
-        process.stdin.write('{"name": "a", "n": "x"}\n')
-        process.stdin.close()
-        assert "standard input, line 2: column 'n'" in process.stderr.read()
-        assert process.wait(WAIT_SECONDS) == 1
+    process = CommandProcess(root, "produce", "plain", "-", "--format", "json")
+    process.stdin.write('{"name": "a", "n": 1}\n')
+    process.stdin.flush()
+    wait_until(lambda: read(root, "plain"))
+    assert read(root, "plain") == [{"name": "a", "n": 1}]
+    code, _, errors = process.rest('{"name": "a", "n": "x"}\n')
+    assert (code, "standard input, line 2: column 'n'" in errors) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -261,30 +254,27 @@ def test_a_pipe_is_written_as_it_comes(root, topic):
 )
 def test_what_came_before_a_bad_record_stays(root, topic, form, lines):
     """Records of standard input that come just before a bad one are written, and the error stream says how many they are."""
-    done = subprocess.run(
-        [*PRODUCE, "plain", "-", "--format", form, "--log", str(root)],
-        input="\n".join([*lines, lines[1]]), capture_output=True, text=True, timeout=WAIT_SECONDS, check=False,
-    )  # fmt: skip
+    process = CommandProcess(root, "produce", "plain", "-", "--format", form)
+    code, said, errors = process.rest("\n".join([*lines, lines[1]]))
 
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("2 records written to plain before it stopped\nerror: standard input, ")
+    assert (code, said) == (1, "")
+    assert errors.startswith("2 records written to plain before it stopped\nerror: standard input, ")
     assert sorted(row["n"] for row in read(root, "plain")) == [1, 2]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_an_interrupt_writes_what_has_come(root, topic, number):
     """Ctrl-C at once after a line of standard input loses nothing: the record is written, and the error stream says so."""
-    command = [*PRODUCE, "plain", "-", "--format", "json", "--log", str(root)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None and process.stderr is not None
-        process.stdin.write('{"name": "a", "n": 1}\n')
-        process.stdin.flush()
-        wait_until(lambda: read(root, "plain"))
-        process.stdin.write('{"name": "a", "n": 2}\n')
-        process.stdin.flush()
-        wait_until(lambda: unread_bytes(process.stdin) == 0)
-        process.send_signal(number)
-        assert (process.wait(WAIT_SECONDS), process.stderr.read()) == (130, "2 records written to plain before it stopped\n")
+    process = CommandProcess(root, "produce", "plain", "-", "--format", "json")
+    process.stdin.write('{"name": "a", "n": 1}\n')
+    process.stdin.flush()
+    wait_until(lambda: read(root, "plain"))
+    process.stdin.write('{"name": "a", "n": 2}\n')
+    process.stdin.flush()
+    wait_until(lambda: unread_bytes(process.stdin) == 0)
+    process.send_signal(number)
+    process.wait(WAIT_SECONDS)  # with its input still open
+    assert process.rest() == (130, "", "2 records written to plain before it stopped\n")
     assert sorted(row["n"] for row in read(root, "plain")) == [1, 2]
 
 

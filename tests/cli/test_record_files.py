@@ -22,6 +22,7 @@ import streamkit as sk
 from streamkit.cli.terminal.rendering import counted
 from streamkit.connectors.files.record_file import Format, RecordFile
 from streamkit.errors import SchemaError
+from tests.cli.command_process import CommandProcess
 from tests.waiting import WAIT_SECONDS
 
 UTC = dt.timezone.utc
@@ -310,10 +311,9 @@ def test_a_quote_within_a_text_is_a_text(streamkit, root, topic, tmp_path):
 
 def test_csv_comes_through_a_pipe(root, topic):
     """A pipe, in which nobody can seek, is read as a file is; what is wrong in it is refused without its line."""
-    command = [sys.executable, "-c", "from streamkit.cli.main import main; main()", "produce", "plain", "-", "--format", "csv"]
-    for data, code, said in ((b"a,b\n1,x\n", 0, ""), (b"a,b\n1,x,y\n", 1, "error: standard input cannot be read as CSV")):
-        done = subprocess.run([*command, "--log", str(root)], input=data, capture_output=True, timeout=WAIT_SECONDS, check=False)
-        assert (done.returncode, done.stderr.decode()[: len(said)]) == (code, said)
+    for data, code, said in (("a,b\n1,x\n", 0, ""), ("a,b\n1,x,y\n", 1, "error: standard input cannot be read as CSV")):
+        found, _, errors = CommandProcess(root, "produce", "plain", "-", "--format", "csv").rest(data)
+        assert (found, errors[: len(said)]) == (code, said)
 
     assert read(root, "plain") == [{"a": 1, "b": "x"}]
 

@@ -6,12 +6,13 @@ import datetime as dt
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.cli.query.condition import EVERYTHING, Interval
 from streamkit.cli.query.predicate import parse_predicate
 from tests.cli.query.conditions import SIGNS, conditions
+from tests.sampling import examples
 
 SCHEMA = pa.schema(
     [
@@ -50,7 +51,7 @@ def value_of(row, column):
     return int(row[column].timestamp() * SECOND_MS) if column == "_timestamp" else row[column]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(conditions(comparisons()))
 def test_no_record_outside_fits(text):
     """Whatever is asked, every record for which it holds lies within the intervals."""

@@ -9,12 +9,13 @@ import operator
 import apsw
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.cli.query.predicate import parse_predicate
 from streamkit.errors import ConfigError
 from tests.cli.query.conditions import SIGNS, conditions
+from tests.sampling import examples
 
 COLUMNS = {"n": st.integers(-3, 3), "x": st.sampled_from([-1.5, 0.0, 2.0, 2.5]), "s": st.sampled_from(["", "a", "b'", "aB"])}
 TYPES = {"n": pa.int32(), "x": pa.float64(), "s": pa.string()}
@@ -44,7 +45,7 @@ def comparisons(draw):
     )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(rows=ROWS, text=conditions(comparisons()))
 def test_it_means_what_sql_means(rows, text):
     """A condition holds for the rows for which SQLite says so, nulls and precedence included."""
@@ -127,7 +128,7 @@ NUMBERS = st.one_of(
 ).map(decimal.Decimal)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(number=NUMBERS, sign=SIGNS, rows=st.lists(st.none() | st.decimals("-9.99", "9.99", places=2)))
 def test_decimals_are_compared_with_every_number(number, sign, rows):
     """A number with more digits than the column can hold is compared as exactly as any other; null is neither true nor false."""
