@@ -23,6 +23,7 @@ def _quick_looks(monkeypatch):
     """Tasks and workers look often at what may have changed, so that tests wait little."""
     for name, seconds in SECONDS.items():
         monkeypatch.setattr(f"streamkit.connectors.{name}", seconds)
+    monkeypatch.setattr("streamkit.connectors.runtime.back_off.BackOff.__init__.__defaults__", (0.02, 60.0))  # first, limit
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import streamkit as sk
@@ -25,6 +25,7 @@ from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.topic.topic import Topic
 from tests.connectors.files.test_growing import Follower
 from tests.connectors.files.test_guesses import NUMBER, SPACED, TEXT, TEXTS, quoted
+from tests.sampling import examples
 
 
 class Cut(Follower):
@@ -107,7 +108,7 @@ def is_same(one, other):
 WAYS = st.sampled_from(["polls", "restart", "files"])
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(texts=st.lists(st.one_of(TEXT, st.just("")), min_size=2, max_size=4), way=WAYS, data=st.data())
 def test_csv_in_any_cut(shared, texts, way, data):
     """Random texts of a column."""
@@ -119,7 +120,7 @@ LEAVES = st.one_of(NUMBER, st.sampled_from(["null", "true", "-0", "1.0", "1e3", 
                    st.sampled_from([*TEXTS, *SPACED]).map(json.dumps))  # fmt: skip
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(values=st.lists(LEAVES, min_size=2, max_size=4), is_nested=st.booleans(), way=WAYS, data=st.data())
 def test_json_in_any_cut(shared, values, is_nested, way, data):
     """Random JSON, also within structs of arrays."""

@@ -14,11 +14,12 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.connectors.files import FileSource
 from streamkit.errors import ConfigError, SchemaError
+from tests.sampling import examples
 
 TEXTS = [
     "0",
@@ -173,7 +174,7 @@ def says(value, text):
     return value.isoformat() == text if isinstance(value, dt.date) else value == text
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(texts=st.lists(TEXT, min_size=1, max_size=4), is_quoted=st.booleans())
 def test_csv(folder, texts, is_quoted):
     """Random texts of a column: nothing is refused, and each value says what its text says."""
@@ -274,7 +275,7 @@ def is_kept(found, wanted):
     return found == wanted and type(found) is type(wanted)
 
 
-@settings(deadline=None, max_examples=120)
+@examples(120)
 @given(st.data())
 def test_json(folder, data):
     """Random JSON: what has one type is read with every digit, nested too; what has none is refused, and the message names the column."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.connectors.files import source as file_source
 from streamkit.errors import SchemaError
 from tests.connectors.files.test_growing import Follower, leave_alone
 from tests.connectors.files.test_guesses import read
+from tests.sampling import examples
 
 TEXT = st.text(st.sampled_from('x"\\\n{}[], é'), max_size=5)
 OBJECTS = st.lists(st.fixed_dictionaries({"v": TEXT, "l": st.lists(TEXT, max_size=2)}), min_size=1, max_size=5)
@@ -34,7 +35,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("schema", [{}, {"schema": SCHEMA}], ids=["guessed", "declared"])
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     objects=OBJECTS,
     layout=st.sampled_from(["list", "lines", "concatenated"]),

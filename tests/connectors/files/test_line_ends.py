@@ -8,13 +8,14 @@ import shutil
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import streamkit as sk
 from streamkit.connectors import run
 from streamkit.connectors.files import FileSource
 from streamkit.connectors.files.line_ends import count_lines, lines_end
+from tests.sampling import examples
 
 END = st.sampled_from(["\n", "\r\n", "\r"])
 VALUE = st.text(st.sampled_from('x",;\n\r é'), max_size=5)
@@ -42,7 +43,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(records=RECORDS, head=END, is_ended=st.booleans(), block_bytes=st.sampled_from([1, 3, 16, 1 << 20]))
 def test_csv(folder, name, records, head, is_ended, block_bytes):
     """Every record comes, whatever ends its line and the line of names, and however the file is cut into blocks."""
@@ -57,7 +58,7 @@ def test_csv(folder, name, records, head, is_ended, block_bytes):
         assert read(folder, name, data) == [{"id": n, "v": value} for n, (value, _, _) in enumerate(records)]
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(records=RECORDS, block_bytes=st.sampled_from([1, 3, 16, 1 << 20]))
 def test_json(folder, records, block_bytes):
     """The same of JSON lines."""

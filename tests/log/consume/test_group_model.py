@@ -27,7 +27,7 @@ from tests.log.consume.group_members import SESSION_MS, Members
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
 TOPICS = ("t", "u")
-QUICK = settings(max_examples=25, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=14, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
 SETTINGS = settings(QUICK, max_examples=2_000, stateful_step_count=80) if IS_TORTURE else QUICK
 
 

@@ -7,18 +7,19 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.clock import HandClock
 from streamkit.errors import ConfigError
 from streamkit.log.opening import open_log
 from streamkit.log.produce.producer import Producer
+from tests.sampling import examples
 
 TIMES = st.lists(st.integers(-50, 50), max_size=40)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(times=TIMES, frame_rows=st.integers(1, 9), start=st.integers(0, 12), data=st.data())
 def test_it_is_the_first_row_of_that_time_or_later(times, frame_rows, start, data):
     """Whatever the order of times, the offset is the first one at or after the time that is not below the start; else None."""

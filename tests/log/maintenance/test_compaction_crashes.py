@@ -144,7 +144,7 @@ def die_at_each_visit(prepared, point):
 @pytest.mark.parametrize("kind", ["io", "late", "full"])
 def test_a_commit_that_fails(prepared, kind, record_property):
     """Whichever write of the catalog fails within the first swap: the swap is made or not, whole, and the next pass completes it."""
-    writes = fail_each_write(prepared, kind, None if IS_TORTURE else 8)
+    writes = fail_each_write(prepared, kind, None if IS_TORTURE else 5)
     record_property("tried", {"writes of a compaction's commit that failed": writes})
     assert writes > 3
 

@@ -236,7 +236,7 @@ def test_groups_end_where_the_model_is():
     run_state_machine_as_test(
         ReadersMachine,
         settings=settings(
-            max_examples=500 if IS_TORTURE else 20,
+            max_examples=500 if IS_TORTURE else 10,
             stateful_step_count=60 if IS_TORTURE else 30,
             deadline=None,
             derandomize=not IS_TORTURE,

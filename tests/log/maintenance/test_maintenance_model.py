@@ -44,7 +44,7 @@ TOPICS: dict[str, dict[str, Scalar]] = {
 }
 COMPACTED = ("compacted", "both")
 PLACES = [(topic, partition) for topic in TOPICS for partition in range(PARTITIONS)]
-QUICK = settings(max_examples=8, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=5, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck))
 SETTINGS = settings(QUICK, max_examples=1_000, stateful_step_count=60) if IS_TORTURE else settings(QUICK, derandomize=True)
 # Of a row: its key, its value, how late its event time is.
 # Of a row: its key, its value, how late its event time is.

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.failpoints import armed
@@ -20,7 +20,7 @@ from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.frame import TIMESTAMP_TYPE
 from streamkit.log.slab.slab import write_slab
 from streamkit.names import OFFSET, SlabName, fresh_token, producer_writer
-from tests.sampling import TAKES_ALL
+from tests.sampling import TAKES_ALL, examples
 
 MIB = 1 << 20
 SCHEMA = "k string, v bigint"
@@ -72,7 +72,7 @@ def files(log, topic):
 @pytest.mark.timeout(120)
 def test_thousands_of_commits_leave_few_files():
     """Commits of one record, merged now and then, leave few files a partition, with equal content: at most 64 of 5,000 commits (L14)."""
-    each = 1_000 if TAKES_ALL else 300
+    each = 1_000 if TAKES_ALL else 150
     with open_log(":memory:") as log:
         log.create_topic("t", SCHEMA, "k", partitions=1, config={"cleanup.policy": "compact"})
         merged = 0
@@ -269,7 +269,7 @@ def arrived(number, base, rows):
     return Extent(1, 0, base, base + rows, f"slabs/p1/1/{number}-{number:032x}.slab", 0, rows * 100, 0, 0, rows)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(ARRIVALS)
 def test_policy_bounds_files_and_rewrites(passes):
     """Whatever sizes arrive in whatever bunches: the files stay within their bound, and so do the times a row is written."""

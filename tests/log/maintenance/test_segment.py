@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.errors import EpochFailedError, StorageFullError
@@ -19,6 +19,7 @@ from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.frame import FRAME_ROWS_MAX, HEADERS_TYPE
 from streamkit.log.topic.topic import declare_topic
 from streamkit.names import DELETED, HEADERS, OFFSET
+from tests.sampling import examples
 
 TIMES = pa.timestamp("ms", "UTC")
 
@@ -119,7 +120,7 @@ SIZES = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(SIZES, st.booleans())
 def test_groups_fit_into_a_frame(sizes, is_selected):
     """Whatever the extents: all are in one group, in order, and a group of several is within the bounds of rows, bytes and time."""

@@ -10,8 +10,10 @@ from streamkit.log.maintenance import survivors
 from streamkit.log.maintenance.survivors import select_survivors
 from streamkit.log.opening import open_log
 from streamkit.log.produce.producer import Producer
+from tests.sampling import TAKES_ALL
 
-KEYS, ROWS = 20_000, 60_000
+KEYS, ROWS = (20_000, 60_000) if TAKES_ALL else (8_000, 24_000)
+PART = 10 * KEYS  # bytes in which a tenth of the keys has room
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,7 @@ def expected(log):
     return sorted({key: offset for offset, key in enumerate(log.read("t")["k"].to_pylist())}.values())
 
 
-@pytest.mark.parametrize("memory_bytes", [survivors.MEMORY_BYTES, 1 << 20, 200_000, 100_000])
+@pytest.mark.parametrize("memory_bytes", [survivors.MEMORY_BYTES, 5 * PART, PART, PART // 2])
 def test_the_result_does_not_depend_on_memory(log, expected, memory_bytes):
     """With room for all keys, for a part of them, or for few, the same rows stay."""
     assert kept(log, memory_bytes) == expected
@@ -68,7 +70,7 @@ def test_keys_take_no_more_memory_than_given(log, monkeypatch):
     everything, once = max(remembered), len(passes)
     remembered.clear()
     passes.clear()
-    kept(log, 200_000)
+    kept(log, PART)
 
     assert (everything > KEYS * 0.9, once) == (True, 1)
     assert max(remembered) < everything / 4
@@ -79,4 +81,4 @@ def test_keys_with_the_same_hash_are_told_apart(log, expected, monkeypatch):
     """A hash only says in which pass a key is looked at: if all hashes were the same, nothing would be lost."""
     monkeypatch.setattr(survivors, "murmur2", lambda keys: np.zeros(len(keys), np.int32))
     monkeypatch.setattr(survivors, "BUCKETS_MAX", 4)
-    assert kept(log, 200_000) == expected
+    assert kept(log, PART) == expected

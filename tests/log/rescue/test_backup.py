@@ -325,7 +325,7 @@ def test_backups_under_load_are_whole(tmp_path, record_property):
         workers = [busy.start_process(folder, seed) for seed in range(2)]
         try:
             commits: list[int] = []
-            end = time.monotonic() + (60 if os.environ.get("STREAMKIT_TORTURE") else 1.5)
+            end = time.monotonic() + (60 if os.environ.get("STREAMKIT_TORTURE") else 0.7)
             while time.monotonic() < end or len(commits) < 3:
                 commits.append(log.backup(target, verify=True).commit)
                 assert log.fsck().is_clean, log.fsck().findings
