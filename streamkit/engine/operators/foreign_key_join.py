@@ -38,6 +38,7 @@ from streamkit.engine.rows import (
     record_columns,
     rows_of,
     with_columns,
+    with_one_key,
 )
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
@@ -110,6 +111,7 @@ def foreign_key_join(operator: ForeignKeyJoin, inputs: Sequence[Rows], context: 
     (told, changes), seen = as_they_come(inputs, turn), as_seen(inputs[1], turn, 1)
     results, answers = [], None
     if told is not None:
+        told = with_one_key(told, context.store(operator.store).key.names)  # as a row comes back that is kept
         given, answers = _answers(operator, told, seen, context)
         results.append(given)
         _keep(operator, told, context)

@@ -32,6 +32,7 @@ from streamkit.engine.rows import (
     plain,
     record_columns,
     rows_of,
+    with_one_key,
     without_null_keys,
 )
 from streamkit.engine.stream_time import NO_TIME
@@ -176,7 +177,7 @@ def _joinable(operator: StreamStreamJoinRows, number: int, rows: Rows, context: 
     if SIDES[number] not in operator.preserved:
         rows, dropped = without_null_keys(rows, operator.keys[number])
         context.count("null_key", operator.id, dropped)
-    return rows
+    return with_one_key(rows, operator.keys[number])  # as a row comes back that waited
 
 
 def _no_rows(operator: StreamStreamJoinRows, number: int, context: Context) -> pa.RecordBatch:

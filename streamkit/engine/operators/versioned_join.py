@@ -24,7 +24,7 @@ from streamkit.engine.joining import joined, live_rows
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import as_seen, as_they_come, in_canonical_order, place_ranks
 from streamkit.engine.row_lists import Found, Keys, Places, RowLists
-from streamkit.engine.rows import concatenate, numbers, own_columns, plain, rows_of, without_null_keys
+from streamkit.engine.rows import concatenate, numbers, own_columns, plain, rows_of, with_one_key, without_null_keys
 from streamkit.engine.stream_time import NO_TIME
 from streamkit.engine.versions import History, Mask, Numbers, Versions, coded_keys, valid_at
 from streamkit.log.values.keys import key_parts
@@ -49,6 +49,7 @@ def versioned_join(operator: VersionedJoin, inputs: Sequence[Rows], context: Con
             left, dropped = without_null_keys(left, operator.on)
             context.count("null_key", operator.id, dropped)
     if operator.grace_ms is not None:
+        left = None if left is None else with_one_key(left, operator.on)  # as a row comes back that waited
         left = _due(operator, operator.grace_ms, left, context)
     if left is None or not left.num_rows:
         return None

@@ -1,0 +1,65 @@
+"""Keys 0.0 and -0.0 are one, and a result has the same zero whether its row came just now or was kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.testing import TopologyTestDriver
+
+WITHIN = sk.within("5 ms", grace="10 ms")
+TOPICS = {
+    "s": {"schema": "d double, n int, e double", "key": "d"},
+    "t": {"schema": "d double, n int, e float", "key": "d"},
+    "u": {"schema": "d double, m int", "key": "d"},
+}
+ZEROS = (-0.0, 0.0, 0.0, -0.0, -0.0, 0.0)
+WAYS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "streams": lambda s, t, u: s.stream().join(u.stream(), within=WITHIN),
+    "streams, all rows": lambda s, t, u: s.stream().join(u.stream(), within=WITHIN, how="outer"),
+    "a stream that waits for versions": lambda s, t, u: s.stream().join(u.versions(), on="d", how="left", grace="10 ms"),
+    "tables": lambda s, t, u: t.table().join(u.table(), how="outer").emit("every", old=True),
+    "tables by foreign keys": lambda s, t, u: t.table().join(u.table(), on={"e": "d"}).emit("every"),
+    "tables by foreign keys, all rows": lambda s, t, u: t.table().join(u.table(), on={"e": "d"}, how="left").emit("every"),
+    "groups": lambda s, t, u: s.stream().group_by("e").agg(F.count("*").alias("c")).emit("every"),
+    "groups of a table": lambda s, t, u: t.table().group_by("e").agg(all=F.collect_list("d")).emit("every"),
+    "windows": lambda s, t, u: s.stream().group_by("e").windowed_by(sk.tumbling("9 ms", grace="0 s")).count().emit("final"),
+    "what is kept": lambda s, t, u: s.stream().select_key("e").to_table(store="kept").emit("every", old=True),
+    "what waits": lambda s, t, u: t.table().suppress(until=sk.time_limit("3 ms")).emit("every"),
+    "the first of equals": lambda s, t, u: s.stream().drop_duplicates("e", within="4 ms"),
+}
+
+
+class Topic:
+    def __init__(self, app: sk.Topology, name: str) -> None:
+        self.app, self.name = app, name
+
+    def stream(self) -> Any:
+        return self.app.stream(self.name)
+
+    def table(self) -> Any:
+        return self.app.table(self.name)
+
+    def versions(self) -> Any:
+        return self.app.table(self.name, versioned="50 ms")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_zeros_do_not_depend_on_the_cut(way: str) -> None:
+    found = []
+    for tasks, batching in ((1, "all"), (3, "one")):
+        app = sk.Topology("zeros")
+        WAYS[way](*(Topic(app, name) for name in TOPICS)).to("out")
+        with TopologyTestDriver(app, topics=TOPICS, tasks=tasks, batching=batching) as driver:
+            for number, (zero, other) in enumerate(zip(ZEROS, ZEROS[1:], strict=False)):
+                driver.pipe("s", {"d": zero, "n": number, "e": other}, timestamp=1000 + 4 * number)
+                driver.pipe("u", {"d": other, "m": number}, timestamp=1001 + 4 * number)
+                driver.pipe("t", {"d": zero, "n": number % 3, "e": other}, timestamp=1002 + 4 * number)
+            driver.drain()
+            rows = driver.read_all("out")
+        found.append(sorted(repr({name: value for name, value in row.items() if not name.startswith("_")}) for row in rows))
+    assert found[0] and found[0] == found[1]
