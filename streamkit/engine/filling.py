@@ -23,7 +23,7 @@ from streamkit.engine.joining import decoded_rows
 from streamkit.engine.kernels import Pieces, Rows, run_operator
 from streamkit.engine.reader import slice_batches
 from streamkit.engine.report import SplitReport
-from streamkit.engine.rows import RECORD_FIELDS, concatenate, last_of_each, rows_of, with_columns, without_null_keys
+from streamkit.engine.rows import RECORD_FIELDS, concatenate, last_of_each, own_columns, rows_of, with_columns, without_null_keys
 from streamkit.engine.stream_time import NO_TIME
 from streamkit.engine.young_stores import Filling
 from streamkit.errors import EvaluationError
@@ -115,7 +115,7 @@ def given_by(operator: Operator, batches: Iterable[pa.RecordBatch]) -> dict[str,
     if not (found := list(batches)):
         return {}
     rows = concatenate(found)
-    names = [column for one in operator.aggregates_in(operator.stores[0]) for column in (one.name,)]
+    names = () if operator.is_looked_up else own_columns(rows)  # a table is asked for the rows that are replaced
     pairs = old_and_new(rows, {name: rows[name].slice(0, 0) for name in names}, np.full(rows.num_rows, -1)) if names else rows
     return {_port(operator, port): rows for port in PORTS} | {_port(operator, OLD_AND_NEW): pairs}
 

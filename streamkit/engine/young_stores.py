@@ -151,7 +151,7 @@ def _step(operator: Operator, program: Program, known: Read, way: Way) -> tuple[
 def _shows_rows(operator: Operator, program: Program) -> bool:
     """Whether the first store of an operator tells the rows that it has given."""
     is_plain = program.store(operator.stores[0]).layout in _PLAIN
-    return is_plain and (operator.is_looked_up or bool(operator.aggregates_in(operator.stores[0])))
+    return is_plain and (operator.is_looked_up or operator.keeps_results or bool(operator.aggregates_in(operator.stores[0])))
 
 
 def _meets_a_table(operator: Operator) -> bool:

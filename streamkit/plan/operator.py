@@ -58,7 +58,8 @@ class Operator:
     stores hold follows from the rows of its first input, whenever these came, as a table follows from the newest record of each key;
     `passes_rows` that its own rows are these rows, although it keeps stores; `holds_back` that they are these rows, later, and that no store
     tells which of them it has given. `waits_for_record` says that its rows go on once the record that caused them is through with all else,
-    `is_view` that a table which it gives changes with those it takes, `keeps_lists` that its stores keep rows of one key and time as lists.
+    `is_view` that a table which it gives changes with those it takes, `keeps_lists` that its stores keep rows of one key and time as lists,
+    `keeps_results` that its first store has the newest result of each key.
     """
 
     kind: ClassVar[str] = ""
@@ -74,6 +75,7 @@ class Operator:
     moves_rows: ClassVar[bool] = False
     follows_rows: ClassVar[bool] = False
     keeps_lists: ClassVar[bool] = False
+    keeps_results: ClassVar[bool] = False
     passes_rows: ClassVar[bool] = False
     holds_back: ClassVar[bool] = False
     waits_for_record: ClassVar[bool] = False

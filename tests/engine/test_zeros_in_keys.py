@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -55,7 +56,7 @@ def test_zeros_do_not_depend_on_the_cut(way: str) -> None:
         app = sk.Topology("zeros")
         WAYS[way](*(Topic(app, name) for name in TOPICS)).to("out")
         with TopologyTestDriver(app, topics=TOPICS, tasks=tasks, batching=batching) as driver:
-            for number, (zero, other) in enumerate(zip(ZEROS, ZEROS[1:], strict=False)):
+            for number, (zero, other) in enumerate(pairwise(ZEROS)):
                 driver.pipe("s", {"d": zero, "n": number, "e": other}, timestamp=1000 + 4 * number)
                 driver.pipe("u", {"d": other, "m": number}, timestamp=1001 + 4 * number)
                 driver.pipe("t", {"d": zero, "n": number % 3, "e": other}, timestamp=1002 + 4 * number)

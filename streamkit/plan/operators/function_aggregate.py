@@ -192,6 +192,7 @@ class FunctionAggregate(Operator):
 
     kind: ClassVar[str] = "function_aggregate"
     grace_may_change: ClassVar[bool] = True
+    keeps_results: ClassVar[bool] = True
     leaves_out: ClassVar[str] = IN_ORDER
     stage_min: ClassVar[int] = 1
     keys: tuple[Key, ...]
