@@ -51,6 +51,7 @@ class Topic:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_zeros_do_not_depend_on_the_cut(way: str) -> None:
+    """One task and one epoch, and three with an epoch for each record, give the same rows."""
     found = []
     for tasks, batching in ((1, "all"), (3, "one")):
         app = sk.Topology("zeros")
