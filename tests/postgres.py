@@ -67,7 +67,8 @@ class Server:
     def __init__(self, programs: Path, *, is_synced: bool = False, parent: str | None = None, port: int | None = None) -> None:
         self.programs = programs
         self.port = port or PORT  # the socket's name has it too
-        self.folder = Path(tempfile.mkdtemp(prefix="skpg-", dir=parent))
+        in_memory = os.environ.get("PYTEST_DEBUG_TEMPROOT")  # where that has room: ten thousands of small files
+        self.folder = Path(tempfile.mkdtemp(prefix="skpg-", dir=parent or in_memory))
         self._identity = _unprivileged()
         if self._identity:
             os.chown(self.folder, self._identity["user"], self._identity["group"])
