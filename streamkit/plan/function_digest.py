@@ -84,7 +84,7 @@ class _Telling:
             if not isinstance(value.__self__, type):
                 yield from self.parts(type(value.__self__), seen)
         elif (owner := _owner(value)) is not None:
-            yield value.__name__
+            yield f"{value.__name__}{SOMEWHERE}"  # what it does to its object is its own
             yield from self.parts(owner, seen)
         elif isinstance(getattr(value, "__code__", None), CodeType):
             yield from self._function(value, seen)
