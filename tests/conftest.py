@@ -80,6 +80,16 @@ def session_tests_of(config):
     return config.stash[SESSION_FILE]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What is made meanwhile stays, so no garbage is looked for among ever more objects."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 @pytest.hookimpl(tryfirst=True)  # before the scheduler hears that the collection is finished, and reads the file
 def pytest_collection_finish(session):
     gc.freeze()  # a million objects of modules and tests, which stay, are not looked at whenever garbage is collected

@@ -78,7 +78,8 @@ class OneSessionScheduling(LoadScopeScheduling):
 
 def long_first(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """Those with the session, then those of foreign systems, those that keep a worker for long, and the rest; in each the order stays."""
-    return sorted(items, key=lambda item: (not needs_session(item), system_of(item) is None, not is_long(item)))
+    systems = {item: system_of(item) for item in items}
+    return sorted(items, key=lambda item: (systems[item] != SESSION, systems[item] is None, not is_long(item)))
 
 
 def is_long(item: pytest.Item) -> bool:

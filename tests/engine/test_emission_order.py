@@ -31,20 +31,21 @@ def test_newest_results_meet_the_tables_rows_of_the_epoch_s_last_millisecond(rec
         assert values(log, "joined", "k", "total", "name")[-1] == ("a", 11.0, "Anna")
 
 
+@pytest.fixture(scope="module")
 def colliding_keys():
-    """Two keys whose groups have the same 32-bit hash, in both orders."""
+    """Two keys whose groups have the same 32-bit hash."""
     keys = pa.array([f"user{number:07d}" for number in range(200_000)])
     hashes = murmur2(encode_keys([keys, pa.array(np.zeros(len(keys), np.int64))]))
     order = np.argsort(hashes, kind="stable")
     first = int(np.flatnonzero(np.diff(hashes[order]) == 0)[0])
-    pair = keys[int(order[first])].as_py(), keys[int(order[first + 1])].as_py()
-    return [pair, pair[::-1]]
+    return keys[int(order[first])].as_py(), keys[int(order[first + 1])].as_py()
 
 
-@pytest.mark.parametrize("pair", colliding_keys())
+@pytest.mark.parametrize("step", [1, -1])
 @pytest.mark.parametrize("border", [1, 2, 3])
-def test_final_results_of_one_moment_come_in_the_order_of_their_keys(pair, border):
+def test_final_results_of_one_moment_come_in_the_order_of_their_keys(colliding_keys, step, border):
     """Where hashes of keys are equal, and some groups are stored and some are new, what is behind sees them in the same order."""
+    pair = colliding_keys[::step]
     rows = [{"k": pair[0], "v": 1, "ts": 0}, {"k": pair[1], "v": 1000, "ts": 1}, {"k": "z", "v": 0, "ts": 1000}]
     with fresh_log() as log:
         log.create_topic("in", "k string, v bigint", key="k", partitions=1)
