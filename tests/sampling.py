@@ -39,9 +39,11 @@ def seeds(few: int, begin: int = 0) -> range:
     return range(begin, begin + SEEDS // len(PARTS))
 
 
-def chosen(cases: Sequence[Case], traits_of: Callable[[Case], set[Hashable]]) -> list[Case]:
-    """Few cases that have all traits that any has, in their order; all cases in torture."""
-    return [*cases] if TAKES_ALL else covering(cases, traits_of)
+def chosen(
+    cases: Sequence[Case], traits_of: Callable[[Case], set[Hashable]], cost_of: Callable[[Case], float] = lambda _: 1
+) -> list[Case]:
+    """Few cases that have all traits that any has, in their order, the cheap ones rather than the dear; all cases in torture."""
+    return [*cases] if TAKES_ALL else covering(cases, traits_of, cost_of)
 
 
 def combined(*lists: Sequence[Any], together: int = 2) -> list[tuple[Any, ...]]:
@@ -62,13 +64,16 @@ def in_turn(*lists: Sequence[Any]) -> list[tuple[Any, ...]]:
     return [tuple(values[number % len(values)] for values in lists) for number in range(max(map(len, lists)))]
 
 
-def covering(cases: Sequence[Case], traits_of: Callable[[Case], set[Hashable]]) -> list[Case]:
-    """Few cases that have all traits that any has: the next one has the most that none before had."""
+def covering(
+    cases: Sequence[Case], traits_of: Callable[[Case], set[Hashable]], cost_of: Callable[[Case], float] = lambda _: 1
+) -> list[Case]:
+    """Few cases that have all traits that any has: the next one has the most that none before had, for what it costs."""
+    costs = [cost_of(case) for case in cases]
     traits = [traits_of(case) for case in cases]
     missing = set[Hashable]().union(*traits)
     found = []
     while missing:
-        best = max(range(len(cases)), key=lambda number: len(missing & traits[number]))
+        best = max(range(len(cases)), key=lambda number: len(missing & traits[number]) / costs[number])
         missing -= traits[best]
         found.append(best)
     return [cases[number] for number in sorted(found)]

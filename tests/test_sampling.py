@@ -34,6 +34,11 @@ def test_every_trait_is_met():
     assert chosen(["a", "ab", "cd", "b", "de"], lambda case: {*case}) == ["ab", "cd", "de"]
 
 
+def test_what_is_cheap_is_taken():
+    """Of cases that have the same, few are taken that cost little."""
+    assert chosen(["abcd", "ab", "cd"], lambda case: {*case}, lambda case: len(case) ** 2) == ["ab", "cd"]
+
+
 def test_every_pair_is_met():
     """Each value of a list is met with each of every other list, in few combinations."""
     found = combined(HOW, TASKS, CUTS)
