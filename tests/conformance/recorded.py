@@ -26,16 +26,26 @@ def recorded() -> list[dict[str, Any]]:
     return cases
 
 
-def traits(case: dict[str, Any]) -> set[Any]:
-    """What a topology is made of: operators with each of their options, and which operator is behind which."""
+def options(case: dict[str, Any]) -> set[Any]:
+    """What a topology is made of: operators with each of their options."""
+    return {
+        (operator(node), name, str(value) if isinstance(value, str | bool) else "")
+        for node in case["topology"]["nodes"]
+        for name, value in node.items()
+        if name not in OF_ITS_PLACE
+    }
+
+
+def neighbours(case: dict[str, Any]) -> set[Any]:
+    """Which operators of a topology are behind which."""
     nodes = {node["id"]: node for node in case["topology"]["nodes"]}
-    found: set[Any] = set()
-    for node in nodes.values():
-        options = {name: value for name, value in node.items() if name not in OF_ITS_PLACE}
-        found |= {(operator(node), name, str(value) if isinstance(value, str | bool) else "") for name, value in options.items()}
-        before = [nodes[place] for place in (name.partition(".")[0] for name in inputs_of(node)) if place in nodes]
-        found |= {(operator(one), operator(node)) for one in before}
-    return found
+    places = [(name.partition(".")[0], node) for node in nodes.values() for name in inputs_of(node)]
+    return {(operator(nodes[place]), operator(node)) for place, node in places if place in nodes}
+
+
+def cost(case: dict[str, Any]) -> int:
+    """How long a case takes, more or less: each step is an epoch of all operators."""
+    return len(case["steps"]) * (3 + len(case["topology"]["nodes"]))
 
 
 def operator(node: dict[str, Any]) -> str:

@@ -16,7 +16,9 @@ from tests.conformance import functions
 from tests.conformance.__main__ import cases_in, main
 from tests.conformance.builder import Json
 from tests.conformance.kinds import deviation, difference
-from tests.conformance.recorded import recorded, traits
+from tests.conformance.recorded import cost, neighbours, options, recorded
+from tests.conformance.ways import Way, is_bounded
+from tests.conformance.ways import difference as difference_of_way
 from tests.sampling import chosen
 
 pytestmark = pytest.mark.filterwarnings("ignore:the subtractor .* does not undo")  # cases append what they take away
@@ -31,9 +33,20 @@ def name_of(case: Json) -> str:
 
 
 @cache
-def ordinary() -> list[Json]:
-    """The recorded cases that a run takes."""
-    return chosen(recorded(), traits)
+def step_by_step() -> list[Json]:
+    """The recorded cases that a run takes step by step: some that have every option of every operator."""
+    return chosen(recorded(), options, cost)
+
+
+@cache
+def at_once() -> list[Json]:
+    """Those that it takes in one epoch: some that have every operator behind every other that it was recorded behind."""
+    return chosen([case for case in recorded() if can_be_at_once(case)], neighbours, cost)
+
+
+def can_be_at_once(case: Json) -> bool:
+    """Whether nothing in a case asks for an epoch of its own: a bound of a suppress, or the wall clock."""
+    return not is_bounded(case) and not any("advance_wall_clock_ms" in step for step in case["steps"])
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
@@ -50,14 +63,20 @@ def test_every_option_of_the_format_is_taken(case: Json) -> None:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_topologies_give_what_kafka_streams_gave(part: int) -> None:
-    """
-    So does each step of random topologies that Kafka Streams 4.3.0 has run.
-
-    An ordinary run takes some that have every option of every operator, and every operator behind every other that it was recorded behind.
-    """
-    cases = ordinary()[part::PARTS]
-    assert len(cases) > 10
+    """So does each step of random topologies that Kafka Streams 4.3.0 has run."""
+    cases = step_by_step()[part::PARTS]
+    assert len(cases) > 5
     found = {case["name"]: difference(case) for case in cases}
+    assert {name: text for name, text in found.items() if text is not None} == {}
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_recorded_topologies_give_the_same_at_once(part: int) -> None:
+    """All records of such a topology in one epoch, in some tasks, give for each key what the rules say, which explain what Kafka Streams gave."""
+    cases = at_once()[part::PARTS]
+    assert len(cases) > 5
+    ways = [Way(seed=number, batching="all", tasks=number % 3 + 1) for number in range(len(cases))]
+    found = {case["name"]: difference_of_way(case, way) for case, way in zip(cases, ways, strict=True)}
     assert {name: text for name, text in found.items() if text is not None} == {}
 
 

@@ -22,7 +22,7 @@ from tests.conformance.ways import Way, difference, difference_of_ways
 from tests.sampling import PARTS, TAKES_ALL, seeds
 
 pytestmark = pytest.mark.filterwarnings("ignore:the subtractor .* does not undo")  # cases append what they take away
-COUNT, QUICK_SEED = 12, 60
+COUNT, QUICK_SEED = 8, 60
 STREAM: Json = {"id": "s", "op": "stream", "topic": "s"}
 JOIN: Json = {
     "op": "join",

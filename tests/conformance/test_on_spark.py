@@ -20,7 +20,7 @@ from tests.crash.processes import IS_TORTURE
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore:the subtractor .* does not undo")]
 PARTS = 10 if IS_TORTURE else 1
-COUNT = 20 if IS_TORTURE else 3
+COUNT = 20 if IS_TORTURE else 2
 QUICK_SEED = 77
 
 

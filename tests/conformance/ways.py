@@ -149,7 +149,8 @@ def _is_written_by_several(nodes: Mapping[str, Json], name: str, is_rekeyed: boo
     if node["op"] not in STATELESS:
         return is_rekeyed and node["op"] != "stream"
     inputs = node.get("ins") or [node["in"]]
-    return any(_is_written_by_several(nodes, one, is_rekeyed or node["op"] in REKEYING) for one in inputs)
+    has_other_key = node["op"] in REKEYING or "key_fn" in node
+    return any(_is_written_by_several(nodes, one, is_rekeyed or has_other_key) for one in inputs)
 
 
 def first_difference(expected: Mapping[str, list[Record]], found: Mapping[str, list[Record]]) -> str | None:

@@ -14,6 +14,7 @@ from tests.conformance.interpreter.explained import difference, explained
 from tests.conformance.interpreter.rules import Rules
 from tests.conformance.interpreter.run import Json, results
 from tests.conformance.recorded import recorded
+from tests.sampling import TAKES_ALL
 
 KAFKA, STREAMKIT = Rules.kafka(), Rules.streamkit()
 TABLE = {"id": "T", "op": "table", "topic": "in"}
@@ -251,8 +252,9 @@ def test_every_switch_changes_the_result_of_some_recorded_case() -> None:
 
     Nor do these topologies change a left row of a foreign-key join twice with one record: which answers come then is open in Kafka Streams.
     """
-    unseen = set(Rules.names())
+    without_effect = {"every_answer_counts", "finals_at_once", "waits_end_with_history", "windows_begin_before_1970"}
+    unseen = set(Rules.names()) - (set() if TAKES_ALL else without_effect)
     for case in recorded():
-        every = results(case, STREAMKIT)
+        every = results(case, STREAMKIT) if unseen else []
         unseen -= {name for name in unseen if results(case, STREAMKIT.without(name)) != every}
-    assert unseen == {"every_answer_counts", "finals_at_once", "waits_end_with_history", "windows_begin_before_1970"}
+    assert unseen == (without_effect if TAKES_ALL else set())
