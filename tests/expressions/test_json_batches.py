@@ -19,7 +19,7 @@ from streamkit.schema import Schema
 from tests.sampling import TAKES_ALL
 
 Read = Callable[[pa.Array], pa.Array]
-DOCUMENTS = 4_000 if TAKES_ALL else 1_000
+DOCUMENTS = 4_000 if TAKES_ALL else 400
 
 NUMBERS = re.split(
     " ",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from pathlib import Path
 
 from tests.expressions.parity.random_expressions import random_expressions
-from tests.sampling import TAKES_ALL
+from tests.sampling import TAKES_ALL, covering
+
+WORD = re.compile(r"'(?:[^'\\]|\\.|'')*'|(\w+|[-+*/%|&^<>=!~]+|\[)")  # outside of texts
 
 
 def read_family(path):
@@ -22,10 +25,16 @@ def chosen(family, zone):
     """
     The texts of a family that a run compares: all in torture.
 
-    Else half of them in UTC and a quarter in another zone, some 1,550 and 250: which ones depends on the text alone.
-    Of the longest family it is a quarter, because each of its functions stands there with several types.
+    Else few of them: in UTC as many as have every function, operator and column of the family, some 800, and a sixteenth of the
+    others; in another zone an eighth. Which ones these are depends on the text alone.
     """
     if TAKES_ALL:
         return FAMILIES[family]
-    share = 4 if zone == "UTC" and family != "argument_types" else 2
-    return [text for text in FAMILIES[family] if zlib.crc32(f"{zone} {text}".encode()) % 8 < share]
+    texts = FAMILIES[family]
+    needed, parts = ({*covering(texts, words_of)}, 16) if zone == "UTC" else (set(), 8)
+    return [text for text in texts if text in needed or zlib.crc32(f"{zone} {text}".encode()) % parts == 0]
+
+
+def words_of(text):
+    """The functions, operators, columns and numbers in a text."""
+    return {match[1] for match in WORD.finditer(text) if match[1]}

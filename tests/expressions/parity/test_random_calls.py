@@ -16,7 +16,7 @@ from tests.expressions.parity.oracle import QUERY_FAILS, in_spark
 from tests.expressions.parity.random_calls import random_calls
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-COUNT = 20_000 if "STREAMKIT_TORTURE" in os.environ else 240  # the families have some 3,000 more
+COUNT = 20_000 if "STREAMKIT_TORTURE" in os.environ else 100  # the families have some 3,000 more
 LEFT_OUT_OF_ZONES = re.compile(r"timestamp_(micros|seconds)\(")  # the local time of the least bigint wraps around with us
 PART = 500  # expressions of one query
 

@@ -17,7 +17,7 @@ from tests.expressions.sql.random_texts import random_texts
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 FOLDER = Path(__file__).parent
 LISTS = ("operators", "literals", "forms")
-RANDOM = 20_000 if "STREAMKIT_TORTURE" in os.environ else 600
+RANDOM = 20_000 if "STREAMKIT_TORTURE" in os.environ else 200
 
 
 @pytest.fixture(scope="module")
