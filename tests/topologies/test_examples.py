@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -15,11 +16,16 @@ from typer.testing import CliRunner
 import streamkit as sk
 from streamkit.cli.main import program
 from streamkit.testing import TopologyTestDriver
+from tests.sampling import TAKES_ALL
 
 ROOT = Path(__file__).parents[2]
 LOCALLY = sk.run
 DEMO = {"flight_data", "flight_delays"}  # they need a package with data
 EXAMPLES = sorted(file.stem for file in (ROOT / "topologies").glob("*.py") if file.stem not in DEMO)
+LATE = {
+    "clicks_and_impressions",
+    "sessions",
+}  # each of whose epochs an ordinary run repeats on Spark; of the others all rows in one
 BUGS = [  # (example, what is written there, what a bug makes of it)
     ("change_data_capture", 'change["after"]', 'change["after"] or {"name": "nobody"}'),
     ("clicks_and_impressions", "10 minutes", "9 minutes"),
@@ -90,10 +96,7 @@ def test_it_is_listed_and_tested(name):
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_it_does_the_same_on_spark(name, spark):
     """Topics and stores are on Spark what they are in the driver: with deletions, late records and a processor."""
-    example, test = importlib.import_module(f"topologies.{name}"), importlib.import_module(f"tests.topologies.test_{name}")
-    with TopologyTestDriver(example.app, topics=getattr(test, "TOPICS", None), tasks=2, partitions=2) as driver:
-        test.play(driver)
-        driver.drain()
+    with played(name) as driver:
         driver.run_on_spark(spark)
 
 
@@ -101,13 +104,22 @@ def test_it_does_the_same_on_spark(name, spark):
 def test_a_difference_is_told(bug, monkeypatch):
     """The comparison with Spark finds out if something else runs there: here a run without Spark stands for it."""
     name, written, instead = bug
-    example, test = importlib.import_module(f"topologies.{name}"), importlib.import_module(f"tests.topologies.test_{name}")
+    example = importlib.import_module(f"topologies.{name}")
     monkeypatch.setattr("streamkit.launch.run.run", partial(run_another, changed(example, written, instead).app))
-    with TopologyTestDriver(example.app, topics=getattr(test, "TOPICS", None), tasks=2, partitions=2) as driver:
+    with played(name) as driver, pytest.raises(AssertionError):
+        driver.run_on_spark()
+
+
+@contextmanager
+def played(name):
+    """A driver to which was done what the example's own test does; its epochs are few, because Spark needs seconds for each run."""
+    example, test = importlib.import_module(f"topologies.{name}"), importlib.import_module(f"tests.topologies.test_{name}")
+    batching = "each" if TAKES_ALL or name in LATE else "all"
+    topics = getattr(test, "TOPICS", None)
+    with TopologyTestDriver(example.app, topics=topics, tasks=2, partitions=2, batching=batching) as driver:
         test.play(driver)
         driver.drain()
-        with pytest.raises(AssertionError):
-            driver.run_on_spark()
+        yield driver
 
 
 def changed(example, written, instead):

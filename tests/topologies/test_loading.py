@@ -13,7 +13,23 @@ from tests.sampling import first
 from topologies import flight_data
 from topologies.flight_data import FLIGHTS, TOPICS
 
+READ = flight_data.read
 ROWS = {"airlines": 16, "planes": 3_322, "flights": 336_776}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _read_once():
+    """Each file is read once for all tests: that takes longer than loading it."""
+    known = {}
+
+    def read(topic, *, raw_order=False):
+        if (topic.name, raw_order) not in known:
+            known[topic.name, raw_order] = READ(topic, raw_order=raw_order)
+        return known[topic.name, raw_order]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flight_data, "read", read)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +110,7 @@ def test_bad_file_leaves_nothing_behind(tmp_path, monkeypatch):
         return whole(file).replace(b",1998,", b",MCMXCVIII,", 1) if file == "planes.csv" else whole(file)
 
     monkeypatch.setattr(flight_data, "_content", damaged)
+    monkeypatch.setattr(flight_data, "read", READ)
     with sk.open_log(tmp_path / "log") as log:
         with pytest.raises(SchemaError, match=r"planes\.csv, line 3, column year: found 'MCMXCVIII'; expected int"):
             flight_data.load(log, progress=False)

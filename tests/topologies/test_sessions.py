@@ -11,8 +11,13 @@ TOPICS = {"clicks": {"schema": "user string, page string, at timestamp", "key": 
 
 
 def click(driver, user, page, time):
-    at = dt.datetime.fromisoformat(f"2026-01-01T{time}:00+00:00")
-    driver.pipe("clicks", {"user": user, "page": page, "at": at})
+    clicks(driver, (user, page, time))
+
+
+def clicks(driver, *found):
+    """Clicks that come together."""
+    times = [dt.datetime.fromisoformat(f"2026-01-01T{time}:00+00:00") for _, _, time in found]
+    driver.pipe("clicks", [{"user": user, "page": page, "at": at} for (user, page, _), at in zip(found, times, strict=True)])
 
 
 def play(driver):
@@ -20,9 +25,7 @@ def play(driver):
     click(driver, "bob", "help", "10:10")
     click(driver, "ann", "shop", "10:30")
     click(driver, "ann", "cart", "11:04")
-    click(driver, "bob", "home", "10:41")
-    click(driver, "ann", "news", "10:50")
-    click(driver, "eve", "home", "10:20")
+    clicks(driver, ("bob", "home", "10:41"), ("ann", "news", "10:50"), ("eve", "home", "10:20"))
 
 
 def visits(driver):
