@@ -38,6 +38,14 @@ BUGS: dict[str, Callable[[Patch], None]] = {
     "it is not compared where rows come from": lambda patch: patch(continuation, "has_steps", lambda program: False),
 }
 
+FIRST = {  # seeds in which they show
+    "tables that come later begin empty": 4,
+    "it is not known which topics were made again": 13,
+    "what stands behind a new suppress begins empty": 6,
+    "global tables are no part of where rows come from": 12,
+    "it is not compared where rows come from": 0,
+}
+
 OF_KINDS = {  # so that they are met soon
     "it is not known which topics were made again": ("grouped", "counted", "to_table"),
     "what stands behind a new suppress begins empty": ("suppressed", "counted"),
@@ -48,7 +56,7 @@ OF_KINDS = {  # so that they are met soon
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_wrong_restart_is_caught(bug: str) -> None:
     """A start that is wrong in one way leaves something else in some part, which it gets right otherwise."""
-    assert any(is_caught(BUGS[bug], seed, OF_KINDS.get(bug, ())) for seed in range(SEEDS_MAX))
+    assert any(is_caught(BUGS[bug], seed, OF_KINDS.get(bug, ())) for seed in range(FIRST[bug], SEEDS_MAX))
 
 
 def is_caught(plant: Callable[[Patch], None], seed: int, kinds: Sequence[str]) -> bool:
