@@ -52,9 +52,10 @@ def test_each_way_of_taking_a_chunk_is_seen(text):
 
 def test_no_chunk_is_taken_alone():
     """A table of more than 2 GiB of texts has several chunks whatever was asked for: who takes the first one loses rows in silence."""
-    assert [
-        f"{file.relative_to(ROOT)}:{line}"
-        for file in FILES
-        if file.name != "chunks.py"
-        for line in gathered(file.read_text(encoding="utf-8"))
-    ] == []
+    texts = {file: file.read_text(encoding="utf-8") for file in FILES if file.name != "chunks.py"}
+    suspects = {
+        file: text for file, text in texts.items() if any(word in text for word in ("chunk", "to_batches"))
+    }  # to be parsed
+
+    assert len(suspects) > 5
+    assert [f"{file.relative_to(ROOT)}:{line}" for file, text in suspects.items() for line in gathered(text)] == []
