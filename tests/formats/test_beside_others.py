@@ -168,7 +168,7 @@ def test_lines_and_texts_are_the_same_alone_and_beside_others(name, columns):
     times = [text.strip('"').encode() for text in TEXTS]
     values = [*LINES, *times, *(b"a," + time for time in times), *map(str.encode, NUMBERS)]
 
-    alone = {}
+    alone: dict[bytes, object] = {}
     for pair in itertools.islice(itertools.permutations(values, 2), 0, None, 41 if TAKES_ALL else 83):
         check_alone_and_together(codec, list(pair), alone)
     check_alone_and_together(codec, values[:80], alone)
