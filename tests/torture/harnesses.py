@@ -27,7 +27,7 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "tests/log/produce/test_interrupts.py tests/log/produce/test_interrupts_bugs.py",
     "loss": "tests/log/rescue/test_fsck.py tests/log/rescue/test_backup.py tests/log/rescue/test_backup_target.py tests/log/catalog/test_journal.py "
     "tests/log/rescue/test_rebuild.py tests/log/test_salvage.py tests/crash/test_rebuild.py tests/log/rescue/test_fsck_bugs.py tests/log/test_salvage_bugs.py",
-    "postgres": "tests/crash/test_postgres.py",
+    "postgres": "tests/crash/test_postgres.py tests/log/database/test_postgres.py",
     "catalogs": "tests/log/catalog/test_epochs.py tests/log/catalog/test_gap.py "
     "tests/log/catalog/test_pins.py tests/log/catalog/test_replacements.py "
     "tests/log/catalog/test_retention.py tests/log/consume/test_consumer.py "
