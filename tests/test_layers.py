@@ -20,6 +20,7 @@ LAYERS = (
         "html_table",
         "java",
         "notebook",
+        "recast",
         "schema",
         "time_zone",
         "stop_signals",

@@ -40,6 +40,7 @@ from streamkit.expressions.operation import (
 )
 from streamkit.expressions.ordering import groups, joint_keys, sorted_places, without_negative_zeros
 from streamkit.plan.expression import TypedExpression
+from streamkit.recast import recast
 
 Arguments = Sequence[TypedExpression]
 
@@ -103,7 +104,7 @@ def _array(expression: TypedExpression, *values: pa.Array) -> pa.Array:
     type = to_arrow(element_of(expression.type) or "void")
     if not values:
         return pa.array([[]], pa.list_(type))
-    return interleaved([value.cast(type) if value.type != type else value for value in values]).as_arrays()
+    return interleaved([recast(value, type) for value in values]).as_arrays()
 
 
 def _size_rule(call: Invocation) -> TypedExpression:
@@ -623,7 +624,7 @@ def _arrays_zip(expression: TypedExpression, *values: pa.Array) -> pa.Array:
     valid = np.logical_and.reduce([part.valid for part in parts])
     shape = padded(parts, valid)
     struct = to_arrow(element_type(expression))
-    fields = [(field.name, beside(part, shape).cast(field.type)) for field, part in zip(struct, parts)]
+    fields = [(field.name, recast(beside(part, shape), field.type)) for field, part in zip(struct, parts)]
     return shape.with_values(structs_of(fields)).as_arrays()
 
 

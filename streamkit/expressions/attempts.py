@@ -23,6 +23,7 @@ from streamkit.expressions.operation import (
 )
 from streamkit.expressions.rows import Rows, broadcast
 from streamkit.plan.expression import TypedExpression
+from streamkit.recast import recast
 
 _ATTEMPTS = {
     "try_add": "add", "try_subtract": "subtract", "try_multiply": "multiply", "try_divide": "divide", "try_mod": "remainder",
@@ -150,7 +151,7 @@ def _computed(inner: TypedExpression, values: list[pa.Array], count: int) -> pa.
     try:
         found = OPERATIONS[inner.name].compute(inner, *values)
         found = broadcast(found, count)
-        return found if found.type == layout else found.cast(layout)
+        return recast(found, layout)
     except FailingRowsError as error:
         kept = [pc.if_else(error.rows, pa.scalar(None, value.type), value) for value in values]
         return _computed(inner, kept, count)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from streamkit.data_type import to_arrow
 from streamkit.expressions.calendar import add_months, civil_from_days, days_from_civil, last_day_of_month
 from streamkit.expressions.datetime_patterns import MONTHS, WEEKDAYS
+from streamkit.expressions.far_years import field_of_days, floored_days
 from streamkit.expressions.intervals import in_rows
 from streamkit.expressions.literals import literal
 from streamkit.expressions.mapping import each_value
@@ -26,7 +27,7 @@ from streamkit.expressions.operation import (
     function,
     operation,
 )
-from streamkit.expressions.time_zones import start_of_day_micros, zone_offsets
+from streamkit.expressions.time_zones import start_of_day_seconds, zone_offsets
 from streamkit.plan.expression import TypedExpression
 
 DAY_SECONDS = 86_400
@@ -69,8 +70,9 @@ def _date_field_rule(name: str) -> Callable[[Invocation], TypedExpression]:
     return rule
 
 
-def _field(take: Callable[[Datum], Datum]) -> Callable[[TypedExpression, Datum], Datum]:
-    return lambda _, value: pc.cast(take(value), pa.int32())
+def _field(name: str, take: Callable[[Datum], Datum]) -> Callable[[TypedExpression, Datum], Datum]:
+    is_year = name in ("year", "yearofweek")
+    return lambda _, value: pc.cast(field_of_days(take, value, is_year=is_year), pa.int32())
 
 
 for _name, _take in _DATE_FIELDS.items():
@@ -78,7 +80,7 @@ for _name, _take in _DATE_FIELDS.items():
         _name,
         rule=None if _name in ("yearofweek", "dayofweek_iso") else _date_field_rule(_name),
         functions=("day",) if _name == "dayofmonth" else (),
-    )(_field(_take))
+    )(_field(_name, _take))
 
 
 def _name_rule(call: Invocation) -> TypedExpression:
@@ -88,13 +90,13 @@ def _name_rule(call: Invocation) -> TypedExpression:
 @operation("dayname", rule=_name_rule)
 def _dayname(expression: TypedExpression, value: Datum) -> Datum:
     """Mon to Sun."""
-    return _named(WEEKDAYS, pc.day_of_week(value, count_from_zero=True, week_start=1))
+    return _named(WEEKDAYS, field_of_days(_DATE_FIELDS["weekday"], value))
 
 
 @operation("monthname", rule=_name_rule)
 def _monthname(expression: TypedExpression, value: Datum) -> Datum:
     """Jan to Dec."""
-    return _named(MONTHS, pc.subtract(pc.month(value), pa.scalar(1, pa.int64())))
+    return _named(MONTHS, pc.subtract(field_of_days(pc.month, value), pa.scalar(1, pa.int64())))
 
 
 def _named(names: tuple[str, ...], places: Datum) -> Datum:
@@ -122,7 +124,7 @@ def _trunc(expression: TypedExpression, value: Datum, unit: Datum) -> Datum:
 
 
 def _truncated_days(value: pa.Array, unit: str) -> Datum:
-    return pc.floor_temporal(value, unit=unit.lower())
+    return floored_days(value, unit.lower())
 
 
 @function("trunc")
@@ -278,7 +280,7 @@ def _months_between(_: TypedExpression, end: Datum, start: Datum, rounds: Datum,
         seconds = np.floor_divide(micros, 1_000_000)
         days = np.floor_divide(seconds + offsets.at(seconds), DAY_SECONDS)
         year, month, day = civil_from_days(days)
-        within = (micros - start_of_day_micros(days, offsets)) // 1_000_000
+        within = seconds - start_of_day_seconds(days, offsets)
         return year * 12 + month, day, last_day_of_month(year, month) - day, within
 
     def months_and_rest(end: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

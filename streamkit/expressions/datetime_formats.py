@@ -17,7 +17,7 @@ from streamkit.expressions.patterns import quote
 from streamkit.expressions.time_zones import (
     DAY_SECONDS,
     SECOND_MICROS,
-    moment_micros,
+    held_moments,
     offsets_of,
 )
 from streamkit.time_zone import ZoneError, canonical_zone, fixed_offset
@@ -87,8 +87,8 @@ class Reading:
                 sound &= _enter(numbers, part, value * 10 ** (9 - width) if part.letter == "S" else value)
                 start += width
         micros, exists = local_times(numbers, len(places))
-        self.micros[places] = self._moments(micros)
-        self.fits[places] = sound & exists
+        self.micros[places], held = self._moments(micros)
+        self.fits[places] = sound & exists & held
         done[places] = sound
         return done
 
@@ -115,25 +115,26 @@ class Reading:
         self.micros[places] = moments
         self.fits[places] = sound & exists & known
 
-    def _moments(self, micros: np.ndarray) -> np.ndarray:
-        return micros if self._zone is None else moment_micros(micros, offsets_of(self._zone))
+    def _moments(self, micros: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The moments of local times, and which of them a timestamp holds."""
+        return (micros, np.ones(len(micros), bool)) if self._zone is None else held_moments(micros, offsets_of(self._zone))
 
     def _moments_in(self, micros: np.ndarray, zones: pa.StringArray | None, sound: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if zones is None:
-            return self._moments(micros), np.ones(len(micros), bool)
+            return self._moments(micros)
         moments, known = moments_by_zone(micros, zones, self._zone or "UTC")
         return (micros if self._zone is None else moments), known
 
 
 def moments_by_zone(micros: np.ndarray, zones: pa.StringArray, default: str) -> tuple[np.ndarray, np.ndarray]:
-    """Moments of local times, each in its own zone, or the default where it names none; and which zones there are."""
+    """Moments of local times, each in its own zone, or the default where it names none; and which zones and moments there are."""
     encoded = zones.dictionary_encode()
     places = np.asarray(encoded.indices)
     moments, known = micros.copy(), np.ones(len(micros), bool)
     for number, name in enumerate(encoded.dictionary.to_pylist()):
         mine = places == number
         try:
-            moments[mine] = moment_micros(micros[mine], offsets_of(_offset_name(name) if name else default))
+            moments[mine], known[mine] = held_moments(micros[mine], offsets_of(_offset_name(name) if name else default))
         except ZoneError:
             known[mine] = False
     return moments, known

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from streamkit.expressions.operation import Datum
 from streamkit.expressions.rows import broadcast
 from streamkit.plan.expression import TypedExpression
+from streamkit.recast import map_entries
 
 Kernel = Callable[..., pa.Array]
 
@@ -32,9 +33,10 @@ class Elements:
     @classmethod
     def of(cls, array: pa.Array) -> Elements:
         """The elements of arrays, or the entries of maps as structs of key and value."""
-        lists = array.cast(_as_list(array.type)) if pa.types.is_map(array.type) else array
-        lengths = lists.value_lengths()
-        return cls(lists.flatten(), as_numbers(lengths), validity(lists))
+        if pa.types.is_map(array.type):
+            lengths, entries = map_entries(array)
+            return cls(_named_entries(entries), as_numbers(lengths), validity(array))
+        return cls(array.flatten(), as_numbers(array.value_lengths()), validity(array))
 
     @cached_property
     def parents(self) -> np.ndarray:
@@ -102,8 +104,11 @@ def interleaved(columns: Sequence[pa.Array]) -> Elements:
     return Elements(pa.concat_arrays(columns).take(pa.array(order)), np.full(count, width), np.ones(count, bool))
 
 
-def _as_list(type: pa.MapType) -> pa.DataType:
-    return pa.list_(pa.struct([pa.field("key", type.key_type, nullable=False), pa.field("value", type.item_type)]))
+def _named_entries(entries: pa.StructArray) -> pa.StructArray:
+    """The entries of maps by the names that Spark gives their parts, whatever a file calls them."""
+    keys, items = (pc.struct_field(entries, [place]) for place in range(2))
+    fields = [pa.field("key", keys.type, nullable=False), pa.field("value", items.type)]
+    return pa.StructArray.from_arrays([keys, items], fields=fields)
 
 
 def maps_of(keys: pa.Array, items: pa.Array, lengths: np.ndarray, valid: np.ndarray) -> pa.Array:

@@ -24,6 +24,7 @@ from streamkit.expressions.ordering import groups
 from streamkit.expressions.rows import Rows, broadcast
 from streamkit.plan.expression import Lambda, TypedExpression
 from streamkit.plan.expression_text import typed_text
+from streamkit.recast import recast
 
 
 def bound(call: Invocation, place: int, *types: str, at_least: int = 0) -> TypedExpression:
@@ -185,7 +186,7 @@ def _replaced(values: pa.Array, places: np.ndarray, others: pa.Array) -> pa.Arra
     """The values with others at these places."""
     order = np.arange(len(values))
     order[places] = len(values) + np.arange(len(places))
-    return pa.concat_arrays([values, others.cast(values.type)]).take(pa.array(order))
+    return pa.concat_arrays([values, recast(others, values.type)]).take(pa.array(order))
 
 
 def _zip_rule(call: Invocation) -> TypedExpression:

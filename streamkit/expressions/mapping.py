@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from streamkit.expressions.operation import Datum
 from streamkit.plan.expression import TypedExpression
+from streamkit.recast import recast
 
 Kernel = Callable[..., Datum]
 
@@ -105,4 +106,4 @@ def _one_group(
         return pa.nulls(len(rows), type)
     result = kernel(*chosen)
     result = result if isinstance(result, pa.Array) else pa.repeat(result, len(rows))
-    return result if result.type == type else result.cast(type)
+    return recast(result, type)

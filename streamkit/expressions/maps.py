@@ -27,6 +27,7 @@ from streamkit.expressions.operation import (
 )
 from streamkit.expressions.ordering import groups
 from streamkit.plan.expression import TypedExpression
+from streamkit.recast import recast
 
 NULL_KEY = "the key of a map is null"
 
@@ -82,8 +83,8 @@ def _map(expression: TypedExpression, *values: pa.Array) -> pa.Array:
     key, item = entry_of(expression.type) or ("void", "void")
     if not values:
         return pa.array([[]], to_arrow(expression.type))
-    keys = interleaved([value.cast(to_arrow(key)) for value in values[0::2]])
-    items = interleaved([value.cast(to_arrow(item)) for value in values[1::2]])
+    keys = interleaved([recast(value, to_arrow(key)) for value in values[0::2]])
+    items = interleaved([recast(value, to_arrow(item)) for value in values[1::2]])
     return checked_maps(keys.with_values(structs_of([("key", keys.values), ("value", items.values)])))
 
 

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from streamkit.data_type import element_of, entry_of, fields_of, inner_types, to_arrow
 from streamkit.expressions.elements import Elements, structs_of, validity
+from streamkit.recast import recast
 
 Convert = Callable[[pa.Array, str, str], pa.Array]
 
@@ -40,7 +41,9 @@ def convert_nested(values: pa.Array, source: str, target: str, convert: Convert)
         (name, convert(pc.struct_field(values, [place]), mine, theirs))
         for place, ((_, mine), (name, theirs)) in enumerate(fields)
     ]
-    return structs_of([(name, part.cast(field.type)) for (name, part), field in zip(parts, to_arrow(target))], validity(values))
+    return structs_of(
+        [(name, recast(part, field.type)) for (name, part), field in zip(parts, to_arrow(target))], validity(values)
+    )
 
 
 def _as_text(values: pa.Array, source: str, convert: Convert) -> pa.Array:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from streamkit.expressions.calendar import days_from_civil
 from streamkit.expressions.datetime_formats import moments_by_zone
 from streamkit.expressions.numbers import values_of
-from streamkit.expressions.time_zones import moment_micros, offsets_of
+from streamkit.expressions.time_zones import held_moments, offsets_of
 
 _CONTROLS = "".join(map(chr, range(0x21))) + "\x7f"  # what Spark trims around dates
 _DATE = r"(?s)^(?P<sign>[+-]?)(?P<year>[0-9]{4,7})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T].*)?)?)?$"
@@ -30,7 +30,7 @@ def read_moments(texts: pa.StringArray, type: str, zone: str) -> tuple[np.ndarra
     if type == "date":
         return values_of(plain), sound
     local = values_of(plain)
-    return (moment_micros(local, offsets_of(zone)) if type == "timestamp" else local), sound
+    return held_moments(local, offsets_of(zone)) if type == "timestamp" else (local, sound)
 
 
 def _dates(texts: pa.StringArray) -> tuple[np.ndarray, np.ndarray]:

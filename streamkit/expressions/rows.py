@@ -18,6 +18,7 @@ from streamkit.expressions.operation import OPERATIONS, Datum, Operation, can_fa
 from streamkit.names import HEADERS
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_text import typed_text
+from streamkit.recast import recast
 
 FAILURES = (pa.ArrowInvalid, pa.ArrowCapacityError)  # of a row, and of texts that are too long together
 
@@ -173,7 +174,7 @@ class _InnerRows(Rows):
 def plain(array: pa.Array, type: pa.DataType) -> pa.Array:
     """The array without dictionary, as an array of `type`."""
     decoded = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-    return decoded if decoded.type == type else decoded.cast(type)
+    return recast(decoded, type)
 
 
 def scatter(values: pa.Array, mask: pa.BooleanArray) -> pa.Array:
@@ -193,8 +194,10 @@ def broadcast(value: Datum, count: int) -> pa.Array:
 
 def _typed(value: Datum, expression: TypedExpression) -> Datum:
     type = to_arrow(expression.type)
-    found = value if value.type == type else value.cast(type)
-    return check_sound(found, typed_text(expression)) if isinstance(found, pa.Array) and is_text(type) else found
+    if isinstance(value, pa.Scalar):
+        return recast(pa.array([value], value.type), type)[0] if value.type != type else value
+    found = recast(value, type)
+    return check_sound(found, typed_text(expression)) if is_text(type) else found
 
 
 def _together_too_large(

@@ -13,6 +13,7 @@ from streamkit.expressions.elements import Elements, on_columns, structs_of, val
 from streamkit.expressions.literals import literal
 from streamkit.expressions.operation import Invocation, RuleError, always_nullable, counted, function, never_null, operation
 from streamkit.plan.expression import TypedExpression
+from streamkit.recast import recast
 
 
 def _struct_rule(call: Invocation) -> TypedExpression:
@@ -38,7 +39,7 @@ function("named_struct")(_struct_rule)
 @operation("struct", strict=False, nullable=never_null)
 @on_columns
 def _struct(expression: TypedExpression, *values: pa.Array) -> pa.Array:
-    return structs_of([(field.name, value.cast(field.type)) for field, value in zip(to_arrow(expression.type), values)])
+    return structs_of([(field.name, recast(value, field.type)) for field, value in zip(to_arrow(expression.type), values)])
 
 
 def place_of(type: str, name: str) -> int:

@@ -11,9 +11,10 @@ from streamkit.expressions.calendar import add_months, civil_from_days
 from streamkit.expressions.coercion import DAY_INTERVALS, MONTH_INTERVALS, TIMES
 from streamkit.expressions.conditions import as_common_type
 from streamkit.expressions.elements import Elements, as_numbers, on_columns, validity
-from streamkit.expressions.intervals import DAY_MICROS
+from streamkit.expressions.intervals import DAY_MICROS, moved_by_months
 from streamkit.expressions.literals import literal
 from streamkit.expressions.operation import Invocation, NoTranslationError, always, counted, function, operation
+from streamkit.expressions.time_zones import BEYOND
 from streamkit.plan.expression import TypedExpression
 
 _UNITS = {"date": pa.int32(), "timestamp": pa.int64(), "timestamp_ntz": pa.int64()}
@@ -69,6 +70,8 @@ def _day_sequence(expression: TypedExpression, start: pa.Array, stop: pa.Array, 
     by = np.where(first <= last, day, -day) if step is None else as_numbers(step) // (DAY_MICROS // day)
     valid = validity(start) & validity(stop)
     _check_direction(first, last, by, valid)
+    if (np.abs(last / 2 - first / 2) >= 2.0**62).any():
+        raise pa.ArrowInvalid(BEYOND)
     shape = _shape(np.abs(last - first) // np.maximum(np.abs(by), 1) + 1, valid)
     return _filled(shape, first[shape.parents] + _places(shape) * by[shape.parents], type)
 
@@ -101,8 +104,7 @@ def _months_of(moments: np.ndarray, type: str) -> np.ndarray:
 def _later(moments: np.ndarray, months: np.ndarray, type: str) -> np.ndarray:
     if type == "date":
         return add_months(moments, months)
-    days, rest = np.divmod(moments, DAY_MICROS)
-    return np.asarray(add_months(days, months) * DAY_MICROS + rest)
+    return moved_by_months(moments, months)
 
 
 def _check_direction(first: np.ndarray, last: np.ndarray, by: np.ndarray, valid: np.ndarray) -> None:

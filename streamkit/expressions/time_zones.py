@@ -23,6 +23,8 @@ from streamkit.time_zone import ZoneError, canonical_zone, fixed_offset, unknown
 
 DAY_SECONDS = 86_400
 SECOND_MICROS = 1_000_000
+BEYOND = "the time is beyond the range of timestamps"
+_HELD_SECONDS = (2**63 - 1) // SECOND_MICROS
 _CYCLE_SECONDS = 146_097 * DAY_SECONDS  # 400 years: the calendar repeats, days of the week too
 _RULES_UNTIL = 2500  # years that a table spells out; later ones are those 400, 800, … years before
 _RULE = re.compile(r"(<[^>]+>|[A-Za-z]+)([+-]?[\d:]+)(?:(<[^>]+>|[A-Za-z]+)([+-]?[\d:]+)?(?:,([^,]+),([^,]+))?)?")
@@ -79,22 +81,52 @@ def _in_table(moments: np.ndarray, end: int) -> np.ndarray:
 
 
 def local_micros(micros: np.ndarray, offsets: Offsets) -> np.ndarray:
-    """Local times of moments, both in microseconds since 1970."""
-    if offsets.is_fixed:
-        return np.asarray(micros + offsets.seconds[0] * SECOND_MICROS)
-    return np.asarray(micros + offsets.at(np.floor_divide(micros, SECOND_MICROS)) * SECOND_MICROS)
+    """Local times of moments, both in microseconds since 1970; ArrowInvalid beyond the range of timestamps."""
+    return _all_held(_later(micros, offsets.at(np.floor_divide(micros, SECOND_MICROS))))
 
 
 def moment_micros(local: np.ndarray, offsets: Offsets, near: np.ndarray | None = None) -> np.ndarray:
-    """Moments of local times, both in microseconds since 1970; of two moments that with the offset at the moment `near`, else the earlier."""
+    """
+    Moments of local times, both in microseconds since 1970; of two moments that with the offset at the moment `near`, else the earlier.
+
+    ArrowInvalid beyond the range of timestamps.
+    """
+    return _all_held(held_moments(local, offsets, near))
+
+
+def held_moments(local: np.ndarray, offsets: Offsets, near: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """As `moment_micros`, and which moments a timestamp can hold; the others are 0."""
     seconds = np.floor_divide(local, SECOND_MICROS)
     if near is None or offsets.is_fixed:
-        return np.asarray(local - offsets.of_local(seconds) * SECOND_MICROS)
+        return _later(local, -offsets.of_local(seconds))
     wanted = offsets.at(np.floor_divide(near, SECOND_MICROS))
-    return np.asarray(local - offsets.of_local_near(seconds, wanted) * SECOND_MICROS)
+    return _later(local, -offsets.of_local_near(seconds, wanted))
+
+
+def _later(micros: np.ndarray, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Times so many seconds later, and which of them 64 bits hold: Arrow's and numpy's sums come round again without a word."""
+    shift = seconds * SECOND_MICROS
+    moved = micros + shift
+    held = ((micros ^ moved) & (shift ^ moved)) >= 0
+    return np.where(held, moved, 0), held
+
+
+def _all_held(found: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    micros, held = found
+    if not held.all():
+        raise pa.ArrowInvalid(BEYOND)
+    return micros
 
 
 def start_of_day_micros(days: np.ndarray, offsets: Offsets) -> np.ndarray:
+    """As `start_of_day_seconds`, in microseconds; ArrowInvalid beyond the range of timestamps."""
+    moments = start_of_day_seconds(days, offsets)
+    if (np.abs(moments) > _HELD_SECONDS).any():
+        raise pa.ArrowInvalid(BEYOND)
+    return np.asarray(moments * SECOND_MICROS)
+
+
+def start_of_day_seconds(days: np.ndarray, offsets: Offsets) -> np.ndarray:
     """The first moment of each day; where a zone skips midnight, the moment from which on it is that day."""
     local = days.astype(np.int64) * DAY_SECONDS
     moments = local - offsets.of_local(local)
@@ -104,7 +136,7 @@ def start_of_day_micros(days: np.ndarray, offsets: Offsets) -> np.ndarray:
         places = np.searchsorted(offsets.changes, moments, side="right") - 1
         changed = offsets.changes[np.maximum(places, 0)]
         moments = np.where((skipped > 0) & (places >= 0), changed, moments)
-    return np.asarray(moments * SECOND_MICROS)
+    return np.asarray(moments)
 
 
 @lru_cache(maxsize=1024)

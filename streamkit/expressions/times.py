@@ -13,6 +13,7 @@ from streamkit.data_type import FLOATS, INTEGERS, decimal_of, to_arrow
 from streamkit.expressions.calendar import civil_from_days, days_from_civil
 from streamkit.expressions.coercion import DAY_INTERVALS, MONTH_INTERVALS
 from streamkit.expressions.dates import DAY_SECONDS, UNITS, by_distinct, known_unit
+from streamkit.expressions.far_years import floored_days
 from streamkit.expressions.intervals import DAY_MICROS, added_micros, added_months, in_rows, unscaled
 from streamkit.expressions.literals import literal
 from streamkit.expressions.numbers import values_of, whole_longs, with_validity
@@ -28,10 +29,12 @@ from streamkit.expressions.operation import (
     function,
     operation,
 )
+from streamkit.expressions.time_zones import BEYOND
 from streamkit.plan.expression import TypedExpression
 
 SECOND_MICROS = 1_000_000
 _LONG_MAX = 2**63 - 1
+_NEAR_MICROS = 2**59  # some 18,000 years, for which Arrow's calendar is right
 _UNIT_MICROS = {
     "week": 7 * DAY_MICROS, "day": DAY_MICROS, "hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "millisecond": 1000, "microsecond": 1,
 }  # fmt: skip
@@ -91,8 +94,19 @@ def _floor(value: pa.Array, unit: str) -> Datum:
     if name in ("day", "hour", "minute", "second", "millisecond", "microsecond"):
         size = _UNIT_MICROS[name]
         micros = values_of(value)
-        return with_validity(micros - micros % size, value.type, value.is_valid())
-    return pc.floor_temporal(_without_zone(value), unit=name).cast(value.type)
+        return _held_floor(micros - micros % size, micros, value)
+    micros = values_of(value)
+    if not len(micros) or max(-int(micros.min()), int(micros.max())) < _NEAR_MICROS:
+        return pc.floor_temporal(_without_zone(value), unit=name).cast(value.type)
+    days = with_validity((micros // DAY_MICROS).astype(np.int32), pa.date32(), value.is_valid())
+    return _held_floor(values_of(floored_days(days, name)).astype(np.int64) * DAY_MICROS, micros, value)
+
+
+def _held_floor(floored: np.ndarray, micros: np.ndarray, value: pa.Array) -> pa.Array:
+    """The starts of units, as the type of `value`; ArrowInvalid where one lies before the first timestamp."""
+    if (floored > micros)[np.asarray(value.is_valid())].any():
+        raise pa.ArrowInvalid(BEYOND)
+    return with_validity(floored, value.type, value.is_valid())
 
 
 _FIELDS = {  # what extract takes, by the function that computes it
@@ -318,7 +332,15 @@ def _units_between(expression: TypedExpression, start: Datum, end: Datum) -> Dat
 
 def _micros_between(start: np.ndarray, end: np.ndarray, size: int) -> np.ndarray:
     distance = end - start
-    return np.asarray(np.sign(distance) * (np.abs(distance) // size))
+    wrapped = (((end ^ start) & (end ^ distance)) < 0) | (distance == np.iinfo(np.int64).min)
+    units = np.asarray(np.sign(distance) * (np.abs(distance) // size))
+    for row in np.flatnonzero(wrapped):
+        exact = int(end[row]) - int(start[row])
+        whole = abs(exact) // size * (1 if exact > 0 else -1)
+        if not -(2**63) <= whole < 2**63:
+            raise pa.ArrowInvalid("the number of units between the times is beyond the range of bigint")
+        units[row] = whole
+    return units
 
 
 def _months_between(start: np.ndarray, end: np.ndarray, size: int) -> np.ndarray:

@@ -41,7 +41,8 @@ def _converted(
     type = to_arrow(expression.type)
 
     def convert_all(values: pa.Array, name: str) -> pa.Array:
-        return with_validity(convert(values_of(values), zone_offsets(name)), type, values.is_valid())
+        known = values.fill_null(pa.scalar(0, values.type)) if values.null_count else values  # any time may stand beside null
+        return with_validity(convert(values_of(known), zone_offsets(name)), type, values.is_valid())
 
     return by_distinct(convert_all, zone, times)
 

@@ -22,6 +22,7 @@ from streamkit.expressions.aggregates.ordered_bytes import (
 from streamkit.expressions.literals import literal
 from streamkit.expressions.operation import Invocation, NoTranslationError
 from streamkit.plan.expression import TypedAggregate, TypedExpression
+from streamkit.recast import recast
 from streamkit.schema import Column
 
 VALUE, BY = "value", "by"
@@ -71,7 +72,7 @@ def _members(is_falling: bool) -> Members:
         (by, value), is_there = decode_first(lists, [types[BY], types[VALUE]], [is_falling, False])
         fields = {VALUE: value, BY: by}
         arrow = to_arrow(kind)
-        columns = [fields[field.name].cast(field.type) for field in arrow]
+        columns = [recast(fields[field.name], field.type) for field in arrow]
         return [pa.StructArray.from_arrays(columns, fields=list(arrow), mask=pc.invert(is_there))]
 
     return Members(lift, states, lambda _: 1, is_set=True, complaint=_complaint)

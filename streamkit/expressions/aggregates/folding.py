@@ -15,6 +15,7 @@ from streamkit.expressions.groups import Codes, group, one_zero, row_by_row
 from streamkit.log.values.columns import canonical
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.expression_text import typed_text
+from streamkit.recast import recast
 from streamkit.schema import Column
 
 Aggregates = Sequence[TypedAggregate]
@@ -70,7 +71,7 @@ def fold(
 
 def combine(aggregates: Aggregates, left: States, right: States) -> list[pa.Array]:
     """Two states as one, row by row; null, as for a group that only one side knows, is neutral."""
-    both = [pa.concat_arrays([one, other.cast(one.type)]) for one, other in zip(left, right, strict=True)]
+    both = [pa.concat_arrays([one, recast(other, one.type)]) for one, other in zip(left, right, strict=True)]
     return _accumulated([], aggregates, both, per_group(row_by_row(len(both[0]) // 2, 2))) if both else []
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from streamkit.errors import SchemaError
+from streamkit.recast import recast
 
 EXPECTED = (
     "a RecordBatch, Table, DataFrame or list of dicts, or what has Arrow's stream interface, as DataFrames of polars and relations of "
@@ -58,7 +59,11 @@ def _column(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _plain(values: Any) -> Any:
     kind = _without_views(values.type)
-    return values if kind == values.type else values.cast(kind)
+    if kind == values.type:
+        return values
+    if isinstance(values, pa.ChunkedArray):
+        return pa.chunked_array([recast(chunk, kind) for chunk in values.chunks], kind)
+    return recast(values, kind)
 
 
 def _without_views(kind: pa.DataType) -> pa.DataType:

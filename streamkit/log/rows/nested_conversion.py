@@ -21,6 +21,7 @@ from streamkit.log.values.columns import Mask, valid_rows
 from streamkit.log.values.keys import encode_keys
 from streamkit.log.values.nested_columns import Counts, entries, fields, listed, structured
 from streamkit.log.values.validation import validate_column
+from streamkit.recast import recast
 from streamkit.schema import Column
 
 Convert: TypeAlias = Callable[[Column, Any], pa.Array]  # atomic values in the type of a column; SchemaError names the first row
@@ -88,7 +89,7 @@ def _array(type_name: str, element: str, values: Any, conversion: Conversion, pl
     if isinstance(values, pa.Array):
         _check_kind(values, any(is_kind(values.type) for is_kind in _LISTS), type_name, place)
         layout = pa.list_(values.type.value_field)
-        counts, content = entries(values if values.type == layout else values.cast(layout))
+        counts, content = entries(recast(values, layout))
     else:
         _check_values(values, list | tuple | np.ndarray, "an array is a list", type_name, place)
         counts, content = _counts(values), [one for value in values if value is not None for one in value]

@@ -11,6 +11,7 @@ import pyarrow as pa
 from streamkit.data_type import from_arrow, to_arrow
 from streamkit.errors import CorruptionError
 from streamkit.log.values.slices import bitmap
+from streamkit.recast import recast
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -35,7 +36,7 @@ def canonical(column: pa.Array) -> tuple[pa.Array, str]:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     layout = to_arrow(type_name)
-    return column if column.type == layout else column.cast(layout), type_name
+    return recast(column, layout), type_name
 
 
 def valid_rows(column: pa.Array) -> Mask | None:
