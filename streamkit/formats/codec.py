@@ -31,9 +31,10 @@ from streamkit.formats.format import (
     check_no_secrets,
     format_of,
 )
+from streamkit.formats.json_references import bundled
 from streamkit.formats.json_schema import check_json_schema, columns_of_json_schema, json_schema_of, title_of
 from streamkit.formats.protobuf_schema import Compiled, check_protobuf, columns_of_message, compiled, protobuf_of
-from streamkit.formats.registry import TYPES, Registered, Registry, registry_of
+from streamkit.formats.registry import TYPES, Reference, Registered, Registry, registry_of
 from streamkit.schema import Schema
 
 _READERS: dict[str, Any] = {
@@ -48,6 +49,7 @@ _CHECKS: dict[str, Callable[[Any], str]] = {
 Written: TypeAlias = "tuple[npt.NDArray[np.int64], Schema, Format]"  # rows, their columns, and how they are read
 _UNKNOWN = Schema.parse(f"{VALUE} binary")
 _UNWRITABLE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, pa.ArrowException)  # values
+_INLINED = {"AVRO": inlined, "JSON": bundled}  # with the schemas that they refer to
 _NEEDS_SCHEMA = ("avro", "protobuf", "csv")
 _MADE: dict[str, Callable[[Schema], str]] = {
     "avro": avro_of, "json": json_schema_of, "protobuf": protobuf_of, "csv": lambda columns: columns.ddl(),
@@ -369,12 +371,13 @@ class Codec:
         expected = TYPES[self.format.name]
         if found.type != expected:
             raise SchemaError(f"the registry has {found.type} under the schema id {found.id}; expected {expected}")
-        return self._with_imports(found) if found.references and found.type == "AVRO" else found
+        return self._with_imports(found) if found.references and found.type in _INLINED else found
 
     def _with_imports(self, found: Registered) -> Registered:
-        """An Avro schema with the types of those that it refers to: no library of Avro reads it without them."""
+        """A schema of Avro or JSON with those that it refers to: nothing reads it without them."""
         if found.id not in self._inlined:
-            self._inlined[found.id] = replace(found, text=inlined(found.text, dict(self._imports(found))), references=())
+            text = _INLINED[found.type](found.text, dict(self._imports(found)))
+            self._inlined[found.id] = replace(found, text=text, references=())
         return self._inlined[found.id]
 
     @cached_property
@@ -383,17 +386,31 @@ class Codec:
         return {}
 
     def _imports(self, found: Registered) -> tuple[tuple[str, str], ...]:
-        """The files that a schema imports, at any depth, by name."""
-        assert self.registry is not None
-        files: dict[str, str] = {}
+        """The files that a schema imports, at any depth, by name; SchemaError if one name stands for several."""
+        files: dict[str, tuple[Reference, str]] = {}
         waiting = list(found.references)
         while waiting:
             reference = waiting.pop()
-            if reference.name not in files:
-                imported = self.registry.version(reference.subject, reference.version)
-                files[reference.name] = imported.text
+            known, text = files.get(reference.name, (reference, None))
+            if text is None:
+                imported = self._imported(reference)
+                files[reference.name] = reference, imported.text
                 waiting += imported.references
-        return tuple(sorted(files.items()))
+            elif known != reference and self._imported(reference).text != text:
+                raise SchemaError(
+                    f"{reference.name!r} is version {known.version} of the subject {known.subject} and version {reference.version} of "
+                    f"{reference.subject} in one schema, and they differ; expected the same one wherever it is referred to"
+                )
+        return tuple(sorted((name, text) for name, (_, text) in files.items()))
+
+    def _imported(self, reference: Reference) -> Registered:
+        assert self.registry is not None
+        try:
+            return self.registry.version(reference.subject, reference.version)
+        except SchemaError as error:
+            raise SchemaError(
+                f"the schema refers to {reference.name!r}, version {reference.version} of the subject {reference.subject}: {error}"
+            ) from None
 
     def _own_text(self) -> str | None:
         if self.format.schema is None and self.format.name == "csv":
