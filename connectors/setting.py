@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from streamkit.connectors.redaction import HIDDEN
 from streamkit.errors import ConfigError
 
-KINDS = ("string", "integer", "boolean", "list")
+KINDS = ("string", "integer", "boolean", "list", "texts")
 _SECRET = re.compile("(?i)password|secret|token|key|jaas|auth|credential|userinfo")
 _PASSWORD = re.compile(
     r"(?i)://[^:/@\s]*:(?P<of_user>[^/?#\s]*(?=@)|[^@\s]+(?=@))"  # up to the last @ before the path, else to the first @ there is
@@ -38,7 +38,7 @@ class Setting:
     """
     A setting by its name, such as `bootstrap.servers`.
 
-    `kind` is `string`, `integer`, `boolean` or `list` (texts with commas between). A name that ends in a dot stands for
+    `kind` is `string`, `integer`, `boolean`, `list` (texts with commas between) or `texts` (of which one may be empty). A name that ends in a dot stands for
     every name that begins so, and its value is a dict of texts. `is_secret` keeps the value out of logs, status and plans;
     of such a prefix, the values whose names sound secret (password, token, key and the like); if `shown_names` are given, all but these.
     """
@@ -147,16 +147,22 @@ def _boolean(written: Any) -> bool | None:
 
 
 def _list(written: Any) -> tuple[str, ...] | None:
+    found = _texts(written)
+    return found if found is None or isinstance(written, list | tuple) else tuple(part for part in found if part)
+
+
+def _texts(written: Any) -> tuple[str, ...] | None:
     if isinstance(written, list | tuple):
         return tuple(written) if all(isinstance(one, str) for one in written) else None
     text = _text(written)
-    return None if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
+    return None if text is None else tuple(part.strip() for part in text.split(","))
 
 
-_READERS = {"string": _text, "integer": _integer, "boolean": _boolean, "list": _list}
+_READERS = {"string": _text, "integer": _integer, "boolean": _boolean, "list": _list, "texts": _texts}
 _EXPECTED = {
     "string": "a text",
     "integer": "an integer",
     "boolean": "true or false",
     "list": "texts with commas between, or a list of them",
+    "texts": "texts with commas between, or a list of them",
 }

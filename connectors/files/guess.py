@@ -38,6 +38,7 @@ from streamkit.connectors.files.recoded import check_encoding, recoded
 from streamkit.connectors.files.record_blocks import HalfRecordError, header_of
 from streamkit.connectors.files.record_file import Format, RecordFile
 from streamkit.connectors.files.record_text import parse_texts
+from streamkit.connectors.files.spelling import ISO, Spelling
 from streamkit.data_type import INTEGERS, from_arrow, is_nested, to_arrow
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.topic.topic import declare_topic
@@ -136,10 +137,9 @@ def guess_open(
     rows_max: int,
     key: tuple[str, ...] = (),
     delimiter: str = ",",
-    null: str = "",
+    spelling: Spelling = ISO,
     *,
     is_tolerant: bool = False,
-    has_commas: bool = False,
 ) -> Guess:
     """
     Guess what an open file holds, as `guess` does, without what a log wrote beside the columns; `path` is what messages call it.
@@ -147,7 +147,7 @@ def guess_open(
     What it says, the reader reads, without a loss. A time of Parquet without a zone stays one. Where it `is_tolerant`, lines that are
     no records count for nothing.
     """
-    table, spelled = _read(file, path, form, rows_max, _Lines(delimiter, null, is_tolerant, has_commas))
+    table, spelled = _read(file, path, form, rows_max, _Lines(delimiter, spelling, is_tolerant))
     own = [name for name in table.schema.names if name in LOG_COLUMNS]
     return _guess(table.drop_columns(own), spelled, path, key, None)
 
@@ -157,9 +157,8 @@ class _Lines:
     """How the lines of a file are read."""
 
     delimiter: str
-    null: str = ""
+    spelling: Spelling = ISO
     is_tolerant: bool = False
-    has_commas: bool = False
 
 
 def _guess(table: pa.Table, spelled: Mapping[str, str], path: Path, key: tuple[str, ...], timestamp: str | None) -> Guess:
@@ -210,9 +209,9 @@ def _read_csv(file: BinaryIO, rows_max: int, lines: _Lines) -> tuple[pa.Table, d
         )
         raise SchemaError(unclosed or _uneven(head, lines.delimiter) or f" cannot be read as csv: {error}") from None
     columns = [one_array(column) for column in table.columns]
-    types = [type_of_texts(texts, has_commas=lines.has_commas) for texts in columns]
+    types = [type_of_texts(texts, lines.spelling) for texts in columns]
     sample = [
-        parse_texts(Column(name, column_type(type)), texts.slice(0, rows_max), has_commas=lines.has_commas)
+        parse_texts(Column(name, column_type(type)), texts.slice(0, rows_max), lines.spelling)
         for name, type, texts in zip(names, types, columns, strict=True)
     ]
     return pa.table(sample, names=names), dict(zip(names, types, strict=True))
@@ -227,7 +226,7 @@ def _texts(records: bytes, names: Sequence[str], lines: _Lines) -> pa.Table:
             delimiter=lines.delimiter, newlines_in_values=True, invalid_row_handler=_skipped if lines.is_tolerant else None
         ),
         pyarrow.csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()), null_values=[lines.null],
+            column_types=dict.fromkeys(names, pa.string()), null_values=list(lines.spelling.nulls),
             strings_can_be_null=True, quoted_strings_can_be_null=False,
         ),
     )  # fmt: skip
@@ -291,10 +290,10 @@ def _read_json(file: BinaryIO, rows_max: int, lines: _Lines) -> tuple[pa.Table, 
                 raise _no_object(number, line, error) from None
     if not objects:
         return pa.table({}), {}
-    types = {name: type for name, type in types_of_objects(objects).items() if name not in LOG_COLUMNS}
+    types = {name: type for name, type in types_of_objects(objects, lines.spelling).items() if name not in LOG_COLUMNS}
     columns = tuple(Column(name, column_type(type)) for name, type in types.items())
     topic = declare_topic("guessed", check_user_schema(Schema(columns)))
-    records = RecordFile(io.BytesIO(b"\n".join(kept[:rows_max])), "", Format.JSON, topic, None, "", is_sparse=True)
+    records = RecordFile(io.BytesIO(b"\n".join(kept[:rows_max])), "", Format.JSON, topic, None, lines.spelling, is_sparse=True)
     return pa.Table.from_batches([piece.records.select(list(types)) for piece in records.pieces()]), types
 
 

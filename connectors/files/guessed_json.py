@@ -11,6 +11,7 @@ import pyarrow as pa
 from streamkit.connectors.files.guessed_texts import type_of_json_numbers, type_of_times
 from streamkit.connectors.files.json_numbers import refuse_constant
 from streamkit.connectors.files.nested_json import once
+from streamkit.connectors.files.spelling import ISO, Spelling
 from streamkit.data_type import NESTING_MAX, array_of, struct_of
 from streamkit.errors import SchemaError
 from streamkit.formats.json_documents import NOT_FINITE, Number
@@ -26,12 +27,12 @@ def read_object(line: bytes) -> dict[str, Any]:
     return found
 
 
-def types_of_objects(objects: Sequence[dict[str, Any]]) -> dict[str, str]:
+def types_of_objects(objects: Sequence[dict[str, Any]], spelling: Spelling = ISO) -> dict[str, str]:
     """The columns of objects and their types, in the order in which they come; SchemaError names the column that has none."""
-    return {name: _type([one.get(name) for one in objects], name, 0) for name in _names(objects)}
+    return {name: _type([one.get(name) for one in objects], name, 0, spelling) for name in _names(objects)}
 
 
-def _type(values: Iterable[Any], path: str, depth: int) -> str:
+def _type(values: Iterable[Any], path: str, depth: int, spelling: Spelling) -> str:
     present = [value for value in values if value is not None]
     if depth > NESTING_MAX:
         raise SchemaError(f"the column {path[:80]!r} nests more than {NESTING_MAX} levels deep, expected less depth")
@@ -45,7 +46,7 @@ def _type(values: Iterable[Any], path: str, depth: int) -> str:
     if not kinds:
         return "string"
     (kind,) = kinds
-    return _TYPES[kind](present, path, depth)
+    return _TYPES[kind](present, path, depth, spelling)
 
 
 def _kind(value: Any) -> str:
@@ -56,11 +57,11 @@ def _kind(value: Any) -> str:
     return "object" if isinstance(value, dict) else "array"
 
 
-def _boolean(values: Sequence[Any], path: str, depth: int) -> str:
+def _boolean(values: Sequence[Any], path: str, depth: int, spelling: Spelling) -> str:
     return "boolean"
 
 
-def _number(values: Sequence[Any], path: str, depth: int) -> str:
+def _number(values: Sequence[Any], path: str, depth: int, spelling: Spelling) -> str:
     found = type_of_json_numbers(pa.array(map(str, values), pa.string()))
     if found is None:
         longest = max(values, key=len)
@@ -68,23 +69,25 @@ def _number(values: Sequence[Any], path: str, depth: int) -> str:
     return found
 
 
-def _text(values: Sequence[Any], path: str, depth: int) -> str:
+def _text(values: Sequence[Any], path: str, depth: int, spelling: Spelling) -> str:
     try:
-        return type_of_times(pa.array(values, pa.string()))
+        return type_of_times(pa.array(values, pa.string()), spelling)
     except (UnicodeError, pa.ArrowException):  # halves of characters
         return "string"
 
 
-def _array(values: Sequence[Any], path: str, depth: int) -> str:
-    return array_of(_type((one for value in values for one in value), f"{path}[]", depth + 1))
+def _array(values: Sequence[Any], path: str, depth: int, spelling: Spelling) -> str:
+    return array_of(_type((one for value in values for one in value), f"{path}[]", depth + 1, spelling))
 
 
-def _object(values: Sequence[Any], path: str, depth: int) -> str:
+def _object(values: Sequence[Any], path: str, depth: int, spelling: Spelling) -> str:
     names = _names(values)
     if not names:
         raise SchemaError(f"the column {path!r} holds objects without fields{_ADVICE}")
     try:
-        return struct_of((name, _type((value.get(name) for value in values), f"{path}.{name}", depth + 1)) for name in names)
+        return struct_of(
+            (name, _type((value.get(name) for value in values), f"{path}.{name}", depth + 1, spelling)) for name in names
+        )
     except SchemaError as error:
         raise SchemaError(str(error) if "the column" in str(error) else f"the column {path!r}: {error}{_ADVICE}") from None
 

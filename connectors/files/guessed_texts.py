@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.connectors.files.record_text import parse_texts
+from streamkit.connectors.files.spelling import ISO, Spelling
 from streamkit.errors import SchemaError
 from streamkit.formats.decimal_texts import DIGITS_MAX
 from streamkit.formats.number_texts import with_points
@@ -34,14 +35,24 @@ LOCAL = rf"{_TIME}$"
 ZONED = rf"{_TIME}(Z|[+-]\d\d(:?\d\d)?)$"
 
 
-def type_of_texts(texts: pa.Array, *, has_commas: bool = False) -> str:
-    """The type of a column of CSV; of nothing but nulls, and of what has no other type, it is a text. Numbers may have commas."""
+def type_of_texts(texts: pa.Array, spelling: Spelling = ISO) -> str:
+    """The type of a column of CSV; of nothing but nulls, and of what has no other type, it is a text."""
     texts = pc.unique(texts).drop_null()
     if not len(texts):
         return "string"
+    if by_pattern := _type_by_pattern(texts, spelling):
+        return by_pattern  # also of what could be a number, such as 20260131
     if _all(texts, BOOLEAN):
         return _read_as("boolean", texts)
-    return type_of_numbers(_with_points(texts) if has_commas else texts) or type_of_times(texts)
+    return type_of_numbers(_with_points(texts) if spelling.has_commas else texts) or type_of_times(texts, spelling)
+
+
+def _type_by_pattern(texts: pa.Array, spelling: Spelling) -> str | None:
+    """The type whose pattern all texts fit, if the spelling has one."""
+    for type in ("date", spelling.timestamp_type):
+        if type is not None and spelling.format_of(type) is not None and _read_as(type, texts, spelling) == type:
+            return type
+    return None
 
 
 def _with_points(texts: pa.Array) -> pa.Array:
@@ -52,13 +63,21 @@ def _with_points(texts: pa.Array) -> pa.Array:
         return pa.array(["no number"])
 
 
-def type_of_times(texts: pa.Array) -> str:
-    """`date`, `timestamp` of times with a zone, `timestamp_ntz` of those without one, or `string`."""
+def type_of_times(texts: pa.Array, spelling: Spelling = ISO) -> str:
+    """
+    `date`, `timestamp` of times with a zone, `timestamp_ntz` of those without one, or `string`.
+
+    A pattern is the only spelling of its type: where there is one, ISO texts are texts.
+    """
     texts = pc.unique(texts).drop_null()
     if not len(texts):
         return "string"
-    if _all(texts, DATE):
+    if by_pattern := _type_by_pattern(texts, spelling):
+        return by_pattern
+    if spelling.date_format is None and _all(texts, DATE):
         return _read_as("date", texts)
+    if spelling.timestamp_format is not None:
+        return "string"
     if _all(texts, ZONED):
         return _read_as("timestamp", texts)
     if _all(texts, f"{LOCAL}|{DATE}") and _read_as("timestamp", texts) == "timestamp":
@@ -124,10 +143,10 @@ def keeps_digits(text: str, printed: str) -> bool:
         return False
 
 
-def _read_as(type_name: str, texts: pa.Array) -> str:
+def _read_as(type_name: str, texts: pa.Array, spelling: Spelling = ISO) -> str:
     """The type, if the reader takes all texts for it, else `string`."""
     try:
-        found = parse_texts(Column("", type_name), texts)
+        found = parse_texts(Column("", type_name), texts, spelling)
         if type_name != "boolean":
             found.to_pylist()  # years beyond those of Python
     except (SchemaError, OverflowError, ValueError):

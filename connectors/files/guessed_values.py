@@ -25,10 +25,11 @@ from streamkit.connectors.files.guessed_texts import (
     ZONED,
     keeps_digits,
 )
+from streamkit.connectors.files.spelling import ISO, Spelling
 from streamkit.data_type import FLOATS, INTEGERS, array_of, decimal_of, element_of, fields_of, struct_of
 from streamkit.errors import SchemaError
 from streamkit.formats.json_documents import NOT_FINITE as NOT_FINITE_IN_JSON
-from streamkit.formats.number_texts import is_number, with_points
+from streamkit.formats.number_texts import with_points
 from streamkit.log.topic.evolution import is_wider
 from streamkit.schema import Column
 
@@ -48,14 +49,11 @@ def column_type(guessed: str) -> str:
     return "timestamp" if guessed == "timestamp_ntz" else guessed
 
 
-def check_texts(guessed: Column, texts: pa.Array, values: pa.Array, *, has_commas: bool = False) -> None:
+def check_texts(guessed: Column, texts: pa.Array, values: pa.Array, spelling: Spelling = ISO) -> None:
     """SchemaError for the first text of a guessed column that is spelled otherwise; `values` are the texts as they were read."""
-    if has_commas and (is_number(guessed.type) or decimal_of(guessed.type)):
-        spelled = with_points(texts)
-    else:
-        spelled = texts
+    spelled = with_points(texts) if spelling.has_commas_in(guessed.type) else texts
     pattern = _pattern(guessed.type)
-    if pattern is None:
+    if pattern is None or spelling.format_of(guessed.type) is not None:
         return
     doubtful = pc.fill_null(pc.not_equal(values.cast(pa.string()), spelled), False) if guessed.type not in _TIMES else None
     if doubtful is not None and not pc.any(doubtful).as_py():
@@ -76,9 +74,9 @@ def check_texts(guessed: Column, texts: pa.Array, values: pa.Array, *, has_comma
         raise _refused(guessed, row, repr(texts[row].as_py()))
 
 
-def check_json(guessed: Column, values: Sequence[Any]) -> None:
+def check_json(guessed: Column, values: Sequence[Any], spelling: Spelling = ISO) -> None:
     """SchemaError for the first value of JSON of a guessed column, none that nests, that is not spelled as its type."""
-    pattern = re.compile(_TEXTS.get(guessed.type, ""))
+    pattern = re.compile("" if spelling.format_of(guessed.type) else _TEXTS.get(guessed.type, ""))
     for row, value in enumerate(values):
         if value is not None and not _is_spelled(guessed.type, value, pattern):
             raise _refused(guessed, row, str(value) if isinstance(value, float) else repr(value))

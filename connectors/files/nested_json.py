@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -12,13 +14,16 @@ import pyarrow as pa
 from streamkit.connectors.files.guessed_values import check_json
 from streamkit.connectors.files.json_numbers import json_numbers, parse_number, parse_whole, refuse_constant
 from streamkit.connectors.files.record_text import is_text_in_json, json_texts, parse_texts
+from streamkit.connectors.files.spelling import ISO, Spelling
 from streamkit.errors import SchemaError
 from streamkit.log.rows.conversion import convert_python
 from streamkit.log.rows.nested_conversion import Conversion, convert_nested
 from streamkit.schema import Column
 
 
-def json_values(column: Column, values: Sequence[Any], *, is_sparse: bool = False, is_guessed: bool = False) -> pa.Array:
+def json_values(
+    column: Column, values: Sequence[Any], spelling: Spelling = ISO, *, is_sparse: bool = False, is_guessed: bool = False
+) -> pa.Array:
     """
     Values from JSON in the nested type of a column; SchemaError names the first row that does not fit, and the path in it.
 
@@ -26,13 +31,16 @@ def json_values(column: Column, values: Sequence[Any], *, is_sparse: bool = Fals
     keys are nested is an array of pairs. Where they are `is_sparse`, fields that objects lack are null; where the type `is_guessed`,
     values that are spelled otherwise are refused.
     """
-    return convert_nested(column, list(values), Conversion(_guessed_values if is_guessed else _values, _keys, is_sparse))
+    atoms = partial(_guessed_values if is_guessed else _values, spelling=spelling)
+    return convert_nested(column, list(values), Conversion(atoms, partial(_keys, spelling=spelling), is_sparse))
 
 
-def nested_texts(column: Column, texts: pa.Array, *, is_sparse: bool = False, is_guessed: bool = False) -> pa.Array:
+def nested_texts(
+    column: Column, texts: pa.Array, spelling: Spelling = ISO, *, is_sparse: bool = False, is_guessed: bool = False
+) -> pa.Array:
     """Texts that are JSON as values of a nested type; SchemaError as in `json_values`."""
     values = [None if text is None else _read(column, row, text) for row, text in enumerate(texts.to_pylist())]
-    return json_values(column, values, is_sparse=is_sparse, is_guessed=is_guessed)
+    return json_values(column, values, spelling, is_sparse=is_sparse, is_guessed=is_guessed)
 
 
 def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -55,21 +63,21 @@ def _read(column: Column, row: int, text: str) -> Any:
         ) from None
 
 
-def _guessed_values(column: Column, values: Sequence[Any]) -> pa.Array:
-    check_json(column, values)
-    return _values(column, values)
+def _guessed_values(column: Column, values: Sequence[Any], spelling: Spelling) -> pa.Array:
+    check_json(column, values, spelling)
+    return _values(column, values, spelling)
 
 
-def _values(column: Column, values: Sequence[Any]) -> pa.Array:
+def _values(column: Column, values: Sequence[Any], spelling: Spelling) -> pa.Array:
     """Atomic values from JSON as a column."""
     if not is_text_in_json(column):
         return convert_python(column, json_numbers(column, list(values)))
     texts = json_texts(column, values)
-    return texts if column.type == "string" else parse_texts(column, texts)
+    return texts if column.type == "string" else parse_texts(column, texts, replace(spelling, has_commas=False))
 
 
-def _keys(column: Column, values: Sequence[Any]) -> pa.Array:
+def _keys(column: Column, values: Sequence[Any], spelling: Spelling) -> pa.Array:
     """Keys of maps: texts, however they are spelled in a column."""
     texts = [value if isinstance(value, str) or value is None else json.dumps(value) for value in values]
     found = convert_python(Column(column.name, "string"), texts)
-    return found if column.type == "string" else parse_texts(column, found)
+    return found if column.type == "string" else parse_texts(column, found, replace(spelling, has_commas=False))

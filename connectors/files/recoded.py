@@ -38,6 +38,7 @@ class Recoded(io.RawIOBase):
     def __init__(self, file: BinaryIO, encoding: str, path: Path) -> None:
         super().__init__()
         self._file = file
+        self._read = getattr(file, "read1", file.read)  # what is there: a pipe does not wait for more
         self._encoding = encoding
         self._path = path
         self._decoder = codecs.getincrementaldecoder(encoding)()
@@ -49,6 +50,22 @@ class Recoded(io.RawIOBase):
         """It is for reading alone."""
         return True
 
+    def seekable(self) -> bool:
+        """Whether it can be read again."""
+        return self._file.seekable()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a byte of UTF-8, by reading all that is before it."""
+        if whence != io.SEEK_SET:
+            raise io.UnsupportedOperation("a text that is recoded is read from its beginning on")
+        if offset < self._position:
+            self._file.seek(0)
+            self._decoder.reset()
+            self._content, self._position, self._is_at_end = memoryview(b""), 0, False
+        while (left := offset - self._position) > 0 and self.readinto(bytearray(min(left, CHUNK_BYTES))):
+            pass
+        return self._position
+
     def tell(self) -> int:
         """How many bytes of UTF-8 were read."""
         return self._position
@@ -56,7 +73,7 @@ class Recoded(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Fill a part of the buffer, at least a byte; 0 is the end."""
         while not self._content and not self._is_at_end:
-            data = self._file.read(CHUNK_BYTES)
+            data = self._read(CHUNK_BYTES)
             self._is_at_end = not data
             self._content = memoryview(self._decoded(data).encode())
         count = min(len(buffer), len(self._content))

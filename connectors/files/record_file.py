@@ -9,7 +9,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from itertools import chain, islice
@@ -44,6 +44,7 @@ from streamkit.connectors.files.line_ends import count_lines, lines_end
 from streamkit.connectors.files.nested_json import json_values, nested_texts, once
 from streamkit.connectors.files.parquet_columns import declared, readable
 from streamkit.connectors.files.record_text import counted_times, is_text_in_json, json_texts, parse_headers, parse_texts
+from streamkit.connectors.files.spelling import ISO, Spelling
 from streamkit.data_type import FLOATS, from_arrow, is_nested
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.formats.json_columns import NOT_ARROWS, are_finite
@@ -96,11 +97,10 @@ class RecordFile:
         form: Format,
         topic: Topic,
         timestamp_column: str | None,
-        null: str,
+        spelling: Spelling = ISO,
         *,
         is_sparse: bool = False,
         delimiter: str = ",",
-        has_commas: bool = False,
         guessed: Mapping[str, str] | None = None,
     ) -> None:
         if timestamp_column is not None and topic.timestamp not in (None, timestamp_column):
@@ -116,17 +116,18 @@ class RecordFile:
         self._name = name
         self._form = form
         self._timestamp_column = timestamp_column if topic.timestamp is None else None  # whose own the producer looks at
-        self._null = null
+        self._spelling = spelling
         self._delimiter = delimiter
         self._columns = {column.name: column for column in topic.schema} | _LOG | _PLACES
         if timestamp_column is not None:
             self._columns.setdefault(timestamp_column, Column(timestamp_column, "timestamp"))
+        for column in self._columns.values():
+            spelling.check_column(column.name, column.type)
         self._is_nested = any(is_nested(column.type) for column in topic.schema)
         self._topic = topic.name
         self._schema = topic.schema
         self._key = topic.key
         self._is_sparse = is_sparse
-        self._has_commas = has_commas
         self._guessed = {name: Column(name, type) for name, type in (guessed or {}).items()}
         self._has_guessed_floats = any(column.type in FLOATS for column in self._guessed.values())
         self._optional = (
@@ -253,7 +254,7 @@ class RecordFile:
                 pa.csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
                 pa.csv.ConvertOptions(
                     column_types=dict.fromkeys((*self._columns, HEADERS), pa.string()),
-                    null_values=[self._null], strings_can_be_null=True, quoted_strings_can_be_null=False,
+                    null_values=list(self._spelling.nulls), strings_can_be_null=True, quoted_strings_can_be_null=False,
                 ),
             )  # fmt: skip
             found = table.schema.names
@@ -293,11 +294,11 @@ class RecordFile:
         guessed = self._guessed.get(name)
         if is_nested(column.type):
             if guessed is not None:
-                nested_texts(guessed, texts, is_sparse=self._is_sparse, is_guessed=True)
-            return nested_texts(column, texts, is_sparse=self._is_sparse)
-        values = parse_texts(column, texts, has_commas=self._has_commas)
+                nested_texts(guessed, texts, self._spelling, is_sparse=self._is_sparse, is_guessed=True)
+            return nested_texts(column, texts, self._spelling, is_sparse=self._is_sparse)
+        values = parse_texts(column, texts, self._spelling)
         if guessed is not None:
-            check_texts(guessed, texts, values, has_commas=self._has_commas)
+            check_texts(guessed, texts, values, self._spelling)
         return values
 
     def _uneven(self, reason: str) -> SchemaError:
@@ -370,7 +371,7 @@ class RecordFile:
             if is_text and columns[name].null_count < len(columns[name]):
                 if guessed.type not in (*TIMES, "date"):
                     return False
-                check_texts(guessed, columns[name], columns[name])
+                check_texts(guessed, columns[name], columns[name], self._spelling)
         return not self._has_guessed_floats or keeps_doubles(block)
 
     def _is_complete(self, block: bytes, columns: Mapping[str, pa.Array]) -> bool:
@@ -433,10 +434,10 @@ class RecordFile:
         guessed = self._guessed.get(name)
         if is_nested(column.type):
             if guessed is not None:
-                json_values(guessed, values, is_sparse=self._is_sparse, is_guessed=True)
-            return json_values(column, values, is_sparse=self._is_sparse)
+                json_values(guessed, values, self._spelling, is_sparse=self._is_sparse, is_guessed=True)
+            return json_values(column, values, self._spelling, is_sparse=self._is_sparse)
         if guessed is not None:
-            check_json(guessed, values)
+            check_json(guessed, values, self._spelling)
         if is_text_in_json(column):
             return json_texts(column, values)
         return convert_python(column, json_numbers(column, values))
@@ -472,7 +473,7 @@ class RecordFile:
         known = self._columns.get(name)
         if known is None or known.type == "string" or not pa.types.is_string(column.type):
             return column
-        return parse_texts(known, column)
+        return parse_texts(known, column, replace(self._spelling, has_commas=False))
 
     # Parquet
 

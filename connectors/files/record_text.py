@@ -6,11 +6,13 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.connectors.files.spelling import ISO, Spelling, read_times
 from streamkit.data_type import to_arrow
 from streamkit.errors import SchemaError
 from streamkit.formats.decimal_texts import decimals_of_texts
@@ -32,22 +34,23 @@ _EXPECTED = {
 _TEXT_IN_JSON = ("binary", "date", "string", "timestamp", "timestamp_ntz")
 
 
-def parse_texts(column: Column, texts: pa.Array, *, has_commas: bool = False) -> pa.Array:
+def parse_texts(column: Column, texts: pa.Array, spelling: Spelling = ISO) -> pa.Array:
     """
     Texts as values of a column; SchemaError names the first row whose text is not a value.
 
-    A time without a zone is taken as UTC; an integer as milliseconds since 1970. Years that are not of 1 to 9999 have a sign.
-    Numbers that `has_commas` have a comma before the fraction, and maybe points between thousands.
+    Where the spelling has no pattern for times, one without a zone is taken as UTC, an integer as milliseconds since 1970, and
+    years that are not of 1 to 9999 have a sign.
     """
-    read = _reader(column.type)
-    if has_commas and (is_number(column.type) or column.type.startswith("decimal")):
+    format = spelling.format_of(column.type)
+    read = _reader(column.type) if format is None else partial(read_times, type=column.type, format=format)
+    if spelling.has_commas_in(column.type):
         read = _with_points(read)
     try:
         return read(texts)
     except (pa.ArrowInvalid, ValueError):
         row = _first_refused(read, texts)
         raise SchemaError(
-            f"row {row}, column {column.name!r}: found {texts[row].as_py()!r}, expected {_expected(column)}", (row,)
+            f"row {row}, column {column.name!r}: found {texts[row].as_py()!r}, expected {_expected(column, format)}", (row,)
         ) from None
 
 
@@ -84,7 +87,9 @@ def counted_times(name: str, counts: pa.Array) -> pa.Array:
     return milliseconds.cast(pa.timestamp("ms", "UTC"))
 
 
-def _expected(column: Column) -> str:
+def _expected(column: Column, format: str | None = None) -> str:
+    if format is not None:
+        return f"{column.type}, written as {format}"
     return _EXPECTED.get(column.type, column.type)
 
 

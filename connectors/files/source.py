@@ -36,6 +36,7 @@ from streamkit.connectors.files.record_blocks import (
     start_of_records,
 )
 from streamkit.connectors.files.record_file import Format, RecordFile
+from streamkit.connectors.files.spelling import Spelling
 from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.runtime.positions import read_positions
 from streamkit.connectors.setting import Setting
@@ -114,7 +115,18 @@ class FileSource(Source):
         ),
         Setting("encoding", "how CSV and JSON lines are encoded, such as latin-1, cp1252 or utf-16", default="utf-8"),
         Setting("timestamp.column", "the column of the file with the event time", default=None),
-        Setting("null", "what stands for null in CSV", default=""),
+        Setting(
+            "null",
+            "what stands for null in CSV, without quotes; several have commas between: NULL,NA, has nothing too",
+            "texts",
+            ("",),
+        ),
+        Setting("date.format", "how dates are written, such as dd.MM.yyyy; else ISO 8601", default=None),
+        Setting(
+            "timestamp.format",
+            "how times are written, such as dd.MM.yyyy HH:mm, in UTC without a zone; else ISO 8601",
+            default=None,
+        ),
         Setting(
             "min.age.ms",
             "how long a file must have been left alone before it is read; else whole records are read at once, and what is not whole "
@@ -149,6 +161,9 @@ class FileSource(Source):
         check_name(self.settings["topic"], "topic")
         check_delimiter(self.settings["delimiter"])
         self._encoding = check_encoding(self.settings["encoding"])
+        self._spelling = Spelling(
+            self.settings["null"], self.settings["decimal.comma"], self.settings["date.format"], self.settings["timestamp.format"]
+        )
 
     def use(self, log: Log) -> None:
         """What was guessed of an earlier file is in its position."""
@@ -530,10 +545,9 @@ class FileSource(Source):
             form,
             topic,
             settings["timestamp.column"],
-            settings["null"],
+            self._spelling,
             is_sparse=True,
             delimiter=settings["delimiter"],
-            has_commas=settings["decimal.comma"],
             guessed=self._still_guessed(topic),
         )
 
@@ -576,9 +590,8 @@ class FileSource(Source):
                 GUESS_ROWS,
                 names,
                 settings["delimiter"],
-                settings["null"],
+                self._spelling,
                 is_tolerant=settings["errors.tolerance"] == "all",
-                has_commas=settings["decimal.comma"],
             )
         self._guessed = None if is_kept_by_topic else found.schema.ddl()
         self._spelled, self._has_to_note = found.spelled, True

@@ -271,7 +271,7 @@ def _rows_of(topic: Topic, body: bytes) -> pa.Table:
 
 
 def _rows_of_lines(topic: Topic, body: bytes) -> pa.Table:
-    file = RecordFile(io.BytesIO(body), "the request", Format.JSON, topic, None, "", is_sparse=True)
+    file = RecordFile(io.BytesIO(body), "the request", Format.JSON, topic, None, is_sparse=True)
     pieces = [pa.Table.from_batches([piece.records]) for piece in file.pieces()]  # of which some may have headers
     return pa.concat_tables(pieces, promote_options="default") if pieces else topic.schema.arrow.empty_table()
 

@@ -35,7 +35,7 @@ from streamkit.log.log import Log
 LOOPBACK = "127.0.0.1"
 BODY_BYTES_MAX = 1 << 20
 _CONNECT_VERSION = "4.3.0"  # whose answers these are
-_TYPES = {"string": "STRING", "integer": "INT", "boolean": "BOOLEAN", "list": "LIST"}
+_TYPES = {"string": "STRING", "integer": "INT", "boolean": "BOOLEAN", "list": "LIST", "texts": "LIST"}
 _STATES = {status.DONE: "STOPPED"}  # which Connect does not have
 
 

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, BinaryIO
 
 import pyarrow as pa
@@ -20,7 +21,10 @@ from streamkit.cli.terminal.interruption import interruption
 from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, counted, show_json, show_note, visible
 from streamkit.cli.terminal.standard_streams import standard_input
+from streamkit.connectors.files.csv_lines import check_delimiter
+from streamkit.connectors.files.recoded import check_encoding, recoded
 from streamkit.connectors.files.record_file import Format, Piece, RecordFile
+from streamkit.connectors.files.spelling import Spelling
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log
@@ -58,8 +62,41 @@ def produce(
         ),
     ] = None,
     null: Annotated[
-        str, typer.Option("--null", metavar="TEXT", help="The unquoted text that is null in CSV; empty unless given.")
-    ] = "",
+        list[str] | None,
+        typer.Option(
+            "--null",
+            metavar="TEXT",
+            help="An unquoted text that is null in CSV, as often as there are such texts; empty unless given.",
+            show_default=False,
+        ),
+    ] = None,
+    delimiter: Annotated[
+        str, typer.Option("--delimiter", metavar="CHARACTER", help="What stands between the values of CSV, such as ; or a tab.")
+    ] = ",",
+    encoding: Annotated[
+        str, typer.Option("--encoding", metavar="NAME", help="How CSV or JSON is encoded, such as latin-1, cp1252 or utf-16.")
+    ] = "utf-8",
+    has_commas: Annotated[
+        bool, typer.Option("--decimal-comma", help="Numbers of CSV have a comma before the fraction, as in 1.234,5.")
+    ] = False,
+    date_format: Annotated[
+        str | None,
+        typer.Option(
+            "--date-format",
+            metavar="PATTERN",
+            help="How dates are written, such as dd.MM.yyyy; else ISO 8601.",
+            show_default=False,
+        ),
+    ] = None,
+    timestamp_format: Annotated[
+        str | None,
+        typer.Option(
+            "--timestamp-format",
+            metavar="PATTERN",
+            help="How times are written, such as dd.MM.yyyy HH:mm:ss; else ISO 8601.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
@@ -68,8 +105,8 @@ def produce(
 
     All of them in one transaction, or none; from standard input they go as they come, and what was sent before an error or an interrupt
     stays: standard error says how much.
-    CSV has a line of names, JSON one object a line, with every column of the topic. Times are ISO 8601 (UTC if there is no zone) or
-    milliseconds, bytes base 64, headers pairs of a name and base 64, NaN and infinities in JSON "NaN", "Infinity", "-Infinity": what
+    CSV has a line of names, JSON one object a line, with every column of the topic. Unless a format is given, times are ISO 8601 (UTC if there is
+    no zone) or milliseconds, bytes base 64, headers pairs of a name and base 64, NaN and infinities in JSON "NaN", "Infinity", "-Infinity": what
     `streamkit consume` prints can be read, but for texts in Avro's unions of several types, which stay texts.
     Opaque topics take JSON and Parquet only.
 
@@ -77,12 +114,14 @@ def produce(
     Its event time is that of the topic's timestamp column if it has that, else _timestamp, else the time of arrival.
     """
     chosen = form or _form_of(file)
+    named = "standard input" if file == _STANDARD_INPUT else file
+    spelling = Spelling(("",) if null is None else tuple(null), has_commas, date_format, timestamp_format)
+    written_in = "utf-8" if chosen is Format.PARQUET else check_encoding(encoding)
     begun = time.monotonic()
     with open_existing_log(log) as opened, _opened(file) as source, _progress(file, source) as advance:
         target = opened.topic(topic)
-        records = RecordFile(
-            source, "standard input" if file == _STANDARD_INPUT else file, chosen, target, timestamp_column, null
-        )
+        readable = recoded(source, written_in, Path(named))
+        records = RecordFile(readable, named, chosen, target, timestamp_column, spelling, delimiter=check_delimiter(delimiter))
         expired = _Expired(target, opened.clock.now_ms())
         producer = _producer(opened, file, producer_id)
         receipts = _send(producer, target, records, (advance, expired.count), is_one=file != _STANDARD_INPUT)

@@ -216,6 +216,52 @@ def test_null_has_a_spelling(streamkit, root, topic, tmp_path):
     assert sorted((row["n"] or 0, row["name"]) for row in read(root, "plain")) == [(0, None), (1, "NA"), (2, "")]
 
 
+def test_values_have_other_spellings(streamkit, root, topic, tmp_path):
+    """Encoding, delimiter, decimal commas, formats and several texts for null are options, as they are settings of a FileSource."""
+    data = "name;n;x;ok;day;at;price;data\nBöß;1;1.234,5;true;31.01.2026;31.01.2026 12:30;1,25;AP8=\n;NULL;NA;;;NA;;\n"
+    (tmp_path / "f.csv").write_bytes(data.encode("cp1252"))
+    options = ["--encoding", "cp1252", "--delimiter", ";", "--decimal-comma", "--null", "NULL", "--null", "NA", "--null", ""]
+    formats = ["--date-format", "dd.MM.yyyy", "--timestamp-format", "dd.MM.yyyy HH:mm"]
+    with sk.open_log(root) as log:
+        log.create_topic("named", SCHEMA.replace(" not null", ""), partitions=1)
+    streamkit("produce", "named", str(tmp_path / "f.csv"), *options, *formats)
+    first, second = read(root, "named")
+    at = dt.datetime(2026, 1, 31, 12, 30, tzinfo=UTC)
+    assert (first["name"], first["x"], first["day"], first["at"]) == ("Böß", 1234.5, dt.date(2026, 1, 31), at)
+    assert set(second.values()) == {None}
+
+
+def test_other_spellings_name_the_line(streamkit, root, topic, tmp_path):
+    """A value that does not fit, in another encoding too, and of JSON; a format that cannot be; nothing is written."""
+    (tmp_path / "f.csv").write_bytes("name;n\nBöß;1\nx;2,5\n".encode("utf-16"))
+    (tmp_path / "f.json").write_text(JSON)
+    options = ("--encoding", "utf-16", "--delimiter", ";")
+    with pytest.raises(SchemaError, match=r"f\.csv, line 3: column 'n': found '2,5', expected int"):
+        streamkit("produce", "plain", str(tmp_path / "f.csv"), *options)
+    with pytest.raises(
+        SchemaError, match=r"f\.json, line 1: column 'day': found '2013-01-01', expected date, written as dd\.MM\.yyyy"
+    ):
+        streamkit("produce", "typed", str(tmp_path / "f.json"), "--date-format", "dd.MM.yyyy")
+    with pytest.raises(ConfigError, match="the format 'HH' of dates has no part of a date"):
+        streamkit("produce", "typed", str(tmp_path / "f.json"), "--date-format", "HH")
+    with pytest.raises(ConfigError, match="encoding='klingon'"):
+        streamkit("produce", "typed", str(tmp_path / "f.json"), "--encoding", "klingon")
+    assert not read(root, "plain")
+    assert not read(root, "typed")
+
+
+def test_a_recoded_pipe_does_not_wait(root, topic):
+    """Lines in another encoding are visible while the pipe is open, too."""
+    command = [*PRODUCE, "plain", "-", "--format", "json", "--encoding", "latin-1", "--log", str(root)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write('{"name": "ö", "n": 1}\n'.encode("latin-1"))
+        process.stdin.flush()
+        wait_until(lambda: read(root, "plain"))
+        process.stdin.close()
+    assert read(root, "plain")[0]["name"] == "ö"
+
+
 def test_an_id_fences(streamkit, root, topic, tmp_path):
     """--id opens the producer of that name: an older instance of it cannot commit any more."""
     (tmp_path / "f.csv").write_text("name,n\na,1\n")

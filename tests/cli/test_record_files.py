@@ -184,7 +184,7 @@ from streamkit.connectors.files.record_file import Format, RecordFile
 with sk.open_log(sys.argv[1]) as log:
     for path in sys.argv[2:]:
         try:
-            list(RecordFile(open(path, "rb"), "f", Format.JSON, log.topic("plain"), None, "").pieces())
+            list(RecordFile(open(path, "rb"), "f", Format.JSON, log.topic("plain"), None).pieces())
             print("taken")
         except sk.StreamKitError as error:
             print(repr(str(error)))
@@ -424,7 +424,7 @@ def test_no_thread_is_left_reading(root, topic, form, data):
     """Whoever reads a file that is refused is done with it: a thread still reading when Python ends would abort the process."""
     file = Watched(data)
     with sk.open_log(root) as log, pytest.raises(sk.StreamKitError):
-        list(RecordFile(file, "f", form, log.topic("plain"), None, "").pieces())
+        list(RecordFile(file, "f", form, log.topic("plain"), None).pieces())
 
     assert file.threads == {threading.current_thread()}
 

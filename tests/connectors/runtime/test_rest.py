@@ -104,7 +104,7 @@ def test_plugins(rest):
     assert found["error_count"] == 2
     assert "root:" not in json.dumps(found)
     nearest = rest.answer("PUT", validate, {"path": "/in", "formt": "csv"}).body
-    assert "did you mean format or key.format?" in json.dumps(nearest)
+    assert "did you mean format or key.format" in json.dumps(nearest)
     secret = rest.answer("PUT", "/connector-plugins/HttpSource/config/validate", {"token": "hunter2", "port": "no"}).body
     assert secret["error_count"] == 1
     assert "hunter2" not in json.dumps(secret)
