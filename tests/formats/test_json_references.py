@@ -43,10 +43,11 @@ class _Subjects(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def registry():
-    handler = type("Handler", (_Subjects,), {"answers": {}})
+    answers: dict[str, dict[str, object]] = {}
+    handler = type("Handler", (_Subjects,), {"answers": answers})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    yield handler.answers, f"http://127.0.0.1:{server.server_address[1]}"
+    yield answers, f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()
     server.server_close()
 

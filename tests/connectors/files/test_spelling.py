@@ -6,7 +6,9 @@ import datetime as dt
 import json
 import random
 from decimal import Decimal
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import streamkit as sk
@@ -79,7 +81,7 @@ def test_random_spellings(tmp_path, form, is_guessed, monkeypatch):
         date, time = choose.choice(list(DATES)), choose.choice(list(TIMES))
         nulls = choose.choice([("",), ("NULL",), ("", "NULL", r"\N"), ("NA", "-")])
         rows = list(some_rows(choose, 12))
-        settings = {"date_format": date, "timestamp_format": time}
+        settings: dict[str, Any] = {"date_format": date, "timestamp_format": time}
         settings |= {} if is_guessed else {"schema": SCHEMA}
         settings |= {"null": ",".join(nulls), "decimal_comma": True} if form == "csv" else {}
         lines = (csv_of(choose, rows, nulls, date, time) if form == "csv" else "".join(json_of(rows, date, time))).splitlines(
@@ -102,6 +104,11 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / "in"
 
 
+def rows_of(table):
+    assert isinstance(table, pa.Table)
+    return table.to_pylist()
+
+
 def polled(folder, data, name="a.csv", **settings):
     (folder / name).write_text(data)
     source = FileSource("in", path=str(folder), topic="t", min_age_ms=0, **settings)
@@ -109,7 +116,8 @@ def polled(folder, data, name="a.csv", **settings):
     source.open(dict.fromkeys(source.splits()))
     rows = []
     while (found := source.poll(0.0)) is not None:
-        rows += [row for table in found.tables.values() for row in table.to_pylist()]
+        rows += [row for table in found.tables.values() for row in rows_of(table)]
+    assert source._topic is not None
     return {column.name: column.type for column in source._topic.schema}, rows
 
 
@@ -127,7 +135,7 @@ def opened(folder, lines, *, is_guessed, **settings):
 def left(source):
     rows = []
     while (found := source.poll(0.0)) is not None:
-        rows += [row for table in found.tables.values() for row in table.to_pylist()]
+        rows += [row for table in found.tables.values() for row in rows_of(table)]
         source.committed(found.positions)
     return rows
 
