@@ -65,7 +65,7 @@ def connect_type(schema: Mapping[str, Any], infinity: str = FAIL) -> ConnectType
 
 def guessed_type(values: Sequence[Any]) -> ConnectType | None:
     """The type that values without a schema have; None if all are null."""
-    kinds = {type(value) for value in values} - {type(None)}
+    kinds = {kind_of(value) for value in values} - {type(None)}
     if not kinds:
         return None
     if kinds == {bool}:
@@ -75,6 +75,11 @@ def guessed_type(values: Sequence[Any]) -> ConnectType | None:
     if kinds <= {int, float}:
         return _PHYSICAL["double"]
     return _TEXT if kinds == {str} else _JSON
+
+
+def kind_of(value: Any) -> type:
+    """The type of a value of JSON, however many digits a number has."""
+    return float if isinstance(value, float) else type(value)
 
 
 def _finite(kind: ConnectType, infinite: Sequence[Any], infinity: str) -> ConnectType:
@@ -132,8 +137,14 @@ def _raw(value: str | bytes) -> bytes:
     return value if isinstance(value, bytes) else base64.b64decode(value, validate=True)
 
 
-def _number(value: str | bytes, scale: int) -> Decimal:
-    """The number of a signed integer's bytes, whose last `scale` digits stand behind the point."""
+def _number(value: str | bytes | int | float, scale: int) -> Decimal:
+    """
+    The number of a signed integer's bytes, whose last `scale` digits stand behind the point.
+
+    JSON has it as a number where the converter was told so by `decimal.format=NUMERIC`.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return Decimal(str(value))
     unscaled = int.from_bytes(_raw(value), "big", signed=True)
     return Decimal(f"{unscaled}E{-scale}")
 

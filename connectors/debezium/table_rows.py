@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamkit.connectors.debezium.connect_type import ConnectType, guessed_type
+from streamkit.connectors.debezium.connect_type import ConnectType, guessed_type, kind_of
 from streamkit.connectors.debezium.envelope import Types
 from streamkit.connectors.joined_rows import as_schema, joined_schema
 from streamkit.errors import SchemaError
@@ -41,13 +41,13 @@ class TableRows:
         """Whether a row is of this layout; without a schema its values say so, and a null fits all."""
         if self.types is not None:
             return True
-        return all(value is None or self.kinds.get(name, type(value)) is type(value) for name, value in row.values.items())
+        return all(value is None or self.kinds.get(name, kind_of(value)) is kind_of(value) for name, value in row.values.items())
 
     def add(self, row: TableRow) -> None:
         """Take the row."""
         self.rows.append(row)
         if self.types is None:
-            self.kinds |= {name: type(value) for name, value in row.values.items() if value is not None}
+            self.kinds |= {name: kind_of(value) for name, value in row.values.items() if value is not None}
 
     def table(self) -> tuple[pa.Table | None, list[tuple[TableRow, SchemaError]]]:
         """The rows as a poll gives them, None if there are none; and those with a value that does not fit."""

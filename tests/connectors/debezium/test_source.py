@@ -547,3 +547,87 @@ def test_infinite_dates_and_times(log, physical, logical, value):
     run([source(infinity_handling="null")], log, once=True)
     first, second = sorted(log.read("rows").select(["id", "at", "all"]).to_pylist(), key=lambda one: one["id"])
     assert first["at"] is None and first["all"][1] is None and first["all"][0] == second["at"] is not None
+
+
+DECIMAL = {
+    "type": "bytes",
+    "name": "org.apache.kafka.connect.data.Decimal",
+    "parameters": {"scale": "2", "connect.decimal.precision": "20"},
+}
+VARIABLE = {
+    "type": "struct",
+    "name": "io.debezium.data.VariableScaleDecimal",
+    "fields": [{"field": "scale", "type": "int32"}, {"field": "value", "type": "bytes"}],
+}
+
+
+def of_bytes(number):
+    return base64.b64encode(number.to_bytes(12, "big", signed=True)).decode()
+
+
+def numbered(id, schema, payload):
+    """A record of Connect's JSON converter whose column `n` has this schema, and this text of JSON."""
+    fields = [{"field": "id", "type": "int32"}, {"field": "n", "optional": True, **schema}]
+    whole = {
+        "type": "struct",
+        "fields": [{"field": "after", "type": "struct", "fields": fields}, {"field": "op", "type": "string"}],
+    }
+    value = f'{{"schema":{json.dumps(whole)},"payload":{{"op":"c","after":{{"id":{id},"n":{payload}}},"source":{{"ts_ms":1}}}}}}'
+    return {"key": json.dumps({"schema": {"type": "struct", "fields": fields[:1]}, "payload": {"id": id}}), "value": value}
+
+
+@pytest.mark.parametrize(
+    ("schema", "payload", "type", "value"),
+    [
+        (DECIMAL, json.dumps(of_bytes(-1250)), "decimal(20,2)", Decimal("-12.50")),
+        (DECIMAL, "-12.50", "decimal(20,2)", Decimal("-12.50")),  # decimal.format=NUMERIC of the converter
+        (DECIMAL, "123456789012345678.91", "decimal(20,2)", Decimal("123456789012345678.91")),
+        ({**DECIMAL, "parameters": {"scale": "2", "connect.decimal.precision": "64"}}, "1.10", "string", "1.10"),
+        (VARIABLE, json.dumps({"scale": 3, "value": of_bytes(1250)}), "decimal(38,18)", Decimal("1.25")),
+        (VARIABLE, json.dumps({"scale": -2, "value": of_bytes(7)}), "decimal(38,18)", Decimal(700)),
+        ({"type": "double"}, "12.50", "double", 12.5),
+        ({"type": "double"}, '"-Infinity"', "double", float("-inf")),
+        ({"type": "string"}, '"12.50"', "string", "12.50"),
+        (
+            {"type": "array", "items": DECIMAL},
+            f'["{of_bytes(5)}", 1.10]',
+            "array<decimal(20,2)>",
+            [Decimal("0.05"), Decimal("1.10")],
+        ),
+    ],
+)
+def test_decimals_of_every_mode(log, schema, payload, type, value):
+    """What `decimal.handling.mode` and the converter made of a number is of the type that the record's schema says, digit by digit."""
+    bring(log, [numbered(1, schema, payload), numbered(2, schema, "null")])
+    assert log.topic("rows").schema["n"].type == type
+    assert found(log) == [(1, value, False), (2, None, False)]
+
+
+@pytest.mark.parametrize(
+    ("schema", "payload"),
+    [
+        (DECIMAL, "1.234"),
+        (DECIMAL, json.dumps(of_bytes(10**21))),
+        (DECIMAL, '"12.50"'),
+        (VARIABLE, json.dumps({"scale": 20, "value": of_bytes(7)})),
+        (VARIABLE, json.dumps({"scale": 0, "value": of_bytes(10**25)})),
+    ],
+)
+def test_decimals_that_lose_digits_are_refused(log, schema, payload):
+    """A number that its type does not hold names topic, offset and column."""
+    with pytest.raises(SchemaError, match="topic raw, partition 0, offset 0: column 'n'"):
+        bring(log, [numbered(1, schema, payload)])
+
+
+MODES_OF_DECIMALS = [(DECIMAL, f'"{of_bytes(1250)}"'), ({"type": "double"}, "12.5"), ({"type": "string"}, '"12.50"')]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(one, other) for one in MODES_OF_DECIMALS for other in MODES_OF_DECIMALS if one is not other]
+)
+def test_another_mode_later_is_refused(log, before, after):
+    """A topic keeps its type: who changes the mode is told the column and both types, in one poll and after a start; nothing is converted."""
+    records = [numbered(1, *before), numbered(2, *after)]
+    bring(log, records[:1])
+    with pytest.raises(SchemaError, match=r"offset 1.*column 'n': found .*, expected .*no conversion without loss"):
+        bring(log, records[1:])
