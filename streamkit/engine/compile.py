@@ -18,7 +18,7 @@ from streamkit.plan.naming import KnownNames, name_steps
 from streamkit.plan.outputs import fit_outputs
 from streamkit.plan.passes import PASSES, assemble
 from streamkit.plan.program import Program
-from streamkit.plan.refusal import Refuse, stop_at
+from streamkit.plan.refusal import Refuse, RefusedTopic, stop_at
 from streamkit.plan.retiming import check_times
 from streamkit.plan.steps import Plan
 
@@ -61,17 +61,29 @@ def compile_passing_over(topology: Topology, log: Log, refuse: Refuse, analyzer:
 
 
 def explain(topology: Topology, log: Topics | None = None, analyzer: Analyzer | None = None) -> str:
-    """What every pass of `compile` gives, as text: the steps, their types and stages, and the program at the end."""
+    """
+    What every pass of `compile` gives, as text: the steps, their types and stages, and the program at the end.
+
+    An output that does not fit its topic, which a start would refuse, is told of behind all.
+    """
     return explain_and_compile(topology, log, analyzer)[0]
 
 
 def explain_and_compile(topology: Topology, log: Topics | None = None, analyzer: Analyzer | None = None) -> tuple[str, Program]:
     """What `explain` and `compile` give, of one compilation."""
-    results = list(_passes(topology, log, analyzer))
+    refused: list[RefusedTopic] = []
+
+    def note(one: RefusedTopic) -> None:
+        if one.is_input:
+            stop_at(one)
+        refused.append(one)
+
+    results = list(_passes(topology, log, analyzer, note))
     assert results[-1].plan is not None
     program = _assembled(topology, results[-1].plan)
     sections = [("topology", topology.describe()), *((result.name, result.text) for result in results)]
     sections.append(("program", explain_program(program)))
+    sections += [("a start would be refused", str(one.error)) for one in refused]
     return "\n\n".join(f"== {name} ==\n{text}" for name, text in sections), program
 
 

@@ -27,6 +27,7 @@ AGGREGATE = "the aggregate"  # begins the parts that are aggregates
 COLUMN = "the column"  # begins those that are columns of stored rows
 ROWS = "the rows it takes"
 TOPIC = "the topic"  # begins the parts that are topics of streams
+KEPT = "the time for which it keeps records"
 MADE_OF = " = "  # between the type of a column and what it is made of
 OF_VALUES = ", of "  # between how an aggregate is kept and the types of its values
 FOR = "-for-"  # in the name of a copy of a table that joins of another stage look up
@@ -83,13 +84,16 @@ def definition(program: Program, store: Store, telling: Telling = Telling()) -> 
 
 
 def _window_texts(keeper: Operator, store: Store) -> dict[str, str]:
-    """How long the windows of a store are, and how long it keeps what it has."""
+    """How long the windows of a store are, and how long it keeps what it has, in the words of who declared them."""
     if (window := keeper.windowing) is not None:
-        times: dict[str, int | None] = {"size": window.size_ms, "advance": window.advance_ms}
-        if not keeper.grace_may_change:
-            times |= {"grace": window.grace_ms, "retention": store.retention_ms}
         calendar = {} if window.calendar is None else {"the calendar of its windows": str(window.calendar)}
-        return calendar | {f"the {name} of its windows": duration_text(time) for name, time in times.items() if time is not None}
+        declared = dict(keeper.declared_times)
+        times: dict[str, int | None] = {}
+        if not (calendar or declared):
+            times = {"the size of its windows": window.size_ms, "the advance of its windows": window.advance_ms}
+        if not keeper.grace_may_change:
+            times |= {"its grace": window.grace_ms, KEPT: store.retention_ms}
+        return calendar | declared | {part: duration_text(time) for part, time in times.items() if time is not None}
     parts = {}
     if store.window_size_ms is not None:
         parts["the size of its windows"] = duration_text(store.window_size_ms)
@@ -108,6 +112,7 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[Diffe
     """What differs between two definitions, whatever their order."""
     parts = dict.fromkeys([*before, *now])
     found = [Difference(part, before.get(part), now.get(part)) for part in parts if before.get(part) != now.get(part)]
+    found = [one for one in found if one.part != KEPT] or found  # it follows from the others
     topics = [one for one in found if one.part.startswith(TOPIC)]
     if (
         len({one.before for one in topics}) < 2

@@ -8,7 +8,7 @@ over the tasks, which columns it reads, which stores it keeps, how `explain` sho
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
@@ -157,6 +157,11 @@ class Operator:
     def windowing(self) -> Windowing | None:
         """The windows that its store keeps."""
         return None
+
+    @property
+    def declared_times(self) -> Mapping[str, str]:
+        """The times that users said, as text, by what they are, where its windows were not declared by their size; else nothing."""
+        return {}
 
     @property
     def keeps_ahead(self) -> bool:

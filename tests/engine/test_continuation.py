@@ -136,6 +136,49 @@ def test_other_windows_are_refused(log, changed, difference):
         start(log.catalog, log.storage, compile(windowed(**changed), log))
 
 
+def timed(kind, first, second):
+    """An operator that keeps times by way of windows that nobody declared by their size."""
+    app = sk.Topology("t")
+    rows = app.stream("in")
+    if kind == "duplicates":
+        rows.drop_duplicates(["a"], within=first, grace=second).to("out")
+    elif kind == "join":
+        within = sk.within(before=first, after="1 s", grace=second)
+        rows.join(app.stream("tables"), within=within).select("k", "a", "first").to("out")
+    else:
+        windows = {
+            "session": lambda: sk.session(first, grace=second),
+            "sliding": lambda: sk.sliding(first, grace=second),
+            "days": lambda: sk.tumbling(first, grace=second, time_zone="Europe/Berlin"),
+        }[kind]()
+        rows.group_by_key().windowed_by(windows).agg(store="s", n=F.count("*")).emit("final").to("out")
+    return app
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "now", "difference"),
+    [
+        ("duplicates", "10 s", "20 s", "the time within which it drops duplicates was 10 seconds, and is 20 seconds"),
+        (
+            "join",
+            "10 s",
+            "20 s",
+            "the time within which records meet was 10 seconds before to 1 second after, and is 20 seconds before to 1 second",
+        ),
+        ("session", "10 s", "20 s", "the gap of its sessions was 10 seconds, and is 20 seconds"),
+        ("sliding", "10 s", "20 s", "the difference of its sliding windows was 10 seconds, and is 20 seconds"),
+        ("days", "1 day", "1 week", "the calendar of its windows was 1 day of Europe/Berlin, and is 1 week of Europe/Berlin"),
+    ],
+)
+def test_other_times_are_told_as_they_were_declared(log, kind, before, now, difference):
+    """The refusal has the lengths of time that users wrote, and none that the engine made of them."""
+    run(log, timed(kind, before, "1 minute"), 1)
+
+    with pytest.raises(OrphanedStateError, match=difference) as error:
+        start(log.catalog, log.storage, compile(timed(kind, now, "1 minute"), log))
+    assert not re.search(r"[0-9] ms|size of its windows", str(error.value)), error.value
+
+
 def test_other_groups_are_refused(log):
     """A start that groups by another expression under the same name is refused with both."""
     run(log, grouped(key={"g": F.upper("k")}, n=F.count("*")), 1)

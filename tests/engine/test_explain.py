@@ -6,6 +6,8 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
+from streamkit.engine.compile import compile
+from streamkit.errors import TopologyError
 from streamkit.expressions.analysis import ExpressionAnalyzer
 from streamkit.log.opening import open_log
 
@@ -91,3 +93,29 @@ stores
 outputs
   0  counts (origin string, n bigint NOT NULL), key [origin], compact, partitions as the widest input
 """
+
+
+def test_an_output_that_does_not_fit_is_told_of(app, log, analyzer):
+    """Everything is explained, and behind it why a start would be refused; an input that does not fit is an error."""
+    if "narrow" not in log.topics():
+        log.create_topic("narrow", schema="carrier string, flight int, missing int not null", key=["carrier", "flight"])
+    app.stream("flights").select("carrier", "flight").to("narrow")
+    text = app.explain(log, analyzer)
+    assert "== program ==" in text
+    refusal = text.partition("== a start would be refused ==\n")[2]
+    assert refusal.startswith("the topic 'narrow' exists and does not fit: ")
+    assert "test_explain.py" in refusal
+    with pytest.raises(TopologyError, match="the topic 'narrow' exists and does not fit"):
+        compile(app, log, analyzer)
+    other = sk.Topology("other")
+    other.stream("flights", schema="carrier int", key="carrier").to("copy")
+    with pytest.raises(TopologyError):
+        other.explain(log, analyzer)
+
+
+def test_an_output_of_these_columns_is_explained(app, log, analyzer):
+    """A topic that an earlier run has made fits."""
+    if "same" not in log.topics():
+        log.create_topic("same", schema="carrier string, flight int", key=["carrier", "flight"])
+    app.stream("flights").select("carrier", "flight").to("same")
+    assert "a start would be refused" not in app.explain(log, analyzer)

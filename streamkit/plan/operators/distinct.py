@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -118,6 +118,10 @@ class Distinct(Operator):
     @property
     def windowing(self) -> Windowing:
         return self.window
+
+    @property
+    def declared_times(self) -> Mapping[str, str]:
+        return {"the time within which it drops duplicates": duration_text(self.within_ms)}
 
     def exchange(self, place: int, rows: Step) -> Exchange:
         """By the key, if it is compared; rows without one then come together by all columns that are."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from streamkit.plan.building import OLD_AND_NEW
+from streamkit.plan.duration import duration_text
 from streamkit.plan.operators.function_aggregate import FunctionAggregate
 from streamkit.plan.operators.session_aggregate import session_closing
 from streamkit.plan.windows import Windowing
@@ -16,6 +18,10 @@ class FunctionSessionAggregate(FunctionAggregate):
     """As `FunctionAggregate`, in the sessions of each group."""
 
     kind: ClassVar[str] = "function_session_aggregate"
+
+    @property
+    def declared_times(self) -> Mapping[str, str]:
+        return {"the gap of its sessions": duration_text(self.windowing.size_ms - 1)}
 
     @property
     def assigned(self) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from streamkit.plan.duration import duration_text
 from streamkit.plan.operators.function_aggregate import FunctionAggregate
 
 
@@ -13,6 +15,10 @@ class FunctionSlidingAggregate(FunctionAggregate):
     """As `FunctionAggregate`, in the sliding windows of each group."""
 
     kind: ClassVar[str] = "function_sliding_aggregate"
+
+    @property
+    def declared_times(self) -> Mapping[str, str]:
+        return {"the difference of its sliding windows": duration_text(self.windowing.size_ms - 1)}
 
     @property
     def assigned(self) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from streamkit.plan.building import OLD_AND_NEW
+from streamkit.plan.duration import duration_text
 from streamkit.plan.operators.record_window_aggregate import RecordWindowAggregate
 from streamkit.plan.windows import Windowing, closing_for
 
@@ -16,6 +17,10 @@ class SessionAggregate(RecordWindowAggregate):
     """Put rows into the sessions of their keys, merge sessions that a row connects, and keep their aggregates in `store`."""
 
     kind: ClassVar[str] = "session_aggregate"
+
+    @property
+    def declared_times(self) -> Mapping[str, str]:
+        return {"the gap of its sessions": duration_text(self.windowing.size_ms - 1)}
 
     @property
     def rows_per_record(self) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from streamkit.plan.duration import duration_text
 from streamkit.plan.operators.record_window_aggregate import RecordWindowAggregate
 
 
@@ -13,3 +15,7 @@ class SlidingAggregate(RecordWindowAggregate):
     """Put rows into the sliding windows of their keys, make the windows that they begin and end, and keep them in `store`."""
 
     kind: ClassVar[str] = "sliding_aggregate"
+
+    @property
+    def declared_times(self) -> Mapping[str, str]:
+        return {"the difference of its sliding windows": duration_text(self.windowing.size_ms - 1)}

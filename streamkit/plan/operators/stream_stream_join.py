@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -189,6 +189,11 @@ class StreamStreamJoinRows(Operator):
     @property
     def windowing(self) -> Windowing:
         return Windowing(self.within.size_ms, 1, self.within.grace_ms, self.streams, self.stores[0])
+
+    @property
+    def declared_times(self) -> Mapping[str, str]:
+        before, after = self.within.before_ms, self.within.after_ms
+        return {"the time within which records meet": f"{duration_text(before)} before to {duration_text(after)} after"}
 
     @property
     def keeps_ahead(self) -> bool:
