@@ -28,7 +28,7 @@ from streamkit.connectors.files.csv_lines import (
     records_end,
     unclosed_line,
 )
-from streamkit.connectors.files.guessed_json import read_object, types_of_objects
+from streamkit.connectors.files.guessed_json import SAY_WHAT_IT_IS, read_object, types_of_objects
 from streamkit.connectors.files.guessed_texts import type_of_texts
 from streamkit.connectors.files.guessed_values import column_type
 from streamkit.connectors.files.json_layout import json_records
@@ -49,6 +49,9 @@ BLOCK_BYTES = 16 << 20  # types are guessed from the first block
 _ID = re.compile(r"(?i)^(id|key|uuid|.*_(id|key|no|number)|.*[a-z]Id)$")
 _TIME = re.compile(r"(?i)^(ts|time|timestamp|datetime|date|.*_(at|ts|time|timestamp|date)|.*(At|Time))$")
 _TIMES = ("timestamp", "timestamp_ntz")
+_TOPIC_FIRST = (
+    "; a topic says what it is: create one by `streamkit topics create --schema`, and load the file by `streamkit produce`"
+)
 _LOCAL = {to_arrow("timestamp_ntz"): to_arrow("timestamp")}
 
 
@@ -124,6 +127,8 @@ def guess(
             table, spelled = _read(file, path, form, rows_max, _Lines(delimiter))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
+    except SchemaError as error:
+        raise SchemaError(str(error).replace(SAY_WHAT_IT_IS, _TOPIC_FIRST), error.rows) from error
     table = table.rename_columns([_renamed(name) for name in table.schema.names])
     if form is Format.PARQUET:  # a time without a zone is taken as UTC
         table = table.cast(pa.schema([field.with_type(_LOCAL.get(field.type, field.type)) for field in table.schema]))

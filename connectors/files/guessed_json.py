@@ -16,7 +16,7 @@ from streamkit.data_type import NESTING_MAX, array_of, struct_of
 from streamkit.errors import SchemaError
 from streamkit.formats.json_documents import NOT_FINITE, Number
 
-_ADVICE = "; say what it is by the setting schema, or a topic with columns"
+SAY_WHAT_IT_IS = "; say what it is by the setting schema, or a topic with columns"
 
 
 def read_object(line: bytes) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def _type(values: Iterable[Any], path: str, depth: int, spelling: Spelling) -> s
         kinds = {"number"}  # JSON has these numbers as texts
     if len(kinds) > 1:
         raise SchemaError(
-            f"the column {path!r} holds {' and '.join(sorted(f'{kind}s' for kind in kinds))}, expected one kind{_ADVICE}"
+            f"the column {path!r} holds {' and '.join(sorted(f'{kind}s' for kind in kinds))}, expected one kind: no column holds both, whatever says its type"
         )
     if not kinds:
         return "string"
@@ -65,7 +65,9 @@ def _number(values: Sequence[Any], path: str, depth: int, spelling: Spelling) ->
     found = type_of_json_numbers(pa.array(map(str, values), pa.string()))
     if found is None:
         longest = max(values, key=len)
-        raise SchemaError(f"the column {path!r} holds {longest[:80]}, which no type of numbers keeps with all digits{_ADVICE}")
+        raise SchemaError(
+            f"the column {path!r} holds {longest[:80]}, which no type of numbers keeps with all digits{SAY_WHAT_IT_IS}"
+        )
     return found
 
 
@@ -83,13 +85,13 @@ def _array(values: Sequence[Any], path: str, depth: int, spelling: Spelling) -> 
 def _object(values: Sequence[Any], path: str, depth: int, spelling: Spelling) -> str:
     names = _names(values)
     if not names:
-        raise SchemaError(f"the column {path!r} holds objects without fields{_ADVICE}")
+        raise SchemaError(f"the column {path!r} holds objects without fields{SAY_WHAT_IT_IS}")
     try:
         return struct_of(
             (name, _type((value.get(name) for value in values), f"{path}.{name}", depth + 1, spelling)) for name in names
         )
     except SchemaError as error:
-        raise SchemaError(str(error) if "the column" in str(error) else f"the column {path!r}: {error}{_ADVICE}") from None
+        raise SchemaError(str(error) if "the column" in str(error) else f"the column {path!r}: {error}{SAY_WHAT_IT_IS}") from None
 
 
 def _names(objects: Iterable[dict[str, Any]]) -> list[str]:

@@ -228,3 +228,16 @@ def test_csv_of_another_kind(streamkit, tmp_path):
     assert "2 records loaded, key id" in streamkit(*common, "--encoding", "latin-1", "--delimiter", ";")
     with sk.open_log(tmp_path / "mine") as log:
         assert sorted(log.read("a")["stadt"].to_pylist()) == ["Bonn", "Köln"]
+
+
+def test_what_a_guess_cannot_say_is_said_by_a_topic(streamkit, root, tmp_path):
+    """The advice is one that can be followed: no option of init, and none at all for a column of two kinds."""
+    (tmp_path / "a.json").write_text('{"id": 1, "v": {}}\n')
+    with pytest.raises(
+        SchemaError, match="objects without fields; a topic says what it is: create one by `streamkit topics create"
+    ):
+        streamkit("init", str(tmp_path / "a.json"), "--folder", str(tmp_path))
+    (tmp_path / "b.json").write_text('{"id": 1, "v": "x"}\n{"id": 2, "v": 5}\n')
+    with pytest.raises(SchemaError, match="holds numbers and texts, expected one kind: no column holds both") as error:
+        streamkit("init", str(tmp_path / "b.json"), "--folder", str(tmp_path))
+    assert "setting schema" not in str(error.value)
