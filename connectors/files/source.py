@@ -50,6 +50,7 @@ from streamkit.schema import Schema
 
 GUESS_ROWS = 10_000
 STILL_MS = 5_000  # how long a file must have been left alone to be whole, where min.age.ms does not say
+UNENDED_MS = 60_000  # and so long where it seems to end within a record, if the task goes on anyway
 LOOK_SECONDS = 1.0  # between two looks at files that were read to their end
 LOOK_SECONDS_BOUNDED = 0.05
 _LINE = re.compile(r"^.*?, (line|record) (\d+): ", re.DOTALL)
@@ -93,7 +94,8 @@ class FileSource(Source):
     `.tmp`, are left alone, and so are those younger than `min.age.ms`.
 
     Files may grow while they are read and later: of CSV and JSON lines each record is read as soon as its line ends, and what is
-    not whole waits until the file was left alone for `min.age.ms`, else for five seconds. A file that changed otherwise is an error.
+    not whole waits until the file was left alone for `min.age.ms`, else for five seconds; a last record without the end of its line
+    for a minute, if the task goes on. A file that changed otherwise is an error.
     """
 
     SETTINGS = (
@@ -149,6 +151,8 @@ class FileSource(Source):
         self._moved: set[str] = set()  # whose place may have another file later
         age_ms = self.settings["min.age.ms"]
         self._stillness = Stillness(STILL_MS if age_ms is None else int(age_ms))
+        self._longer_stillness = self._stillness if age_ms is not None else Stillness(UNENDED_MS)
+        self._half: set[str] = set()  # of those that are held: they end within a record, as far as can be seen
         self._looked = self._opened = 0.0
         self._place: Callable[[int], str] = lambda row: ""  # of a row of the last part
         self._log: Log | None = None
@@ -295,8 +299,9 @@ class FileSource(Source):
         self._looked = now
         for split, position in list(self._held.items()):
             change = change_of(Path(split), position)
-            if change is not Change.SAME or self._stillness.is_still(Path(split)):
+            if change is not Change.SAME or self._stillness_of(split).is_still(Path(split)):
                 del self._held[split]
+                self._half.discard(split)
                 if change is Change.SAME or _is_begun(position):
                     self._queue(split, position)
                 elif change is not Change.GONE:
@@ -406,9 +411,15 @@ class FileSource(Source):
         except NoRecordsError:  # another file may say the columns
             return
         except (CutOffError, HalfRecordError) as error:
-            if self._stillness.is_still(path):
+            self._half |= {reading.split} if isinstance(error, HalfRecordError) else set()
+            if self._stillness_of(reading.split).is_still(path):
                 raise type(error)(str(error) if str(path) in str(error) else f"{path}: {error}") from None
             raise _UnfinishedError from None
+
+    def _stillness_of(self, split: str) -> Stillness:
+        """How long a file must have been left alone: one that ends within a record longer, unless the task ends, or the file is compressed."""
+        is_longer = split in self._half and not self.is_bounded and compression_of(Path(split)) == "none"
+        return self._longer_stillness if is_longer else self._stillness
 
     def _opened_file(self, path: Path, form: Format) -> BinaryIO:
         """The content of a file, decompressed, texts in UTF-8."""
@@ -441,7 +452,7 @@ class FileSource(Source):
         for block in self._blocks(file, form, reading):
             has_gone_on = reading.is_unended and block.start == reading.start and not block.data.startswith((b"\n", b"\r"))
             if has_gone_on and form is Format.CSV:
-                raise _went_on(reading, self._stillness.age_ms)
+                raise _went_on(reading, self._stillness_of(reading.split).age_ms)
             rows = self._rows(block, header, form, reading.path, topic)
             reading.start, reading.line, reading.rows = block.end, block.following_line, reading.rows + rows.num_rows
             reading.is_unended = not block.data.endswith((b"\n", b"\r"))
@@ -455,7 +466,8 @@ class FileSource(Source):
         """The blocks of a file from its place on; objects of JSON may be lines, or over several lines, or in a list."""
 
         def is_whole() -> bool:
-            return self._stillness.is_still(reading.path)
+            self._half.add(reading.split)
+            return self._stillness_of(reading.split).is_still(reading.path)
 
         layout: Layout | None = Layout.LINES
         if form is Format.JSON:

@@ -16,7 +16,7 @@ import streamkit as sk
 from streamkit.connectors import run
 from streamkit.connectors.files import FileSource
 from streamkit.connectors.files import source as file_source
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, SchemaError
 from tests.waiting import wait_until
 
 CSV = b'id,v\r\n1,x\n2,"a\n""b"\r3,zz\r\n\n4,"q,\r\n"\n5,\n'
@@ -126,12 +126,64 @@ def test_a_file_without_a_last_line_end_that_goes_on(folder):
     assert follower.rows == [(1, "x"), (2, "y")]
     with (folder / "a.csv").open("ab") as file:
         file.write(b"z\n")
-    with pytest.raises(ConfigError, match=r"a\.csv goes on within its last record, at byte 12; .* left alone for 5000 ms"):
+    with pytest.raises(ConfigError, match=r"a\.csv goes on within its last record, at byte 12; .* left alone for 60000 ms"):
         follower.poll()
     (folder / "a.csv").write_bytes(b"id,v\n1,x\n2,y\n3,z\n")
     follower.begin()
     follower.poll()
     assert follower.rows == [(1, "x"), (2, "y"), (3, "z")]
+
+
+def be_left_alone_for(path, seconds):
+    """Make the last change of a file so long ago."""
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+
+
+@pytest.mark.parametrize("tail", [b"2,y", b'2,"y', b"2", b"2,y\n3", b"", b'2,"y"'])
+def test_a_pause_within_the_last_record(folder, tail):
+    """A writer that pauses for half a minute has no half of a row stored; what is left alone for a minute is its last record, or refused."""
+    path = folder / "a.csv"
+    path.write_bytes(b"id,v\n1,x\n" + tail)
+    follower = Follower(folder)
+    be_left_alone_for(path, 30)
+    follower.poll()
+    whole = [(1, "x"), *([(2, "y")] if b"\n" in tail else [])]
+    assert follower.rows == whole
+    with path.open("ab") as file:
+        file.write(
+            {b"2": b",yz\n", b"2,y\n3": b",z\n", b"": b"2,yz\n", b'2,"y': b'z"\n'}.get(
+                tail, b"z\n" if not tail.endswith(b'"') else b"\n"
+            )
+        )
+    follower.poll()
+    assert len(follower.rows) == 3 if b"\n" in tail else len(follower.rows) == 2
+    assert follower.rows[-1] in ((2, "yz"), (2, "y"), (3, "z"))
+
+
+@pytest.mark.parametrize(
+    ("tail", "message"),
+    [
+        (b'2,"y', "line 3: found a quote that is opened and never closed"),
+        (b"2", "line 3: found 1 values, expected 2"),
+        (b"2,y", None),
+    ],
+)
+@pytest.mark.parametrize("is_once", [False, True])
+def test_the_last_record_of_a_file_that_is_left_alone(folder, tail, message, is_once):
+    """Half a row that can be told is refused, and nothing of it stored; a task that ends does not wait for so long."""
+    path = folder / "a.csv"
+    path.write_bytes(b"id,v\n1,x\n" + tail)
+    follower = Follower(folder)
+    follower.source.is_bounded = is_once
+    be_left_alone_for(path, 10 if is_once else 90)
+    if message is None:
+        follower.poll()
+        assert follower.rows == [(1, "x"), (2, "y")]
+    else:
+        with pytest.raises(SchemaError, match=message):
+            follower.poll()
+        assert follower.rows == [(1, "x")]
 
 
 def test_a_guess_waits_for_the_file(folder):
