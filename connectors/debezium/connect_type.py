@@ -143,7 +143,9 @@ def _number(value: str | bytes | int | float, scale: int) -> Decimal:
 
     JSON has it as a number where the converter was told so by `decimal.format=NUMERIC`.
     """
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, bool):
+        raise TypeError(f"{value} is no number")
+    if isinstance(value, int | float):
         return Decimal(str(value))
     unscaled = int.from_bytes(_raw(value), "big", signed=True)
     return Decimal(f"{unscaled}E{-scale}")

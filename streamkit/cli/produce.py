@@ -42,61 +42,69 @@ _STANDARD_INPUT = "-"
 SUFFIXES = {".csv": Format.CSV, ".json": Format.JSON, ".jsonl": Format.JSON, ".ndjson": Format.JSON, ".parquet": Format.PARQUET}
 
 
+NullOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--null",
+        metavar="TEXT",
+        help="An unquoted text that is null in CSV, as often as there are such texts; empty unless given.",
+        show_default=False,
+    ),
+]
+DelimiterOption = Annotated[
+    str, typer.Option("--delimiter", metavar="CHARACTER", help="What stands between the values of CSV, such as ; or a tab.")
+]
+EncodingOption = Annotated[
+    str, typer.Option("--encoding", metavar="NAME", help="How CSV or JSON is encoded, such as latin-1, cp1252 or utf-16.")
+]
+CommaOption = Annotated[
+    bool, typer.Option("--decimal-comma", help="Numbers of CSV have a comma before the fraction, as in 1.234,5.")
+]
+DateFormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--date-format",
+        metavar="PATTERN",
+        help="How dates are written, such as dd.MM.yyyy; else ISO 8601.",
+        show_default=False,
+    ),
+]
+TimestampFormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--timestamp-format",
+        metavar="PATTERN",
+        help="How times are written, such as dd.MM.yyyy HH:mm:ss; else ISO 8601.",
+        show_default=False,
+    ),
+]
+IdOption = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        metavar="ID",
+        help="Write as the producer of this id, of which an older one can write no more.",
+        show_default=False,
+    ),
+]
+TimestampColumnOption = Annotated[
+    str | None,
+    typer.Option("--timestamp-column", metavar="COLUMN", help="The column of the file with the event time.", show_default=False),
+]
+
+
 def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=completion.topics)],
     file: Annotated[str, typer.Argument(metavar="FILE", help="The file with the records; - reads them from standard input.")],
     form: Annotated[Format | None, choice_option("--format", Format, "How the records lie in it; else its suffix says.")] = None,
-    producer_id: Annotated[
-        str | None,
-        typer.Option(
-            "--id",
-            metavar="ID",
-            help="Write as the producer of this id, of which an older one can write no more.",
-            show_default=False,
-        ),
-    ] = None,
-    timestamp_column: Annotated[
-        str | None,
-        typer.Option(
-            "--timestamp-column", metavar="COLUMN", help="The column of the file with the event time.", show_default=False
-        ),
-    ] = None,
-    null: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--null",
-            metavar="TEXT",
-            help="An unquoted text that is null in CSV, as often as there are such texts; empty unless given.",
-            show_default=False,
-        ),
-    ] = None,
-    delimiter: Annotated[
-        str, typer.Option("--delimiter", metavar="CHARACTER", help="What stands between the values of CSV, such as ; or a tab.")
-    ] = ",",
-    encoding: Annotated[
-        str, typer.Option("--encoding", metavar="NAME", help="How CSV or JSON is encoded, such as latin-1, cp1252 or utf-16.")
-    ] = "utf-8",
-    has_commas: Annotated[
-        bool, typer.Option("--decimal-comma", help="Numbers of CSV have a comma before the fraction, as in 1.234,5.")
-    ] = False,
-    date_format: Annotated[
-        str | None,
-        typer.Option(
-            "--date-format",
-            metavar="PATTERN",
-            help="How dates are written, such as dd.MM.yyyy; else ISO 8601.",
-            show_default=False,
-        ),
-    ] = None,
-    timestamp_format: Annotated[
-        str | None,
-        typer.Option(
-            "--timestamp-format",
-            metavar="PATTERN",
-            help="How times are written, such as dd.MM.yyyy HH:mm:ss; else ISO 8601.",
-            show_default=False,
-        ),
-    ] = None,
+    producer_id: IdOption = None,
+    timestamp_column: TimestampColumnOption = None,
+    null: NullOption = None,
+    delimiter: DelimiterOption = ",",
+    encoding: EncodingOption = "utf-8",
+    has_commas: CommaOption = False,
+    date_format: DateFormatOption = None,
+    timestamp_format: TimestampFormatOption = None,
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:

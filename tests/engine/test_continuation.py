@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -146,7 +147,7 @@ def timed(kind, first, second):
         within = sk.within(before=first, after="1 s", grace=second)
         rows.join(app.stream("tables"), within=within).select("k", "a", "first").to("out")
     else:
-        windows = {
+        windows: Any = {
             "session": lambda: sk.session(first, grace=second),
             "sliding": lambda: sk.sliding(first, grace=second),
             "days": lambda: sk.tumbling(first, grace=second, time_zone="Europe/Berlin"),

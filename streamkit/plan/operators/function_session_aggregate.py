@@ -21,7 +21,7 @@ class FunctionSessionAggregate(FunctionAggregate):
 
     @property
     def declared_times(self) -> Mapping[str, str]:
-        return {"the gap of its sessions": duration_text(self.windowing.size_ms - 1)}
+        return {"the gap of its sessions": duration_text(self.windowing.size_ms - 1)} if self.windowing else {}
 
     @property
     def assigned(self) -> None:

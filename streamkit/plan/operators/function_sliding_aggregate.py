@@ -18,7 +18,7 @@ class FunctionSlidingAggregate(FunctionAggregate):
 
     @property
     def declared_times(self) -> Mapping[str, str]:
-        return {"the difference of its sliding windows": duration_text(self.windowing.size_ms - 1)}
+        return {"the difference of its sliding windows": duration_text(self.windowing.size_ms - 1)} if self.windowing else {}
 
     @property
     def assigned(self) -> None:

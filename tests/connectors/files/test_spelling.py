@@ -30,7 +30,7 @@ SCHEMA = "id bigint, day date, at timestamp, n double, v string"
 
 
 def spelled(value, pattern, known):
-    if isinstance(value, dt.datetime) and "XXX" in pattern:
+    if isinstance(value, dt.datetime) and pattern.endswith("X"):
         value += dt.timedelta(hours=2)
     return value.strftime(known[pattern]) if known[pattern] else f"{value.month}/{value.day}/{value.year}"
 
