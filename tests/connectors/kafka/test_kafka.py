@@ -80,9 +80,9 @@ def produce(broker, name, records, **config):
     assert producer.flush(30) == 0
 
 
-def source_of(broker, name, **settings):
+def source_of(broker, name, connector="in", **settings):
     """A source that hears soon that it is at the end."""
-    return KafkaSource("in", {"bootstrap.servers": broker.address, "kafka.topic": name, **prefixed(SOON)} | settings)
+    return KafkaSource(connector, {"bootstrap.servers": broker.address, "kafka.topic": name, **prefixed(SOON)} | settings)
 
 
 def sink_of(broker, name, *, connector=None, **settings):
@@ -118,7 +118,9 @@ def consume(broker, name):
     found = []
     at = dict.fromkeys(ends, 0)
     while any(at[partition] < end for partition, end in ends.items()):
-        for message in filter(None, [consumer.poll(0.05), *consumer.consume(1000, 0)]):
+        for message in (
+            one for one in [consumer.poll(0.05), *consumer.consume(1000, 0)] if one is not None
+        ):  # a tombstone is falsy
             error = message.error()
             if error is None:
                 found.append(message)
@@ -241,6 +243,32 @@ def test_a_mirror_and_back(broker, name, log):
 
     assert log.topic(name).partitions == 3
     assert [shown(message) for message in consume(broker, back)] == [shown(message) for message in consume(broker, name)]
+
+
+def test_records_with_neither_key_nor_value(broker, name, log):
+    """They come and go as they are, in their order, with their headers; a compacted topic refuses them by their place in Kafka."""
+    create(broker, name, 1)
+    records = [{"key": b"k", "value": b"v"}, {"headers": [("a", b"1")]}, {"key": b"k"}, {}]
+    produce(broker, name, [{"value": None, "partition": 0, **record} for record in records])
+    run([source_of(broker, name)], log, once=True)
+    found = log.read(name).select(["key", "value", "_deleted", "_offset"]).to_pylist()
+    assert [tuple(row.values()) for row in found] == [
+        (b"k", b"v", False, 0),
+        (None, None, False, 1),
+        (b"k", None, True, 2),
+        (None, None, False, 3),
+    ]
+    create(broker, f"{name}-back", 1)
+    run([KafkaSink("out", bootstrap_servers=broker.address, kafka_topic=f"{name}-back", topics=name)], log, once=True)
+    back = [(message.key(), message.value(), message.headers()) for message in consume(broker, f"{name}-back")]
+    assert back == [(b"k", b"v", None), (None, None, [("a", b"1")]), (b"k", None, None), (None, None, None)]
+
+    log.create_topic("newest", format="bytes", partitions=1, config={"cleanup.policy": "compact"})
+    with pytest.raises(SchemaError, match=rf"{name}, partition 0, offset 1.*key"):
+        run([source_of(broker, name, "keyed", topic="newest")], log, once=True)
+    assert not log.read("newest").num_rows
+    run([source_of(broker, name, "keyed", topic="newest", **{"errors.tolerance": "all"})], log, once=True)
+    assert [(row["key"], row["value"]) for row in log.read("newest").to_pylist()] == [(b"k", b"v"), (b"k", None)]
 
 
 def test_partitions_of_kafkas_own_partitioner(broker, name, log):
