@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import json
 import time
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import confluent_kafka as kafka
 import pytest
@@ -248,7 +248,7 @@ def test_a_mirror_and_back(broker, name, log):
 def test_records_with_neither_key_nor_value(broker, name, log):
     """They come and go as they are, in their order, with their headers; a compacted topic refuses them by their place in Kafka."""
     create(broker, name, 1)
-    records = [{"key": b"k", "value": b"v"}, {"headers": [("a", b"1")]}, {"key": b"k"}, {}]
+    records: list[dict[str, Any]] = [{"key": b"k", "value": b"v"}, {"headers": [("a", b"1")]}, {"key": b"k"}, {}]
     produce(broker, name, [{"value": None, "partition": 0, **record} for record in records])
     run([source_of(broker, name)], log, once=True)
     found = log.read(name).select(["key", "value", "_deleted", "_offset"]).to_pylist()
