@@ -18,7 +18,10 @@ from typing import BinaryIO
 from streamkit.errors import ConfigError, SchemaError
 
 RECORD_BYTES_MAX = 64 << 20
-OTHER_ENCODINGS = "; a file in another encoding needs the setting encoding, such as encoding=latin-1, of `streamkit init` --encoding, and of `streamkit produce`"
+OTHER_ENCODINGS = (
+    "; a file in another encoding needs the setting encoding, such as encoding=latin-1, "
+    "of `streamkit init` --encoding, and of `streamkit produce`"
+)
 OTHER_DELIMITERS = (";", "\t", "|")
 _UNCLOSED = "unexpected end of data"  # how the csv module says so
 
@@ -32,7 +35,10 @@ def check_delimiter(text: str) -> str:
 
 def another_delimiter(delimiter: str) -> str:
     """What to do where values seem to have another delimiter between them."""
-    return f"; values with {delimiter!r} between them need the setting delimiter={delimiter!r}, of `streamkit init` --delimiter {delimiter!r}, and of `streamkit produce`"
+    return (
+        f"; values with {delimiter!r} between them need the setting delimiter={delimiter!r}, "
+        f"of `streamkit init` --delimiter {delimiter!r}, and of `streamkit produce`"
+    )
 
 
 def csv_lines(file: BinaryIO, delimiter: str = ",") -> Iterator[tuple[int, Sequence[str], Sequence[str]]]:
