@@ -42,12 +42,14 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "tests/crash/test_kill.py",
     "simulation": "tests/simulation",
     "power": "tests/power",
-    "expressions": "tests/expressions/parity tests/expressions/sql tests/expressions/test_json_batches.py tests/expressions/test_far_times.py",
+    "expressions": "tests/expressions/parity tests/expressions/sql tests/expressions/test_json_batches.py "
+    "tests/expressions/test_far_times.py",
     "operators": "tests/engine tests/testing",
     "conformance": "tests/conformance",
     "topologies": "tests/dsl/test_long_chains.py tests/topologies/test_examples.py tests/topologies/test_loading.py tests/topologies/nexmark/test_queries.py",
     "connectors": "tests/connectors",
-    "values": "tests/formats tests/test_recast.py tests/log/values tests/log/test_nested_topics.py tests/log/rows/test_nested_conversion.py tests/log/slab/test_frame.py "
+    "values": "tests/formats tests/test_recast.py "
+    "tests/log/values tests/log/test_nested_topics.py tests/log/rows/test_nested_conversion.py tests/log/slab/test_frame.py "
     "tests/log/topic/test_formats.py tests/log/topic/test_evolution.py tests/log/catalog/test_assignors.py tests/log/maintenance/test_compaction.py",
     "dataframes": "tests/spark/dataframe",
     "spark": "tests/spark/test_run.py",
