@@ -250,18 +250,6 @@ def test_other_spellings_name_the_line(streamkit, root, topic, tmp_path):
     assert not read(root, "typed")
 
 
-def test_a_recoded_pipe_does_not_wait(root, topic):
-    """Lines in another encoding are visible while the pipe is open, too."""
-    command = [*PRODUCE, "plain", "-", "--format", "json", "--encoding", "latin-1", "--log", str(root)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        process.stdin.write('{"name": "ö", "n": 1}\n'.encode("latin-1"))
-        process.stdin.flush()
-        wait_until(lambda: read(root, "plain"))
-        process.stdin.close()
-    assert read(root, "plain")[0]["name"] == "ö"
-
-
 def test_an_id_fences(streamkit, root, topic, tmp_path):
     """--id opens the producer of that name: an older instance of it cannot commit any more."""
     (tmp_path / "f.csv").write_text("name,n\na,1\n")
