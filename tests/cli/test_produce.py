@@ -266,9 +266,10 @@ def unread_bytes(pipe):
     return struct.unpack("i", fcntl.ioctl(pipe.fileno(), termios.FIONREAD, b"\0" * 4))[0]
 
 
-def test_a_pipe_is_written_as_it_comes(root, topic):
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_a_pipe_is_written_as_it_comes(root, topic, encoding):
     """Lines of standard input are visible soon after they were written, while the pipe is open; a bad one ends the command."""
-    process = CommandProcess(root, "produce", "plain", "-", "--format", "json")
+    process = CommandProcess(root, "produce", "plain", "-", "--format", "json", "--encoding", encoding)
     process.stdin.write('{"name": "a", "n": 1}\n')
     process.stdin.flush()
     wait_until(lambda: read(root, "plain"))
