@@ -7,7 +7,7 @@ import datetime as dt
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 from streamkit.names import DELETED
@@ -21,7 +21,7 @@ def write_json(file: TextIO, records: Iterable[dict[str, Any]]) -> None:
     for record in records:
         if not record.get(DELETED):
             record.pop(DELETED, None)
-        file.write(json_text(record, _spelled) + "\n")
+        file.write(json_text(record) + "\n")
 
 
 def write_csv(file: TextIO, columns: Sequence[str], records: Iterable[dict[str, Any]]) -> None:
@@ -43,7 +43,7 @@ def cell_text(value: Any) -> Any:
     """A value for a cell: nested ones, which only formats have, as JSON."""
     if isinstance(value, str):
         return _encodable(value)
-    return json_text(value, _spelled) if isinstance(value, dict | list | tuple) else plain(value)
+    return json_text(value) if isinstance(value, dict | list | tuple) else plain(value)
 
 
 def plain(value: Any) -> Any:
@@ -57,16 +57,16 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, int | float | str) or value is None else str(value)
 
 
-def json_text(value: Any, spelled: Callable[[float], str | None] = lambda number: None) -> str:
+def json_text(value: Any) -> str:
     """
-    A value as JSON on one line; NaN and infinities, for which JSON has no number, as they are `spelled`: null.
+    A value as JSON on one line; NaN and infinities, for which JSON has no number, as the texts that `formats` reads.
 
     Keys of maps are texts, as JSON has no others: numbers, times and bytes as they are written elsewhere.
     """
     try:
         text = json.dumps(value, default=plain, ensure_ascii=False, allow_nan=False)
     except (ValueError, TypeError):
-        text = json.dumps(_finite(value, spelled), default=plain, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(_finite(value), default=plain, ensure_ascii=False, allow_nan=False)
     return _encodable(text)
 
 
@@ -76,16 +76,16 @@ def _encodable(text: str) -> str:
 
 
 def _spelled(number: float) -> str:
-    """NaN and infinities in records, as Spark's JSON has them: "NaN", "Infinity", "-Infinity"."""
+    """NaN and infinities as Spark's JSON has them: "NaN", "Infinity", "-Infinity"."""
     return json.dumps(number)
 
 
-def _finite(value: Any, spelled: Callable[[float], str | None]) -> Any:
+def _finite(value: Any) -> Any:
     if isinstance(value, dict):
-        return {_key_text(name): _finite(one, spelled) for name, one in value.items()}
+        return {_key_text(name): _finite(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(one, spelled) for one in value]
-    return spelled(value) if isinstance(value, float) and not math.isfinite(value) else value
+        return [_finite(one) for one in value]
+    return _spelled(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _key_text(key: Any) -> str:

@@ -248,7 +248,7 @@ def _key_columns(
         is_asked = pc.or_(is_asked, one)
     if not pc.any(is_asked).as_py():
         return {}
-    chosen = key_format or Format("string" if len(keys) == 1 else "json")
+    chosen = key_format or _format_of_keys(keys)
     asked = pc.if_else(is_asked, bytes, pa.scalar(None, pa.binary()))
     bare = _bare_name(chosen, keys, topic)
     codec, read = (_codec(chosen, keys, topic, KEY), keys.names) if bare is None else (_codec(chosen, None, topic, KEY), [bare])
@@ -319,44 +319,47 @@ class SinkEncoder:
         return {name: kept.append_column(KEY, keys).append_column(VALUE, values)}
 
 
-def encoder_of_sink(connector: Connector, topic: Topic) -> SinkEncoder | None:
-    """What makes bytes of a topic's columns; None for plain JSON with keys of text, which is written without a codec."""
+def encoder_of_sink(connector: Connector, topic: Topic) -> SinkEncoder:
+    """What makes bytes of a topic's columns; without `value.format` these are JSON. The settings of the value say nothing of keys."""
     formats = formats_of(connector)
-    is_plain = formats.value == Format("json") and formats.columns is None and formats.key is None
-    if formats.value is None or is_plain:
-        return None
+    value = formats.value or Format("json")
     keys = topic.schema.select(topic.key)
-    is_text = len(keys) == 1
-    key_format = formats.key or Format("string" if is_text else "json")
+    key_format = formats.key or _format_of_keys(keys)
     if key_format.name in _OF_ONE and len(keys) > 1:
         raise ConfigError(
             f"connector {connector.name}: key.format={key_format.name} writes one column, and the key of topic {topic.name} has "
             f"{', '.join(keys.names)}; expected key.format=json, or one with a schema"
         )
-    names = _names_written(connector, formats, topic)
+    names = _names_written(connector, value, formats.columns, topic)
     return SinkEncoder(
         topic,
         names,
-        _codec(formats.value, formats.columns or topic.schema.select(names), topic.name, VALUE),
+        _codec(value, formats.columns or topic.schema.select(names), topic.name, VALUE),
         _codec(key_format, keys, topic.name, KEY),
     )
 
 
-def _names_written(connector: Connector, formats: Formats, topic: Topic) -> tuple[str, ...]:
+def _format_of_keys(keys: Schema) -> Format:
+    """How keys are written and read unless a setting says it: one column as text, or as its bytes, several as JSON."""
+    if len(keys) != 1:
+        return Format("json")
+    return Format("bytes" if keys[keys.names[0]].type == "binary" else "string")
+
+
+def _names_written(connector: Connector, value: Format, columns: Schema | None, topic: Topic) -> tuple[str, ...]:
     """The columns of values: those that `value.schema` names, else all; ConfigError where a format of one column would leave others out."""
-    assert formats.value is not None
-    found = tuple(topic.schema.names) if formats.columns is None else tuple(formats.columns.names)
+    found = tuple(topic.schema.names) if columns is None else tuple(columns.names)
     unknown = [name for name in found if name not in topic.schema]
     if unknown:
         raise ConfigError(
             f"connector {connector.name}: topic {topic.name} has no column {unknown[0]!r} of value.schema; it has {', '.join(topic.schema.names)}"
         )
-    if formats.value.name not in _OF_ONE or len(found) == 1:
+    if value.name not in _OF_ONE or len(found) == 1:
         return found
-    if len(topic.values) == 1 and formats.columns is None:
+    if len(topic.values) == 1 and columns is None:
         return tuple(topic.values)
     raise ConfigError(
-        f"connector {connector.name}: value.format={formats.value.name} writes one column, and found {', '.join(found)}; expected "
+        f"connector {connector.name}: value.format={value.name} writes one column, and found {', '.join(found)}; expected "
         f"value.schema with the one that is written, such as {next(iter(topic.values), found[0])} string"
     )
 

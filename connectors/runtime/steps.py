@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import pyarrow as pa
 
-from streamkit.connectors.files.record_lines import json_text, plain
 from streamkit.connectors.runtime.converters import decoder_of_sink, decoder_of_source, encoder_of_sink, topic_of_sink
 from streamkit.connectors.runtime.outgoing import outgoing, transformed
 from streamkit.connectors.runtime.pipeline import Step
@@ -15,10 +13,7 @@ from streamkit.connectors.runtime.sound_texts import SOUND_TEXTS
 from streamkit.connectors.sink import Sink
 from streamkit.connectors.source import Source
 from streamkit.log.log import Log
-from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.topic import Topic
-from streamkit.log.values.python_values import python_values
-from streamkit.names import DELETED
 
 
 def steps_of_source(source: Source, log: Log) -> Sequence[Step]:
@@ -37,8 +32,7 @@ def steps_of_sink(sink: Sink, topic: Topic, log: Log) -> Sequence[Step]:
     if sink.chain is not None:
         steps.append(Step("TRANSFORMATION", lambda _, rows: transformed(sink, declared, target, rows)))
     if sink.IS_RAW and target.format is None:
-        encoder = encoder_of_sink(sink, target)
-        steps.append(Step("VALUE_CONVERTER", partial(_encoded, target) if encoder is None else encoder.run))
+        steps.append(Step("VALUE_CONVERTER", encoder_of_sink(sink, target).run))
     return steps
 
 
@@ -53,22 +47,3 @@ def transform_steps(source: Source, log: Log) -> Sequence[Step]:
         return chain.run(name, rows, source.key_of(name) or known.get(name, ()))
 
     return (Step("TRANSFORMATION", run),)
-
-
-def _encoded(topic: Topic, name: str, rows: pa.Table) -> dict[str, pa.Table]:
-    """Rows as bytes: the value is JSON of all columns, the key the text of its column, or JSON of its columns."""
-    deleted = rows[DELETED].to_pylist()
-    records = _records(rows, topic.schema.names)
-    values = [None if is_deleted else json_text(record).encode() for record, is_deleted in zip(records, deleted, strict=True)]
-    keys = [_key(record) for record in _records(rows, topic.key)] if topic.key else [None] * rows.num_rows
-    kept = rows.drop_columns(list(topic.schema.names))
-    return {name: kept.append_column(KEY, pa.array(keys, pa.binary())).append_column(VALUE, pa.array(values, pa.binary()))}
-
-
-def _records(rows: pa.Table, names: Sequence[str]) -> list[dict[str, object]]:
-    columns = [python_values(rows[name]) for name in names]
-    return [dict(zip(names, record, strict=True)) for record in zip(*columns, strict=True)]
-
-
-def _key(record: dict[str, object]) -> bytes:
-    return str(plain(next(iter(record.values())))).encode() if len(record) == 1 else json_text(record).encode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 import json
+import math
 import threading
 import urllib.error
 import urllib.request
@@ -238,6 +239,15 @@ def test_each_record_is_a_request(log, receiver, people):
         *(("POST", f"out/people/0/{n}", {"id": n, "name": f"n{n}"}, 200, "hush") for n in range(3)),
         ("DELETE", "out/people/0/3", {"id": 1}, 200, "hush"),
     ]
+
+
+def test_numbers_that_json_has_not(log, receiver):
+    """NaN and the infinities are sent as the texts that every reader of JSON here takes."""
+    log.create_topic("numbers", "id int, f double, a array<float>", key="id", partitions=1)
+    with log.producer() as producer:
+        producer.send("numbers", {"id": 1, "f": math.nan, "a": [math.inf, -math.inf, 1.5]})
+    run([HttpSink("out", {"url": receiver.url, "topics": "numbers"})], log, once=True)
+    assert [request[2] for request in receiver.requests] == [{"id": 1, "f": "NaN", "a": ["Infinity", "-Infinity", 1.5]}]
 
 
 def test_tries_and_refusals(log, receiver, people):

@@ -260,7 +260,7 @@ def test_a_sink_of_bytes(log, kept):
     ]
     run([Bytes("out", configured(*chain, topics="people"))], log, once=True)
     (row,) = pa.concat_tables(kept).to_pylist()
-    assert (row["key"], row["value"]) == (b"ada", b'{"id": 1, "name": "ada"}')
+    assert (row["key"], row["value"]) == (b"ada", b'{"id":1,"name":"ada"}')
     assert row["_headers"] == [{"key": "to", "value": b"a@b"}]
 
 
