@@ -7,6 +7,7 @@ import decimal
 import json
 import math
 import struct
+from typing import Any
 
 import pytest
 
@@ -84,7 +85,7 @@ def test_files_and_dead_letters_have_them_too(log, tmp_path):
     )
 
 
-KEYS = {
+KEYS: dict[str, tuple[str, dict[str, Any]]] = {
     "two columns": ("id string, n double", {"id": "é", "n": 1e16}),
     "two, one of them bytes": ("id binary, n decimal(5,2)", {"id": b"\xff", "n": decimal.Decimal("1.50")}),
     "text": ("id string", {"id": "é"}),
