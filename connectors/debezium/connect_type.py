@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -15,9 +16,13 @@ import pyarrow.compute as pc
 from streamkit.connectors.files.record_lines import json_text
 from streamkit.connectors.value_handling import FAIL, INFINITY, NULL
 from streamkit.errors import SchemaError
+from streamkit.formats.float_range import FLOAT_END
+from streamkit.formats.json_documents import NOT_FINITE
 
 DIGITS_MAX = 38
 VARIABLE_SCALE = 18  # of numbers that each have a scale of their own
+TIME_SECONDS_END = 839 * 3600  # of MySQL, whose times are lengths; others end with the day
+_DAY_SECONDS = 86_400
 _REFUSED = (pa.ArrowException, ValueError, TypeError, KeyError, ArithmeticError, AttributeError)
 
 
@@ -98,8 +103,29 @@ def _plain(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
     return pa.array(values, arrow)
 
 
+def _whole(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
+    """Whole numbers; Arrow would cut others."""
+    wrong = next(
+        (value for value in values if value is not None and (isinstance(value, bool) or not isinstance(value, int))), None
+    )
+    if wrong is not None:
+        raise ValueError(f"found {wrong!r}, expected a whole number")
+    return pa.array(values, arrow)
+
+
 def _floats(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
-    return pa.array([None if value is None else float(value) for value in values], arrow)
+    end = FLOAT_END if pa.types.is_float32(arrow) else math.inf
+    return pa.array([None if value is None else _float(value, end) for value in values], arrow)
+
+
+def _float(value: Any, end: float) -> float:
+    """A number below `end`; of texts those for which JSON has no number."""
+    if isinstance(value, bool) or (isinstance(value, str) and value not in NOT_FINITE):
+        raise ValueError(f"found {value!r}, expected a number")
+    found = float(value)
+    if math.isfinite(found) and abs(found) >= end:
+        raise ValueError("it is beyond the greatest float")
+    return found
 
 
 def _bytes(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
@@ -111,9 +137,28 @@ def _documents(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
 
 
 def _numbers(kind: pa.DataType, values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
-    """Integers that count days or parts of a second, by way of the type that counts so."""
-    counted = pa.array(values, pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)
-    return pc.cast(counted, arrow, safe=False)
+    """Integers that count days or parts of a second, by way of the type that counts so; nanoseconds are cut."""
+    counted = _whole(values, pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)
+    return pc.cast(counted, arrow, safe=not (pa.types.is_timestamp(kind) and kind.unit == "ns"))
+
+
+def _times(per_second: int, values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
+    """
+    Times of day as texts: the end of a day, which PostgreSQL has, is 24:00:00.
+
+    MySQL's are lengths of time, up to 838:59:59 and below zero.
+    """
+    return pa.array([None if one is None else _time(one, per_second) for one in _whole(values, pa.int64()).to_pylist()], arrow)
+
+
+def _time(count: int, per_second: int) -> str:
+    seconds, part = divmod(abs(count), per_second)
+    if seconds >= TIME_SECONDS_END:
+        raise ValueError(f"found {count}, which is no time of any database")
+    if count == _DAY_SECONDS * per_second:
+        return "24:00:00"
+    digits = f".{part:0{len(str(per_second)) - 1}}"
+    return f"{'-' if count < 0 else ''}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{digits}"
 
 
 def _instants(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
@@ -202,17 +247,17 @@ _TEXT = ConnectType(pa.string(), _plain)
 _JSON = ConnectType(pa.string(), _documents)
 _PHYSICAL = {
     "boolean": ConnectType(pa.bool_(), _plain),
-    "int8": ConnectType(pa.int8(), _plain),
-    "int16": ConnectType(pa.int16(), _plain),
-    "int32": ConnectType(pa.int32(), _plain),
-    "int64": ConnectType(pa.int64(), _plain),
+    "int8": ConnectType(pa.int8(), _whole),
+    "int16": ConnectType(pa.int16(), _whole),
+    "int32": ConnectType(pa.int32(), _whole),
+    "int64": ConnectType(pa.int64(), _whole),
     "float": ConnectType(pa.float32(), _floats),
     "double": ConnectType(pa.float64(), _floats),
     "string": _TEXT,
     "bytes": ConnectType(pa.binary(), _bytes),
 }
 _DAYS = ConnectType(pa.date32(), partial(_numbers, pa.date32()))
-_MS_OF_DAY = ConnectType(pa.string(), partial(_numbers, pa.time32("ms")))
+_MS_OF_DAY = ConnectType(pa.string(), partial(_times, 1_000))
 _LOGICAL = {
     "io.debezium.data.VariableScaleDecimal": ConnectType(pa.decimal128(DIGITS_MAX, VARIABLE_SCALE), _variable_decimals),
     "io.debezium.time.Date": _DAYS,
@@ -221,8 +266,8 @@ _LOGICAL = {
     "io.debezium.time.NanoTimestamp": ConnectType(pa.timestamp("us"), partial(_numbers, pa.timestamp("ns"))),
     "io.debezium.time.ZonedTimestamp": ConnectType(pa.timestamp("us", "UTC"), _instants),
     "io.debezium.time.Time": _MS_OF_DAY,
-    "io.debezium.time.MicroTime": ConnectType(pa.string(), partial(_numbers, pa.time64("us"))),
-    "io.debezium.time.NanoTime": ConnectType(pa.string(), partial(_numbers, pa.time64("ns"))),
+    "io.debezium.time.MicroTime": ConnectType(pa.string(), partial(_times, 1_000_000)),
+    "io.debezium.time.NanoTime": ConnectType(pa.string(), partial(_times, 1_000_000_000)),
     "org.apache.kafka.connect.data.Date": _DAYS,
     "org.apache.kafka.connect.data.Time": _MS_OF_DAY,
     "org.apache.kafka.connect.data.Timestamp": ConnectType(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamkit.connectors.debezium.envelope import SCHEMAS_MAX, Parts, Read
-from streamkit.connectors.files.json_numbers import parse_number
+from streamkit.connectors.debezium.strict_json import strict_json
 from streamkit.errors import SchemaError
 
 _PAYLOAD = b',"payload":'
@@ -54,6 +54,6 @@ class JsonRecords:
 
 def _json(text: bytes) -> Any:
     try:
-        return json.loads(text, parse_float=parse_number)
+        return strict_json(text.decode())
     except ValueError as error:
         raise SchemaError(f"found {text[:60]!r}, which is no JSON: {error}; expected Debezium's envelope as JSON") from None

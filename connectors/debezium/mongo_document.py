@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from streamkit.connectors.debezium.strict_json import strict_json
 from streamkit.errors import SchemaError
 
 _NUMBERS: Mapping[str, Callable[[str], Any]] = {"$numberLong": int, "$numberInt": int, "$numberDouble": float}
@@ -15,7 +15,7 @@ _TEXTS = ("$oid", "$numberDecimal", "$uuid", "$symbol")
 def document(text: str) -> dict[str, Any]:
     """The fields of a document, without the marks of extended JSON around numbers and ids; SchemaError if the text is none."""
     try:
-        found = json.loads(text, object_hook=_unmarked)
+        found = strict_json(text, _unmarked)
     except (ValueError, RecursionError) as error:
         raise SchemaError(f"found {text[:80]!r}; expected the row after the change, as an object: {error}") from None
     if not isinstance(found, dict):

@@ -6,6 +6,7 @@ import base64
 import datetime as dt
 import hashlib
 import json
+import math
 import uuid
 from decimal import Decimal
 from typing import Any
@@ -383,6 +384,11 @@ def test_records_without_a_key(log):
             json.dumps({"schema": INT8, "payload": {"op": "c", "after": {"id": 300}}}),
             "column 'id': 300: found a value that does not fit in int8",
         ),
+        (json.dumps({"schema": INT8, "payload": {"op": "c", "after": {"id": 1.5}}}), "found 1.5, expected a whole number"),
+        ('{"op": "c", "after": {"id": 1, "v": 1, "v": 2}}', "found the name 'v' twice"),
+        ('{"op": "c", "after": {"id": 1, "v": 1e400}}', "found 1e400, which is beyond the greatest double"),
+        ('{"op": "c", "after": {"id": 1, "v": NaN}}', "found NaN, which is no number of JSON"),
+        ('{"op": "c", "after": "{\\"id\\": 1, \\"id\\": 2}"}', "found the name 'id' twice"),
     ],
 )
 def test_records_that_are_refused(log, value, message):
@@ -518,6 +524,35 @@ def test_texts_that_are_no_documents(log, after):
     """They are refused with their place."""
     with pytest.raises(SchemaError, match=r"topic raw, partition 0, offset 0: .*as an object"):
         bring(log, [envelope("c", after=after, key={"id": "7"})])
+
+
+TYPED = [
+    ("int32", None, 1.5, None), ("int64", None, 1.0, None), ("int16", None, True, None), ("int8", None, -129, None),
+    ("int64", "io.debezium.time.MicroTimestamp", 0.5, None), ("int64", "io.debezium.time.Timestamp", 1 << 62, None),
+    ("int32", "io.debezium.time.Date", 1.5, None), ("boolean", None, 1, None), ("string", None, 5, None),
+    ("float", None, 1e39, None), ("float", None, -3.5e38, None), ("double", None, "1e400", None), ("double", None, "x", None),
+    ("float", None, "Infinity", math.inf), ("double", None, "-Infinity", -math.inf), ("float", None, 1.5, 1.5),
+    ("int64", "io.debezium.time.MicroTime", 86_400_000_000, "24:00:00"), ("int32", "io.debezium.time.Time", 86_400_000, "24:00:00"),
+    ("int64", "io.debezium.time.NanoTime", 86_400_000_000_000, "24:00:00"),
+    ("int64", "io.debezium.time.NanoTime", 47_655_000_016_001, "13:14:15.000016001"),
+    ("int64", "io.debezium.time.MicroTime", -1, "-00:00:00.000001"),
+    ("int64", "io.debezium.time.MicroTime", 3_020_399_000_000, "838:59:59.000000"),
+    ("int64", "io.debezium.time.MicroTime", 3_020_400_000_000, None), ("int32", "io.debezium.time.Time", 0.5, None),
+    ("int64", "io.debezium.time.NanoTimestamp", 1_704_067_200_000_000_999, dt.datetime(2024, 1, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("around", [lambda one: one, lambda one: [one]], ids=["plain", "in an array"])
+@pytest.mark.parametrize(("physical", "logical", "value", "expected"), TYPED)
+def test_values_are_as_their_schema_says_or_refused(physical, logical, value, expected, around):
+    """No value is cut, becomes infinite, or a text that nobody wrote; None: it is refused."""
+    schema = {"type": physical, **({"name": logical} if logical else {})}
+    kind = connect_type(schema if around(0) == 0 else {"type": "array", "items": schema})
+    if expected is None:
+        with pytest.raises(SchemaError, match="found a value that does not fit in"):
+            kind.read([around(value)])
+    else:
+        assert kind.read([around(value), None]).to_pylist() == [around(expected), None]
 
 
 INFINITE = [

@@ -1,0 +1,34 @@
+"""JSON as the formats take it: no name twice, no bare NaN, no number beyond the greatest double."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+from streamkit.connectors.files.json_numbers import parse_number
+
+
+def strict_json(text: str, object_of: Callable[[dict[str, Any]], Any] | None = None) -> Any:
+    """The value of a JSON text, objects as `object_of` makes them; ValueError for what is none, or could be read in two ways."""
+
+    def checked(pairs: list[tuple[str, Any]]) -> Any:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            raise ValueError(f"found the name {next(name for name in names if names.count(name) > 1)!r} twice in an object")
+        return found if object_of is None else object_of(found)
+
+    return json.loads(text, object_pairs_hook=checked, parse_float=_finite, parse_constant=_refuse_constant)
+
+
+def _finite(text: str) -> float:
+    found = parse_number(text)
+    if math.isinf(found):
+        raise ValueError(f"found {text[:80]}, which is beyond the greatest double")
+    return found
+
+
+def _refuse_constant(text: str) -> None:
+    raise ValueError(f"found {text}, which is no number of JSON")
