@@ -18,10 +18,12 @@ ROOT = Path(__file__).parents[2]
 CAUGHT = Path(__file__).with_name("caught.json")
 HARNESSES = {  # what takes long in one test comes first, so that no worker is alone in the end
     "maintenance": "tests/log/maintenance/test_maintenance_model.py tests/log/test_clock_jumps.py tests/crash/test_maintenance_points.py",
-    "groups": "tests/log/consume/test_group_model.py tests/log/consume/test_group_processes.py tests/log/produce/test_read_process_write.py",
+    "groups": "tests/log/consume/test_group_model.py tests/log/consume/test_group_processes.py tests/log/consume/test_time_lookup.py "
+    "tests/log/produce/test_read_process_write.py",
     "machine": "tests/log/test_state_machine.py",
     "state": "tests/state/test_key.py tests/state/test_key_index.py tests/state/test_layout.py tests/state/test_nested_value.py tests/state/test_row.py",
-    "compaction": "tests/log/maintenance/test_compaction_crashes.py tests/log/maintenance/test_deletion_readers.py tests/state/test_compaction.py",
+    "compaction": "tests/log/maintenance/test_compaction_crashes.py tests/log/maintenance/test_deletion_readers.py "
+    "tests/log/maintenance/test_segment.py tests/log/maintenance/test_survivors.py tests/state/test_compaction.py",
     "damage": "tests/damage",
     "faults": "tests/log/test_call_faults.py tests/log/test_step_faults.py tests/log/catalog/test_commit_faults.py "
     "tests/log/produce/test_interrupts.py tests/log/produce/test_interrupts_bugs.py",
@@ -53,7 +55,7 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "tests/log/topic/test_formats.py tests/log/topic/test_evolution.py tests/log/catalog/test_assignors.py tests/log/maintenance/test_compaction.py",
     "dataframes": "tests/spark/dataframe",
     "spark": "tests/spark/test_run.py",
-    "cli": "tests/cli/test_consume_position.py",
+    "cli": "tests/cli/test_consume_position.py tests/cli/query/test_condition.py tests/cli/query/test_predicate.py",
 }
 LOG = "streamkit/log"
 GUARDED = {  # the rooms whose promises a harness shows, not all that it uses

@@ -63,7 +63,10 @@ class TableTableJoin(Table):
             return
         row = other.get(record.key)
         partner = value_of(row)
-        vanishes = self.deletes_what_vanished and record.value is None and self.given.get(record.key) is not None
+        other_tells = self.keeps_left if side is self.right else self.keeps_right  # its own deletion gives a result anyway
+        vanishes = (
+            self.deletes_what_vanished and record.value is None and self.given.get(record.key) is not None and not other_tells
+        )
         if partner is None and not self._is_kept_alone(side, record) and not vanishes:
             return
         timestamp = record.timestamp if row is None else max(record.timestamp, row.timestamp)
