@@ -16,7 +16,7 @@ from streamkit.errors import ConfigError, SchemaError
 from streamkit.formats import avro, bytes, csv, json, protobuf, single_object, string, wire
 from streamkit.formats.avro_compatibility import check_compatible, unreadable
 from streamkit.formats.avro_references import inlined
-from streamkit.formats.avro_schema import VALUE, avro_of, check_avro_schema, columns_of_avro
+from streamkit.formats.avro_schema import VALUE, avro_of, check_avro_schema, columns_of_avro, defaults_of
 from streamkit.formats.csv import check_csv_schema
 from streamkit.formats.decoded import Decoded, empty_rows, put_back
 from streamkit.formats.format import (
@@ -32,8 +32,14 @@ from streamkit.formats.format import (
     format_of,
 )
 from streamkit.formats.json_references import bundled
-from streamkit.formats.json_schema import check_json_schema, columns_of_json_schema, json_schema_of, title_of
-from streamkit.formats.protobuf_schema import Compiled, check_protobuf, columns_of_message, compiled, protobuf_of
+from streamkit.formats.json_schema import (
+    check_json_schema,
+    columns_of_json_schema,
+    defaults_of_json_schema,
+    json_schema_of,
+    title_of,
+)
+from streamkit.formats.protobuf_schema import Compiled, check_protobuf, columns_of_message, compiled, not_required, protobuf_of
 from streamkit.formats.registry import TYPES, Reference, Registered, Registry, registry_of
 from streamkit.schema import Schema
 
@@ -496,6 +502,18 @@ def schema_made_of(name: str, columns: Schema) -> str | None:
 
 def _made(name: str, columns: Schema) -> str:
     return _MADE[name](columns)
+
+
+def defaults_in(format: Format) -> dict[tuple[str, ...], Any]:
+    """What fields that are not written are for readers, by path, an element `""`; of Protobuf all that are not `required`."""
+    assert format.schema is not None
+    if format.name == "avro":
+        return defaults_of(format.schema)
+    if format.name == "json":
+        return {(name,): value for name, value in defaults_of_json_schema(format.schema).items()}
+    if format.name == "protobuf":
+        return {(name,): None for name in not_required(compiled(format.schema).named(format.setting(MESSAGE)))}
+    return {}
 
 
 def _columns(format: Format, text: str, imports: Any = ()) -> Schema:

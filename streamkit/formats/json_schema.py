@@ -46,10 +46,22 @@ def columns_of_json_schema(text: str) -> Schema:
     type. SchemaError for a property of no one type.
     """
     root = json.loads(text)
+    return Schema(tuple(Column(name, _type(inner, root, name, 0)) for name, inner in _properties(root).items()))
+
+
+def defaults_of_json_schema(text: str) -> dict[str, Any]:
+    """The defaults of an object's properties, of those that have one."""
+    root = json.loads(text)
+    found = {name: _resolved(inner, root, 0) for name, inner in _properties(root).items()}
+    return {name: inner["default"] for name, inner in found.items() if isinstance(inner, dict) and "default" in inner}
+
+
+def _properties(root: Any) -> dict[str, Any]:
     found = _resolved(root, root, 0) if isinstance(root, dict) else root
     if not isinstance(found, dict) or not isinstance(found.get("properties"), dict) or not found["properties"]:
         raise SchemaError("the JSON Schema describes no object with properties; expected one, since each property is a column")
-    return Schema(tuple(Column(name, _type(inner, root, name, 0)) for name, inner in found["properties"].items()))
+    properties: dict[str, Any] = found["properties"]
+    return properties
 
 
 def json_schema_of(columns: Schema, title: str = "Record") -> str:

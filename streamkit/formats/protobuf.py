@@ -194,14 +194,26 @@ def value_reader(
 
 
 def _fields(value: Mapping[str, Any], message: Any) -> dict[str, Any]:
-    """A dict as the class of a message takes it: without what is None."""
+    """A dict as the class of a message takes it: without what is None. ValueError where a reader would find something in place of it."""
     found = {}
     for name, one in value.items():
         if name not in message.fields_by_name:
             raise ValueError(f"the message {message.full_name} has no field {name!r}; it has {', '.join(message.fields_by_name)}")
+        field = message.fields_by_name[name]
         if one is not None:
-            found[name] = _written(one, message.fields_by_name[name])
+            found[name] = _written(one, field)
+        elif not _may_be_null(field):
+            read = "an empty map" if is_map(field) else "an empty list" if is_repeated(field) else f"{field.default_value!r}"
+            raise ValueError(
+                f"the field {name!r} is null, and Protobuf has no null there: it would be read as {read}; expected coalesce() in front, or "
+                "a field that is optional"
+            )
     return found
+
+
+def _may_be_null(field: Any) -> bool:
+    """Whether a message can say that the field has no value."""
+    return bool(field.has_presence) and not is_map(field) and not is_repeated(field)
 
 
 def _written(value: Any, field: Any) -> Any:

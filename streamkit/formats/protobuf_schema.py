@@ -179,6 +179,16 @@ def columns_of_message(message: Any) -> Schema:
     return Schema(tuple(Column(field.name, field_type(field, (message.full_name,))) for field in message.fields))
 
 
+def not_required(message: Any) -> list[str]:
+    """The fields that a message may lack: all of proto3, and those of proto2 that are not `required`."""
+    return [field.name for field in message.fields if not _is_required(field)]
+
+
+def _is_required(field: Any) -> bool:
+    found = getattr(field, "is_required", None)
+    return bool(field.label == field.LABEL_REQUIRED if found is None else found)
+
+
 def is_map(field: Any) -> bool:
     """Whether a repeated field is a map."""
     return bool(field.message_type is not None and field.message_type.GetOptions().map_entry)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from streamkit.data_type import element_of, entry_of, fields_of
 from streamkit.errors import Location, SchemaError, TopologyError
-from streamkit.formats.avro_schema import columns_of_avro, defaults_of
-from streamkit.formats.codec import schema_made_of
+from streamkit.formats.codec import Codec, defaults_in, schema_made_of
 from streamkit.formats.csv import check_csv_schema
 from streamkit.formats.format import USE_LATEST, Format
+from streamkit.formats.written_types import why_unwritable
 from streamkit.schema import Schema
 
 _OF_ONE = ("string", "bytes")
@@ -87,17 +87,26 @@ def with_schema(format: Format, columns: Schema) -> Format:
 
 
 def value_columns(format: Format, rows: Schema, key: tuple[str, ...]) -> Schema:
-    """The columns of which values are made; SchemaError if the format's schema has others, or leaves out more than the key's."""
+    """
+    The columns of which values are made.
+
+    SchemaError if the format's schema has others, leaves out more than the key's, or has one in a type whose values it is never.
+    """
     if format.name in _OF_ONE:
         return rows.select(name for name in rows.names if name not in key) if len(rows.names) > 1 else rows
-    if format.schema is None or format.name not in ("avro", "csv"):
+    if format.schema is None:
         return rows
-    named = columns_of_avro(format.schema) if format.name == "avro" else Schema.from_ddl(format.schema)
-    needed = [name for name in named.names if format.name != "avro" or (name,) not in defaults_of(format.schema)]
+    named, defaults = Codec(format).written, defaults_in(format)
+    needed = [name for name in named.names if (name,) not in defaults]
     _check_named("its schema has {}, which is not written", (name for name in needed if name not in rows), rows, named)
     lost = (name for name in rows.names if name not in named and name not in key)
     _check_named("its schema does not have {}, which is written", lost, rows, named)
-    return rows.select(name for name in named.names if name in rows)
+    found = rows.select(name for name in named.names if name in rows)
+    for column in found:
+        reason = why_unwritable(format, column.type, named[column.name].type, (column.name,), defaults)
+        if reason is not None:
+            raise SchemaError(f"{reason}; expected a column of that type, by cast() in front, or another schema")
+    return found
 
 
 def _check_named(complaint: str, names: Iterable[str], rows: Schema, named: Schema) -> None:

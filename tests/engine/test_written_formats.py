@@ -252,6 +252,79 @@ def test_what_cannot_be_written_is_refused_at_build_time(case):
     assert reason in str(raised.value)
 
 
+SCHEMAS = {
+    "json": ('{{"type":"object","properties":{{{}}}}}', '"{}":{{"type":"{}"}}', {"int": "integer", "string": "string"}),
+    "avro": ('{{"type":"record","name":"R","fields":[{}]}}', '{{"name":"{}","type":["null","{}"]}}', {}),
+    "csv": ("{}", "{} {}", {}),
+    "protobuf": ('syntax="proto3"; message M {{ {} }}', "optional {1} {0} = {2}; ", {"int": "int32"}),
+}
+
+
+def schema_of(format, columns):
+    """A schema of a format, as a user writes it."""
+    whole, field, types = SCHEMAS[format]
+    fields = [field.format(name, types.get(type, type), number) for number, (name, type) in enumerate(columns.items(), 1)]
+    return whole.format(("" if format == "protobuf" else ",").join(fields))
+
+
+NAMED: dict[str, tuple[dict[str, str], str]] = {
+    "another column": ({"k": "string", "n": "int"}, "its schema does not have 'flag', which is written"),
+    "a column too many": ({"n": "int", "flag": "boolean", "z": "int"}, "its schema has 'z', which is not written"),
+    "another type": (
+        {"n": "int", "flag": "int"},
+        "its schema has 'flag' as .*int, and boolean is written; expected a column of that type",
+    ),
+}
+
+
+@pytest.mark.parametrize("format", SCHEMAS)
+@pytest.mark.parametrize("case", NAMED)
+def test_a_schema_that_values_contradict_is_refused(format, case):
+    """When the topology compiles: of JSON it was ignored, and of Protobuf every record failed, or was left out in silence."""
+    columns, reason = NAMED[case]
+    if (format, case) == ("protobuf", "a column too many"):
+        pytest.skip("fields of Protobuf need not be written")
+    types = {"json": "integer", "avro": "int", "csv": "int", "protobuf": "int"}
+    columns = {name: types[format] if type == "int" else type for name, type in columns.items()}
+    app = sk.Topology("app")
+    rows = app.stream("in", schema="k string, n int, flag boolean", key="k")
+    rows.to(
+        "out",
+        value_format=format,
+        value_schema=schema_of(format, {n: "bool" if (t, format) == ("boolean", "protobuf") else t for n, t in columns.items()}),
+    )
+    with pytest.raises(TopologyError, match=reason):
+        sk.compile(app)
+
+
+@pytest.mark.parametrize("format", SCHEMAS)
+def test_a_schema_may_leave_out_the_key(format):
+    """Values have the columns that it names, the key's bytes the others."""
+    app = sk.Topology("app", on_error="skip")
+    rows = app.stream("in", schema="k string, n int", key="k")
+    rows.to("out", value_format=format, value_schema=schema_of(format, {"n": "int"}))
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", [{"k": "a", "n": 3}])
+        (row,) = driver.log.read("out").to_pylist()
+        (decoded,) = driver.log.decode("out", driver.log.read("out"))
+    assert (row["key"], decoded["value"]) == (b"a", {"n": 3})
+    assert b"k" not in row["value"]
+
+
+def test_protobuf_writes_no_other_value_for_a_null():
+    """A null list, map, or field without presence is the failure of its record: it was read back as empty, or as zero."""
+    proto = 'syntax="proto3"; message M { repeated int32 l = 1; map<string, int32> m = 2; int32 n = 3; optional int32 o = 4; }'
+    app = sk.Topology("app", on_error=sk.dead_letter("letters"))
+    rows = app.stream("in", schema="k string, l array<int>, m map<string, int>, n int, o int", key="k")
+    rows.to("out", value_format="protobuf", value_schema=proto)
+    good = {"k": "good", "l": [], "m": {}, "n": 0, "o": None}
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", [good, *({**good, "k": name, name: None} for name in "lmn")])
+        kept, letters = driver.log.read("out").to_pylist(), driver.read("letters")
+    assert [row["key"] for row in kept] == [b"good"]
+    assert [(json.loads(row["key"])["k"], "is null" in row["message"]) for row in letters] == [(one, True) for one in "lmn"]
+
+
 def test_windows_are_written_in_a_format():
     """Results of windows have keys of JSON, with the bounds, and are read back as a table of windows."""
     app = sk.Topology("app")
