@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from streamkit.engine.changed_encodings import changed_encodings
 from streamkit.engine.definition import (
     Difference,
     Telling,
@@ -21,7 +22,7 @@ from streamkit.engine.shifted_times import shifted_times
 from streamkit.engine.stale_times import stale_times
 from streamkit.engine.stream_time import Times, committed_times
 from streamkit.engine.young_stores import Filling, Read, Way, filling_of, way_to, young_keepers
-from streamkit.errors import OrphanedStateError
+from streamkit.errors import OrphanedStateError, TopologyError
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.plan.earlier_program import has_steps, read_program
@@ -39,7 +40,7 @@ class Continuation:
 
     `known` is the application as the catalog has it, `before` the program that left its stores; None if there is none. `text` is the
     program before as the catalog has it. `with_rows` are the stores that hold something, or did, `read` the topics of which it has read records,
-    `whole` those that have all their records, `gone` those that the program before read and that were deleted since; others may have their names now.
+    `whole` those that have all their records, `written` outputs with records, `gone` those that the program before read and that were deleted since; others may have their names now.
     """
 
     program: Program
@@ -50,6 +51,7 @@ class Continuation:
     read: frozenset[str] = frozenset()
     gone: frozenset[str] = frozenset()
     whole: frozenset[str] = frozenset()
+    written: frozenset[str] = frozenset()
 
     @property
     def kept(self) -> frozenset[str]:
@@ -179,8 +181,10 @@ class Continuation:
             return None
         return naming.words.format(orphan.removesuffix(ending)) + (_line_of(self.program, name, " at") or " there")
 
-    def refusals(self) -> Iterator[OrphanedStateError]:
+    def refusals(self) -> Iterator[OrphanedStateError | TopologyError]:
         """Why the program cannot go on, an error for each reason."""
+        if self.before is not None:
+            yield from changed_encodings(self.before, self.program, self.written)
         if self.orphaned:
             yield self._orphans()
         for name, different in self.differing.items():
@@ -272,7 +276,17 @@ def continuation(catalog: Catalog, program: Program) -> Continuation:
         for name, topic in found.items()
         if topic is not None and not topic.is_compacted and not any(catalog.start_offsets(topic.id).values())
     )
-    return Continuation(program, known, before, text, with_rows, read, gone, whole)
+    return Continuation(program, known, before, text, with_rows, read, gone, whole, _written(catalog, program))
+
+
+def _written(catalog: Catalog, program: Program) -> frozenset[str]:
+    """The outputs of encoded values that hold records; a topic that was made again, or is empty, may be written in any form."""
+    found = {output.topic: catalog.find_topic(output.topic) for output in program.outputs if output.format is not None}
+    return frozenset(
+        name
+        for name, topic in found.items()
+        if topic is not None and catalog.end_offsets(topic.id) != catalog.start_offsets(topic.id)
+    )
 
 
 def _gone(catalog: Catalog, known: ApplicationState, before: Program) -> frozenset[str]:
@@ -284,7 +298,7 @@ def _gone(catalog: Catalog, known: ApplicationState, before: Program) -> frozens
 
 
 def continued(catalog: Catalog, program: Program) -> Continuation:
-    """As `continuation`; OrphanedStateError, which names what differs and what to do, if the program cannot go on."""
+    """As `continuation`; OrphanedStateError, or TopologyError of an output, with what differs and what to do, if the program cannot go on."""
     found = continuation(catalog, program)
     for refusal in found.refusals():
         raise refusal

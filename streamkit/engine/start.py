@@ -48,7 +48,8 @@ def start(
 
     Creates missing output and changelog topics, deletes what dead generations left behind, and brings stored state forward. The
     planner's program is this one with the parts of stores in the order in which they are stored. Raises ConfigError for options
-    out of range, TopicNotFoundError for a missing input, OrphanedStateError if state would be left behind or misread.
+    out of range, TopicNotFoundError for a missing input, OrphanedStateError if state would be left behind or misread, TopologyError for an output
+    whose records have another form.
     """
     check_options(tasks, records_max, program)
     inputs = [catalog.topic(source.topic) for source in program.inputs]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from streamkit.data_type import element_of, entry_of, fields_of
+from streamkit.data_type import INTEGERS, element_of, entry_of, fields_of
 from streamkit.errors import Location, SchemaError, TopologyError
 from streamkit.formats.codec import Codec, defaults_in, schema_made_of
 from streamkit.formats.csv import check_csv_schema
@@ -69,6 +69,20 @@ def encoded(encoding: Encoding, rows: Schema, key: tuple[str, ...], topic: str, 
     except SchemaError as error:
         raise TopologyError(f"the values of {topic!r} cannot be written as {encoding.value.name}: {error}", at) from error
     return Encoded(columns, value, with_key_schema(keys, columns), format)
+
+
+def other_keys(one: Encoded, other: Encoded) -> str | None:
+    """How two ways to write a key differ; None if equal keys are equal bytes."""
+    if one.keys.name != other.keys.name:
+        return f"its keys are {one.keys.name}, and would be {other.keys.name}"
+    if one.keys.name not in _OF_ONE and _forms(one.key) != _forms(other.key):
+        return f"its keys are {one.keys.name} of {one.key}, and would be of {other.key}"
+    return None
+
+
+def _forms(columns: Schema) -> list[tuple[str, str]]:
+    """Names and types, among which whole numbers have the same bytes."""
+    return [(column.name, INTEGERS[-1] if column.type in INTEGERS else column.type) for column in columns]
 
 
 def with_key_schema(keys: Format, columns: Schema) -> Format:

@@ -33,7 +33,7 @@ class Encode(Operator):
         return frozenset((*self.key.names, *self.value.names)) | (needed & {HEADERS})
 
     @property
-    def bytes_made(self) -> Encoded | None:
+    def bytes_made(self) -> Encoded:
         return Encoded(self.key, self.value, self.keys, self.format)
 
     def text(self) -> str:

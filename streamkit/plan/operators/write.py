@@ -10,7 +10,7 @@ from streamkit.formats.format import Format
 from streamkit.log.topic.formats import KEY, OPAQUE_SCHEMA
 from streamkit.names import check_name
 from streamkit.plan.building import Building
-from streamkit.plan.encoding import Encoding, encoded
+from streamkit.plan.encoding import Encoding, encoded, other_keys
 from streamkit.plan.node import LATER, ROUNDED, STREAM, Node
 from streamkit.plan.operator import Names, Operator
 from streamkit.plan.operators.encode import Encode
@@ -81,8 +81,18 @@ class To(Node):
         operator = Encode(
             f"{building.name(self)}:encode", UNSTAGED, (rows.id,), self.topic, found.format, found.keys, found.key, found.value
         )
+        for step in building.steps.values():
+            if isinstance(step.operator, Encode) and step.operator.topic == self.topic:
+                self._check_same_keys(step.operator, operator)
         written = building.add(Step(operator, OPAQUE_SCHEMA, (KEY,), (KEY,), rows.table, self.at))
         return written, replace(found.format, topic=self.topic) if found.format.has_registry else found.format
+
+    def _check_same_keys(self, known: Encode, other: Encode) -> None:
+        if reason := other_keys(known.bytes_made, other.bytes_made):
+            raise TopologyError(
+                f"two streams go to the topic {self.topic!r} with keys in two forms: {reason}; expected the same key_format= and key columns",
+                self.at,
+            )
 
 
 @dataclass(frozen=True)
