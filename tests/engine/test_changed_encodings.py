@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import streamkit as sk
@@ -31,7 +33,7 @@ def run(log, app):
     execute(log, compile(app, log), Run(drain=False))
 
 
-CHANGES = {
+CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "a key's format": ({}, {"key_format": "json"}, "its keys are string, and would be json"),
     "a key's columns": ({"key_format": "json"}, {"key": ["j"], "key_format": "json"}, "its keys are json of k string"),
     "another column more": ({}, {"key": ["k", "j"]}, "its keys are string, and would be json"),
