@@ -108,7 +108,7 @@ def check_sound(column: Any, what: str = "") -> Any:
 
 def is_overflow(error: Exception) -> bool:
     """Whether an error says that values were too long together for one column."""
-    if isinstance(error, pa.ArrowCapacityError | ColumnTooLargeError):
+    if isinstance(error, pa.ArrowCapacityError | ColumnTooLargeError | MemoryError):
         return True
     return isinstance(error, pa.ArrowInvalid | OverflowError) and any(text in str(error) for text in _OVERFLOWS)
 

@@ -40,7 +40,8 @@ class Continuation:
 
     `known` is the application as the catalog has it, `before` the program that left its stores; None if there is none. `text` is the
     program before as the catalog has it. `with_rows` are the stores that hold something, or did, `read` the topics of which it has read records,
-    `whole` those that have all their records, `written` outputs with records, `gone` those that the program before read and that were deleted since; others may have their names now.
+    `whole` those that have all their records, `gone` those that the program before read and that were deleted since; others may have their
+    names now. `written` are the outputs of encoded values that hold records.
     """
 
     program: Program

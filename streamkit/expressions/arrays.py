@@ -39,6 +39,7 @@ from streamkit.expressions.operation import (
     operation,
 )
 from streamkit.expressions.ordering import groups, joint_keys, sorted_places, without_negative_zeros
+from streamkit.expressions.sizes import check_copies, check_elements, may_be_large
 from streamkit.plan.expression import TypedExpression
 from streamkit.recast import recast
 
@@ -465,10 +466,23 @@ def _repeat_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("array_repeat", array_of(value.type), (value, with_integer(call, 1)))
 
 
-@operation("array_repeat", rule=_repeat_rule, strict=False, looks_in_order=(1, 0), nullable=lambda _, nullable: nullable[1])
+def _repeat_fails(expression: TypedExpression) -> bool:
+    return may_be_large(expression, 1)
+
+
+@operation(
+    "array_repeat",
+    rule=_repeat_rule,
+    strict=False,
+    looks_in_order=(1, 0),
+    fails=_repeat_fails,
+    nullable=lambda _, nullable: nullable[1],
+)
 @on_columns
 def _array_repeat(_: TypedExpression, values: pa.Array, times: pa.Array) -> pa.Array:
     lengths = np.maximum(as_numbers(times), 0)
+    check_elements(lengths, validity(times))
+    check_copies(values, lengths)
     return Elements(values.take(pa.array(np.repeat(np.arange(len(values)), lengths))), lengths, validity(times)).as_arrays()
 
 
@@ -505,7 +519,7 @@ def _insert_rule(call: Invocation) -> TypedExpression:
 
 def _insert_fails(expression: TypedExpression) -> bool:
     place = expression.arguments[1]
-    return place.name != "literal" or place.value == 0
+    return place.value == 0 or may_be_large(expression, 1)
 
 
 @operation(
@@ -527,6 +541,7 @@ def _array_insert(_: TypedExpression, values: pa.Array, index: pa.Array, inserte
     at = np.where(places > 0, places - 1, np.maximum(places + size + 1, 0))
     before = np.where(places < 0, np.maximum(-places - 1 - size, 0), 0)  # nulls between the value and the array
     lengths = np.where(valid, np.maximum(size, at) + 1 + before, 0)
+    check_elements(lengths)
     shape = Elements(pa.nulls(int(lengths.sum())), lengths, valid)
     place, row = shape.places, shape.parents
     source = place - (place > at[row]) - np.where(place > at[row], before[row], 0)
@@ -589,15 +604,11 @@ def _sequence(expression: TypedExpression, start: pa.Array, stop: pa.Array, step
     return _steps(first, last, by, valid, to_arrow(element_type(expression)))
 
 
-LONGEST = 2**31 - 16  # elements of one array in Spark
-
-
 def _steps(first: np.ndarray, last: np.ndarray, by: np.ndarray, valid: np.ndarray, type: pa.DataType) -> pa.Array:
     distance = last.astype(object) - first.astype(object)  # it may not fit into 64 bits
     lengths = np.array([abs(far) // abs(step) + 1 if step else 1 for far, step in zip(distance, by.tolist())], object)
+    check_elements(lengths, np.asarray(valid))
     lengths = np.where(valid, lengths, 0)
-    if (lengths > LONGEST).any():
-        raise pa.ArrowInvalid(f"a sequence would have {lengths.max()} elements; expected at most {LONGEST}")
     shape = Elements(pa.nulls(0), lengths.astype(np.int64), np.asarray(valid))
     places = np.arange(shape.lengths.sum()) - shape.starts[shape.parents]
     return shape.with_values(pa.array(first[shape.parents] + places * by[shape.parents]).cast(type)).as_arrays()

@@ -39,6 +39,7 @@ _NUMBERS = {"d": INTEGERS, "x": INTEGERS, "o": INTEGERS, "f": FLOATS, "e": FLOAT
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _WIDE = Context(prec=1200)
 _WIDTH_MAX = 10_000
+PLACES_MAX = 800  # behind a point; a double has no digits beyond
 _DIGITS_MAX = 15  # a double has them all, so that its text and its value round alike
 Write = Callable[[Any], str]
 
@@ -272,7 +273,12 @@ def _format_number_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("format_number", "string", (number, places))
 
 
-@operation("format_number", rule=_format_number_rule, nullable=always_nullable)
+def _format_number_fails(expression: TypedExpression) -> bool:
+    places = expression.arguments[1]
+    return places.name != "literal" or (places.value or 0) > PLACES_MAX
+
+
+@operation("format_number", rule=_format_number_rule, fails=_format_number_fails, nullable=always_nullable)
 def _format_number(_: TypedExpression, number: Datum, places: Datum) -> Datum:
     """With separators of thousands, rounded to places behind the point; null for fewer than none."""
     if pa.types.is_floating(number.type):
@@ -282,6 +288,8 @@ def _format_number(_: TypedExpression, number: Datum, places: Datum) -> Datum:
 
 def _with_places(number: Datum, places: pa.Scalar) -> Datum:
     count = places.as_py()
+    if count > PLACES_MAX:
+        raise pa.ArrowInvalid(f"found {count} places behind the point; expected at most {PLACES_MAX}")
     if count < 0:
         return pa.nulls(len(number), pa.string()) if isinstance(number, pa.Array) else pa.scalar(None, pa.string())
     write = _grouped_float if pa.types.is_floating(number.type) else _grouped

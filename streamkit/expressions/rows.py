@@ -20,7 +20,7 @@ from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_text import typed_text
 from streamkit.recast import recast
 
-FAILURES = (pa.ArrowInvalid, pa.ArrowCapacityError)  # of a row, and of texts that are too long together
+FAILURES = (pa.ArrowInvalid, pa.ArrowCapacityError, MemoryError)  # of a row, and of values that are too long together
 
 
 class Rows:

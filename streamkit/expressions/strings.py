@@ -36,6 +36,7 @@ from streamkit.expressions.operation import (
     operation,
     signature_rule,
 )
+from streamkit.expressions.sizes import FEW, check_bytes, may_be_large
 from streamkit.plan.expression import TypedExpression
 
 # Characters whose upper or lower case is several characters or depends on their place; Arrow maps one to one.
@@ -108,7 +109,14 @@ def _trimmed(trim: Callable[..., Datum], text: Datum, characters: Datum | None =
 @operation("repeat", takes="string, int", gives="string", fails=always)
 def _repeat(_: TypedExpression, text: Datum, times: Datum) -> Datum:
     """A count below 1 gives the empty text."""
+    on_arrays(lambda _, *arrays: _checked_times(*arrays))(None, text, times)
     return pc.binary_repeat(text, pc.max_element_wise(times, pa.scalar(0, pa.int32()), skip_nulls=False))
+
+
+def _checked_times(text: pa.Array, times: pa.Array) -> pa.Array:
+    """The counts; ArrowInvalid if a text would become too long."""
+    check_bytes(numbers_of(pc.binary_length(text)).astype(np.float64) * np.maximum(numbers_of(times), 0))
+    return times
 
 
 def _concat_rule(call: Invocation) -> TypedExpression:
@@ -171,12 +179,16 @@ def _pad_rule(call: Invocation) -> TypedExpression:
     return TypedExpression(call.name, "string", (*fitted(call, "string, int, [string]"), literal(" ", "string"))[:3])
 
 
-@operation("lpad", rule=_pad_rule, fails=_is_binary, looks_at_all=_is_binary)
+def _pad_fails(expression: TypedExpression) -> bool:
+    return _is_binary(expression) or may_be_large(expression, 1)
+
+
+@operation("lpad", rule=_pad_rule, fails=_pad_fails, looks_at_all=_is_binary)
 def _lpad(_: TypedExpression, text: Datum, length: Datum, padding: Datum) -> Datum:
     return _padded(text, length, padding, pc.utf8_lpad, lambda text, fill: (fill, text))
 
 
-@operation("rpad", rule=_pad_rule, fails=_is_binary, looks_at_all=_is_binary)
+@operation("rpad", rule=_pad_rule, fails=_pad_fails, looks_at_all=_is_binary)
 def _rpad(_: TypedExpression, text: Datum, length: Datum, padding: Datum) -> Datum:
     return _padded(text, length, padding, pc.utf8_rpad, lambda text, fill: (text, fill))
 
@@ -188,7 +200,13 @@ def _padded(
     simple = isinstance(length, pa.Scalar) and isinstance(padding, pa.Scalar) and pa.types.is_string(text.type)
     if simple and len(padding.as_py()) == 1:
         width = max(length.as_py(), 0)
+        if width > FEW:
+            return _padded_arrays_of(text, length, padding, order)
         return pc.utf8_slice_codeunits(pad(text, width, padding.as_py()), 0, width)
+    return _padded_arrays_of(text, length, padding, order)
+
+
+def _padded_arrays_of(text: Datum, length: Datum, padding: Datum, order: Callable[..., tuple[Datum, Datum]]) -> Datum:
     return on_arrays(lambda _, *arrays: _padded_arrays(arrays[0], arrays[1], arrays[2], order))(None, text, length, padding)
 
 
@@ -199,8 +217,7 @@ def _padded_arrays(text: pa.Array, length: pa.Array, padding: pa.Array, order: C
     width = np.where(pads > 0, np.maximum(numbers_of(length), 0), np.minimum(sizes, np.maximum(numbers_of(length), 0)))
     spaces = np.maximum(width - sizes, 0)
     times = -(-spaces // np.maximum(pads, 1))
-    if (times * pads).sum() > 2**31 - 1:
-        raise pa.ArrowInvalid("the padding of one batch has more than 2 GiB")
+    check_bytes(times.astype(np.float64) * numbers_of(pc.binary_length(padding)))
     fill = sliced(pc.binary_repeat(padding, pa.array(times)), np.zeros_like(spaces), spaces)
     cut = sliced(text, np.zeros_like(width), width)
     return null_with(

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.data_type import INTEGERS, array_of, element_of, to_arrow
-from streamkit.expressions.arrays import LONGEST
 from streamkit.expressions.calendar import add_months, civil_from_days
 from streamkit.expressions.coercion import DAY_INTERVALS, MONTH_INTERVALS, TIMES
 from streamkit.expressions.conditions import as_common_type
@@ -14,6 +13,7 @@ from streamkit.expressions.elements import Elements, as_numbers, on_columns, val
 from streamkit.expressions.intervals import DAY_MICROS, moved_by_months
 from streamkit.expressions.literals import literal
 from streamkit.expressions.operation import Invocation, NoTranslationError, always, counted, function, operation
+from streamkit.expressions.sizes import check_elements
 from streamkit.expressions.time_zones import BEYOND
 from streamkit.plan.expression import TypedExpression
 
@@ -115,8 +115,7 @@ def _check_direction(first: np.ndarray, last: np.ndarray, by: np.ndarray, valid:
 
 def _shape(lengths: np.ndarray, valid: np.ndarray) -> Elements:
     found = np.where(valid, lengths, 0)
-    if found.max(initial=0) > LONGEST:
-        raise pa.ArrowInvalid(f"a sequence would have {found.max()} elements; expected at most {LONGEST}")
+    check_elements(found)
     return Elements(pa.nulls(0), found, valid)
 
 
