@@ -64,7 +64,9 @@ class Redaction:
         }
         parts |= {word for one in shown for word in one.split()}
         parts = {part for part in parts if part and part.lower() not in _PLAIN} - wholes
-        self._patterns = [re.compile(pattern) for pattern in (_any_whole(wholes), _any_part(parts)) if pattern]
+        tails = {form[end.end() :] for one in alone for form in (one, unquote(one)) for end in _ENDS_OF_PARTS.finditer(form)}
+        patterns = (_any_whole(wholes), _any_tail(tails - {""}), _any_part(parts))
+        self._patterns = [re.compile(pattern) for pattern in patterns if pattern]
         self._forms = forms = [form.lower() for one in alone for form in _forms(one)]
         self._pieces = {form[at : at + PIECE] for form in forms for at in range(len(form) - PIECE + 1)} - _PLAIN
         _ALIVE.add(self)
@@ -123,6 +125,12 @@ def _any_whole(wholes: Iterable[str]) -> str:
 def _is_place(text: str) -> bool:
     """Whether what is kept elsewhere is an address, a folder or a name, whose parts say nothing."""
     return "://" in text or _PATH.fullmatch(text) is not None or _NAME.fullmatch(text) is not None
+
+
+def _any_tail(tails: Iterable[str]) -> str:
+    """A pattern of the ends of passwords that a library takes for the host, since they have an @: they stand in front of the true one's."""
+    found = _any(tails)
+    return rf"(?<![^\W_])(?:{found})(?=@)" if found else ""
 
 
 def _any_part(parts: Iterable[str]) -> str:

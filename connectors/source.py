@@ -103,6 +103,16 @@ class Source(Connector):
         """How errors name a split."""
         return split
 
+    def targets(self, split: str, position: Position) -> Mapping[str, str] | None:
+        """
+        The topics, before any router, that have what lies before a position of a split, by what is read into each.
+
+        What follows it belongs to the same topics: another one, or one that was deleted since, would have a part alone, so a start
+        with such settings is refused. None of a source whose records do not go together, such as requests.
+        """
+        topic = self.settings["topic"]
+        return {"": topic} if topic else {}
+
     def topic(self, topic: Topic) -> None:
         """Hear of the topic of the setting `topic`, if it is there and no transform makes other columns of the rows, before `open`."""
 

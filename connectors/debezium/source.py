@@ -105,6 +105,11 @@ class DebeziumSource(Source):
         assert self._reader is not None
         return self._reader.splits()
 
+    def targets(self, split: str, position: Position) -> Mapping[str, str]:
+        """The topic that takes rows, by the one that is read."""
+        name = split.rpartition("-")[0]
+        return {name: self._target(name)}
+
     def identities(self, splits: Sequence[str]) -> Mapping[str, str]:
         """The ids of the topics that are read."""
         assert self._reader is not None

@@ -59,7 +59,14 @@ class HttpSink(Sink):
     def check(self) -> None:
         """The URL must say a host."""
         url = self.settings["url"]
-        found = urlsplit(url)
+        try:
+            found = urlsplit(url)
+            _ = found.port
+        except ValueError as error:
+            raise ConfigError(
+                f"connector {self.name}: the url has no port that is a number up to 65535, or no host: {error}; expected such as "
+                "https://user:password@host:8080/path, with %2F for a / in a password"
+            ) from None
         if found.scheme not in ("http", "https") or not found.hostname:
             raise ConfigError(f"url={self.settings['url']!r}; expected such as https://host/path")
         if re.search(r"[\s\0]", url) or (re.match(r"\w+://[^/?#@]*:", url) and url.count("@") > 1):

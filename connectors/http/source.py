@@ -106,6 +106,9 @@ class HttpSource(Source):
         """The buckets of keys; one task listens, so all are its own."""
         return [f"keys-{64 * self.settings['tasks.max'] * number}" for number in range(BUCKETS)]
 
+    def targets(self, split: str, position: Position) -> None:
+        """Requests do not go together: later ones may go to another topic."""
+
     def open(self, positions: Mapping[str, Position | None]) -> None:
         """Remember the keys, and listen."""
         self._keys = {split: dict.fromkeys(position["keys"] if position else ()) for split, position in positions.items()}

@@ -13,12 +13,14 @@ from streamkit import failpoints
 from streamkit.connectors.kafka.client import (
     CLIENT_SETTINGS,
     Errors,
+    admin_client,
     client_config,
     largest_batch,
     library,
     meaning,
     missing_topic,
     partitions_of,
+    topic_ids,
 )
 from streamkit.connectors.kafka.target_positions import Claim, create_topic, key_of, positions_topic, read_claims
 from streamkit.connectors.setting import Setting
@@ -33,6 +35,7 @@ from streamkit.names import TOPIC as TOPIC_COLUMN
 COMMIT_SECONDS = 60.0
 SEND_SECONDS = 0.2  # between two looks at what came back
 BEGIN_SECONDS = (2.0, 30.0)  # between two looks, and in all
+IDENTITY_SECONDS = 5.0  # how long a topic that was made a moment ago may have no id
 BATCH_BYTES = 1_000_000
 OVERHEAD_BYTES = 512  # of a batch and a record, at most
 
@@ -58,6 +61,7 @@ class KafkaSink(Sink):
         self._errors = Errors()
         self._topics: dict[str, Topic] = {}
         self._counts: dict[str, int] = {}
+        self._targets: dict[str, str] = {}  # the ids of Kafka's topics
         self._producer: Any = None
         self._writer = ""
         self._generation = 0
@@ -88,9 +92,29 @@ class KafkaSink(Sink):
         newer = next((place for place, claim in claims.items() if claim.generation > generation), None)
         if newer is not None:
             raise self.fenced(newer)
+        self._identify(claims)
         offsets = {place: claim.offset for place, claim in claims.items()}
         self._within(lambda: self._claim({place: offsets.get(place) for place in partitions}))
         return {place: offset for place, offset in offsets.items() if offset is not None}
+
+    def _identify(self, claims: Mapping[TopicPartition, Claim]) -> None:
+        """Find out whether the topics are those that have the rows before the positions; ConfigError for one that was made again."""
+        known = {place: claim.target for place, claim in claims.items() if claim.target is not None and claim.offset}
+        names = {self._target(topic) for topic in self._topics}
+        admin, deadline = admin_client(self, self._errors), time.monotonic() + IDENTITY_SECONDS
+        self._targets = topic_ids(admin, names)
+        while known and names - self._targets.keys() and time.monotonic() < deadline:  # one that was created a moment ago
+            time.sleep(0.1)
+            self._targets = topic_ids(admin, names)
+        for place, before in known.items():
+            target = self._target(place.topic)
+            if self._targets.setdefault(target, before) != before:
+                raise ConfigError(
+                    f"connector {self.name}: rows of topic {place.topic} went to the topic of Kafka with the id {before}, and {target} has the "
+                    f"id {self._targets[target]}: it was deleted and made again, or is another one by the setting kafka.topic; what comes now would "
+                    f"be a part of the rows. To write all again: give the connector another name, or delete the topic {positions_topic(self.name)} "
+                    f"in Kafka, then streamkit connect offsets reset {self.name}"
+                )
 
     def put(self, rows: pa.Table, ends: Mapping[TopicPartition, int]) -> None:
         """Produce the records and the positions, and commit both."""
@@ -273,7 +297,7 @@ class KafkaSink(Sink):
 
     def _claim(self, ends: Mapping[TopicPartition, int | None]) -> None:
         for place, end in ends.items():
-            claim = Claim(self._writer, self._generation, end)
+            claim = Claim(self._writer, self._generation, end, self._targets.get(self._target(place.topic)))
             self._producer.produce(positions_topic(self.name), claim.to_bytes(), key_of(place), 0, on_delivery=self._delivered)
 
     def _produce(self, rows: pa.Table) -> None:

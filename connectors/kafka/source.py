@@ -81,6 +81,11 @@ class KafkaSource(Source):
             self._counts[topic] = count
         return [f"{topic}-{partition}" for topic, count in self._counts.items() for partition in range(count)]
 
+    def targets(self, split: str, position: Position) -> Mapping[str, str]:
+        """The topic of the log, by that of Kafka."""
+        name = split.rpartition("-")[0]
+        return {name: self._target(name)}
+
     def identities(self, splits: Sequence[str]) -> Mapping[str, str]:
         """The ids of the topics."""
         if not splits:

@@ -19,14 +19,16 @@ END_MS = 20  # a broker says that a partition has ended when a fetch has waited 
 
 @dataclass(frozen=True)
 class Claim:
-    """What is known of a partition of the log: who writes it, in which generation, and the next offset."""
+    """What is known of a partition of the log: who writes it, in which generation, the next offset, and the id of the topic that has the rows."""
 
     writer: str
     generation: int
     offset: int | None
+    target: str | None = None  # None of an earlier version, and of a cluster that does not tell
 
     def to_bytes(self) -> bytes:
-        return json.dumps([self.writer, self.generation, self.offset]).encode()
+        said = [self.writer, self.generation, self.offset]
+        return json.dumps([*said, *([] if self.target is None else [self.target])]).encode()
 
 
 def key_of(place: TopicPartition) -> bytes:

@@ -17,6 +17,7 @@ from streamkit.connectors.postgres.connection import noticing
 from streamkit.connectors.postgres.refused_rows import Pieces
 from streamkit.connectors.postgres.table_name import quoted_table
 from streamkit.connectors.postgres.target_column import TargetColumn
+from streamkit.connectors.postgres.target_identity import check_target, declare_targets, remember_target
 from streamkit.connectors.postgres.target_table import STAGED, TargetTable
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.sink import Sink
@@ -111,7 +112,12 @@ class PostgresSink(Sink):
                 "next_offset bigint, PRIMARY KEY (connector, topic, partition))"
             )
             cursor.execute("SET TIME ZONE 'UTC'")  # where a time with a zone goes into a column without, or the other way round
+            declare_targets(cursor)
+            for name, table in self._tables.items():
+                check_target(cursor, self.name, name, table.name)
             self._tables = {name: self._prepared(cursor, table) for name, table in self._tables.items()}
+            for name, table in self._tables.items():
+                remember_target(cursor, self.name, name, table.name)
         with self._transaction() as cursor:
             return {place: offset for place in partitions if (offset := self._taken_over(cursor, place)) is not None}
 

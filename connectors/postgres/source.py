@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -180,6 +181,12 @@ class PostgresSource(Source):
     def splits(self) -> Sequence[str]:
         """The slot: it has all changes in one order."""
         return [self._slot]
+
+    def targets(self, split: str, position: Position) -> Mapping[str, str]:
+        """The topic of each table that is still asked for, by the table's written name."""
+        asked = self.settings["tables"]
+        known = (one for one in position.get("tables", ()) if any(fnmatchcase(one, pattern) for pattern in asked))
+        return {table: self._topic(table) for table in (*known, *(one for one in asked if not is_pattern(one)))}
 
     def key_of(self, topic: str) -> Sequence[str]:
         """The primary key of the table, or the index that is its replica identity."""

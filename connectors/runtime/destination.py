@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -61,6 +61,11 @@ class Destination:
         for name in self._altered:
             producer.refresh(name)
         self._altered = set()
+
+    @property
+    def ids(self) -> Mapping[str, int]:
+        """The ids of the topics that rows were sent to."""
+        return {name: topic.id for name, topic in self._topics.items()}
 
     def send(self, producer: Producer, name: str, rows: pa.Table) -> None:
         """Send rows that were fitted; those with a `_partition` go there."""

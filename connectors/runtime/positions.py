@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.connectors.runtime.internal_topic import declare_internal_topic, has_topic
+from streamkit.connectors.runtime.targets import TARGETS
 from streamkit.connectors.source import Position
 from streamkit.log.log import Log
 from streamkit.log.produce.producer import Producer
@@ -24,6 +25,12 @@ def declare_positions(log: Log) -> None:
 
 def read_positions(log: Log, connector: str) -> dict[str, Position]:
     """The committed position of each split of a connector."""
+    found = read_with_targets(log, connector)
+    return {split: {name: value for name, value in one.items() if name != TARGETS} for split, one in found.items()}
+
+
+def read_with_targets(log: Log, connector: str) -> dict[str, Position]:
+    """The same, each with the topics that have what lies before it."""
     if not has_topic(log, TOPIC):
         return {}
     rows = log.read(TOPIC)

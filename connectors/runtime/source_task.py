@@ -19,6 +19,7 @@ from streamkit.connectors.runtime.pipeline import FAILURES, Failure, Passed, Ste
 from streamkit.connectors.runtime.retry import Retry
 from streamkit.connectors.runtime.shares import splits_of
 from streamkit.connectors.runtime.steps import steps_of_source
+from streamkit.connectors.runtime.targets import TARGETS, Targets, check_targets, topic_ids, with_targets
 from streamkit.connectors.runtime.task import POLL_SECONDS, Orders, Progress, check_columns, close, origin_of, refuse
 from streamkit.connectors.source import Polled, Position, Source
 from streamkit.errors import OutcomeUnknownError, RecordTooLargeError, SchemaError
@@ -56,6 +57,7 @@ class SourceTask:
         self._retry: Retry | None = None
         self._positions: dict[str, Position | None] = {}
         self._identities: Mapping[str, str] = {}
+        self._topic_ids: Mapping[str, int] = {}
         self._identified = 0.0
         self._has_passed = False  # whether the transforms have let a record through
         self._dead_letters: str = source.settings["errors.deadletterqueue.topic.name"]
@@ -70,6 +72,7 @@ class SourceTask:
             producer = stack.enter_context(self._log.producer(producer_name(self._source.name, self._task)))  # it fences
             self._check()
             stack.callback(close, self._source)
+            before = positions.read_with_targets(self._log, self._source.name)
             known = positions.read_positions(self._log, self._source.name)
             self._source.use(self._log)
             mine = splits_of(self._task, self._tasks, self._source.splits())
@@ -80,19 +83,34 @@ class SourceTask:
             if is_of_rows and self._source.settings["topic"] in self._log.topics():
                 self._source.topic(self._log.topic(self._source.settings["topic"]))
             self._positions = {split: known.get(split) for split in mine}
-            self._identify(producer)
+            targets = {split: position[TARGETS] for split, position in before.items() if TARGETS in position and split in mine}
+            self._identify(producer, targets)
+            self._compare_targets(producer, targets)
             self._source.open(without_identities(self._positions))
             self._follow(producer, orders)
 
-    def _identify(self, producer: Producer) -> None:
+    def _identify(self, producer: Producer, targets: Mapping[str, Targets]) -> None:
         """Find out whether the positions are of what is there now."""
         self._identities = self._source.identities(list(self._positions))
         silent = adopted(self._positions, self._identities)
         if silent:
+            kept = {split: {**one, TARGETS: targets[split]} if split in targets else one for split, one in silent.items()}
             with producer.transaction():
-                positions.send_positions(producer, self._source.name, silent)
+                positions.send_positions(producer, self._source.name, kept)
         self._positions = checked(self._source, {**self._positions, **silent}, self._identities)
         self._identified = time.monotonic()
+
+    def _compare_targets(self, producer: Producer, before: Mapping[str, Targets]) -> None:
+        """Find out whether what comes goes where what came before went; a position that does not say it does so from now on."""
+        self._topic_ids = topic_ids(self._log)
+        for split, position in self._known().items():
+            if split in before:
+                check_targets(self._source, position, split, before[split], self._topic_ids)
+        silent = {split: position for split, position in self._known().items() if split not in before}
+        said = with_targets(self._source, silent, self._topic_ids)
+        if said != silent:
+            with producer.transaction():
+                positions.send_positions(producer, self._source.name, said)
 
     def _check_identities(self) -> None:
         """Now and then while it runs: ConnectionError, which starts the task again, where that says what becomes of another one."""
@@ -225,7 +243,9 @@ class SourceTask:
                     self._destination.send(producer, topic, rows.drop_columns([ROW_NUMBER]))
                 if letters:
                     producer.send_batch(self._dead_letters, within_limits(self._log, self._dead_letters, letters))
-                positions.send_positions(producer, self._source.name, with_identities(polled.positions, self._identities))
+                reached = with_identities(polled.positions, self._identities)
+                ids = {**self._topic_ids, **self._destination.ids}
+                positions.send_positions(producer, self._source.name, with_targets(self._source, reached, ids))
                 failpoints.reach("connect.staged")
         except OutcomeUnknownError:
             _settle(producer)

@@ -42,6 +42,7 @@ class SourceContract:
     """A source brings each row exactly once, whatever dies when. Rows are numbered from 0 on, in the order they were added."""
 
     TOPIC = "numbers"
+    OTHER_TOPIC: ClassVar[Mapping[str, str]] = {"topic": "elsewhere"}  # settings that name another topic
     CHANGES: ClassVar[Mapping[str, str]] = {  # transforms after which rows have other columns
         "transforms": "renamed,told",
         "transforms.renamed.type": "ReplaceField$Value",
@@ -164,6 +165,34 @@ class SourceContract:
         self.run(log)
         self.check(log, 60)
 
+    def test_another_topic(self, log):
+        """A topic that lacks what came before the position gets no part of the rows: settings that name another one are refused, with advice."""
+        self.add(0, 20)
+        self.run(log)
+        self.add(20, 20)
+        router = {"type": "RegexRouter", "regex": ".*", "replacement": "elsewhere"}
+        routed = {"transforms": "t", **{f"transforms.t.{name}": value for name, value in router.items()}}
+        for settings in (routed, self.OTHER_TOPIC):
+            if self.source().targets("in", {}) is None:
+                pytest.skip("records that do not go together")
+            with pytest.raises(ConfigError, match=r"would go to .*without the former rows.*offsets reset in"):
+                SourceTask(self.source(**settings), 0, 1, log, is_once=True).run(Orders())
+        self.run(log)
+        self.check(log, 40)
+
+    def test_a_topic_that_was_deleted(self, log):
+        """Nor does one of the same name, in place of one that was deleted."""
+        self.add(0, 20)
+        self.run(log)
+        log.delete_topic(self.TOPIC)
+        self.add(20, 20)
+        for _ in range(2):
+            with pytest.raises(ConfigError, match=rf"topic {self.TOPIC}, which had .* was deleted.*offsets reset in"):
+                self.run(log)
+        change_positions(log, "in", dict.fromkeys(read_positions(log, "in")))
+        self.run(log)
+        self.check(log, 40)
+
     def test_positions_that_do_not_say_of_what(self, log):
         """A position of an earlier version, or one that was set by hand, is one of what is there when it is next seen."""
         self.add(0, 20)
@@ -252,6 +281,30 @@ class SinkContract:
         reset_group(log, name, ["numbers"])
         self.run(log)
         assert log.describe_group(f"connect-{name}").lag == 0
+
+    def drop(self) -> str | None:
+        """Drop what holds the rows in the foreign system, and say what the error says to write all again; None of a target that has no such thing."""
+        return None
+
+    def forget(self) -> None:
+        """Do what the error of a target that was dropped says, in the foreign system."""
+
+    def test_a_target_that_was_dropped(self, log):
+        """A new target lacks what came before the positions: an error with advice, not a part of the rows."""
+        name = self.sink().name
+        self.add(log, 0, 20)
+        self.run(log)
+        advice = self.drop()
+        if advice is None:
+            pytest.skip("nothing that is dropped without its positions")
+        self.add(log, 20, 20)
+        for _ in range(2):
+            with pytest.raises(ConfigError, match=rf"{advice}.*streamkit connect offsets reset {name}"):
+                self.run(log)
+        self.forget()
+        reset_group(log, name, ["numbers"])
+        self.run(log)
+        self.check(40)
 
     def test_two_tasks(self, log):
         """Two tasks share the partitions, and so does one that takes both over."""

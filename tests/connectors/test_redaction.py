@@ -61,6 +61,16 @@ def test_short_parts_within_quotation_marks():
     assert redaction("port \"ab\" and host 'xyz', abstract") == f"port \"{HIDDEN}\" and host '{HIDDEN}', abstract"
 
 
+@pytest.mark.parametrize("tail", ["a", "abc", "ab@c", "b/c", "xy:z", "a b", "é"])
+def test_a_password_with_an_at(tail):
+    """A library takes what stands behind the first @ for the host: nothing of the password is left in front of the last one."""
+    for known in (f"S3cretpw@{tail}", f"S3cretpw/{tail}"):
+        source = PostgresSource("in", {"connection.url": f"postgresql://u:{known}@host.example/db", "tables": "t"})
+        said = source.redacted(f"failed to resolve host '{tail}@host.example': no; {tail}@host.example:5432, user=u")
+        assert said.count("@host.example") == 2 and tail.rpartition("@")[2] + "@" not in said.replace("*@", ""), said
+        assert "failed to resolve host" in said and said.endswith(", user=u")
+
+
 def test_parts_that_are_no_words():
     """A driver quotes what it takes for a database, the system names a folder, of what should have been escaped."""
     redaction = Redaction(["p@ss/w:o#r d?%41"])

@@ -36,6 +36,9 @@ class SqliteSource(Source):
     def splits(self) -> Sequence[str]:
         return tuple(self.settings["tables"])
 
+    def targets(self, split: str, position: Position) -> Mapping[str, str]:
+        return {split: self.settings["topic"] or split}
+
     def open(self, positions: Mapping[str, Position | None]) -> None:
         self.database = sqlite3.connect(self.settings["path"])
         self.after = {table: position["rowid"] if position else 0 for table, position in positions.items()}

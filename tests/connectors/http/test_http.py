@@ -303,6 +303,14 @@ def test_a_receiver_that_says_what_it_was_sent(log, receiver, people, name):
     assert not any(word in str(raised.value) for word in ("zq9w", "LMNopq"))
 
 
+@pytest.mark.parametrize("place", ["h:http", "u:hush/x@h", "h:99999", "h:-1", "[::1", "u:hush[x@h"])
+def test_addresses_that_are_none(place):
+    """A port that is none is refused when the connector is made, by the connector's name, and nothing of a password is shown."""
+    with pytest.raises(ConfigError, match=r"connector out: the url has no port .*expected such as") as raised:
+        HttpSink("out", {"url": f"http://{place}/hook", "topics": "t"})
+    assert "hush" not in str(raised.value)
+
+
 @pytest.mark.parametrize("value", ["hush-hush\n", "hush-hush\nsecond", "hush-hush\0", "hush-hush\u20ac", "hush-hush\r"])
 def test_headers_that_are_none(value):
     """They are refused when the connector is made, and not shown."""

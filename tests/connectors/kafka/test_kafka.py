@@ -159,7 +159,7 @@ class TestSource(SourceContract):
         return True
 
     def source(self, **settings):
-        return source_of(self.broker, self.name, topic="numbers", **settings)
+        return source_of(self.broker, self.name, **{"topic": "numbers", **settings})
 
     def add(self, first, count):
         produce(self.broker, self.name, [{"key": str(n), "value": f"text {n}"} for n in range(first, first + count)])
@@ -185,6 +185,18 @@ class TestSink(SinkContract):
         rows = [json.loads(message.value()) for message in consume(self.broker, self.name)]
         return [(row["n"], row["text"]) for row in rows]
 
+    def drop(self):
+        self.delete(self.name)
+        return f"delete the topic __streamkit_positions.out-{self.name}"
+
+    def forget(self):
+        self.delete(f"__streamkit_positions.out-{self.name}")
+
+    def delete(self, topic):
+        admin = AdminClient(client_of(self.broker))
+        admin.delete_topics([topic])[topic].result(30)
+        wait_until(lambda: topic not in admin.list_topics(timeout=30).topics)
+
 
 @pytest.mark.parametrize("why", ["topic", "client"])
 class TestRefused(RefusingContract):
@@ -205,7 +217,7 @@ class TestRefused(RefusingContract):
         return (n, "x" * (3000 + n))
 
     def reason(self, n):
-        return rf"a record of {3000 + n + len(json.dumps({'n': n, 'text': ''})) + len(str(n))} bytes"
+        return rf"a record of {3000 + n + len(json.dumps({'n': n, 'text': ''}, separators=(',', ':'))) + len(str(n))} bytes"
 
     def kept(self):
         return [json.loads(message.value())["n"] for message in consume(self.broker, self.name)]

@@ -47,6 +47,34 @@ class TestContract(SinkContract):
     def written(self):
         return rows_of(self.url, "SELECT * FROM numbers")
 
+    def drop(self):
+        self.execute("DROP TABLE numbers")
+        return "DELETE FROM streamkit_positions"
+
+    def forget(self):
+        self.execute("DELETE FROM streamkit_positions WHERE connector = 'out'")
+
+    def execute(self, statement):
+        with psycopg.connect(self.url) as connection:
+            connection.execute(statement)
+
+    def test_a_table_of_another_oid(self, log):
+        """One that was made again, and one that the setting `table` names by now; or it is said that the table has the rows."""
+        self.add(log, 0, 20)
+        self.run(log)
+        self.execute("ALTER TABLE numbers RENAME TO former")
+        self.execute("CREATE TABLE numbers AS SELECT * FROM former")
+        self.execute("CREATE UNIQUE INDEX ON numbers (n)")
+        self.add(log, 20, 20)
+        with pytest.raises(ConfigError, match=r"and the table numbers has the oid .*DELETE FROM streamkit_targets WHERE"):
+            self.run(log)
+        self.execute("DELETE FROM streamkit_targets WHERE connector = 'out'")
+        self.run(log)
+        self.check(40)
+        other = PostgresSink("out", connection_url=self.url, topics="numbers", table="other", insert_mode=self.mode)
+        with pytest.raises(ConfigError, match="and the table other is not there"):
+            run([other], log, once=True)
+
 
 @pytest.mark.parametrize("mode", ["insert", "upsert"])
 class TestRefused(RefusingContract):
