@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from streamkit.connectors.files.record_file import Format, RecordFile
 from streamkit.connectors.http.records import records_of
+from streamkit.connectors.request_body import BodyError, length_of_body, whole_body
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import Polled, Position, Source
 from streamkit.errors import RecordTooLargeError, SchemaError
@@ -290,7 +291,13 @@ def _handler(source: HttpSource) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            length = self.headers.get("Content-Length", "")
+            try:
+                self.receive(length_of_body(self.headers))
+            except BodyError as error:
+                self.close_connection = True  # nobody knows where the next request begins
+                self.reply(400, str(error))
+
+        def receive(self, length: int | None) -> None:
             if urlsplit(self.path).path != source.settings["path"]:
                 self.reply(404, f"records are posted to {source.settings['path']}")
             elif not source.allows(self.headers.get("Authorization")):
@@ -299,12 +306,12 @@ def _handler(source: HttpSource) -> type[BaseHTTPRequestHandler]:
                 self.reply(
                     415, f"found Content-Encoding: {self.headers['Content-Encoding']}, expected a body that is not compressed"
                 )
-            elif not length.isdigit():
+            elif length is None:
                 self.reply(411, "expected a Content-Length")
-            elif int(length) > source.settings["max.body.bytes"]:
+            elif length > source.settings["max.body.bytes"]:
                 self.reply(413, f"found {length} bytes, expected at most {source.settings['max.body.bytes']}")
             else:
-                self.take(self.rfile.read(int(length)))
+                self.take(whole_body(self.rfile, length))
 
         def do_GET(self) -> None:
             self.reply(405, f"records are posted to {source.settings['path']}")
@@ -328,7 +335,7 @@ def _handler(source: HttpSource) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Length", str(len(body)))
             if code == 405:
                 self.send_header("Allow", "POST")
-            if code in (401, 404, 405, 411, 413, 415):
+            if code in (401, 404, 405, 411, 413, 415) or self.close_connection:
                 self.send_header("Connection", "close")  # the body may not have been read
                 self.close_connection = True
             with contextlib.suppress(ConnectionError):  # who asked did not wait

@@ -121,7 +121,7 @@ class SourceDecoder:
         values = _binary(rows[VALUE])
         live = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
         present = values.take(pa.array(live)) if values.null_count else values
-        writers: list[tuple[Numbers, Schema | None, Format]] = [
+        writers: list[tuple[Numbers, Schema | SchemaError | None, Format]] = [
             (live[some], columns, format) for some, columns, format in codec.by_writer(present)
         ]
         if len(live) < len(values):
@@ -130,6 +130,8 @@ class SourceDecoder:
         for numbers, columns, format in writers:
             some = rows if len(numbers) == rows.num_rows else rows.take(pa.array(numbers))
             try:
+                if isinstance(columns, SchemaError):
+                    raise SchemaError(f"the value cannot be read: {columns}") from columns
                 parts.append(self._part(some, codec, columns, format, topic))
             except SchemaError as error:
                 refused |= {int(numbers[row]): error for row in error.rows or range(len(numbers))}

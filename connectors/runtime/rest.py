@@ -21,6 +21,7 @@ from streamkit.connectors.classes import CLASS, class_of, known_classes
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.placeholders import has_placeholder
 from streamkit.connectors.redaction import Redaction
+from streamkit.connectors.request_body import BodyError, length_of_body, whole_body
 from streamkit.connectors.runtime import status
 from streamkit.connectors.runtime.configurations import read_configurations
 from streamkit.connectors.runtime.positions import read_positions
@@ -312,12 +313,17 @@ def _handler(rest: Rest) -> type[BaseHTTPRequestHandler]:
         timeout = 30  # of a client that says nothing
 
         def handle_request(self) -> None:
-            length = self.headers.get("Content-Length") or "0"
-            if not length.isdigit() or int(length) > BODY_BYTES_MAX:
+            try:
+                length = length_of_body(self.headers) or 0
+                if length > BODY_BYTES_MAX:
+                    self.close_connection = True
+                    self.reply(_error(413, f"expected a body of at most {BODY_BYTES_MAX} bytes"))
+                    return
+                body = whole_body(self.rfile, length)
+            except BodyError as error:
                 self.close_connection = True
-                self.reply(_error(413, f"expected a body of at most {BODY_BYTES_MAX} bytes"))
+                self.reply(_error(400, str(error)))
                 return
-            body = self.rfile.read(int(length))
             if not self.is_for_us():
                 self.reply(_error(403, "the Host or Origin of the request is another one"))
                 return

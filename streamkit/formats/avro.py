@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.errors import SchemaError
+from streamkit.formats.avro_defaults import defaults_of, with_read_defaults
 from streamkit.formats.avro_reader import read_columns
-from streamkit.formats.avro_schema import VALUE, columns_of_avro, defaults_of, kind_of, parsed_schema, resolved
+from streamkit.formats.avro_schema import VALUE, columns_of_avro, kind_of, parsed_schema, resolved
 from streamkit.formats.avro_writer import written_rows
 from streamkit.formats.conform import MissingFieldError, conformed, default_values
 from streamkit.formats.decoded import Decoded, fitting
@@ -59,8 +60,11 @@ def _column(rows: pa.RecordBatch, column: Column, count: int, defaults: Any) -> 
         )
     except MissingFieldError as error:
         return pa.nulls(count, wanted), dict.fromkeys(range(count), str(error))
+    except pa.ArrowInvalid as error:  # of a default, which is every row's
+        return pa.nulls(count, wanted), dict.fromkeys(range(count), f"column {column.name!r}: its default: {error}")
     except pa.ArrowNotImplementedError:
-        reason = f"the column {column.name!r} is written as {rows[column.name].type}, which is not read as {column.type}"
+        had = rows[column.name].type if column.name in rows.schema.names else "another type by its default"
+        reason = f"the column {column.name!r} is written as {had}, which is not read as {column.type}"
         return pa.nulls(count, wanted), dict.fromkeys(range(count), reason)
 
 
@@ -95,7 +99,7 @@ def avro_codec(text: str, reader: str | None = None) -> Codec:
 
     schema, named = parsed_schema(text)
     has_floats = _holds_floats(text)
-    wanted = parsed_schema(reader)[0] if reader is not None else None
+    wanted = with_read_defaults(reader) if reader is not None and reader != text else None
 
     def encode(value: Any) -> bytes:
         sink = BytesIO()

@@ -50,6 +50,15 @@ def read_columns(
     return pa.RecordBatch.from_arrays(found, schema=columns.select(names).arrow), bad
 
 
+def values_of(schema: Any, named: Mapping[str, Any], values: pa.Array) -> pa.Array:
+    """Binary values of one type, none of which is null; ValueError if one is not of it."""
+    cursor = Cursor(values)
+    found = _node(schema, named)(cursor, ALL, True)
+    if (cursor.bad | (cursor.place != cursor.end)).any():
+        raise ValueError(f"found a value that is no {kind_of(resolved(schema, named))} of the schema")
+    return found
+
+
 @lru_cache(maxsize=256)
 def _nodes(text: str) -> tuple[tuple[str, Node], ...]:
     """The readers of a schema's columns."""

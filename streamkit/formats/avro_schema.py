@@ -202,30 +202,6 @@ def _written(type: str, owner: str, names: Iterator[int]) -> Any:
     return _WRITTEN[type]
 
 
-def defaults_of(text: str) -> dict[tuple[str, ...], Any]:
-    """The defaults of a schema's fields by their path, in which an element of an array or a map is `""`."""
-    parsed, named = parsed_schema(text)
-    return dict(_defaults(parsed, named, (), ()))
-
-
-def _defaults(
-    schema: Any, named: Mapping[str, Any], path: tuple[str, ...], inside: tuple[str, ...]
-) -> Iterator[tuple[tuple[str, ...], Any]]:
-    schema = resolved(schema, named)
-    kind = kind_of(schema)
-    if kind == "union":
-        found = branches_of(schema)
-        if len(found) == 1:
-            yield from _defaults(schema[found[0]], named, path, inside)
-    elif kind in ("array", "map"):
-        yield from _defaults(schema["items" if kind == "array" else "values"], named, (*path, ""), inside)
-    elif _is_record(schema) and schema["name"] not in inside:
-        for field in schema["fields"]:
-            if "default" in field:
-                yield (*path, field["name"]), field["default"]
-            yield from _defaults(field["type"], named, (*path, field["name"]), (*inside, schema["name"]))
-
-
 def _json(text: str) -> Any:
     """A schema's JSON; the bare name of a type is one too, as registries give it."""
     return text if text in _ATOMIC else json.loads(text)

@@ -39,7 +39,7 @@ from streamkit.formats.json_schema import (
     json_schema_of,
     title_of,
 )
-from streamkit.formats.protobuf_schema import Compiled, check_protobuf, columns_of_message, compiled, not_required, protobuf_of
+from streamkit.formats.protobuf_schema import check_protobuf, columns_of_message, compiled, not_required, protobuf_of
 from streamkit.formats.registry import TYPES, Reference, Registered, Registry, registry_of
 from streamkit.schema import Schema
 
@@ -52,10 +52,11 @@ _WRITERS: dict[str, Any] = {
 _CHECKS: dict[str, Callable[[Any], str]] = {
     "avro": check_avro_schema, "json": check_json_schema, "protobuf": check_protobuf, "csv": check_csv_schema,
 }  # fmt: skip
-Written: TypeAlias = "tuple[npt.NDArray[np.int64], Schema, Format]"  # rows, their columns, and how they are read
-_UNKNOWN = Schema.parse(f"{VALUE} binary")
+Written: TypeAlias = "tuple[npt.NDArray[np.int64], Schema | SchemaError, Format]"
+"""Rows, their columns or why nobody knows them, and how they are read."""
 _UNWRITABLE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, pa.ArrowException)  # values
 _INLINED = {"AVRO": inlined, "JSON": bundled}  # with the schemas that they refer to
+_NO_ID = "it does not begin with a zero byte and a schema id, as the registry's wire format has it"
 _NEEDS_SCHEMA = ("avro", "protobuf", "csv")
 _MADE: dict[str, Callable[[Schema], str]] = {
     "avro": avro_of, "json": json_schema_of, "protobuf": protobuf_of, "csv": lambda columns: columns.ddl(),
@@ -180,7 +181,7 @@ class Codec:
         Which of the values, none of which is null, each schema has written, their columns, and the format by which they are read.
 
         The format's own schema is that of all. What Avro reads under the newest schema of the subject has its columns and its defaults,
-        too. Values of a schema that nobody knows have the column `value`: they fail when they are decoded.
+        too. Values of a schema that nobody knows, or that says no columns, have an error in place of columns.
         """
         if self.registry is None or self.format.schema is not None:
             return [(np.arange(len(values)), self.written, self.format)]
@@ -189,27 +190,49 @@ class Codec:
         for schema_id in np.unique(ids).tolist():
             rows = np.flatnonzero(ids == schema_id)
             try:
-                registered = self._checked(self.registry.schema(schema_id)) if schema_id != wire.NO_ID else None
-                found += [(rows, _UNKNOWN, self.format)] if registered is None else self._by_message(registered, values, rows)
-            except SchemaError:
-                found.append((rows, _UNKNOWN, self.format))
+                if schema_id == wire.NO_ID:
+                    raise SchemaError(_NO_ID)
+                found += self._by_message(self._checked(self.registry.schema(schema_id)), values, rows)
+            except SchemaError as error:
+                found.append((rows, self._unknown(schema_id, error), self.format))
         return found
+
+    def _unknown(self, schema_id: int, reason: SchemaError | ValueError) -> SchemaError:
+        """Why nobody knows the columns of a schema's values."""
+        place = "" if schema_id == wire.NO_ID else f"schema id {schema_id}: "
+        return SchemaError(f"it does not decode as {self.format.name}: {place}{reason}")
 
     def _by_message(self, found: Registered, values: pa.Array, rows: npt.NDArray[np.int64]) -> list[Written]:
         """The columns of values under a schema; a file of Protobuf has one for each message, and a value says which it is."""
         if self.format.name == "avro":
             return [(rows, *self._resolved(found))]
         if self.format.name != "protobuf":
-            return [(rows, _columns(self.format, found.text), self.format)]
+            return [(rows, self._columns_of_json(found), self.format)]
         file = compiled(found.text, self._imports(found))
         by_path: dict[tuple[int, ...], list[int]] = {}
+        parts: list[Written] = []
         for row in rows.tolist():
             try:
                 path, _ = wire.read_message_index(values[row].as_py(), wire.HEADER_BYTES)
-            except ValueError:
-                path = ()
+            except ValueError as error:
+                parts.append((np.array([row], np.int64), self._unknown(found.id, error), self.format))
+                continue
             by_path.setdefault(path, []).append(row)
-        return [(np.array(some, np.int64), _columns_at(file, path), self.format) for path, some in by_path.items()]
+        for path, some in by_path.items():
+            columns: Schema | SchemaError
+            try:
+                columns = columns_of_message(file.at(path))
+            except SchemaError as error:
+                columns = self._unknown(found.id, error)
+            parts.append((np.array(some, np.int64), columns, self.format))
+        return parts
+
+    def _columns_of_json(self, found: Registered) -> Schema:
+        """The columns of a JSON Schema; of one that says none somebody must, since no column is called as a property that is any object."""
+        try:
+            return columns_of_json_schema(found.text)
+        except SchemaError as error:
+            raise SchemaError(f"{error}; value.schema says which columns are read, such as 'id bigint, name string'") from error
 
     def _resolved(self, found: Registered) -> tuple[Schema, Format]:
         """The columns of values that an Avro schema has written: those of the newest that can read them, then what only the writer has."""
@@ -359,9 +382,7 @@ class Codec:
         """The columns of values that one schema of the registry has written."""
         assert self.registry is not None
         if schema_id == wire.NO_ID:
-            return _all_fail(
-                values, columns, "it does not begin with a zero byte and a schema id, as the registry's wire format has it"
-            )
+            return _all_fail(values, columns, _NO_ID)
         try:
             found = self._checked(self.registry.schema(schema_id))
             read = _READERS[self.format.name]
@@ -522,13 +543,6 @@ def _columns(format: Format, text: str, imports: Any = ()) -> Schema:
     if format.name == "csv":
         return Schema.from_ddl(text)
     return columns_of_avro(text) if format.name == "avro" else columns_of_json_schema(text)
-
-
-def _columns_at(file: Compiled, path: tuple[int, ...]) -> Schema:
-    try:
-        return columns_of_message(file.at(path)) if path else _UNKNOWN
-    except SchemaError:
-        return _UNKNOWN
 
 
 def _all_fail(values: pa.Array, columns: Schema, reason: str) -> Decoded:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +14,8 @@ from streamkit.formats.decimal_texts import decimals_of_texts
 from streamkit.formats.time_texts import times_of_texts
 
 Path: TypeAlias = tuple[str, ...]
-Defaults: TypeAlias = Mapping[Path, Any]  # by the names on the way; "" is an element
+Default: TypeAlias = "pa.Array | str"  # one value, or why there is none
+Defaults: TypeAlias = Mapping[Path, Default]  # by the names on the way; "" is an element
 
 
 class MissingFieldError(ValueError):
@@ -64,7 +65,10 @@ def default_values(count: int, wanted: pa.DataType, path: Path, defaults: Defaul
         raise MissingFieldError(
             f"the field {'.'.join(filter(None, path))} is missing, and the reader's schema has no default of it"
         )
-    return pa.array([_value(defaults[path], wanted)] * count, wanted)
+    found = defaults[path]
+    if isinstance(found, str):
+        raise MissingFieldError(found)
+    return conformed(pa.repeat(found[0], count), wanted, path, defaults)
 
 
 def _field(values: pa.StructArray, field: pa.Field, path: Path, defaults: Defaults | None) -> pa.Array:
@@ -76,16 +80,3 @@ def _field(values: pa.StructArray, field: pa.Field, path: Path, defaults: Defaul
 def _with_nulls(array: pa.Array, like: pa.Array) -> pa.Array:
     """The lists, null where the others are."""
     return pc.if_else(like.is_valid(), array, pa.scalar(None, array.type)) if like.null_count else array
-
-
-def _value(value: Any, wanted: pa.DataType) -> Any:
-    """A default of JSON as a value of the type: bytes are texts whose characters are the bytes, as Avro has them."""
-    if isinstance(value, str) and pa.types.is_binary(wanted):
-        return value.encode("iso-8859-1")
-    if isinstance(value, Mapping) and pa.types.is_map(wanted):
-        return [(key, _value(item, wanted.item_type)) for key, item in value.items()]
-    if isinstance(value, Mapping) and pa.types.is_struct(wanted):
-        return {field.name: _value(value.get(field.name), field.type) for field in wanted}
-    if isinstance(value, list):
-        return [_value(item, wanted.value_type) for item in value]
-    return value

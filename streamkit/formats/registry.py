@@ -128,9 +128,13 @@ class Registry:
 
     def _incompatible(self, subject: str, text: str, refused: _RefusedError) -> SchemaError:
         mode = self.compatibility(subject)
+        try:
+            there = self.latest(subject).text
+        except SchemaError:  # it is refused for itself
+            there = "no schema"
         return SchemaError(
             f"the registry {self.shown} refuses the schema for the subject {subject}, whose compatibility is {mode}: {refused}\n"
-            f"  there: {self.latest(subject).text}\n"
+            f"  there: {there}\n"
             f"  asked for: {text}"
         )
 

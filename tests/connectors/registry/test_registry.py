@@ -6,6 +6,7 @@ import datetime as dt
 import itertools
 import json
 import threading
+from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -459,17 +460,72 @@ def test_defaults_of_avro_are_those_of_the_newest_schema_for_everyone(registry, 
     wide = {**inner, "fields": [*inner["fields"], {"name": "y", "type": "string", "default": "why"}]}
     new = {
         **old,
-        "fields": [{"name": "id", "type": "long"}, {"name": "s", "type": wide}, {"name": "c", "type": "int", "default": 7}],
+        "fields": [
+            {"name": "id", "type": "long"},
+            {"name": "s", "type": wide},
+            {"name": "c", "type": "int", "default": 7},
+            {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}, "default": 1_000},
+            {
+                "name": "d",
+                "type": {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2},
+                "default": "\u0001\u0000",
+            },
+        ],
     }
+    defaults = {"c": 7, "at": dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.timezone.utc), "d": Decimal("2.56")}
     settings = {**settings_of(registry), "schema.compatibility": "NONE"}
     first, second = (Codec(declare_format("avro", one, settings), None, "of-avro") for one in (old, new))
     rows = [*first.encode(pa.RecordBatch.from_pylist([{"id": 1, "s": {"x": 2}}], schema=first.written.arrow)).to_pylist()]
-    later = [{"id": 1 << 40, "s": {"x": 3, "y": "z"}, "c": 9}]
+    later = [{"id": 1 << 40, "s": {"x": 3, "y": "z"}, **defaults, "c": 9}]
     rows += second.encode(pa.RecordBatch.from_pylist(later, schema=second.written.arrow)).to_pylist()
-    expected = [{"id": 1, "s": {"x": 2, "y": "why"}, "c": 7}, *later]
+    expected = [{"id": 1, "s": {"x": 2, "y": "why"}, **defaults}, *later]
 
     assert by_stream("avro", registry.url, rows) == expected
     assert by_connector("avro", registry.url, rows, tmp_path / "log") == expected
+
+
+OBJECT = {"type": "object"}
+DRAFT = {"$schema": "http://json-schema.org/draft-07/schema#"}
+NO_COLUMNS: list[tuple[str, str, bytes]] = [
+    *(
+        ("json", json.dumps({**OBJECT, "properties": {"a": one, "value": {"type": "string"}}}), b'{"a":{"q":1}}')
+        for one in (
+            OBJECT, {}, {"$ref": "#"}, {"type": ["integer", "string", "null"]}, {"enum": [1, 2], "type": "nothing"}, {"const": 1},
+            {"type": "array"}, {"type": "array", "items": [{"type": "integer"}]},
+        )
+    ),
+    ("json", json.dumps({**DRAFT, **OBJECT}), b'{"a":1}'),
+    ("json", json.dumps({**DRAFT, "type": "array", "items": {"type": "integer"}}), b"[1]"),
+    ("json", json.dumps({**DRAFT, "type": "string"}), b'"x"'),
+    ("avro", '{"type": "record", "name": "R", "fields": [{"name": "value", "type": ["null", "R"]}]}', b"\x00"),
+    ("protobuf", 'syntax = "proto3"; message R { optional R next = 1; optional string value = 2; }', b"\x00\x12\x01x"),
+    ("protobuf", 'syntax = "proto3"; message R { optional string value = 2; }', b"\x02\x08\x12\x01x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("form", "text", "value"), NO_COLUMNS)
+def test_values_of_a_schema_that_says_no_columns(registry, tmp_path, topic, form, text, value):
+    """They are refused with the reason, or dead letters with their bytes; they were stored as null. So are those beside good ones, in one poll."""
+    if form == "protobuf":
+        pytest.importorskip("grpc_tools")
+    client = registry_client.registry_of(declare_format(form, None, settings_of(registry)))
+    schema_id = client.id_of(topic, {"avro": "AVRO", "json": "JSON", "protobuf": "PROTOBUF"}[form], text, True)
+    wrong = b"\0" + schema_id.to_bytes(4, "big") + value
+    message = {"message": "Order"} if form == "protobuf" else {}
+    good = Codec(declare_format(form, SCHEMAS[form], settings_of(registry, **message)), None, topic)
+    rows = good.encode(pa.RecordBatch.from_pylist(ROWS, schema=good.written.arrow)).to_pylist()
+    config = {"topic": "orders", "value.format": form, "schema.registry.url": registry.url}
+    tolerant = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"}
+    RECORDS["in"] = [(b"k", wrong), *((b"k", row) for row in rows)]
+    with sk.open_log(tmp_path / "log") as log:
+        advice = "value.schema says which columns" if form == "json" else ""
+        for more in ({}, {"key": "k"}):
+            with pytest.raises(SchemaError, match=rf"(?s)the value cannot be read: .*schema id {schema_id}: .*{advice}"):
+                run([RawSource("in", {**config, **more})], log, once=True)
+        assert "orders" not in log.topics()
+        run([RawSource("in", {**config, **tolerant})], log, once=True)
+        assert [row["id"] for row in log.read("orders").to_pylist()] == [row["id"] for row in ROWS]
+        assert [row["value"] for row in log.read("dead").to_pylist()] == [wrong]
 
 
 def test_a_message_is_the_one_that_its_value_names(registry, tmp_path):
