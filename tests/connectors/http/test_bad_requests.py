@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -188,6 +189,46 @@ def test_objects_one_behind_the_other(tmp_path, between):
         assert post(between.join(objects)) == (200, {"records": 3})
         assert post(between.join(objects[::-1])) == (200, {"records": 3})
         assert sorted(row["id"] for row in log.read("clicks").to_pylist()) == [1, 1, 2, 2, 3, 3]
+
+
+LENGTHS = {
+    "ends before": (b"Content-Length: 16", 400),
+    "two lengths": (b"Content-Length: 8\r\nContent-Length: 9", 400),
+    "a list of lengths": (b"Content-Length: 8, 8", 400),
+    "chunked, with a length": (b"Transfer-Encoding: chunked\r\nContent-Length: 8", 400),
+    "chunked": (b"Transfer-Encoding: chunked", 400),
+    "other digits": ("Content-Length: \u00b2".encode("iso-8859-1"), 400),
+    "digits of other countries": ("Content-Length: \u0668".encode(), 400),
+    "a sign": (b"Content-Length: +8", 400),
+    "below nothing": (b"Content-Length: -8", 400),
+    "hexadecimal": (b"Content-Length: 0x8", 400),
+    "no number": (b"Content-Length:", 400),
+    "huge": (b"Content-Length: " + b"9" * 5_000, 413),
+    "none": (b"X: y", 411),
+}
+
+
+def said_to(port, head, body):
+    """The answers to one request as it is, behind which nothing comes."""
+    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+        connection.sendall(b"POST / HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n%s" % (head, body))
+        connection.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+
+
+@pytest.mark.parametrize("has_schema", [True, False])
+def test_lengths_that_are_not_those_of_the_body(tmp_path, has_schema):
+    """Nothing of such a request is kept, nor is its key: the whole body is taken when it comes; a length that is said twice alike is one."""
+    settings = {"schema": "id bigint"} if has_schema else {}
+    body = b'{"id":1}'
+    with sk.open_log(tmp_path / "log") as log, receiving(log, **settings) as post:
+        for head, code in LENGTHS.values():
+            said = said_to(post.port, b"Idempotency-Key: k\r\n" + head, body)
+            assert said.startswith(b"HTTP/1.1 %d " % code) and said.count(b"HTTP/1.1") == 1 and b"close" in said, (head, said)
+        assert "clicks" not in log.topics() or not log.read("clicks").num_rows
+        assert post(b'{"id":1}\n{"id":2}', key="k") == (200, {"records": 2})
+        assert b" 200 " in said_to(post.port, b"Content-Length: 8\r\nContent-Length: 8", body)
+        assert log.read("clicks").num_rows == 3
 
 
 @pytest.mark.parametrize("key", ["", " "])

@@ -55,6 +55,7 @@ def receiving(log, **settings):
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read())
 
+    post.port = source.port
     try:
         yield post
     finally:
