@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from email.message import Message
-from typing import BinaryIO
+from io import BufferedIOBase
 
 DIGITS_MAX = 18
 
@@ -29,7 +29,7 @@ def length_of_body(headers: Message) -> int | None:
     return int(length) if len(length) <= DIGITS_MAX else 10**DIGITS_MAX
 
 
-def whole_body(stream: BinaryIO, length: int) -> bytes:
+def whole_body(stream: BufferedIOBase, length: int) -> bytes:
     """So many bytes; BodyError if the stream ends before."""
     found = stream.read(length)
     if len(found) < length:

@@ -149,6 +149,7 @@ class FileSource(Source):
         self._read: dict[str, Position] = {}  # to their end
         self._to_note: dict[str, Position] = {}  # moved since the last poll
         self._moved: set[str] = set()  # whose place may have another file later
+        self._gone: dict[str, Position | None] = {}  # whose place may, too, and how far those files were read
         age_ms = self.settings["min.age.ms"]
         self._stillness = Stillness(STILL_MS if age_ms is None else int(age_ms))
         self._longer_stillness = self._stillness if age_ms is not None else Stillness(UNENDED_MS)
@@ -197,18 +198,24 @@ class FileSource(Source):
     _topic: Topic | None = None
 
     def splits(self) -> Sequence[str]:
-        """The files that are there, by path; one at the place of a file that was moved is another one, and waits to be read."""
+        """
+        The files that are there, by path; one at the place of a file that was moved is another one, and waits to be read.
+
+        ConfigError for one at the place of a file that was read and is gone, unless it is that file again, or `recreated.mode` takes it.
+        """
         found = [str(path) for path in self._files() if self._is_ready(path)]
         again = self._moved.intersection(found)
         self._moved -= again
         self._waiting += [(split, None) for split in sorted(again)]
+        for split in sorted(self._gone.keys() & set(found)):
+            self._queue(split, self._gone.pop(split))
         return found
 
     def open(self, positions: Mapping[str, Position | None]) -> None:
         """Queue what is not finished, by name."""
         self._say_if_missing()
         self._reading = None
-        self._waiting, self._held, self._read = [], {}, {}
+        self._waiting, self._held, self._read, self._gone = [], {}, {}, {}
         self._looked = self._opened = time.monotonic()
         self._remember(positions)
         for split, position in sorted(positions.items()):
@@ -226,7 +233,8 @@ class FileSource(Source):
         if self._may_be_moved(position) and (position.get("moved") or _number_of(split) not in (None, position["start"][0])):
             change = Change.GONE if change is Change.GONE else Change.OTHER
         if change is Change.GONE and _is_done(position):
-            return  # its owner, or this connector, moved or deleted it
+            self._gone[split] = position  # its owner, or this connector, moved or deleted it
+            return
         if change is Change.SAME and _is_done(position):
             self._read[split] = position
         elif change is Change.SAME or (change is Change.GROWN and not position.get("error")):
@@ -306,6 +314,8 @@ class FileSource(Source):
                     self._queue(split, position)
                 elif change is not Change.GONE:
                     self._queue(split, None)
+                else:
+                    self._gone[split] = None
         for split, position in list(self._read.items()):
             if change_of(Path(split), position) is not Change.SAME:
                 del self._read[split]
@@ -321,6 +331,8 @@ class FileSource(Source):
         change = change_of(Path(split), position)
         if change is Change.SAME:
             self._move(split, position)
+        if change is Change.GONE:
+            self._gone[split] = position
         if change in (Change.SAME, Change.GONE):
             del self._read[split]
 
@@ -385,6 +397,7 @@ class FileSource(Source):
             state = state_of(path, may_grow=format_of(path, self.settings["format"]) is not Format.PARQUET)
         except FileNotFoundError:
             if position is None:
+                self._gone[split] = None
                 return None
             raise _changed(split, position, Change.GONE) from None
         reading = Reading(split, path, state, known.get("byte", 0), known.get("line", 1), known.get("rows", 0))

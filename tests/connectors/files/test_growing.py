@@ -302,3 +302,54 @@ def test_another_file_of_the_same_name(folder, name, is_new):
     follower = Follower(folder, recreated_mode="begin")
     follower.poll()
     assert follower.rows == [(1, "x"), (2, "x"), (3, "x")]
+
+
+@pytest.mark.parametrize("mode", ["fail", "begin"])
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.csv.gz"])
+def test_a_file_that_was_read_and_is_made_again_later(folder, name, mode):
+    """A task that has seen that it is gone does as one that has not: it was skipped. The file itself, put back, may grow."""
+    line = b'{"id":%d,"v":"x"}\n' if "json" in name else b"%d,x\n"
+    head, pack = b"" if "json" in name else b"id,v\n", gzip.compress if name.endswith("gz") else bytes
+    path, away = folder / name, folder.parent / name
+    follower = Follower(folder, recreated_mode=mode, min_age_ms=0)
+    path.write_bytes(pack(head + line % 1))
+    follower.poll()
+    for _ in range(2):
+        os.replace(path, away)
+        follower.poll()
+        os.replace(away, path)
+        follower.poll()
+    if not name.endswith("gz"):
+        with path.open("ab") as file:
+            file.write(line % 2)
+        follower.poll()
+        assert follower.rows == [(1, "x"), (2, "x")]
+    read = len(follower.rows)
+    os.replace(path, away)  # so its number is not given again
+    follower.poll()
+    (folder / f"b{name[1:]}").write_bytes(pack(head + line % 9))  # for which the task opens the source again
+    follower.poll()
+    path.write_bytes(pack(head + line % 7))
+    if mode == "fail":
+        with pytest.raises(ConfigError, match=rf"{name} was replaced after it was read: .*recreated\.mode=begin"):
+            follower.poll()
+        return
+    follower.poll()
+    assert follower.rows[read:] == [(9, "x"), (7, "x")]
+
+
+@pytest.mark.parametrize("begun", [b"", b"id,v\n1"], ids=["empty", "half"])
+@pytest.mark.parametrize("is_seen", [False, True])
+def test_a_file_that_goes_before_a_record_of_it_was_read(folder, begun, is_seen):
+    """The next one of its name is read; where the task had looked for files, and for what was still being written, it was skipped."""
+    follower = Follower(folder)
+    (folder / "a.csv").write_bytes(begun)
+    if is_seen:
+        follower.poll()
+    else:
+        follower._open()
+    (folder / "a.csv").unlink()
+    follower.poll()
+    (folder / "a.csv").write_text("id,v\n5,y\n")
+    follower.poll()
+    assert follower.rows == [(5, "y")]

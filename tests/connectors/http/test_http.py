@@ -55,7 +55,7 @@ def receiving(log, **settings):
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read())
 
-    post.port = source.port
+    post.__dict__["port"] = source.port
     try:
         yield post
     finally:
