@@ -15,8 +15,9 @@ from streamkit.chunks import one_array
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.formats import avro, bytes, csv, json, protobuf, single_object, string, wire
 from streamkit.formats.avro_compatibility import check_compatible, unreadable
+from streamkit.formats.avro_defaults import defaults_of
 from streamkit.formats.avro_references import inlined
-from streamkit.formats.avro_schema import VALUE, avro_of, check_avro_schema, columns_of_avro, defaults_of
+from streamkit.formats.avro_schema import VALUE, avro_of, check_avro_schema, columns_of_avro
 from streamkit.formats.csv import check_csv_schema
 from streamkit.formats.decoded import Decoded, empty_rows, put_back
 from streamkit.formats.format import (
