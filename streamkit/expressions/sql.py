@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import pyarrow as pa
@@ -192,10 +192,10 @@ class _Reader:
         return self._joined("OR", "or", lambda: self._joined("AND", "and", self._negated))
 
     def _joined(self, keyword: str, function: str, part: Callable[[], Expression]) -> Expression:
-        found = part()
+        parts = [part()]
         while self._took(keyword):
-            found = Call(function, (found, part()))
-        return found
+            parts.append(part())
+        return _halved(function, parts)
 
     def _negated(self) -> Expression:
         if self._took("NOT", "!"):
@@ -637,6 +637,14 @@ _SPECIAL: dict[str, Callable[[_Reader], Expression | None]] = {
     "TRIM": _Reader._trim,
     **dict.fromkeys(WITH_UNIT, _Reader._with_unit),
 }
+
+
+def _halved(function: str, parts: Sequence[Expression]) -> Expression:
+    """A chain of AND or OR as the tree that Spark makes of it: its halves joined, each a chain, so that long ones are not deep."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = (len(parts) + 1) // 2
+    return Call(function, (_halved(function, parts[:middle]), _halved(function, parts[middle:])))
 
 
 def _cast(value: Expression, type: str) -> Expression:

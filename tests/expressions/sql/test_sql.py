@@ -97,3 +97,9 @@ def test_deep_nesting_is_an_error_of_the_text():
         ):
             parse_sql("upper(" * levels + "a" + ")" * levels)
     assert isinstance(parse_sql("upper(" * 40 + "a" + ")" * 40), Call)
+
+
+def test_long_chains_of_conditions_are_not_deep():
+    """As in Spark, whose tree has the halves of a chain side by side; so five thousand conditions are read."""
+    assert parse_sql("a AND b AND c AND d AND e") == parse_sql("((a AND b) AND c) AND (d AND e)")
+    assert isinstance(parse_sql(" OR ".join(f"a = {number}" for number in range(5_000))), Call)
