@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from streamkit.connectors.files.csv_lines import check_delimiter
 from streamkit.connectors.files.file_state import Change, Stillness, change_of, state_of
-from streamkit.connectors.files.guess import NoRecordsError, guess_open
+from streamkit.connectors.files.guess import Guess, NoRecordsError, guess_open
 from streamkit.connectors.files.guessed_values import column_type
 from streamkit.connectors.files.json_layout import HEAD_BYTES, Layout, layout_of
 from streamkit.connectors.files.line_ends import count_lines
@@ -587,6 +587,11 @@ class FileSource(Source):
 
     def _declared(self, path: Path, form: Format) -> Topic:
         """The topic, as it is or as it will be created."""
+        if self._topic is None and self._log is not None and self._is_kept_by_topic:
+            name = self.settings["topic"]
+            if self.settings["schema"] is None and name in self._log.topics():  # another task has made it since
+                self._remember(read_positions(self._log, self.name))
+                self._topic = self._log.topic(name)
         if self._topic is None:
             key = tuple(self.settings["key"])
             schema: Any = self.settings["schema"]
@@ -599,16 +604,39 @@ class FileSource(Source):
 
     def _guess(self, path: Path, form: Format, key: tuple[str, ...]) -> Schema:
         """The columns of the first file that was read: where transforms make others, no topic keeps them, and a position does."""
-        is_kept_by_topic = self.chain is None or self.chain.keeps_columns
+        is_kept_by_topic = self._is_kept_by_topic
         if not is_kept_by_topic and self._log is not None:
             known = read_positions(self._log, self.name).values()
             self._guessed = next((found for position in known if (found := position.get("schema")) is not None), None)
         if self._guessed is not None:
             return Schema.from_ddl(self._guessed)
+        found = self._first_guess(path, form, key if is_kept_by_topic else ())
+        self._guessed = None if is_kept_by_topic else found.schema.ddl()
+        self._spelled, self._has_to_note = found.spelled, True
+        return found.schema
+
+    @property
+    def _is_kept_by_topic(self) -> bool:
+        """Whether the topic has the columns of the files: no transform makes others of them."""
+        return self.chain is None or self.chain.keeps_columns
+
+    def _first_guess(self, path: Path, form: Format, names: tuple[str, ...]) -> Guess:
+        """The guess of the connector's first file that says columns, whichever task reads it: so all tasks have the same."""
+        for one in self._files():
+            if one == path:
+                break
+            try:
+                its_form = format_of(one, self.settings["format"])
+                if self._is_ready(one) and not self._is_too_young(one, its_form):
+                    return self._guess_of(one, its_form, names)
+            except (SchemaError, ConfigError, OSError):  # its own task says so
+                continue
+        return self._guess_of(path, form, names)
+
+    def _guess_of(self, path: Path, form: Format, names: tuple[str, ...]) -> Guess:
+        settings = self.settings
         with self._opened_file(path, form) as file:
-            names = key if is_kept_by_topic else ()
-            settings = self.settings
-            found = guess_open(
+            return guess_open(
                 file,
                 path,
                 form,
@@ -618,9 +646,6 @@ class FileSource(Source):
                 self._spelling,
                 is_tolerant=settings["errors.tolerance"] == "all",
             )
-        self._guessed = None if is_kept_by_topic else found.schema.ddl()
-        self._spelled, self._has_to_note = found.spelled, True
-        return found.schema
 
     def _failed(self, reading: Reading, error: SchemaError) -> Polled:
         """A file that cannot be read at all is put aside, if there is a place for it and failures are tolerated."""

@@ -17,7 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import streamkit as sk
 from streamkit.connectors.files import FileSource
+from streamkit.connectors.runtime.shares import splits_of
+from streamkit.connectors.runtime.source_task import SourceTask
+from streamkit.connectors.runtime.task import Orders
 from streamkit.errors import ConfigError, SchemaError
 from tests.sampling import examples
 
@@ -432,3 +436,37 @@ def test_what_postgresql_writes(folder):
     ]
     types, rows = read(folder, "a.csv", data)
     assert (types["at"], types["ok"], types["n"]) == ("timestamp", "string", "double")
+
+
+@pytest.mark.parametrize("is_renamed", [False, True], ids=["as they are", "transformed"])
+def test_tasks_have_one_guess(tmp_path, is_renamed):
+    """The connector's first file says the columns, whichever task is the first to read, and whatever it reads first."""
+    for number, cell in enumerate(['""', "5", "x", "1.5", "7", "true", "2020-01-01"]):
+        (tmp_path / f"{number}.csv").write_text(f"z\n{cell}\n")
+    renamed = {"transforms": "t", "transforms.t.type": "ReplaceField$Value", "transforms.t.renames": "z:y"} if is_renamed else {}
+    config = {"topic": "t", "path": str(tmp_path), "min.age.ms": "0", **renamed}
+    read = []
+    for task in range(3):
+        source = FileSource("in", config)
+        source.open(dict.fromkeys(splits_of(task, 3, source.splits())))
+        while (polled := source.poll(0.0)) is not None:
+            read += [table for table in polled.tables.values() if isinstance(table, pa.Table)]
+        source.close()
+    assert {str(table.schema.field("z").type) for table in read} == {"string"}
+    assert sorted(str(row["z"]) for table in read for row in table.to_pylist()) == sorted(
+        ["", "5", "x", "1.5", "7", "true", "2020-01-01"]
+    )
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_results_do_not_depend_on_tasks(tmp_path, order):
+    """Tasks that come one behind the other, in any order: a later one reads in the columns of the topic that is there by then."""
+    for number, cell in enumerate(["x", "5", "7", "1.5", "2020-01-01", "true"]):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / f"{number}.csv").write_text(f"z\n{cell}\n")
+    with sk.open_log(tmp_path / "log") as log:
+        for task in order:
+            SourceTask(
+                FileSource("in", {"topic": "t", "path": str(tmp_path / "in"), "min.age.ms": "0"}), task, 3, log, is_once=True
+            ).run(Orders())
+        assert sorted(log.read("t")["z"].to_pylist()) == ["1.5", "2020-01-01", "5", "7", "true", "x"]
