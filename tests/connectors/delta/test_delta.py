@@ -79,6 +79,10 @@ class TestSink(SinkContract):
     def written(self):
         return [(row["n"], row["text"]) for row in rows_of(self.path)]
 
+    def drop(self):
+        shutil.rmtree(self.path)
+        return "it has lost rows"
+
 
 @pytest.mark.parametrize("mode", ["append", "upsert"])
 @pytest.mark.parametrize("why", ["constraint", "null"])

@@ -63,6 +63,10 @@ class TestSink(SinkContract):
     def written(self):
         return [(row["n"], row["text"]) for path in visible(self.folder) for row in READERS[self.form](path)]
 
+    def drop(self):
+        shutil.rmtree(self.folder)
+        return "it has lost rows"
+
 
 READERS = {
     "json": lambda path: [json.loads(line) for line in path.read_text().splitlines()],

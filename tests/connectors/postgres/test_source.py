@@ -535,6 +535,25 @@ def test_a_publication_that_was_missing(log, url, database):
     assert rows(log, "people") == [{"id": 1}]
 
 
+@pytest.mark.parametrize("tables", ["people, items", "*"])
+def test_another_prefix(log, url, database, tables):
+    """Tables that went to topics of one prefix do not go on in those of another, also if a `*` names them; a table that is gone may be left out."""
+    database.execute(
+        "CREATE TABLE people (id int PRIMARY KEY); CREATE TABLE items (id int PRIMARY KEY); INSERT INTO people VALUES (1)"
+    )
+    bring(log, source(url, tables, topic_prefix="a."))
+    database.execute("INSERT INTO people VALUES (2)")
+    said = r"went to topic a\.\w+, and what comes from now on would go to topic b\.\w+.*offsets reset in; to go on .*offsets set in streamkit_in"
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=said):
+            bring(log, source(url, tables, topic_prefix="b."))
+    positions.change_positions(log, "in", positions.read_positions(log, "in"))  # as `offsets set` does
+    bring(log, source(url, tables, topic_prefix="b."))
+    assert (rows(log, "a.people"), rows(log, "b.people")) == ([{"id": 1}], [{"id": 2}])
+    database.execute("DROP TABLE items")
+    bring(log, source(url, "people" if tables != "*" else tables, topic_prefix="b."))
+
+
 GAPS = {  # what happens between two starts, or while a task reads: changes that PostgreSQL never sends, and what is said
     "dropped": (
         "dropped and made again",
