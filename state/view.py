@@ -22,7 +22,7 @@ from streamkit.expressions.python_functions import exact_array
 from streamkit.html_table import html_table
 from streamkit.log.catalog.applications import TIMES_METRIC
 from streamkit.log.catalog.catalog import Catalog
-from streamkit.log.rows.records import TIME_MS_MAX
+from streamkit.log.rows.event_time import TIME_MS_MAX
 from streamkit.log.slab.slab import GONE
 from streamkit.log.storage.storage import Storage
 from streamkit.log.topic.formats import rows_of

@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 from streamkit.connectors.files.spelling import ISO, Spelling, read_times
 from streamkit.data_type import to_arrow
 from streamkit.errors import SchemaError
+from streamkit.formats.counted_times import TIME_MS_MAX
 from streamkit.formats.decimal_texts import decimals_of_texts
 from streamkit.formats.number_texts import is_number, numbers_of_texts, with_points
 from streamkit.formats.time_texts import TIMES, times_of_texts
 from streamkit.log.rows.conversion import convert_arrow, convert_python
-from streamkit.log.rows.records import TIME_MS_MAX
 from streamkit.log.slab.frame import HEADERS_TYPE
 from streamkit.names import HEADERS
 from streamkit.schema import Column

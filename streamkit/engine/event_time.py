@@ -18,7 +18,7 @@ from streamkit.engine.rows import plain
 from streamkit.engine.stream_time import UNKNOWN
 from streamkit.formats.codec import Codec
 from streamkit.formats.format import Format
-from streamkit.log.rows.records import TIME_MS_MAX
+from streamkit.log.rows.event_time import TIME_MS_MAX
 from streamkit.names import DELETED, TIMESTAMP
 from streamkit.plan.event_time import DAY, MILLISECONDS, EventTime
 from streamkit.plan.program import Input
@@ -77,12 +77,11 @@ def _milliseconds(time: EventTime, values: pa.Array) -> Times:
         values = values.cast(pa.int32()).cast(pa.int64())
     numbers = values.view(pa.int64())
     found = (numbers.fill_null(0) if numbers.null_count else numbers).to_numpy(zero_copy_only=False)
-    if time.type == MILLISECONDS:
-        known = known & (found > -TIME_MS_MAX) & (found <= TIME_MS_MAX)
-    elif time.type == DAY:
+    if time.type == DAY:
         found = found * DAY_MS
-    else:
+    elif time.type != MILLISECONDS:
         found = found // 1000
+    known = known & (found >= -TIME_MS_MAX) & (found <= TIME_MS_MAX)
     return found if known.all() else np.where(known, found, UNKNOWN)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from streamkit.engine.processor_call import Call
 from streamkit.engine.store_overlay import StoreOverlay, Values
 from streamkit.expressions.exact_values import UNFIT, exactly
+from streamkit.log.rows.event_time import TIME_MS_MAX
 from streamkit.plan.function_digest import type_name
 from streamkit.plan.processing import RefusedCallError
 from streamkit.plan.store_definition import KEY_VALUE, SESSION, VERSIONED, WINDOW, StoreDefinition
@@ -28,7 +29,7 @@ from streamkit.state.single_key import after, key_encoder, moment_key, text_pref
 Value: TypeAlias = dict[str, Any]
 Moment: TypeAlias = "int | dt.datetime"
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
-LAST_MS = 2**53  # behind every time that a log takes
+LAST_MS = TIME_MS_MAX + 1  # behind every time that a log takes
 ASCENDING, DESCENDING = "ascending", "descending"
 
 
@@ -348,6 +349,8 @@ class VersionedStore(ProcessorStore):
         versions = self._versions(self._key.of(key))
         lowest = -LAST_MS if first is None else bound(first)
         highest = LAST_MS if last is None else bound(last)
+        if lowest > highest:
+            return []
         earliest = self._earliest()
         if earliest is not None and highest < earliest:
             versions = versions[-1:]
@@ -413,7 +416,9 @@ def milliseconds(moment: Any) -> int:
         moment = moment if moment.tzinfo else moment.replace(tzinfo=dt.timezone.utc)
         return int((moment - EPOCH) // dt.timedelta(milliseconds=1))
     if isinstance(moment, np.datetime64):  # what a column has outside the years of a datetime
-        return int(moment.astype("M8[ms]").astype(np.int64))
+        found = int(moment.astype("M8[ms]").astype(np.int64))
+        if abs(found) < LAST_MS:
+            return found
     raise RefusedCallError(f"found the time {moment!r}; expected whole milliseconds since 1970, or a datetime")
 
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from streamkit.expressions.calendar_windows import ends_of, starts_at
 from streamkit.log.catalog.applications import TIMES_METRIC, ApplicationState
-from streamkit.log.rows.records import TIME_MS_MAX
 from streamkit.plan.windows import Windowing
 
 Times: TypeAlias = Mapping[str, int]  # in ms, by `of_input` and `of_store`
@@ -28,7 +27,7 @@ BOOTSTRAP = "bootstrap/"  # begins the names of the offsets up to which tables a
 STORE, GRACE, PURGE, PARTITION = "store/", "grace/", "purge/", "partition/"
 ARRIVAL, CLOCK_START = "arrival/", "clock/start/"  # begin the names of other times
 NO_TIME = -(2**63)  # before every event time
-UNKNOWN = -TIME_MS_MAX  # the event time of a record whose column says none: it moves no time
+UNKNOWN = -((1 << 63) - 1) // 1000  # before all event times: that of a record whose column says none: it moves no time
 
 
 def of_input(topic_id: int) -> str:

@@ -11,6 +11,7 @@ from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.rows import numbers
 from streamkit.engine.stream_time import UNKNOWN
 from streamkit.errors import EvaluationError
+from streamkit.log.rows.event_time import TIME_MS_MAX
 from streamkit.names import TIMESTAMP
 from streamkit.plan.operators.event_times import EventTimes
 
@@ -23,8 +24,8 @@ def event_times(operator: EventTimes, inputs: Sequence[Rows], context: Context) 
     missing = np.flatnonzero(numbers(batch, TIMESTAMP) == UNKNOWN)
     if len(missing):
         raise EvaluationError(
-            f"its event time, column {operator.column!r} ({operator.type}), is null or out of range; expected a time in each record "
-            "(on_error= of the topology leaves out such records of a stream, those of a table cannot be left out)",
+            f"its event time, column {operator.column!r} ({operator.type}), is null or out of range; expected a time in each record, at most "
+            f"{TIME_MS_MAX} ms before or after 1970 (on_error= of the topology leaves out such records of a stream, those of a table cannot be left out)",
             batch.slice(int(missing[0]), 1),
         )
     return batch

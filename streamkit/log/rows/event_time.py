@@ -18,7 +18,8 @@ from streamkit.log.topic.settings import TIMESTAMP_AFTER_MAX_MS, TIMESTAMP_BEFOR
 from streamkit.log.topic.topic import Topic
 from streamkit.names import TIMESTAMP
 
-_EARLIEST_MS, _LATEST_MS = -(1 << 63), (1 << 63) - 1
+TIME_MS_MAX = (1 << 53) - 1  # of any event time, the year 287396: windows behind it still end within what timestamps hold
+_EARLIEST_MS, _LATEST_MS = -TIME_MS_MAX, TIME_MS_MAX
 
 
 @dataclass(frozen=True)
@@ -56,12 +57,19 @@ def check_times(topic: Topic, batch: pa.RecordBatch, now_ms: int, first_row: int
         return
     rows = np.flatnonzero((times < limits.earliest_ms) | (times > limits.latest_ms))
     time_ms = int(times[rows[0]])
+    named = tuple(first_row + int(row) for row in rows[:ROWS_NAMED])
+    if abs(time_ms) > TIME_MS_MAX:
+        raise SchemaError(
+            f"row {named[0]}, column {(topic.timestamp or TIMESTAMP)!r}: its event time is {time_ms} ms; expected at most {TIME_MS_MAX} ms "
+            "before or after 1970",
+            named,
+        )
     setting = TIMESTAMP_AFTER_MAX_MS if time_ms > now_ms else TIMESTAMP_BEFORE_MAX_MS
     raise SchemaError(
         f"row {first_row + int(rows[0])}, column {(topic.timestamp or TIMESTAMP)!r}: its event time, {_spoken(time_ms)}, lies "
         f"{_length(abs(time_ms - now_ms))} {'ahead of' if time_ms > now_ms else 'behind'} the clock, the topic allows "
         f"{setting}={topic.setting(setting)}; fix the time (it is in milliseconds since 1970), or alter the setting",
-        tuple(first_row + int(row) for row in rows[:ROWS_NAMED]),
+        named,
     )
 
 

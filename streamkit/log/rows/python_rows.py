@@ -15,10 +15,10 @@ from typing import Any
 import pyarrow as pa
 
 from streamkit.data_type import is_nested, to_arrow
-from streamkit.log.rows.event_time import TimeLimits
+from streamkit.log.rows.event_time import TIME_MS_MAX, TimeLimits
 from streamkit.log.rows.generated_reader import Read, Values, generate_reader
 from streamkit.log.rows.nested_conversion import Conversion, convert_nested
-from streamkit.log.rows.records import TIME_MS_MAX, rows_of
+from streamkit.log.rows.records import rows_of
 from streamkit.log.topic.topic import Topic
 from streamkit.schema import Column
 

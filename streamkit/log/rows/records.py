@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from streamkit.errors import SchemaError
 from streamkit.log.rows.conversion import convert_arrow, convert_headers, convert_python
-from streamkit.log.rows.event_time import check_times
+from streamkit.log.rows.event_time import TIME_MS_MAX, check_times
 from streamkit.log.rows.given_rows import EXPECTED, gathered, is_pandas
 from streamkit.log.rows.record_size import ROWS_NAMED, check_record_sizes
 from streamkit.log.rows.refused_rows import refused_rows
@@ -25,7 +25,6 @@ from streamkit.names import DELETED, HEADERS, TIMESTAMP
 from streamkit.schema import Column
 
 _EXTRA = (TIMESTAMP, DELETED, HEADERS)
-TIME_MS_MAX = ((1 << 63) - 1) // 1000  # event times pass through Arrow's microseconds
 _STAMP = Column(TIMESTAMP, "timestamp")
 _FLAG = Column(DELETED, "boolean")
 Boolean = npt.NDArray[np.bool_]

@@ -168,13 +168,25 @@ def test_versions_of_a_time_include_those_valid_at_its_ends(batching: str) -> No
     """A version counts if it is valid at some time of the range, both ends included: one that ends at its begin does not."""
 
     def read(store: Any) -> list[Any]:
-        ends = [(20, 30), (19, 30), (20, 29), (None, 9), (None, 10), (40, None), (None, None)]
+        ends = [
+            (20, 30),
+            (19, 30),
+            (20, 29),
+            (None, 9),
+            (None, 10),
+            (40, None),
+            (None, None),
+            (40, 30),
+            (35, 31),
+            (25, 15),
+            (9, 1),
+        ]
         found = [[one.timestamp for one in store.get_range("a", *end)] for end in ends]
         return [*found, [one.timestamp for one in store.get_range("a", order="descending")]]
 
     puts = [(40, put("a", {"v": at}, at)) for at in (10, 20, 30)]
     (found,) = answers(sk.versioned_store("s", **COLUMNS, history_retention="1 s"), batching, *puts, (40, read))
-    assert found == [[20, 30], [10, 20, 30], [20], [], [10], [30], [10, 20, 30], [30, 20, 10]]
+    assert found == [[20, 30], [10, 20, 30], [20], [], [10], [30], [10, 20, 30], [], [], [], [], [30, 20, 10]]
 
 
 @CUTS

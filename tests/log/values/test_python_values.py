@@ -12,7 +12,7 @@ from streamkit.clock import HandClock
 from streamkit.errors import SchemaError
 from streamkit.log.opening import open_log
 from streamkit.log.rows.conversion import DAYS_MAX
-from streamkit.log.rows.records import TIME_MS_MAX
+from streamkit.log.rows.event_time import TIME_MS_MAX
 from streamkit.log.values.python_values import python_values
 
 UTC = dt.timezone.utc
