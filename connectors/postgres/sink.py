@@ -32,6 +32,8 @@ POSITIONS = "streamkit_positions"
 # and several rows with one key, where the table takes each of them alone.
 OF_RECORDS = ("21", "22", "23", "44", "54", "P0")
 DISK_FULL = "53100"
+INTERNAL = "XX000"  # hstore has no other for a text that it cannot read
+_UNREADABLE = re.compile(r"ERROR:\s+(Unexpected end of string|Syntax error near)")
 PASSING = ("08", "40", "53", "57")  # and those that pass: connection, serialization, resources, shutdown
 _COLUMNS = """
 SELECT a.attname, format_type(a.atttypid, a.atttypmod), format_type(base.oid, NULL),
@@ -272,7 +274,8 @@ def _complaint(error: Exception) -> str | None:
     if not isinstance(error, dbapi.Error) or error.sqlstate == DISK_FULL:
         return None
     if error.sqlstate:
-        return _said(error) if error.sqlstate[:2] in OF_RECORDS else None
+        is_of_record = error.sqlstate[:2] in OF_RECORDS or (error.sqlstate == INTERNAL and _UNREADABLE.search(str(error)))
+        return _said(error) if is_of_record else None
     return None if isinstance(error, dbapi.OperationalError) else _said(error)
 
 

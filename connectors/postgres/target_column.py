@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streamkit.connectors.postgres.table_name import quoted_name
+from streamkit.connectors.postgres.target_text import difference_in_array, difference_of_text
 from streamkit.data_type import inner_types, is_nested
 from streamkit.schema import Column
 
@@ -16,7 +17,7 @@ TYPES = {
 _INTEGERS = ("smallint", "integer", "bigint")
 _FLOATS = ("real", "double precision")
 _LONG = {"timestamptz": "timestamp with time zone", "timestamp": "timestamp without time zone"}  # as the catalog has them
-_WHOLE = {"date": "timestamp", "bit": "bit varying"}  # what has all of a text that the type itself would cut
+_CUT = ("character varying", "name", '"char"')  # types of texts that cut them without an error
 
 
 def type_of(column: Column) -> str:
@@ -62,8 +63,7 @@ class TargetColumn:
         """The condition under which a staged value would be another one in the table; None where that cannot be."""
         name, given = quoted_name(column.name), type_of(column)
         if self._is_array_of(column):
-            items = _items(name)
-            return None if self.modified == self.kind else f"{items}::{self.kind} IS DISTINCT FROM {items}::{self.modified}"
+            return self._difference_of_array(_items(name), inner_types(column.type)[0])
         if is_nested(column.type) or self._takes_all(given):
             return None
         if given == "text":
@@ -71,6 +71,8 @@ class TargetColumn:
         if given in _FLOATS and self.kind == "numeric":  # which has 15 digits of a double unless it is made of the text
             kept = f"{name}::text::{self.modified}"
             return f"({name}::text::numeric IS DISTINCT FROM {kept} AND {name}::numeric IS DISTINCT FROM {kept})"
+        if given in _INTEGERS and (self.kind == "oid" or self.kind.startswith("reg")):
+            return f"{name} < 0"  # which is another one there, and the same again on the way back
         return f"{name} IS DISTINCT FROM {name}::{self.modified}::{given}"
 
     def _is_array_of(self, column: Column) -> bool:
@@ -79,12 +81,16 @@ class TargetColumn:
         return self.kind.endswith("[]") and bool(inner) and not is_nested(inner[0]) and inner[0] != "binary"
 
     def _difference_of_text(self, name: str) -> str | None:
-        if self.is_text:
-            return f"{name} IS DISTINCT FROM {name}::{self.modified}::text" if self.kind == "character varying" else None
-        whole = _WHOLE.get(self.kind, self.kind)
-        if self.modified == whole:
+        if self.is_text and (self.kind not in _CUT or self.modified == "character varying"):
             return None
-        return f"{name}::{whole} IS DISTINCT FROM {name}::{self.modified}::{whole}"
+        return difference_of_text(name, self.kind, self.modified)
+
+    def _difference_of_array(self, items: str, inner: str) -> str | None:
+        if inner not in ("float", "double"):
+            return difference_in_array(items, self.kind, self.modified)
+        if (inner, self.kind) == ("double", "real[]"):
+            return f"{items}::double precision[] IS DISTINCT FROM {items}::real[]::double precision[]"
+        return None if self.modified == self.kind else f"{items}::{self.kind} IS DISTINCT FROM {items}::{self.modified}"
 
     def _takes_all(self, given: str) -> bool:
         """Whether a value of that type is the same here, or an error of PostgreSQL's."""

@@ -234,6 +234,95 @@ def test_values_that_would_be_others(log, url):
     assert rows_of(url, "SELECT id FROM others ORDER BY id") == [(0,), (7,)]
 
 
+# Texts that a column of a type has all of, and texts that it would round, cut, or read as another moment each time.
+TEXTS = {
+    "timestamp": (
+        [
+            "2024-01-01 00:00:00",
+            "2024-01-01T00:00:00Z",
+            "2024-01-01 00:00+00",
+            "infinity",
+            "epoch",
+            "2024-01-01 01:02:03.1234560",
+        ],
+        ["2024-01-01 00:00:00+05", "now", "today", " Tomorrow ", "2024-01-01 00:00:00.1234567"],
+    ),
+    "timestamp(0)": (["2024-01-01 00:00:00"], ["2024-01-01 00:00:00.5"]),
+    "timestamptz": (["2024-01-01 00:00:00+05", "2024-01-01"], ["now", "yesterday", "2024-01-01 00:00:00.1234567+00"]),
+    "date": (["2024-01-01", "2024-01-01T00:00:00Z"], ["2024-01-01 12:00", "today", "2024-01-01 00:00:00+05"]),
+    "time": (
+        ["12:00", "12:00:01.123456", "T12:00", "04:05 PM", "12:00:00Z"],
+        ["12:00+05", "2024-01-01 12:00", "now", "12:00:00.1234567"],
+    ),
+    "timetz": (["12:00+05", "12:00:00.5-03:30"], ["2024-01-01 12:00+05", "12:00:00.1234567+00", "now"]),
+    "interval": (["1 day", "1.5 hours", "P1DT2H"], ["1.0000001 sec"]),
+    "double precision": (
+        ["0.1", "1e300", "0.10000000000000001", "9007199254740992", "NaN", "-Infinity", "-0", "1.50"],
+        ["9007199254740993", "0.1234567890123456789", "1.00000000000000000001"],
+    ),
+    "real": (["0.1", "0.100000001", "16777216", "3.1415927", "inf"], ["16777217", "0.123456789012"]),
+    "numeric(6,2)": (["1.50"], ["1.505"]),
+    "money": (["$1.50", "1.5", "-3"], ["", "1.505", "1,5"]),
+    "oid": (["1", "4294967295"], ["-1"]),
+    '"char"': (["a"], ["ab", "é"]),
+    "name": (["abc"], ["x" * 100]),
+    "varchar(2)": (["ab"], ["abc", "ab "]),
+    "bit(3)": (["101"], ["1011"]),
+    "bit(3)[]": (["{101}"], ["{1011}"]),
+    "char(2)[]": (["{ab,c,NULL}"], ["{abc}"]),
+    "date[]": (["{2024-01-01}"], ["{2024-01-01 12:00}", "{today}"]),
+    "double precision[]": (["{{0.1,NULL},{1,2}}"], ["{1,9007199254740993}"]),
+    "integer[]": (["{1,2}"], ["{x}"]),
+    "tsrange": (["[2024-01-01,2024-02-01)"], ['["2024-01-01 00:00:00+05",)', "[now,)"]),
+    "daterange": (["[2024-01-01,)"], ["[2024-01-01 12:00,)"]),
+    "hstore": (["a=>1"], ["a=>", "a"]),
+}
+LISTS = {
+    ("string", "date[]"): (["2024-01-01"], ["2024-01-01 12:00"]),
+    ("string", "char(2)[]"): (["ab"], ["abc"]),
+    ("timestamp", "date[]"): ([dt.datetime(2024, 1, 1)], [dt.datetime(2024, 1, 1, 12)]),
+    ("timestamp", "timestamptz[]"): ([dt.datetime(2024, 1, 1, 12)], []),
+    ("double", "real[]"): ([0.5], [0.1]),
+    ("float", "real[]"): ([0.5, 0.1], []),
+    ("bigint", "double precision[]"): ([1 << 53], [(1 << 53) + 1]),
+    ("int", "oid[]"): ([1], [-1]),
+}
+
+
+def test_texts_that_would_be_others(log, url):
+    """Of each type: what it has all of is there, and all else a dead letter with its column; so of items of lists, and of numbers."""
+    columns: dict[str, tuple[str, list[object], list[object]]] = {}
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE EXTENSION hstore")
+        for type, (kept, refused) in TEXTS.items():
+            columns[type] = ("string", list(kept), list(refused))
+        for (inner, type), (items, others) in LISTS.items():
+            columns[f"{type} of {inner}"] = (f"array<{inner}>", [[item] for item in items], [[item] for item in others])
+        columns["oid of int"] = ("int", [1, 2**31 - 1], [-1, -(2**31)])
+        types = {f"c{number}": type for number, type in enumerate(columns)}
+        declared = ", ".join(f"{name} {type.partition(' of ')[0]}" for name, type in types.items())
+        connection.execute(f"CREATE TABLE texts (id int PRIMARY KEY, {declared})")
+    log.create_topic(
+        "texts",
+        "id int NOT NULL, " + ", ".join(f"{name} {columns[type][0]}" for name, type in types.items()),
+        key="id",
+        partitions=1,
+    )
+    wanted, rows = set(), []
+    for name, type in types.items():
+        for value in (*columns[type][1], *columns[type][2]):
+            if value in columns[type][1]:
+                wanted.add(len(rows))
+            rows.append({**dict.fromkeys(types), "id": len(rows), name: value})
+    with log.producer() as producer:
+        producer.send_batch("texts", rows)
+    letters = {"errors_tolerance": "all", "errors_deadletterqueue_topic_name": "dead"}
+    run([upserting(url, "texts", **letters)], log, once=True)
+    found = {id for (id,) in rows_of(url, "SELECT id FROM texts")}
+    assert found == wanted, [list(rows[number].values()) for number in sorted(found ^ wanted)]
+    assert log.read("dead").num_rows == len(rows) - len(wanted)
+
+
 def test_rows_that_are_refused(log, url):
     """A row that breaks a constraint stops the task and is named; or it is a dead letter, and all others are written."""
     log.create_topic("people", "id int NOT NULL, age int", key="id", partitions=1)

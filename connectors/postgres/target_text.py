@@ -1,0 +1,82 @@
+"""Which texts would be another value in a column of a type: conditions in SQL, since PostgreSQL rounds and cuts what it reads of a text."""
+
+from __future__ import annotations
+
+_WHOLE = {  # what has all of a text that the type itself would cut
+    "date": "timestamptz",
+    "bit": "bit varying",
+    "character": "text",
+    "character varying": "text",
+    "name": "text",
+    '"char"': "text",
+}
+_TIMES = ("time without time zone", "time with time zone")
+_MOMENTS = ("date", "timestamp without time zone", "timestamp with time zone")
+_RANGES = ("daterange", "tsrange", "tstzrange", "datemultirange", "tsmultirange", "tstzmultirange")
+_NUMBERS = ("oid", "xid", "cid")  # below 0 they begin again from above
+_DIGITS = {"real": "9.99999999EEEE", "double precision": "9.9999999999999999EEEE"}  # as many as tell all numbers apart
+_NO_NUMBER = r"'^\s*[+-]?(nan|inf|infinity)\s*$'"
+_TIME_ALONE = r"'^\s*t?(\d{1,2}(:\d{1,2}){1,2}|\d{4,6})([.,]\d*)?\s*([ap]m)?\s*(z|utc|gmt|[+-]\d{1,2}(:?\d{2}){0,2})?\s*$'"
+_TIME_OF_UTC = r"'^\s*t?(\d{1,2}(:\d{1,2}){1,2}|\d{4,6})([.,]\d*)?\s*([ap]m)?\s*(z|utc|gmt|[+-]0{1,2}(:?00){0,2})?\s*$'"
+_FRACTION_TOO_FINE = r"'[.,]\d{6}\d*[1-9]'"
+_OF_THE_WRITE = r"'\y(now|today|tomorrow|yesterday)\y'"
+
+
+def difference_of_text(text: str, kind: str, modified: str) -> str | None:
+    """
+    The condition under which a text would be another value in a column; None where that cannot be.
+
+    `kind` is the type without its modifier, `modified` with it. Where a text is no value at all the condition is PostgreSQL's error.
+    """
+    if kind.endswith("[]"):
+        return difference_in_array(f"{text}::text[]", kind, modified)
+    found = [*_conditions(text, kind)]
+    whole = _WHOLE.get(kind, kind)
+    if kind in _DIGITS:
+        found.append(_float_difference(text, kind))
+    elif kind == "money":
+        found.append(_money_difference(text))
+    elif modified != whole:
+        found.append(f"{text}::{whole} IS DISTINCT FROM {text}::{modified}::{whole}")
+    return f"({' OR '.join(found)})" if found else None
+
+
+def difference_in_array(texts: str, kind: str, modified: str) -> str | None:
+    """The same of an array of texts in a column of an array."""
+    inner = difference_of_text("item", kind.removesuffix("[]"), modified.removesuffix("[]"))
+    return None if inner is None else f"EXISTS (SELECT FROM unnest({texts}) AS items(item) WHERE {inner})"
+
+
+def _conditions(text: str, kind: str) -> list[str]:
+    found = []
+    if kind in (*_TIMES, *_MOMENTS, *_RANGES):
+        found.append(f"{text} ~* {_OF_THE_WRITE}")
+    if kind in (*_TIMES, *_MOMENTS, *_RANGES, "interval"):
+        found.append(f"{text} ~ {_FRACTION_TOO_FINE}")
+    if kind in _TIMES:
+        found.append(f"{text} !~* {_TIME_OF_UTC if kind == _TIMES[0] else _TIME_ALONE}")
+    if kind == "timestamp without time zone":
+        found.append(f"{text}::timestamptz AT TIME ZONE 'UTC' IS DISTINCT FROM {text}::timestamp")
+    if kind in ("daterange", "datemultirange"):
+        found.append(f"{text} ~ ':'")
+    if kind in ("tsrange", "tsmultirange"):
+        found.append(rf"{text} ~ ':\d\d(\.\d+)?\s*([+-]|[A-Za-z])'")
+    if kind in _NUMBERS:
+        found.append(f"{text} ~ '^\\s*-'")
+    return found
+
+
+def _float_difference(text: str, kind: str) -> str:
+    """A number must be as PostgreSQL would write it, or with all digits that any of its type needs."""
+    made = f"{text}::{kind}"
+    return (
+        f"CASE WHEN {text} ~* {_NO_NUMBER} THEN false ELSE {text}::numeric NOT IN ({made}::text::numeric, "
+        f"to_char({made}, '{_DIGITS[kind]}')::numeric) END"
+    )
+
+
+def _money_difference(text: str) -> str:
+    return (
+        rf"CASE WHEN {text} IS NULL OR {text}::money::text = btrim({text}) THEN false WHEN {text} ~ '^\s*[+-]?\d+(\.\d*)?\s*$' "
+        f"THEN {text}::numeric IS DISTINCT FROM {text}::money::numeric ELSE true END"
+    )
