@@ -15,6 +15,7 @@ from streamkit.schema import Schema
 if TYPE_CHECKING:
     from streamkit.connectors.transforms.chain import Chain
 
+DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 COMMON = (
     Setting("tasks.max", "how many tasks share the work", "integer", 1, least=1),
     Setting("value.format", "how the bytes of a value are read or written, such as json or avro", default=None),
@@ -33,7 +34,7 @@ COMMON = (
     Setting("errors.retry.delay.max.ms", "the longest wait between two tries, in ms", "integer", 60_000, least=1),
     Setting("errors.log.enable", "whether failed records are logged", "boolean", False),
     Setting("errors.log.include.messages", "whether the log says topic, partition and offset", "boolean", False),
-    Setting("errors.deadletterqueue.topic.name", "the topic of the log that takes records which fail", default=""),
+    Setting(DEAD_LETTERS, "the topic of the log that takes records which fail", default=""),
     Setting(
         "errors.deadletterqueue.topic.replication.factor", "read and without effect: the log keeps its own copies", "integer", 3
     ),
@@ -68,6 +69,7 @@ class Connector:
         try:
             self.settings: dict[str, Any] = read_settings(f"the connector {name} ({type(self).__name__})", declared, values)
             self._check_key()
+            self._check_dead_letters()
             self.chain = self._transforms()
             self.check()
         except Exception as error:
@@ -97,6 +99,16 @@ class Connector:
         if names and set(names) != set(found):
             raise ConfigError(f"found key={','.join(names)} and key.schema={text!r}; expected the same columns in both")
         self.settings["key"] = tuple(names) or tuple(found)
+
+    def _check_dead_letters(self) -> None:
+        """Dead letters have a topic of their own: rows between them would be neither."""
+        letters = self.settings[DEAD_LETTERS]
+        own = [self.settings["topic"]] if self.IS_SOURCE else self.settings["topics"]
+        if letters and letters in own:
+            raise ConfigError(
+                f"found {DEAD_LETTERS}={letters}, which is the topic that the connector {'writes to' if self.IS_SOURCE else 'reads'}; expected a "
+                "topic of its own for dead letters"
+            )
 
     def _transforms(self) -> Chain | None:
         """The transforms, if there are any; ConfigError says what is wrong with them."""

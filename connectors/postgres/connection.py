@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 from streamkit.connectors.connector import needed
+from streamkit.errors import ConfigError
 
 PASSING = ("08", "40", "53", "55", "57")  # classes of SQLSTATE: connection, serialization, resources, in use, shutdown
 SPELLING = (  # of values as texts, whatever the database prefers
@@ -42,6 +43,16 @@ def connect(url: str, **settings: Any) -> Any:
     for statement in SPELLING:
         connection.execute(statement)
     return connection
+
+
+def check_encoding(connection: Any) -> None:
+    """ConfigError for a database whose texts are of no encoding: the server converts none, and one that is no UTF-8 would stop the source."""
+    if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
+        raise ConfigError(
+            f"the database {connection.info.dbname} has the encoding SQL_ASCII, so nobody knows what its texts are, and PostgreSQL sends none "
+            "that is no UTF-8; expected a database of UTF8, or another encoding: dump it, and restore it into one "
+            f"(pg_dump -E LATIN1 {connection.info.dbname}, CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0)"
+        )
 
 
 def noticing(url: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from streamkit.connectors.postgres.changes import Changes, Layout, completed
-from streamkit.connectors.postgres.connection import connect, passes
+from streamkit.connectors.postgres.connection import check_encoding, connect, passes
 from streamkit.connectors.postgres.former_rows import deletions_of_all
 from streamkit.connectors.postgres.identity import Identities, is_another_publication, read_identities, what_changed
 from streamkit.connectors.postgres.patience import Patience
@@ -53,6 +53,7 @@ from streamkit.connectors.postgres.source_table import (
     check_columns,
     check_columns_of_relation,
     check_row_security,
+    children_of,
     key_now,
     key_then,
     publish,
@@ -205,12 +206,15 @@ class PostgresSource(Source):
         if self._slot not in positions or self._is_open:
             return
         self._connection = connect(self.settings["connection.url"])
+        check_encoding(self._connection)
         self._stream = Replication(self.settings["connection.url"], self._slot, self._again())
         self._system = self._stream.system()
         self._wait_for_tables(positions[self._slot])
         self._tables = {name: read_table(self._connection, name) for name in self._written_tables()}
         self._check_topics(list(self._tables))
         check_columns(self._tables.values())
+        for table, child in children_of(self._connection, self._tables.values()):
+            _LOGGER.warning("table %s has the child %s, whose rows do not come with it; name it in tables, too", table, child)
         position, again = self._compared(positions[self._slot])
         if position is None and positions[self._slot] is not None:
             release(self._connection, self._slot)
@@ -633,6 +637,15 @@ class PostgresSource(Source):
             raise SchemaError(self._other_key(new.table, key, new.key))
         if old is None:
             return
+        added = [name for name in new.names if name not in old.names]
+        if added:
+            _LOGGER.warning(
+                "table %s has the column %s now; rows that were there before have null for it in topic %s until they change, also if "
+                "PostgreSQL gave them a default",
+                new.table,
+                added[0],
+                new.topic,
+            )
         gone = [name for name in old.names if name not in new.names]
         if gone:
             _LOGGER.warning(

@@ -85,6 +85,16 @@ def read_table(connection: Any, written: str) -> SourceTable:
     )  # fmt: skip
 
 
+def children_of(connection: Any, tables: Iterable[SourceTable]) -> list[tuple[str, str]]:
+    """The tables that inherit from a table, each with that one; partitions are no such children."""
+    written = {table.oid: table.written for table in tables if not table.is_partitioned}
+    rows = connection.execute(
+        "SELECT inhparent::bigint, inhrelid::regclass::text FROM pg_inherits WHERE inhparent = ANY(%s::oid[]) ORDER BY 1, 2",
+        (list(written),),
+    ).fetchall()
+    return [(written[parent], child) for parent, child in rows]
+
+
 def written_tables(connection: Any, names: Sequence[str]) -> list[str]:
     """The names, with those of the tables that fit a pattern in its place; ConfigError for one that none fits."""
     found: dict[str, None] = {}

@@ -9,12 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from streamkit.connectors.connector import DEAD_LETTERS
 from streamkit.connectors.files.record_lines import json_text, plain
 from streamkit.connectors.runtime.pipeline import Failure
 from streamkit.connectors.runtime.sound_texts import shown_value
+from streamkit.errors import ConfigError
 from streamkit.log.connect_dead_letter import PREFIX
 from streamkit.log.log import Log
-from streamkit.log.topic.formats import KEY, VALUE
+from streamkit.log.topic.formats import KEY, OPAQUE_SCHEMA, VALUE
 from streamkit.names import DELETED, HEADERS, LOG_COLUMNS, OFFSET, PARTITION, TIMESTAMP, TOPIC
 
 
@@ -30,9 +32,17 @@ class Origin:
 
 
 def declare_dead_letters(log: Log, topic: str) -> None:
-    """Create the topic unless it is there."""
+    """Create the topic unless it is there; ConfigError for one that has columns, or is compacted: a dead letter may be without a key."""
     if topic not in log.topics():
         log.create_topic(topic, format="bytes")
+        return
+    found = log.topic(topic)
+    reason = "has columns" if found.schema != OPAQUE_SCHEMA else "is compacted" if found.is_compacted else None
+    if reason is not None:
+        raise ConfigError(
+            f"found {DEAD_LETTERS}={topic}, and the topic {topic} {reason}: it cannot take each record that fails; expected a topic of bytes "
+            "that is not compacted, or a name that no topic has, which is created"
+        )
 
 
 def dead_letters(

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from streamkit.connectors.connector import DEAD_LETTERS
 from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.runtime.converters import formats_of
 from streamkit.connectors.source import Source
@@ -80,6 +81,11 @@ class Destination:
 
     def _topic(self, name: str, rows: pa.Table) -> Topic:
         topic = self._topics.get(name)
+        if topic is None and name == self._source.settings[DEAD_LETTERS]:
+            raise ConfigError(
+                f"connector {self._source.name}: rows go to the topic {name}, which takes its dead letters by {DEAD_LETTERS}; expected a topic "
+                "of its own for dead letters"
+            )
         if topic is None:
             topic = self._found(name) if name in self._log.topics() else self._created(name, rows)
         self._check_bytes(topic, rows)

@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import json
 from functools import partial
+from typing import Any
 
 import psycopg
 import pytest
@@ -277,7 +278,7 @@ TEXTS = {
     "daterange": (["[2024-01-01,)"], ["[2024-01-01 12:00,)"]),
     "hstore": (["a=>1"], ["a=>", "a"]),
 }
-LISTS = {
+LISTS: dict[tuple[str, str], tuple[list[Any], list[Any]]] = {
     ("string", "date[]"): (["2024-01-01"], ["2024-01-01 12:00"]),
     ("string", "char(2)[]"): (["ab"], ["abc"]),
     ("timestamp", "date[]"): ([dt.datetime(2024, 1, 1)], [dt.datetime(2024, 1, 1, 12)]),
@@ -291,7 +292,7 @@ LISTS = {
 
 def test_texts_that_would_be_others(log, url):
     """Of each type: what it has all of is there, and all else a dead letter with its column; so of items of lists, and of numbers."""
-    columns: dict[str, tuple[str, list[object], list[object]]] = {}
+    columns: dict[str, tuple[str, list[Any], list[Any]]] = {}
     with psycopg.connect(url) as connection:
         connection.execute("CREATE EXTENSION hstore")
         for type, (kept, refused) in TEXTS.items():
@@ -308,7 +309,8 @@ def test_texts_that_would_be_others(log, url):
         key="id",
         partitions=1,
     )
-    wanted, rows = set(), []
+    wanted: set[int] = set()
+    rows: list[dict[str, Any]] = []
     for name, type in types.items():
         for value in (*columns[type][1], *columns[type][2]):
             if value in columns[type][1]:

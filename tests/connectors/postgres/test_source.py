@@ -1060,3 +1060,37 @@ def test_a_topic_that_forgets_rows_of_a_table(log, url, database, caplog):
     bring(log, source(url, "people"))
     assert "topic people forgets rows after retention.ms=604800000" in caplog.text
     assert not log.topic("people").is_compacted
+
+
+def test_rows_that_postgresql_never_sends(log, url, database, caplog):
+    """Rows of a child, and those that have a new column's default: the log says so, and the topic has neither."""
+    database.execute("CREATE TABLE parents (id int PRIMARY KEY)")
+    database.execute("CREATE TABLE children () INHERITS (parents)")
+    database.execute("INSERT INTO parents VALUES (1)")
+    database.execute("INSERT INTO children VALUES (2)")
+    source = {"connection.url": url, "tables": "parents"}
+    run([PostgresSource("in", source)], log, once=True)
+    assert "table parents has the child children, whose rows do not come with it" in caplog.text
+    database.execute("UPDATE ONLY parents SET id = 3")
+    database.execute("ALTER TABLE ONLY children NO INHERIT parents")
+    run([PostgresSource("in", source)], log, once=True)
+    database.execute("INSERT INTO parents VALUES (4)")
+    database.execute("ALTER TABLE parents ADD COLUMN w int DEFAULT 7")
+    database.execute("INSERT INTO parents VALUES (5)")
+    run([PostgresSource("in", source)], log, once=True)
+    assert "table parents has the column w now; rows that were there before have null for it in topic parents" in caplog.text
+    found = {row["id"]: row["w"] for row in log.read("parents").to_pylist() if not row.get("_deleted")}
+    assert (found[3], found[5], 2 in found) == (None, 7, False)
+
+
+def test_a_database_whose_texts_are_of_no_encoding(log, url):
+    """It is refused with what to do: a text that is no UTF-8 would have stopped the source for ever."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP DATABASE IF EXISTS no_encoding")
+        connection.execute("CREATE DATABASE no_encoding ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+        other = url.replace("/target", "/no_encoding")
+        try:
+            with pytest.raises(ConfigError, match=r"the database no_encoding has the encoding SQL_ASCII.*ENCODING 'UTF8'"):
+                run([PostgresSource("in", {"connection.url": other, "tables": "t"})], log, once=True)
+        finally:
+            connection.execute("DROP DATABASE no_encoding WITH (FORCE)")

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import streamkit as sk
-from streamkit.connectors import Sink
+from streamkit.connectors import Sink, run
+from streamkit.connectors.files import FileSource
 from streamkit.connectors.runtime.dead_letters import Origin, dead_letters
 from streamkit.connectors.runtime.pipeline import Failure, pass_through
 from streamkit.connectors.runtime.positions import read_positions
@@ -216,3 +217,55 @@ def test_texts_that_are_no_utf_8():
         passed = pass_through([SOUND_TEXTS], "t", pa.table({"s": column, "n": range(5)}))
         assert sorted(failure.row for failure in passed.failures) == [1, 3]
         assert [part["n"].to_pylist() for _, part in passed.parts] == [[0, 2, 4]]
+
+
+LETTERS = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "bad"}
+
+
+def test_the_own_topic_takes_no_dead_letters(tmp_path):
+    """Neither of a source, nor of a sink, nor where a transform says the topic: rows and dead letters would be side by side."""
+    for make in (
+        lambda: FileSource("in", {"path": "x", "topic": "bad", **LETTERS}),
+        lambda: Forgetful("out", {"topics": "a,bad", **LETTERS}),
+    ):
+        with pytest.raises(
+            ConfigError, match=r"errors\.deadletterqueue\.topic\.name=bad, which is the topic .*; expected a topic of its own"
+        ):
+            make()
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    router = {
+        "transforms": "r",
+        "transforms.r.type": "RegexRouter",
+        "transforms.r.regex": ".*",
+        "transforms.r.replacement": "bad",
+    }
+    with (
+        sk.open_log(tmp_path / "log") as log,
+        pytest.raises(ConfigError, match="rows go to the topic bad, which takes its dead letters"),
+    ):
+        run(
+            [FileSource("in", {"path": str(tmp_path / "a.csv"), "topic": "good", "min.age.ms": 0, **router, **LETTERS})],
+            log,
+            once=True,
+        )
+
+
+@pytest.mark.parametrize(
+    ("topic", "said"),
+    [
+        ({"format": "bytes", "config": {"cleanup.policy": "compact"}}, "is compacted"),
+        ({"schema": "a int"}, "has columns"),
+    ],
+)
+def test_a_topic_that_takes_no_dead_letters(tmp_path, topic, said):
+    """It is refused when the task starts, by the setting's name, and not when a record fails."""
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    with sk.open_log(tmp_path / "log") as log:
+        log.create_topic("bad", **topic)
+        log.create_topic("people", "id int, name string")
+        for one in (
+            FileSource("in", {"path": str(tmp_path / "a.csv"), "topic": "rows", **LETTERS}),
+            Forgetful("out", {"topics": "people", **LETTERS}),
+        ):
+            with pytest.raises(ConfigError, match=rf"errors\.deadletterqueue\.topic\.name=bad, and the topic bad {said}"):
+                run([one], log, once=True)
