@@ -331,9 +331,8 @@ class StoreView:
         names = self.store.key.names
         given = {**dict(zip(names, key, strict=False)), **named}
         if len(key) > len(names) or set(given) != set(names):
-            raise ConfigError(
-                f"found the key {(*key, *named.items())}; the store {self.store.name!r} has the key columns {', '.join(names)}"
-            )
+            found = ", ".join([*map(repr, key), *(f"{name}={value!r}" for name, value in named.items())])
+            raise ConfigError(f"found the key {found}; the store {self.store.name!r} has the key columns {', '.join(names)}")
         return [self._key_column(column, given[column.name]) for column in self.store.key]
 
     def _key_column(self, column: Column, value: Any) -> pa.Array:

@@ -363,7 +363,7 @@ class Stream(ForeignNames):
         return self._step(RepartitionNode(self.node, partitions, name=name, at=user_location()))
 
     def drop_duplicates(
-        self, *columns: str | Sequence[str], within: Duration, grace: Duration = "0 s", name: str | None = None
+        self, *columns: str | Sequence[str], within: Duration | None = None, grace: Duration = "0 s", name: str | None = None
     ) -> Stream:
         """
         Drop records that are the same in some columns as one before, and whose event times are at most `within` apart from it.
@@ -374,12 +374,18 @@ class Stream(ForeignNames):
 
             orders.drop_duplicates("order_id", within="1 hour")
         """
+        if within is None:
+            raise TopologyError(
+                "drop_duplicates() and distinct() were called without within=, for how long a record is known; expected it, as in "
+                'drop_duplicates("order_id", within="1 hour")',
+                user_location(),
+            )
         within_ms, grace_ms = length_ms(within, "time in which records are duplicates"), length_ms(grace, "grace")
         is_list = len(columns) == 1 and isinstance(columns[0], list | tuple)
         names = arguments.names(columns[0] if is_list else columns, "drop_duplicates")
         return self._step(DistinctNode(self.node, names, within_ms, grace_ms, name=name, at=user_location()))
 
-    def distinct(self, *, within: Duration, grace: Duration = "0 s", name: str | None = None) -> Stream:
+    def distinct(self, *, within: Duration | None = None, grace: Duration = "0 s", name: str | None = None) -> Stream:
         """Drop records that are the same in all columns as one before; as `drop_duplicates` without columns."""
         return self.drop_duplicates(within=within, grace=grace, name=name)
 
@@ -460,7 +466,9 @@ class Stream(ForeignNames):
         It is for looking: it runs where the records are, which on Spark is a worker's process, and again where a task is run again.
         """
         effect = arguments.effect(function, "peek")
-        return self._step(PeekNode(self.node, effect, name=name, at=user_location()), on_error)
+        node = PeekNode(self.node, effect, name=name, at=user_location())
+        self.topology._add_effect(node)
+        return self._step(node, on_error)
 
     def foreach(
         self, function: Callable[[dict[str, Any]], object], *, name: str | None = None, on_error: OnError | None = None
@@ -503,7 +511,7 @@ class Stream(ForeignNames):
         A new topic has the stream's columns and key, and as many partitions as the widest input unless `partitions` says so.
         One that exists has the same key and those columns, in any order and as they are or wider (`int` in `bigint`, `float` in
         `double`, `date` in `timestamp_ntz`, a decimal in one with no fewer digits on either side); its other columns may be null, and are.
-        Calling it twice in the same way is calling it once.
+        Equal steps are one: a second `to` of the same rows to the same topic is an error, unless it is the same call, as in a cell that runs again.
 
         With a `value_format` (`json`, `avro`, `protobuf`, `csv`, `string`, `bytes`) the topic is one of bytes in that format, as
         `log.create_topic(…, format=)` makes it, and `app.stream(…, value_format=)` reads it. Values have all columns, or those that

@@ -22,7 +22,7 @@ from streamkit.names import check_name
 from streamkit.plan.connection import Connection
 from streamkit.plan.decoding import Decoding, declared_decoding
 from streamkit.plan.describe import describe
-from streamkit.plan.location import user_location
+from streamkit.plan.location import user_call, user_location
 from streamkit.plan.mermaid import mermaid
 from streamkit.plan.node import Node
 from streamkit.plan.on_error import FAIL, OnError, checked_on_error
@@ -65,6 +65,7 @@ class Topology(ForeignNames):
         self.time_zone = _zone(time_zone)
         self.on_error = checked_on_error(on_error, user_location()) or FAIL
         self._sinks: dict[Node, None] = {}
+        self._effects: dict[Node, tuple[Any, Location | None]] = {}  # by which call each was declared, and at which line
         self._stores: dict[str, Node] = {}
         self._keepers: dict[str, Node] = {}
         self._definitions: dict[str, StoreDefinition] = {}
@@ -354,7 +355,19 @@ class Topology(ForeignNames):
     def _add_sink(self, sink: Node) -> None:
         for node in walk([sink]):  # what a node knows of the tree below it is found from the bottom, however deep that is
             assert node is not None
+        if sink.is_sink:
+            self._add_effect(sink)
         self._sinks.setdefault(sink)
+
+    def _add_effect(self, node: Node) -> None:
+        """Note a step that does something outside; TopologyError for an equal one of another call, since equal steps are one."""
+        call, at = self._effects.setdefault(node, (user_call(), node.at))
+        if call != user_call():
+            raise TopologyError(
+                f"this stream has the step {node.text()!r} already, declared at {at}, and equal steps are one: each record would take it once; "
+                "expected one of the two, or name=… of this one, which makes it a step of its own",
+                node.at,
+            )
 
     def _processed(
         self,

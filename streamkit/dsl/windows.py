@@ -28,6 +28,8 @@ def _asking_for_grace(window: Callable[Lengths, AnyWindow]) -> Callable[Lengths,
     def asking(*lengths: Lengths.args, **named: Lengths.kwargs) -> AnyWindow:
         if "grace" not in named:
             raise TopologyError(_without_grace(window, lengths, named), user_location())
+        if unknown := sorted(set(named) - set(inspect.signature(window).parameters)):
+            raise TopologyError(_unknown(window, unknown[0]), user_location())
         try:
             return window(*lengths, **named)
         except TopologyError as error:
@@ -46,6 +48,13 @@ def _without_grace(window: Callable[..., object], lengths: tuple[Any, ...], name
         f"{window.__name__}() was called without grace=, which says for how long past its end a window takes late records; "
         f"expected {window.__name__}({', '.join(words)})"
     )
+
+
+def _unknown(window: Callable[..., object], name: str) -> str:
+    """The message about an argument that windows of this kind do not have."""
+    if name == "time_zone":
+        return f"{window.__name__}() takes no time_zone=; expected tumbling(…, time_zone=…): windows of a zone's calendar stand side by side"
+    return f"{window.__name__}() takes no {name}=; expected {', '.join(inspect.signature(window).parameters)}"
 
 
 def _literal(value: Any) -> str:
@@ -179,7 +188,8 @@ def _calendar(size: Duration, time_zone: str) -> Calendar:
     found = _OF_CALENDAR.fullmatch(text.strip())
     if found is None or int(found[1]) < 1:
         raise TopologyError(
-            f"windows of {text!r} in a time zone; expected days, weeks or months, such as '1 day', '1 week' or '3 months', or no time_zone="
+            f"windows of {text!r} in a time zone; expected 1 to 9999 days, weeks or months, such as '1 day', '1 week' or '12 months', or no "
+            "time_zone="
         )
     if not isinstance(time_zone, str):
         raise TopologyError(f"time_zone={time_zone!r}; expected the name of a zone, such as 'Europe/Berlin'")

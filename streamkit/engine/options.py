@@ -28,6 +28,9 @@ class Options:
     drain: bool = False
 
     def __post_init__(self) -> None:
+        for name, found in (("tasks", self.tasks), ("max_records_per_epoch", self.max_records_per_epoch)):
+            if found is not None and (not isinstance(found, int) or isinstance(found, bool)):
+                raise ConfigError(f"{name}={found!r}; expected a whole number")
         if isinstance(self.trigger, str) and self.trigger != AVAILABLE_NOW:
             _check_interval(self.trigger)
 

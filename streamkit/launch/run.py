@@ -86,6 +86,8 @@ def run(
     Raises:
         StreamKitError: a subclass whose message says what to fix.
     """
+    if not isinstance(topology, Topology | Program):
+        raise ConfigError(f"found {topology!r} as what to run; expected a Topology, as in: from app import app; sk.run(app)")
     if on_error is not None:
         if isinstance(topology, Program):
             raise ConfigError(

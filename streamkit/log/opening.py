@@ -83,7 +83,8 @@ def existing_location(path_or_url: str | os.PathLike[str] | None = None) -> str:
             "the storage directory of the catalog's URL holds no log; correct it, mount it, or create a topic first: streamkit topics create"
         )
     raise ConfigError(
-        f"there is no log at {log_directory(location)}; name one with --log or STREAMKIT_LOG, or create a topic first: streamkit topics create"
+        f"there is no log at {log_directory(location)}; name one with log=, --log or STREAMKIT_LOG, or create a topic first: log.create_topic(), "
+        "streamkit topics create"
     )
 
 

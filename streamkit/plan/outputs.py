@@ -61,6 +61,11 @@ def _misfit(output: Output, topic: TopicDescription, written: Encoded | None) ->
         return f"the topic {output.topic!r} is the changelog of another application's store; expected a topic of another name"
     if output.format is not None and (reason := _other_format(output, topic, written)):
         return f"the topic {output.topic!r} exists and does not fit: {reason}"
+    if output.format is None and (its := _format(topic)) is not None:
+        return (
+            f"the topic {output.topic!r} exists and does not fit: its values are {its.name}, and what is written are columns; expected "
+            f"to({output.topic!r}, value_format={its.name!r}), or write to another topic, or delete this one"
+        )
     reasons = [*_refusals(output.schema, topic.schema), *_missing_time(output, topic)]
     if tuple(topic.key) != output.key:
         reasons.append(f"its key is {list(topic.key)}")

@@ -79,6 +79,30 @@ def test_saying_the_same_twice_is_saying_it_once():
     assert len(app.sinks) == len(app.stores) == 1
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda rows: (rows.to("t"), rows.to("t")),
+        lambda rows: (rows.foreach(print), rows.foreach(print)),
+        lambda rows: (rows.peek(print).to("t"), rows.peek(print).to("u")),
+        lambda rows: (rows.filter("x > 1").to("t", value_format="json"), rows.filter("x > 1").to("t", value_format="json")),
+    ],
+)
+def test_two_calls_for_one_step_are_refused(end):
+    """Kafka Streams makes two sinks, each with every record; here equal steps are one, and a name makes two of them."""
+    app = sk.Topology("a")
+    with pytest.raises(TopologyError, match=r"has the step '.*' already, declared at .*test_topology.py:\d+.*name=…"):
+        end(app.stream("s"))
+
+
+def test_a_name_makes_a_second_sink():
+    """Each has every record."""
+    app = sk.Topology("a")
+    app.stream("s").to("t")
+    app.stream("s").to("t", name="again")
+    assert len(app.sinks) == 2
+
+
 def test_second_store_of_a_name_is_refused():
     """Two different tables cannot have stores of one name; the message says where the first was declared."""
     app = sk.Topology("a")

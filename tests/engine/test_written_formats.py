@@ -179,6 +179,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"value_format": "avro"},
         "its values are json, and what is written are values of avro",
     ),
+    "columns to bytes": ({"format": "avro", "format_schema": AVRO}, {}, "expected to('out', value_format='avro')"),
     "columns": ({"schema": "k string, n int", "key": "k"}, {"value_format": "json"}, "it has the columns k string, n int"),
     "another schema": (
         {"format": "avro", "format_schema": AVRO},
