@@ -13,7 +13,7 @@ from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.errors import ConfigError, SchemaError
 
 _TABLE = """
-SELECT c.oid, n.nspname, c.relname, c.relkind::text, c.relreplident::text
+SELECT c.oid, n.nspname, c.relname, c.relkind::text, c.relreplident::text, c.relpersistence = 'p'
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)
 """
 _FITTING = """
@@ -73,10 +73,17 @@ def read_table(connection: Any, written: str) -> SourceTable:
         raise ConfigError(
             f"there is no table {written}; expected one of {', '.join(_known(connection)) or 'none: there are no tables'}"
         )
-    oid, schema, name, kind, identity = found
+    oid, schema, name, kind, identity, is_logged = found
     if kind not in ("r", "p"):
         raise ConfigError(f"{written} is no table, and PostgreSQL does not publish what changes in it; expected a table")
+    if not is_logged:
+        raise ConfigError(
+            f"the table {written} is unlogged or temporary, and PostgreSQL does not write to its log what changes in it; expected ALTER TABLE "
+            f"{quoted_table(written)} SET LOGGED"
+        )
     columns = connection.execute(_COLUMNS, (oid,)).fetchall()
+    if not columns:
+        raise ConfigError(f"the table {written} has no columns, so it has no rows for a topic; expected one at least")
     key = tuple(row[0] for row in connection.execute(_KEY, (oid, identity)))
     return SourceTable(
         written, oid, schema, name, kind == "p", identity,

@@ -1094,3 +1094,15 @@ def test_a_database_whose_texts_are_of_no_encoding(log, url):
                 run([PostgresSource("in", {"connection.url": other, "tables": "t"})], log, once=True)
         finally:
             connection.execute("DROP DATABASE no_encoding WITH (FORCE)")
+
+
+@pytest.mark.parametrize(("definition", "said"), [
+    ("TABLE odd ()", "the table odd has no columns"),
+    ("TABLE odd (a int GENERATED ALWAYS AS (1) STORED)", "the table odd has no columns"),
+    ("UNLOGGED TABLE odd (id int PRIMARY KEY)", "the table odd is unlogged or temporary.*SET LOGGED"),
+])  # fmt: skip
+def test_tables_that_send_nothing(log, url, database, definition, said):
+    """They are refused with the reason when the task starts."""
+    database.execute(f"CREATE {definition}")
+    with pytest.raises(ConfigError, match=said):
+        bring(log, source(url, "odd"))
