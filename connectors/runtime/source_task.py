@@ -132,9 +132,9 @@ class SourceTask:
             if orders.wait_if_paused():
                 continue
             polled = self._source.poll(0.0 if self._is_once else POLL_SECONDS)
-            failpoints.reach("connect.polled")
             self._check_identities()
             if polled is not None:
+                failpoints.reach("connect.polled")
                 self._write(producer, polled)
             elif self._is_once and self._source.is_at_end():
                 return
