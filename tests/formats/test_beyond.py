@@ -141,7 +141,7 @@ def is_same(found, value):
             or math.isclose(found, number, rel_tol=1e-6, abs_tol=1e-44)
         )
     if isinstance(found, int | Decimal):
-        return found == Decimal(value) if not isinstance(value, float) else found == value
+        return found == Decimal(value) if not isinstance(value, float) else float(found) == value
     if isinstance(value, dt.datetime):
         return found in (value, value.replace(tzinfo=found.tzinfo))
     return isinstance(value, str | int | Decimal) or str(value) in str(found)  # numbers are milliseconds
