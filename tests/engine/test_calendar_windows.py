@@ -189,8 +189,8 @@ def test_tables_of_local_days_are_joined_and_held_back():
 @pytest.mark.parametrize(
     ("size", "zone", "message"),
     [
-        ("1 hour", "Europe/Berlin", "expected days, weeks or months"),
-        ("0 days", "Europe/Berlin", "expected days, weeks or months"),
+        ("1 hour", "Europe/Berlin", "expected 1 to 9999 days, weeks or months"),
+        ("0 days", "Europe/Berlin", "expected 1 to 9999 days, weeks or months"),
         ("1 day", "Europe/Nowhere", "there is no time zone 'Europe/Nowhere'"),
         ("1 day", 5, "time_zone=5"),
     ],

@@ -63,7 +63,7 @@ def bring(log, **config):
 
 def test_a_poll_without_rows_commits_its_position(log):
     """A position moves also where there was nothing to bring, and the task goes on behind it."""
-    with dies("connect.polled", 6), pytest.raises(SimulatedCrash):
+    with dies("connect.polled", 3), pytest.raises(SimulatedCrash):
         bring(log)
     assert read_positions(log, "in") == {"all-0": {"polls": 2}}
     bring(log)
