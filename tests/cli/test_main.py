@@ -57,7 +57,7 @@ def test_version(as_program):
     ("arguments", "message"),
     [
         (("consume", "order"), "error: topic 'order' does not exist; there are customers, orders"),
-        (("topics", "list", "--log", "/no/such/folder"), "error: there is no log at /no/such/folder; name one with --log"),
+        (("topics", "list", "--log", "/no/such/folder"), "error: there is no log at /no/such/folder; name one with log=, --log"),
         (("apps", "describe", "x"), "error: application 'x' does not exist"),
         (("store", "get", "x", "y", "z"), "error: application 'x' does not exist"),
         (("run", "/no/such/file.py"), "error: there is no file '/no/such/file.py'; expected a Python file with a topology"),
@@ -87,7 +87,7 @@ def test_a_folder_that_is_no_log_stays_as_it_is(as_program, tmp_path, prefix):
 
     assert (code, out) == (1, "")
     assert (
-        err.startswith(f"error: there is no log at {tmp_path / 'letters'}; name one with --log")
+        err.startswith(f"error: there is no log at {tmp_path / 'letters'}; name one with log=, --log")
         and "streamkit topics create" in err
     )
     assert list((tmp_path / "letters").iterdir()) == []

@@ -51,7 +51,7 @@ def test_a_run_makes_no_log(app, tmp_path, monkeypatch):
     """A run in a folder without a log says so, and leaves the folder as it was."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("STREAMKIT_LOG", raising=False)
-    with pytest.raises(ConfigError, match=r"there is no log at .*\.streamkit; name one with --log or STREAMKIT_LOG"):
+    with pytest.raises(ConfigError, match=r"there is no log at .*\.streamkit; name one with log=, --log or STREAMKIT_LOG"):
         sk.run(app)
 
     assert list(tmp_path.iterdir()) == []
