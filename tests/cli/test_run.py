@@ -76,7 +76,8 @@ def test_where_there_is_no_log_none_is_made(as_program, file, tmp_path, monkeypa
 
     assert (code, out) == (1, "")
     assert (
-        err.startswith(f"error: there is no log at {folder}/.streamkit; name one with log=, --log") and "streamkit topics create" in err
+        err.startswith(f"error: there is no log at {folder}/.streamkit; name one with log=, --log")
+        and "streamkit topics create" in err
     )
     assert list(folder.iterdir()) == []
 
