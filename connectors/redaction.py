@@ -128,7 +128,7 @@ def _is_place(text: str) -> bool:
 
 
 def _any_tail(tails: Iterable[str]) -> str:
-    """A pattern of the ends of passwords that a library takes for the host, since they have an @: they stand in front of the true one's."""
+    """A pattern of what follows an @ in a password: a library takes it for the host, and shows it in front of the next @."""
     found = _any(tails)
     return rf"(?<![^\W_])(?:{found})(?=@)" if found else ""
 

@@ -153,7 +153,7 @@ class FileSource(Source):
         age_ms = self.settings["min.age.ms"]
         self._stillness = Stillness(STILL_MS if age_ms is None else int(age_ms))
         self._longer_stillness = self._stillness if age_ms is not None else Stillness(UNENDED_MS)
-        self._half: set[str] = set()  # of those that are held: they end within a record, as far as can be seen
+        self._half: set[str] = set()  # files that are held because their last record seems to be unfinished
         self._looked = self._opened = 0.0
         self._place: Callable[[int], str] = lambda row: ""  # of a row of the last part
         self._log: Log | None = None

@@ -98,7 +98,7 @@ class KafkaSink(Sink):
         return {place: offset for place, offset in offsets.items() if offset is not None}
 
     def _identify(self, claims: Mapping[TopicPartition, Claim]) -> None:
-        """Find out whether the topics are those that have the rows before the positions; ConfigError for one that was made again."""
+        """Check that each topic is the one that this sink has written to; ConfigError for one that was made again."""
         known = {place: claim.target for place, claim in claims.items() if claim.target is not None and claim.offset}
         names = {self._target(topic) for topic in self._topics}
         admin, deadline = admin_client(self, self._errors), time.monotonic() + IDENTITY_SECONDS

@@ -215,7 +215,7 @@ class SourceTask:
     def _letters(
         self, topic: str, rows: pa.Table, failures: Sequence[Failure], *, is_of_poll: bool = True
     ) -> list[dict[str, object]]:
-        """Dead letters of failed rows; those that are not of the poll have no place that the source could be asked for."""
+        """Dead letters of failed rows; the source knows the places of rows of the last poll alone, which `is_of_poll` says they are."""
         if not failures:
             return []
         if not (self._source.has_schemas_of_records and self._has_passed):
