@@ -51,7 +51,7 @@ def read_columns(
 
 
 def values_of(schema: Any, named: Mapping[str, Any], values: pa.Array) -> pa.Array:
-    """Binary values of one type, none of which is null; ValueError if one is not of it."""
+    """Decode binary values of one type, without nulls; ValueError if a value is not of that type."""
     cursor = Cursor(values)
     found = _node(schema, named)(cursor, ALL, True)
     if (cursor.bad | (cursor.place != cursor.end)).any():

@@ -402,7 +402,7 @@ class Codec:
         return self._with_imports(found) if found.references and found.type in _INLINED else found
 
     def _with_imports(self, found: Registered) -> Registered:
-        """A schema of Avro or JSON with those that it refers to: nothing reads it without them."""
+        """A schema of Avro or JSON that includes the schemas it refers to, since no reader can do without them."""
         if found.id not in self._inlined:
             text = _INLINED[found.type](found.text, dict(self._imports(found)))
             self._inlined[found.id] = replace(found, text=text, references=())

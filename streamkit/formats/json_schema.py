@@ -50,7 +50,7 @@ def columns_of_json_schema(text: str) -> Schema:
 
 
 def defaults_of_json_schema(text: str) -> dict[str, Any]:
-    """The defaults of an object's properties, of those that have one."""
+    """The defaults of an object's properties, by name; properties without a default are left out."""
     root = json.loads(text)
     found = {name: _resolved(inner, root, 0) for name, inner in _properties(root).items()}
     return {name: inner["default"] for name, inner in found.items() if isinstance(inner, dict) and "default" in inner}

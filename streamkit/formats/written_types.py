@@ -94,7 +94,7 @@ def _is_same_kind(format: Format, written: str, named: str) -> bool:
 
 
 def _is_union(type: str) -> bool:
-    """Whether it is the struct that stands for an Avro union of several types, of which the value decides."""
+    """Whether the type is a struct in place of an Avro union of several types; each value says which type it has."""
     return bool(fields := fields_of(type)) and all(_MEMBER.fullmatch(name) for name, _ in fields or ())
 
 
