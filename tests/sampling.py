@@ -21,9 +21,9 @@ SEEDS = 5_000  # of a generator, in torture
 PARTS = range(25 if TAKES_ALL else 1)  # tests that share them
 
 
-def examples(count: int) -> settings:
-    """So many examples that hypothesis makes up; a third of them in an ordinary run, others each time."""
-    return settings(max_examples=count if TAKES_ALL else -(-count // 3), deadline=None)
+def examples(count: int, share: int = 3) -> settings:
+    """So many examples that hypothesis makes up; in an ordinary run a third of them, or another share, others each time."""
+    return settings(max_examples=count if TAKES_ALL else -(-count // share), deadline=None)
 
 
 def first(count: int, cases: Sequence[Case]) -> Sequence[Case]:

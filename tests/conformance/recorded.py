@@ -27,20 +27,22 @@ def recorded() -> list[dict[str, Any]]:
 
 
 def options(case: dict[str, Any]) -> set[Any]:
-    """What a topology is made of: operators with each of their options."""
-    return {
-        (operator(node), name, str(value) if isinstance(value, str | bool) else "")
-        for node in case["topology"]["nodes"]
+    """What a topology is made of: operators of each kind, and operators with each of their options."""
+    nodes = case["topology"]["nodes"]
+    return {*map(operator, nodes)} | {
+        (node["op"], name, str(value) if isinstance(value, str | bool) else "")
+        for node in nodes
         for name, value in node.items()
         if name not in OF_ITS_PLACE
     }
 
 
 def neighbours(case: dict[str, Any]) -> set[Any]:
-    """Which operators of a topology are behind which."""
+    """Operators of each kind in a topology, and which are behind which."""
     nodes = {node["id"]: node for node in case["topology"]["nodes"]}
     places = [(name.partition(".")[0], node) for node in nodes.values() for name in inputs_of(node)]
-    return {(operator(nodes[place]), operator(node)) for place, node in places if place in nodes}
+    pairs = {(nodes[place]["op"], node["op"]) for place, node in places if place in nodes}
+    return {*map(operator, nodes.values())} | pairs
 
 
 def cost(case: dict[str, Any]) -> int:

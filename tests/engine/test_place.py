@@ -61,7 +61,7 @@ def test_final_results_stand_just_before_the_record_that_closed_them():
 KEYS = st.lists(st.tuples(st.integers(0, 3), st.integers(-(2**62), 2**62), st.text(max_size=4), st.integers(-9, 9)), min_size=1)
 
 
-@examples(100)
+@examples(100, share=6)
 @given(KEYS)
 def test_paths_sort_by_operator_window_and_key(rows):
     """Bytes of a path compare as (operator, window, key values) do, whatever the lengths of keys and the signs of numbers."""
@@ -75,7 +75,7 @@ def test_paths_sort_by_operator_window_and_key(rows):
     assert [rows[row] for row in in_order] == [rows[row] for row in wanted]
 
 
-@examples(100)
+@examples(100, share=6)
 @given(places, places)
 def test_ranks_are_equal_for_equal_places_and_grow_with_them(left, right):
     """The numbers of places of two batches compare as the places do, also where one of them has no paths."""

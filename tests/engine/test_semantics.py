@@ -87,7 +87,7 @@ def test_the_data_has_the_edges(seed: int) -> None:
 def test_other_tasks_take_over(programs: dict[str, Program], case_name: str) -> None:
     """Generations with more and fewer tasks, one of them without local stores, go on as if one had done it all."""
     case = CASES[case_name]
-    with fresh_log() as log:
+    with fresh_log(on_disk=True) as log:
         fill(log, RandomData(5), ROWS_OF_GENERATIONS, 3)
         epochs: list[int] = []
         for generation, tasks in enumerate((2, 5, 1, 7) if TAKES_ALL else (2, 4, 1, 3)):

@@ -98,7 +98,7 @@ def results(log):
 
 @pytest.fixture
 def log():
-    with fresh_log() as log:
+    with fresh_log(on_disk=True) as log:
         create(log)
         append_part(log, 0)
         yield log

@@ -400,8 +400,7 @@ BEHIND_FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("source", FUNCTIONS)
-@pytest.mark.parametrize("step", BEHIND_FUNCTIONS)
+@pytest.mark.parametrize(("source", "step"), in_turn(list(FUNCTIONS), list(BEHIND_FUNCTIONS)))
 def test_results_of_functions_come_from_their_store(log, source, step):
     """What comes behind them has the results that there are: functions may count changes, so that other calls give others."""
     run(log, behind(FUNCTIONS[source], None))

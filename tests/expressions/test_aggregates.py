@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.data_type import to_arrow
 from streamkit.expressions.aggregates import combine, fold, lift, result, running, state_columns
 from streamkit.plan.expression import TypedAggregate, TypedExpression
+from tests.sampling import examples
 
 UTC = dt.timezone.utc
 FLOATS = [0.5, -1.25, 3.0, 0.0, -0.0, math.nan, math.inf, -math.inf]
@@ -122,7 +123,7 @@ def results_by_key(one: TypedAggregate, keys: list[pa.Array], states: list[pa.Ar
 
 
 @pytest.mark.parametrize("type_name", sorted(VALUES))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.data())
 def test_a_fold_is_a_fold(type_name: str, data: st.DataObject) -> None:
     """Any aggregate over any keys equals the plain fold, also if parts of the rows are folded first."""
@@ -149,7 +150,7 @@ def test_a_fold_is_a_fold(type_name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("type_name", sorted(VALUES))
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.data())
 def test_running_states_are_the_folds_of_the_rows_so_far(type_name: str, data: st.DataObject) -> None:
     """The result after each row is that of its group's rows up to it."""
@@ -165,7 +166,7 @@ def test_running_states_are_the_folds_of_the_rows_so_far(type_name: str, data: s
 
 
 @pytest.mark.parametrize("type_name", sorted(VALUES))
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.data())
 def test_combining_row_by_row_is_folding(type_name: str, data: st.DataObject) -> None:
     """`combine` of two columns of state equals the fold of both rows; null is neutral."""
@@ -277,7 +278,7 @@ def test_many_keys_of_many_values_stay_apart() -> None:
     assert maxima.to_pylist() == [row[1] for row in rows]
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(st.tuples(st.sampled_from([0, 0, 0, 0, 1, 2, 3]), st.floats(-1e9, 1e9)), min_size=1, max_size=200), st.data())
 def test_running_double_sums_do_not_depend_on_the_cut(rows: list[tuple[int, float]], data: st.DataObject) -> None:
     """Bit by bit the sum of one value after the other, also when the run goes on from a state that was reached before."""

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.data_type import to_arrow
@@ -17,6 +17,7 @@ from streamkit.expressions.arrow import evaluate, mask, refusal
 from streamkit.expressions.operation import OPERATIONS
 from streamkit.expressions.rows import Rows, scatter
 from streamkit.plan.expression import TypedExpression
+from tests.sampling import examples
 
 
 def column(name, type):
@@ -180,7 +181,7 @@ def test_refusal_gives_the_reason():
     assert refusal(call("cast", "binary", A)) == "a cast of int to binary has no Arrow translation"
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.tuples(st.booleans(), st.one_of(st.none(), st.integers(-5, 5))), max_size=40))
 def test_scatter_is_the_inverse_of_filter(rows):
     """Values filtered by a mask and scattered by it stand where they stood."""
@@ -189,7 +190,7 @@ def test_scatter_is_the_inverse_of_filter(rows):
     assert scatter(values.filter(chosen), chosen).to_pylist() == pc.if_else(chosen, values, None).to_pylist()
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     st.lists(
         st.tuples(st.sampled_from([None, True, False]), st.sampled_from([None, 0, 1, 2]), st.integers(0, 2)),

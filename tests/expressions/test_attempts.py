@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.errors import EvaluationError
 from tests.expressions.values import in_texts, values_of
+from tests.sampling import examples
 
 NUMBERS = st.integers(-(2**31), 2**31 - 1)
 FORMS = {"try_add": lambda a, b: a + b, "try_subtract": lambda a, b: a - b, "try_multiply": lambda a, b: a * b}
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=20))
 def test_overflow_is_null(pairs):
     """Sums, differences and products are exact, or null where the type does not hold them."""

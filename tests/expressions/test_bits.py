@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.expressions.values import values_of
+from tests.sampling import examples
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 INTS = st.integers(-(2**31), 2**31 - 1)
@@ -17,7 +18,7 @@ def signed(number: int, bits: int) -> int:
     return low - (1 << bits) if low >> (bits - 1) else low
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.tuples(LONGS, LONGS), min_size=1, max_size=10))
 def test_operators_on_longs(pairs):
     """and, or, exclusive or and not are Python's; bit_count counts the ones of 64 bits."""
@@ -30,7 +31,7 @@ def test_operators_on_longs(pairs):
     assert values_of("bit_count(a)", schema, columns) == [(one % 2**64).bit_count() for one, _ in pairs]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.tuples(INTS, st.integers(-40, 100)), min_size=1, max_size=10))
 def test_shifts(pairs):
     """Of an int by n places is by n modulo 32; what falls out is lost, the unsigned shift fills up with zeros."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.errors import EvaluationError, TopologyError, UnsupportedExpressionError
 from tests.expressions.values import in_texts, value_of, values_of
+from tests.sampling import examples
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_a_text_in_another_format_fails():
         in_texts("to_number(s, '999')", "1", "1234")
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.decimals(-99999, 99999, places=2), min_size=1, max_size=10))
 def test_numbers_are_read_as_they_are_written(numbers):
     """to_number gives back what to_char wrote in the same format."""
@@ -79,7 +80,7 @@ def test_numbers_are_read_as_they_are_written(numbers):
     assert found == numbers
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=10))
 def test_integers_are_written_as_python_does(numbers):
     """Separators, zeros and signs agree with Python's."""

@@ -6,10 +6,11 @@ import hashlib
 import zlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.expressions.values import in_texts, value_of
+from tests.sampling import examples
 
 GOLDEN = {  # from Spark 4.2
     "hash('Spark')": 228093765,
@@ -53,7 +54,7 @@ def test_a_null_between_values_changes_nothing():
     assert value_of("xxhash64(CAST(NULL AS INT), 'a')") == value_of("xxhash64('a')")
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(st.text(max_size=70), min_size=1, max_size=5))
 def test_digests_are_those_of_the_bytes(texts):
     """Digests are of the text in UTF-8, as hashlib computes them."""

@@ -7,10 +7,11 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.expressions.patterns import like_pattern, quote, re2_pattern
+from tests.sampling import examples
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_a_misplaced_escape_is_refused():
             like_pattern(pattern, "\\")
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.text(alphabet="ab%_\\.\n😀", max_size=8), st.text(alphabet="ab%_.\n😀", max_size=8))
 def test_like_means_any_text_and_any_character(pattern, text):
     """LIKE equals the obvious regular expression over the whole text."""
@@ -98,7 +99,7 @@ def test_like_means_any_text_and_any_character(pattern, text):
     assert found.to_pylist() == [re.fullmatch(obvious, text, re.DOTALL) is not None]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.text(min_size=1, max_size=6), st.text(max_size=6))
 def test_a_quoted_text_matches_itself_only(text, other):
     """Quoting leaves no character with a meaning."""

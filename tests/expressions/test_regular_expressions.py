@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.errors import EvaluationError, UnsupportedExpressionError
 from tests.expressions.values import in_texts, values_of
+from tests.sampling import examples
 
 TEXTS = ("", "a1b22", "ab\n", "été", "😀x", None)
 
@@ -90,7 +91,7 @@ def test_what_only_a_row_shows_fails_in_that_row():
         in_texts("regexp_extract(s, '(a)', 2)", "a")
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(st.text("ab1é ", max_size=8), min_size=1, max_size=6), st.sampled_from(["a", "[ab]+", "1|a", "b1?", "(a)(b)", "é+"])
 )

@@ -6,11 +6,12 @@ import decimal
 from decimal import Decimal
 
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from streamkit.errors import EvaluationError
 from tests.expressions.values import value_of, values_of
+from tests.sampling import examples
 
 MODES = {"round": decimal.ROUND_HALF_UP, "bround": decimal.ROUND_HALF_EVEN}
 
@@ -20,7 +21,7 @@ def rounded(number: float, places: int, mode: str) -> float:
         return float(Decimal(repr(number)).quantize(Decimal(1).scaleb(-places), mode))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     st.lists(st.floats(-1e18, 1e18) | st.integers(-10_000, 10_000).map(lambda n: n / 8), min_size=1, max_size=20),
     st.integers(-4, 10),
@@ -35,7 +36,7 @@ def test_doubles_round_as_decimals(numbers, places):
         assert found == [rounded(number, places, mode) for number in numbers]
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(st.lists(st.integers(-(10**9), 10**9), min_size=1, max_size=20), st.integers(-9, -1))
 def test_integers_round_to_tens(numbers, places):
     """A negative number of places rounds integers to tens, hundreds and so on."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.errors import UnsupportedExpressionError
 from tests.expressions.values import in_texts, value_of, values_of
+from tests.sampling import examples
 
 TEXTS = ("", "abc", "aé😀", "é\u0301", None)
 WORDS = st.text("abé😀 .", max_size=8)
@@ -59,7 +60,7 @@ def test_columns_and_constants_give_the_same(call):
         assert values_of(call.format(row[0], "n", "p"), schema, alone) == wanted[place : place + 1]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(WORDS, min_size=1, max_size=8), st.integers(0, 10))
 def test_texts_are_as_python_makes_them(texts, count):
     """Padding, cutting, turning round and searching agree with Python's texts, whose characters are code points too."""

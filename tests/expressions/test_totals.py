@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamkit.data_type import to_arrow
@@ -17,6 +17,7 @@ from streamkit.errors import EvaluationError
 from streamkit.expressions.aggregates import combine, fold, lift, result, result_or_null, running, state_columns, subtract
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.state.row import decode_rows, encode_rows
+from tests.sampling import examples
 
 TOP, BOTTOM = 2**63 - 1, -(2**63)
 NINES = 10**38 - 1
@@ -106,7 +107,7 @@ def test_a_sum_does_not_depend_on_the_cut(values: list[int], cut: int) -> None:
 
 @pytest.mark.parametrize("function", ["sum", "avg"])
 @pytest.mark.parametrize("type_name", sorted(TYPES))
-@settings(max_examples=60, deadline=None)
+@examples(60, share=6)
 @given(st.data())
 def test_totals_are_exact_and_written_in_one_way(function: str, type_name: str, data: st.DataObject) -> None:
     """However rows are cut and combined, states are equal column by column, and the result is the exact one or null."""
@@ -127,7 +128,7 @@ def test_totals_are_exact_and_written_in_one_way(function: str, type_name: str, 
 
 
 @pytest.mark.parametrize("type_name", sorted(TYPES))
-@settings(max_examples=60, deadline=None)
+@examples(60, share=6)
 @given(st.data())
 def test_subtraction_is_the_inverse_of_a_merge(type_name: str, data: st.DataObject) -> None:
     """What is added and taken away again leaves the state as it was, also beyond the type."""
@@ -203,7 +204,7 @@ def test_states_of_groups_that_are_new_are_neutral() -> None:
     assert [column.to_pylist() for column in combine([one], state, nothing)] == [column.to_pylist() for column in state]
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(st.integers(BOTTOM, TOP), min_size=1, max_size=5))
 @example([2**53 + 1])
 @example([TOP, TOP, 1])

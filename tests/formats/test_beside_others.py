@@ -21,7 +21,7 @@ from tests.formats.test_avro import written
 from tests.formats.values import avro_records
 from tests.sampling import TAKES_ALL, examples
 
-EXAMPLES = examples(150)
+EXAMPLES = examples(150, share=6)
 TYPES = (
     "bigint", "tinyint", "double", "float", "decimal(38,2)", "decimal(10,4)", "string", "boolean", "timestamp", "timestamp_ntz",
     "date", "binary", "array<double>", "array<decimal(20,2)>", "struct<a:int,b:timestamp>", "map<string,double>",

@@ -9,13 +9,14 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import streamkit as sk
 from streamkit.errors import SchemaError
 from streamkit.formats.codec import Codec, declare_format, schema_made_of
 from streamkit.schema import Schema
+from tests.sampling import examples
 
 FLOATS = Schema.parse("f float, d double")
 MAX = 3.4028234663852886e38
@@ -147,7 +148,7 @@ def is_same(found, value):
     return isinstance(value, str | int | Decimal) or str(value) in str(found)  # numbers are milliseconds
 
 
-@settings(deadline=None, max_examples=400)
+@examples(400)
 @given(type=st.sampled_from(TYPES), value=VALUES)
 def test_csv_writes_what_it_reads(type, value):
     """Whatever a topic of CSV takes is read again, and says the same; the rest is refused, and the message names the column."""

@@ -37,7 +37,7 @@ def keys_of(layout: Layout, rows: list[Row], number: int = NUMBER) -> pa.BinaryA
 def test_keys_come_back_and_are_in_order(layout: Layout) -> None:
     """Splitting gives what was joined; bytes are in the order of group, times before, key and times behind."""
 
-    @examples(100)
+    @examples(100, share=6)
     @given(ROWS)
     def holds(rows: list[Row]) -> None:
         keys = keys_of(layout, rows)
@@ -57,7 +57,7 @@ def test_keys_come_back_and_are_in_order(layout: Layout) -> None:
 def test_a_range_holds_the_keys_of_its_times(layout: Layout) -> None:
     """A range of times holds the keys of the store with a first time in it, and no others; lists of windows are in none."""
 
-    @examples(100)
+    @examples(100, share=6)
     @given(ROWS, st.none() | TIMES, st.none() | TIMES)
     def holds(rows: list[Row], first: int | None, last: int | None) -> None:
         own, others = keys_of(layout, rows).to_pylist(), keys_of(layout, rows, NUMBER + 1).to_pylist()

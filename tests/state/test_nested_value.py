@@ -55,7 +55,7 @@ def test_golden_bytes_beside_flat_columns() -> None:
     assert encode_rows([flat])[0].as_py()[0] == 1
 
 
-@examples(100)
+@examples(100, share=6)
 @given(st.data())
 def test_round_trip(data: st.DataObject) -> None:
     """Any columns, also sliced ones, come back; a slice has the same bytes as in the whole, and what came back has them too."""
@@ -88,7 +88,7 @@ def test_what_nulls_hide_has_no_bytes() -> None:
     assert encode_rows([inside]).equals(encode_rows([column_of("array<bigint>", [[5, None]])]))
 
 
-@examples(200)
+@examples(200, share=6)
 @given(st.data())
 def test_other_bytes_are_refused_or_sound(data: st.DataObject) -> None:
     """Bytes that were changed, cut or added are a CorruptionError, or a column that Arrow finds sound: no length is trusted."""

@@ -93,7 +93,7 @@ def test_golden_bytes_of_several_columns() -> None:
     assert encode_rows(nine).to_pylist() == [b"\1\0\0" + b"\7" * 9, b"\1\xff\1" + b"\0" * 9]
 
 
-@examples(300)
+@examples(300, share=6)
 @given(tables(), st.data())
 def test_round_trip(table: tuple[list[str], list[pa.Array]], data: st.DataObject) -> None:
     """Any columns, also sliced ones, come back in their own types, bit by bit."""
@@ -176,7 +176,7 @@ def test_a_newer_format_is_named() -> None:
         decode_rows(rows_of(good, b"\2\0" + bytes(8)), ["bigint"])
 
 
-@examples(300)
+@examples(300, share=6)
 @given(
     st.lists(st.binary(max_size=14).map(lambda data: b"\1" + data), max_size=4),
     st.lists(st.sampled_from(sorted(VALUES)), max_size=3),

@@ -53,7 +53,7 @@ class Counting:
 
 @pytest.fixture(scope="module")
 def shared(request):
-    with fresh_log() as log:
+    with fresh_log(on_disk=True) as log:
         counting = Counting(log)
         counting.run_epoch()
         counting.run_epoch()
@@ -161,7 +161,7 @@ def test_a_view_tells_what_retention_has_deleted(shared):
 def test_a_copy_of_a_store_is_used_however_old_it_is(monkeypatch):
     """Epochs that the catalog has forgotten long ago do not cost a restore: a copy of before catches up, across starts too."""
     monkeypatch.setattr(epochs, "HISTORY_EPOCHS", 2)
-    with fresh_log() as log, armed("state.untrusted", pytest.fail):
+    with fresh_log(on_disk=True) as log, armed("state.untrusted", pytest.fail):
         counting = Counting(log)
         for _ in range(3):
             counting.run_epoch()
@@ -180,7 +180,7 @@ def test_a_copy_of_a_store_is_used_however_old_it_is(monkeypatch):
 
 def test_a_view_of_a_store_that_is_gone_says_so():
     """After a reset the stores are gone until the next start."""
-    with fresh_log() as log:
+    with fresh_log(on_disk=True) as log:
         counting = Counting(log)
         counting.run_epoch()
         found = counting.view()
@@ -199,7 +199,7 @@ def test_a_view_is_one_line(shared):
 
 def test_a_notebook_shows_the_first_rows(monkeypatch):
     """Ten rows and no more, those with which `to_arrow` begins, times as text; after a reset the columns alone."""
-    with fresh_log() as log:
+    with fresh_log(on_disk=True) as log:
         counting = Counting(log)
         counting.run_epoch()
         hourly = counting.view("hourly")

@@ -21,7 +21,7 @@ from streamkit.engine.start import start
 from streamkit.errors import ConfigError, EvaluationError, SchemaError, StoreNotFoundError, TopologyError
 from streamkit.log.opening import open_log
 from streamkit.testing.driver import TopologyTestDriver
-from tests.sampling import first
+from tests.sampling import TAKES_ALL, first
 
 UTC = dt.timezone.utc
 MORNING = dt.datetime(2013, 1, 1, 5, tzinfo=UTC)
@@ -198,7 +198,7 @@ def test_no_row_of_a_topic_that_is_read_twice_is_left_behind():
 @pytest.mark.parametrize("seed", first(1, range(3)))
 def test_results_depend_neither_on_batching_nor_on_tasks(seed):
     """One by one, all at once or cut at random, by one task or several: the same records and the same final state."""
-    rows = flights_of(seed)
+    rows = flights_of(seed, 40 if TAKES_ALL else 24)
     with driven() as driver:
         pipe_all(driver, rows)
         assert driver.epoch == len(rows)
@@ -232,7 +232,7 @@ def test_epochs_can_be_bounded():
 @pytest.fixture(scope="module")
 def undisturbed():
     """Rows, and what a run without a crash makes of them."""
-    rows = flights_of(4, 16)
+    rows = flights_of(4, 10)
     with driven() as driver:
         pipe_all(driver, rows)
         return rows, outcome(driver)
@@ -243,34 +243,34 @@ def test_a_crash_anywhere_changes_no_result(point, undisturbed):
     """The application dies at each point of an epoch; rows wait for it, and once restored it has the results of a run without."""
     rows, expected = undisturbed
     with driven() as driver:
-        pipe_all(driver, rows[:8])
+        pipe_all(driver, rows[:5])
         driver.crash(at=point)
-        driver.pipe(rows[8][0], rows[8][1], timestamp=rows[8][2])
+        driver.pipe(rows[5][0], rows[5][1], timestamp=rows[5][2])
         assert not driver.is_running
         driver.restore()
         assert driver.is_running
-        pipe_all(driver, rows[9:])
+        pipe_all(driver, rows[6:])
         assert outcome(driver) == expected
 
 
 def test_state_comes_back_from_the_changelog():
     """After a crash stores are restored from what was committed, by any number of tasks; outputs can be read meanwhile."""
-    rows = flights_of(5)
+    rows = flights_of(5, 20)
     with driven() as driver:
         pipe_all(driver, rows)
         expected = outcome(driver)
 
     with driven() as driver:
-        pipe_all(driver, rows[:20])
+        pipe_all(driver, rows[:8])
         before = driver.read_all("every")
         driver.crash()
-        pipe_all(driver, rows[20:30])
+        pipe_all(driver, rows[8:13])
         assert driver.read_all("every") == before
         driver.restore(tasks=3)
         assert driver.metrics()["restored"]
-        pipe_all(driver, rows[30:35])
+        pipe_all(driver, rows[13:17])
         driver.restart(tasks=2)
-        pipe_all(driver, rows[35:])
+        pipe_all(driver, rows[17:])
         assert outcome(driver) == expected
 
 

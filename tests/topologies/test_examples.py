@@ -22,10 +22,7 @@ ROOT = Path(__file__).parents[2]
 LOCALLY = sk.run
 DEMO = {"flight_data", "flight_delays"}  # they need a package with data
 EXAMPLES = sorted(file.stem for file in (ROOT / "topologies").glob("*.py") if file.stem not in DEMO)
-LATE = {
-    "clicks_and_impressions",
-    "sessions",
-}  # each of whose epochs an ordinary run repeats on Spark; of the others all rows in one
+LATE = {"sessions"}  # each of whose epochs an ordinary run repeats on Spark; of the others all rows in one
 BUGS = [  # (example, what is written there, what a bug makes of it)
     ("change_data_capture", 'change["after"]', 'change["after"] or {"name": "nobody"}'),
     ("clicks_and_impressions", "10 minutes", "9 minutes"),

@@ -755,11 +755,11 @@ def _check_groups(epoch: Epoch, rows: pa.RecordBatch, is_given: npt.NDArray[np.b
 
 def _check_same(run: _Run, epoch: Epoch) -> None:
     """EvaluationError if the processors give something else when each call has an object of its own, or a call is repeated."""
+    wanted = _facts(run)
     for is_split in (False, True):
         again = _Run(epoch, is_split)
         again.all_groups()
-        is_same = _facts(run) == _facts(again)
-        if not is_same:
+        if _facts(again) != wanted:
             why = (
                 "when each call had an object of its own; expected what must last in a store, because an object lasts for an epoch at most"
                 if is_split

@@ -52,7 +52,7 @@ def test_results_and_stores_are_those_of_the_rules(how: str, cut: int, is_self_j
 @pytest.mark.parametrize("how", KINDS)
 def test_other_tasks_take_over(how: str) -> None:
     """Generations with more and fewer tasks, one of them without local stores, go on as if one had done it all."""
-    with fresh_log() as log:
+    with fresh_log(on_disk=True) as log:
         topics = fill(log, 3, is_self_join=False, count=20 if TAKES_ALL else 14)
         program = compile(joined(how, 5, 9, 4, *topics), log)
         for generation, tasks in enumerate((2, 5, 1, 7) if TAKES_ALL else (2, 4, 1, 3)):
@@ -119,7 +119,7 @@ def chain() -> sk.Topology:
 
 def test_what_is_no_longer_needed_leaves_the_stores_by_tombstones() -> None:
     """After a drain nothing waits, and once time has moved on the buffers hold only what is recent, in the changelog too."""
-    with fresh_log() as log:
+    with fresh_log(on_disk=True) as log:
         topics = fill(log, 1, is_self_join=False)
         program = compile(joined("outer", 5, 5, 2, *topics), log)
         execute(log, program, Run(drain=False), ON_DISK)

@@ -85,7 +85,7 @@ def test_a_restart_goes_on_with_the_members() -> None:
     rows, users = changes(5, 36), Users()
     for row in rows:
         users.take(row)
-    with fresh_log() as log:
+    with fresh_log(on_disk=True) as log:
         log.create_topic("users", "user string, city string, age bigint", key="user", partitions=2)
         for start, tasks in ((0, 3), (12, 1), (24, 2)):
             part = rows[start : start + 12]

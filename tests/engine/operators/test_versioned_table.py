@@ -98,7 +98,7 @@ def test_a_filter_of_the_table_has_history_too(run: Run) -> None:
 @pytest.mark.parametrize("grace", first(1, [9, None]))
 def test_other_tasks_take_over(grace: int | None) -> None:
     """Generations with more and fewer tasks, one of them without local stores, go on as if one had done it all."""
-    with fresh_log() as log:
+    with fresh_log(on_disk=True) as log:
         fill(log, 11, 10)
         program = compile(joined("left", grace), log)
         topics = topics_of(program)
@@ -123,7 +123,7 @@ def test_other_tasks_take_over(grace: int | None) -> None:
 
 def test_what_is_older_than_the_history_leaves_the_store() -> None:
     """Former rows and records that waited are gone once time has moved on, from the changelog too; the newest row stays."""
-    with fresh_log() as log:
+    with fresh_log(on_disk=True) as log:
         fill(log, 1, 40)
         program = compile(joined("left", 9), log)
         execute(log, program, Run(drain=False), ON_DISK)

@@ -12,7 +12,7 @@ from tests.expressions.parity.test_random_calls import batch, compared  # noqa: 
 from tests.sampling import TAKES_ALL
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-COUNT = None if TAKES_ALL else 60
+COUNT = None if TAKES_ALL else 40
 ROWS = 6
 KNOWN = (
     "cannot be null in Spark",
