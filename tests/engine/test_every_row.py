@@ -37,7 +37,7 @@ WINDOWS = {
     "hopping": sk.hopping("10 ms", "3 ms", grace="4 ms"),
     "many": sk.hopping("40 ms" if TAKES_ALL else "12 ms", "1 ms", grace="0 ms"),
 }
-ROWS = 60 if TAKES_ALL else 32
+ROWS = 60 if TAKES_ALL else 24
 EMISSIONS = ("every", "every and the others", "old", "several rows a record")
 PIECES = (1, 3, 50)
 WHOLE = Run()
@@ -104,7 +104,7 @@ def results(app: sk.Topology, rows: list[Row], *runs: Run, on_disk: bool = False
 )
 def test_pieces_change_no_result(monkeypatch: Any, window: str, emission: str, piece: int, numbered: str) -> None:
     """Every result, its place in its topic and its time are those of rows that are folded at once, in one epoch and in several."""
-    rows, runs = events(7, ROWS), first(1, (Run(tasks=2, records_max=ROWS // 2 - 5), Run(tasks=2)))
+    rows, runs = events(7, ROWS), first(1, (Run(tasks=2, records_max=ROWS // 2 - 1), Run(tasks=2)))
     app = topology(WINDOWS[window], emission)
     wanted = results(app, rows, *runs)
     assert all(len(found["changes"]) > ROWS // 2 for found in (wanted if TAKES_ALL else [wanted]))

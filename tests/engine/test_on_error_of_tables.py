@@ -178,7 +178,7 @@ def test_every_step_of_a_table_leaves_changes_out(step: str) -> None:
 def test_every_table_that_is_kept_by_its_changes_leaves_some_out(source: str) -> None:
     """Tables of topics, of streams, with history, of joins and of what was held back leave out what a step behind them fails on."""
     uses = ("every", "newest", "left join")
-    for number, use in enumerate(uses):
+    for number, use in enumerate(uses if TAKES_ALL else uses[len(source) % 2 :][:2]):
         for options in WAYS[1:] if TAKES_ALL else [WAYS[1 + (number + len(source)) % 2]]:
             check("map_values", use, source, "skip", 5, **options)
 

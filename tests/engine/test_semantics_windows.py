@@ -17,8 +17,9 @@ from streamkit.engine.start import start
 from streamkit.plan.operators.fold import Fold
 from streamkit.plan.windows import Window
 from tests.engine.engine_run import Run, append, execute, fresh_log, metric, ran, stored, values, written
-from tests.sampling import first
+from tests.sampling import TAKES_ALL, first
 
+WINDOWS = 1_000 if TAKES_ALL else 300  # that a record is in
 TOPICS = {"clicks": "user string, n bigint"}
 CUTS = [Run(tasks=1), Run(tasks=2, records_max=1), Run(tasks=3, records_max=2, splits=2)]
 CUTS_LEFT_OPEN = [Run(tasks=run.tasks, records_max=run.records_max, splits=run.splits, drain=False) for run in CUTS]
@@ -129,19 +130,19 @@ def test_records_in_many_windows_are_taken_in_parts(monkeypatch: pytest.MonkeyPa
     }
 
 
-@pytest.mark.parametrize("rows", first(1, [1_000, 10**6, 2_000]))
+@pytest.mark.parametrize("rows", first(1, [WINDOWS, 10**6, 2 * WINDOWS]))
 def test_windows_behind_a_join_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     """Behind a join too, where a kernel has the windows, they are spread out in parts; whatever the parts, results are the same."""
     monkeypatch.setattr(fold, "WINDOW_ROWS", rows)
     app = sk.Topology("counted")
     joined = app.stream("clicks").join(app.table("users"), on="user")
-    window = sk.hopping("1000 ms", "1 ms", grace="0 ms")
+    window = sk.hopping(f"{WINDOWS} ms", "1 ms", grace="0 ms")
     joined.group_by("city").windowed_by(window).agg(n=F.count("*"), store="counts").emit("final").to("final")
     given = {**clicks(*range(5_000, 5_020)), "users": [{"user": "a", "city": "Oslo", "ts": 0}]}
     with ran(app, {**TOPICS, "users": "user string, city string"}, given, Run(tasks=2)) as log:
         found = dict(values(log, "final", "window_start", "n"))
 
-    assert found == {start: min(start + 1_000, 5_020) - max(start, 5_000) for start in range(4_001, 5_020)}
+    assert found == {start: min(start + WINDOWS, 5_020) - max(start, 5_000) for start in range(5_001 - WINDOWS, 5_020)}
 
 
 def test_null_keys_are_counted_apart_from_late_ones() -> None:

@@ -25,7 +25,7 @@ from tests.engine.operators.window_rules import (
     results,
     stored,
 )
-from tests.sampling import TAKES_ALL, first
+from tests.sampling import TAKES_ALL, first, in_turn
 
 HOW: Sequence[tuple[int, Any]] = first(2, [(2, "one"), (7, "all"), (2, 8), (1, "one")])  # tasks, batching
 MODES = ("every", "latest", "final")
@@ -163,31 +163,31 @@ def test_sessions_of_functions_need_a_merger() -> None:
         TopologyTestDriver(app).__enter__()
 
 
-@pytest.mark.parametrize(("gap", "grace", "lateness"), first(2, [(8, 3, 20), (0, 2, 5), (5, 0, 12)]))
-def test_sessions_are_those_of_the_rules_however_they_are_computed(gap: int, grace: int, lateness: int) -> None:
+@pytest.mark.parametrize(("rules_of", "how"), in_turn(first(2, [(8, 3, 20), (0, 2, 5), (5, 0, 12)]), HOW))
+def test_sessions_are_those_of_the_rules_however_they_are_computed(rules_of: tuple[int, int, int], how: tuple[int, Any]) -> None:
     """Columns and functions give the records of the rules, for every key in order, with any number of tasks and any cut."""
+    (gap, grace, lateness), (tasks, batching) = rules_of, how
     records = random_records(gap + lateness, 45 if TAKES_ALL else 32, lateness)
     rules = Sessions(gap, grace)
     for record in records:
         rules.take(record)
     rules.drain()
     window = sk.session(f"{gap} ms", grace=f"{grace} ms")
-    for tasks, batching in HOW:
-        with (
-            TopologyTestDriver(collected(window, MODES, merge=join), tasks=tasks, batching=batching) as functions,
-            TopologyTestDriver(counted(window), tasks=tasks, batching=batching) as columns,
-        ):
-            for driver in (functions, columns):
-                pipe(driver, records)
-                driver.drain()
-                assert driver.metrics()["late"] == rules.late
-            assert by_key(results(functions, "every", "seen")) == by_key(rules.every)
-            assert by_key(results(functions, "final", "seen")) == by_key(rules.final)
-            totals = {one[:3]: None if one[3] is None else sum(one[3]) for one in rules.final}
-            assert by_key(results(columns, "every", "total")) == by_key(
-                [(*one[:3], None if one[3] is None else sum(one[3]), one[4]) for one in rules.every]
-            )
-            assert {one[:3]: one[3] for one in results(columns, "final", "total")} == totals
+    with (
+        TopologyTestDriver(collected(window, MODES, merge=join), tasks=tasks, batching=batching) as functions,
+        TopologyTestDriver(counted(window), tasks=tasks, batching=batching) as columns,
+    ):
+        for driver in (functions, columns):
+            pipe(driver, records)
+            driver.drain()
+            assert driver.metrics()["late"] == rules.late
+        assert by_key(results(functions, "every", "seen")) == by_key(rules.every)
+        assert by_key(results(functions, "final", "seen")) == by_key(rules.final)
+        totals = {one[:3]: None if one[3] is None else sum(one[3]) for one in rules.final}
+        assert by_key(results(columns, "every", "total")) == by_key(
+            [(*one[:3], None if one[3] is None else sum(one[3]), one[4]) for one in rules.every]
+        )
+        assert {one[:3]: one[3] for one in results(columns, "final", "total")} == totals
 
 
 @pytest.mark.parametrize(("modes", "grace"), [(("latest",), 5), (("latest", "final"), 30), ((), 30)], ids=str)
