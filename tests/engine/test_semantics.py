@@ -20,9 +20,9 @@ from tests.engine.reference import Interpreter, Key, Row, canonical_order
 from tests.sampling import TAKES_ALL, first
 
 Written = list[tuple[Any, ...]]
-ROWS = 45 if TAKES_ALL else 36
-FEW_ROWS = ROWS if TAKES_ALL else 14  # where each record is an epoch
-ROWS_OF_GENERATIONS = ROWS if TAKES_ALL else 24
+ROWS = 45
+FEW_ROWS = ROWS if TAKES_ALL else 18  # where each record is an epoch
+ROWS_OF_GENERATIONS = ROWS if TAKES_ALL else 30
 FIRST_MS = {1: 0, 2: -40, 3: 1_000_000}  # by seed; the second begins before 1970
 CUTS = [  # how the work is cut, in how many commits the input was appended, and which data
     (Run(tasks=1, records_max=None, splits=1), 1, (1, 2, 3)),

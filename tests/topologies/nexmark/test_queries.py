@@ -1,7 +1,7 @@
 """
 Each query of Nexmark, by StreamKit and by DuckDB over the same events.
 
-A million events on disk under STREAMKIT_TORTURE=1, else two thousand in memory, which last as long: a hundred seconds. Each topology takes them in
+A million events on disk under STREAMKIT_TORTURE=1, else some thousand in memory, which last as long: a hundred seconds. Each topology takes them in
 epochs and with two tasks. Spark runs them too: one of them, or all under STREAMKIT_TORTURE=1.
 """
 
@@ -22,7 +22,7 @@ from tests.topologies.nexmark.reference import QUERIES, Reference, newest
 from topologies.nexmark import q12, q14
 from topologies.nexmark.generator import BEGIN, BID, generate, load
 
-EVENTS = 1_000_000 if TAKES_ALL else 2_000
+EVENTS = 1_000_000 if TAKES_ALL else 2_400
 FEW = 4_000
 EPOCHS = 4
 EPOCHS_ON_SPARK = 4 if TAKES_ALL else 2
