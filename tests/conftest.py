@@ -19,7 +19,7 @@ from tests.durations import all_reports, write_durations
 from tests.places import KINDS, SHARED_KINDS, Place, file_place, memory_place, postgres_place
 from tests.postgres import Server, binaries
 from tests.scheduling import OneSessionScheduling, further_bugs, further_catalogs, long_first, named_files, write_session_tests
-from tests.spark import faults
+from tests.spark import faults, ready_planner
 from tests.spark.class_archive import java_options
 from tests.torture.harnesses import changed, harness_of
 
@@ -28,18 +28,14 @@ SESSION_TESTS = "session_tests"
 SESSION_FILE = pytest.StashKey[Path]()
 RAM = Path("/dev/shm")  # the death of a process loses nothing that was written, so a disk would only cost time
 RAM_BYTES_MIN = 4 << 30  # more than the folders of a run hold at any time
-SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
+SETTINGS = {  # of the session of the run, besides those of a session that StreamKit starts itself
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.pyspark.python": sys.executable,
     "spark.pyspark.driver.python": sys.executable,
-    "spark.python.authenticate.socketTimeout": "120s",
     "spark.python.daemon.module": "tests.spark.ready_daemon",
     "spark.python.task.killTimeout": "20s",  # a zombie lives long enough to be one
     "spark.sql.shuffle.partitions": "2",
-    "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "OFF",
 }
 settings.register_profile("untimed", deadline=None)  # on cores that are shared, how long an example takes says nothing
@@ -185,16 +181,22 @@ def fault_folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def spark(fault_folder):
+def spark(fault_folder, tmp_path_factory):
     """One Spark session for the whole run, with the same Python processes for all: two threads, four attempts a task, quiet."""
     from pyspark.sql import SparkSession
 
+    from streamkit.spark.session import AT_START
+
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    environment = {**faults.settings(fault_folder, faults.__name__), "PYTHONPATH": str(ROOT)}
+    python, planner = ready_planner.start(tmp_path_factory.mktemp("python"), environment)
     builder = SparkSession.builder.master("local[2,4]").appName("streamkit tests")
-    for name, value in SETTINGS.items():
+    for name, value in (AT_START | SETTINGS).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
-    session.sparkContext.environment.update(faults.settings(fault_folder, faults.__name__), PYTHONPATH=str(ROOT))
+    session.sparkContext.environment.update(environment)
+    session.sparkContext.pythonExec = python
     yield session
     session.stop()
+    planner.communicate()

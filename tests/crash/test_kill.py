@@ -32,7 +32,6 @@ def test_kills_at_random_moments(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:the session lacks")
 def test_engines_in_turns(tmp_path, spark):
     """Runs that are killed at random, in one process and on Spark, and one on Spark that ends well, leave what a single run leaves."""
     seed = int(time.time())

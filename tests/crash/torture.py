@@ -32,6 +32,7 @@ from streamkit.log.opening import open_log
 from tests.crash import sales
 from tests.crash.kill_tree import family, is_java, kill, outliving
 from tests.crash.outcome import Outcome, check, finish, outcome_of
+from tests.spark.class_archive import java_options
 
 ROOT = Path(__file__).parents[2]
 LIFE_SECONDS = 240  # more than any life takes on a busy machine
@@ -41,7 +42,6 @@ EPOCH_RECORDS = {"spark": (30, 110), "local": (5, 40)}
 CHUNKS_PER_KILL = 3
 EVERYTHING = 1_000_000
 TARGETS = ("all", "all", "jvm", "python")
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM that lives for seconds should start fast
 
 
 @dataclass
@@ -165,7 +165,7 @@ def started(place: Place, engine: str, random: Random, records_max: int) -> Life
     """A life that has just begun."""
     tasks = random.choice([0, 0, 0, 1, 2, 3])
     command = [sys.executable, "-m", "tests.crash.kill_run", str(place.log), engine, str(tasks), str(records_max)]
-    environment = os.environ | {"JDK_JAVA_OPTIONS": JAVA_OPTIONS}
+    environment = {"JDK_JAVA_OPTIONS": java_options(), **os.environ}
     with place.output.open("a") as output:
         return Life(place, engine, subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output))
 

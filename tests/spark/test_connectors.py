@@ -12,7 +12,7 @@ from streamkit.connectors.runtime import status
 from tests.connectors.conftest import _quick_looks  # noqa: F401 (of its own accord)
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore:the session lacks")]
+pytestmark = pytest.mark.spark
 
 
 def test_from_files_to_files(spark, tmp_path):

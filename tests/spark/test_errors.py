@@ -23,7 +23,7 @@ from tests.spark.conftest import assert_equals_pandas, flights_of
 from tests.spark.faults import wait_until
 from topologies import flight_delays
 
-pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore:the session lacks")]
+pytestmark = pytest.mark.spark
 
 WAIT_SECONDS = 200
 

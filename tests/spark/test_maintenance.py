@@ -11,7 +11,7 @@ from streamkit.log.database.heartbeats import ENDED_MS
 from tests.spark.conftest import append_flights, assert_equals_pandas, flights_of
 from topologies import flight_delays
 
-pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore:the session lacks")]
+pytestmark = pytest.mark.spark
 
 WAIT_SECONDS = 200
 

@@ -12,12 +12,13 @@ import pytest
 from streamkit.engine.options import AVAILABLE_NOW
 from streamkit.launch.run import run
 from streamkit.log.opening import open_log
+from streamkit.spark.session import LOCAL_FILES
 from tests.oracle import flights as oracle
 from tests.sampling import first
 from tests.spark.conftest import append_flights, assert_equals_pandas, flights_of
 from topologies import flight_data, flight_delays
 
-pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore:the session lacks")]
+pytestmark = pytest.mark.spark
 
 WAIT_SECONDS = 200
 
@@ -114,11 +115,13 @@ def test_any_tasks_partitions_and_cuts(spark, few_flights, tasks, partitions, re
     log.set_storage([str(tmp_path / "second")])
     assert log.repair().lacking == ()
     options = {"tasks": tasks, "max_records_per_epoch": records, "drain": True}
+    spark.conf.set("spark.hadoop.fs.file.impl", "another")
     with (
         pytest.warns(UserWarning, match=r"lacks spark\.hadoop\.fs\.file\.impl=.*RawLocalFileSystem"),
         ThreadPoolExecutor(1) as threads,
     ):
         finished = threads.submit(lambda: run(flight_delays.app, spark, log, **options)).result()
+    spark.conf.set("spark.hadoop.fs.file.impl", LOCAL_FILES)
 
     assert finished.wait(WAIT_SECONDS)
     assert finished.status()["epoch"] > 5_000 / records
