@@ -1,32 +1,35 @@
-"""The client of a schema registry that speaks Confluent's API."""
+"""
+The client of a schema registry that speaks Confluent's API.
+
+What speaks HTTP is imported by the first request: every process that StreamKit starts imports this file, and few ask a registry.
+"""
 
 from __future__ import annotations
 
 import base64
-import http.client
 import json
 import logging
-import ssl
 import threading
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from streamkit.errors import ConfigError, RegistryUnavailableError, SchemaError
 from streamkit.formats.format import REGISTRY_SETTINGS, REGISTRY_URL, Format, without_password
+
+if TYPE_CHECKING:
+    import ssl
+    import urllib.error
 
 SCHEMAS_KEPT = 1_000
 TYPES = {"avro": "AVRO", "json": "JSON", "protobuf": "PROTOBUF"}
 _TIMEOUT_MS, _RETRIES = "10000", "4"
 _FIRST_WAIT_SECONDS = 0.2
 _LOGGER = logging.getLogger(__name__)
-_BROKEN = (urllib.error.URLError, OSError, http.client.HTTPException)
 T = TypeVar("T")
 
 
@@ -153,12 +156,14 @@ class Registry:
 
     def _asked(self, method: str, path: str, body: Any = None) -> Any:
         """The answer; each address is tried in turn, all of them again after a wait."""
+        import http.client
+
         wait = _FIRST_WAIT_SECONDS
         for attempt in range(self._retries + 1):
             for url in self.urls:
                 try:
                     return self._request(method, url, path, body)
-                except _BROKEN as error:
+                except (OSError, http.client.HTTPException) as error:
                     failure = error
             if attempt < self._retries:
                 _LOGGER.warning(
@@ -172,6 +177,9 @@ class Registry:
         )
 
     def _request(self, method: str, url: str, path: str, body: Any) -> Any:
+        import urllib.error
+        import urllib.request
+
         address, login = _split_login(url)
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(address + path, data, self._headers(login), method=method)  # noqa: S310  # http or https: __init__
@@ -210,6 +218,8 @@ class Registry:
     def _context(self, url: str) -> ssl.SSLContext | None:
         if not url.startswith("https://"):
             return None
+        import ssl
+
         context = ssl.create_default_context(cafile=self._settings.get("schema.registry.ssl.ca.location"))
         if certificate := self._settings.get("schema.registry.ssl.certificate.location"):
             context.load_cert_chain(certificate, self._settings.get("schema.registry.ssl.key.location"))
