@@ -23,6 +23,7 @@ from streamkit.spark.job_log import job_log
 from streamkit.spark.task_storage import place_of, task_storage
 from tests.crash import sales
 from tests.crash.outcome import check, outcome_of
+from tests.sampling import TAKES_ALL
 
 APPLICATION = Application(0, "a", 0, 1, 128, 16, 1, (), {}, ())
 
@@ -40,7 +41,7 @@ def test_the_same_results_as_with_sqlite_though_the_server_was_away(spark, postg
     """
     Records, stores and positions are those of a run without Spark on a log with its catalog in a file.
 
-    While the server does not answer for six seconds, the application on Spark waits.
+    While the server does not answer for two seconds, in torture for six, the application on Spark waits.
     """
     with loaded(str(tmp_path / "file")) as log:
         run_available(start(log.catalog, log.storage, sales.load_program(), tasks=1), drain=True)
@@ -51,7 +52,7 @@ def test_the_same_results_as_with_sqlite_though_the_server_was_away(spark, postg
         while running.is_active and running.status()["epoch"] < 2:
             assert not running.wait(0.05)
         postgres.crash()
-        server = threading.Timer(6, postgres.start)
+        server = threading.Timer(6 if TAKES_ALL else 2, postgres.start)
         server.start()
         assert running.wait(200)
         server.join()
