@@ -181,7 +181,7 @@ def fault_folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def spark(fault_folder, tmp_path_factory):
+def spark(fault_folder, fast_folder):
     """One Spark session for the whole run, with the same Python processes for all: two threads, four attempts a task, quiet."""
     from pyspark.sql import SparkSession
 
@@ -189,7 +189,7 @@ def spark(fault_folder, tmp_path_factory):
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     environment = {**faults.settings(fault_folder, faults.__name__), "PYTHONPATH": str(ROOT)}
-    python, planner = ready_planner.start(tmp_path_factory.mktemp("python"), environment)
+    python, planner = ready_planner.start(fast_folder, environment)  # whose path is short enough for a socket
     builder = SparkSession.builder.master("local[2,4]").appName("streamkit tests")
     for name, value in (AT_START | SETTINGS).items():
         builder = builder.config(name, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -39,11 +40,18 @@ sys.exit(any(ends))
 """
 
 
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory):
+    """A log with the flights of two days, which is copied."""
+    folder = tmp_path_factory.mktemp("loaded") / "log"
+    load_few(folder, 2, 2)
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path):
-    """A log with the flights of two days."""
-    load_few(tmp_path / "log", 2, 2)
-    return str(tmp_path / "log")
+def folder(loaded, tmp_path):
+    """A log of the test's own with the flights of two days."""
+    return str(shutil.copytree(loaded, tmp_path / "log"))
 
 
 @pytest.fixture

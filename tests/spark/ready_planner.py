@@ -30,7 +30,7 @@ START_SECONDS = 120
 
 def start(folder: Path, environment: dict[str, str]) -> tuple[str, subprocess.Popen[bytes]]:
     """The path of a Python for Spark, and the server, which ends when its standard input does."""
-    place, python = folder / "planner.socket", folder / "python"
+    place, python = folder / "planner.socket", folder / "planner.python"
     python.write_text(SCRIPT.format(module=MODULE, python=sys.executable, here=__file__, place=place), encoding="utf-8")
     python.chmod(0o755)
     command = [sys.executable, "-c", f"from {__name__} import serve; serve({str(place)!r})"]

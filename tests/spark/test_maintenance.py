@@ -21,7 +21,8 @@ def test_results_do_not_depend_on_maintenance(spark, few_flights):
     log, more = few_flights(days=1), flights_of(3).iloc[len(flights_of(1)) :]
     for start in range(0, len(more), 150):
         append_flights(log, more.iloc[start : start + 150])
-    log.settings = replace(log.settings, maintenance_interval_ms=100, file_delete_delay_ms=1)
+    # Longer than anybody takes from the catalog to the file that it names, and shorter than the run.
+    log.settings = replace(log.settings, maintenance_interval_ms=100, file_delete_delay_ms=2_000)
     before = len(log.storage.list("slabs"))
     finished = run(flight_delays.app, spark, log, tasks=2, max_records_per_epoch=550, drain=True)
     assert finished.wait(WAIT_SECONDS)
