@@ -9,6 +9,7 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.testing import TopologyTestDriver
+from tests.engine.engine_run import moment
 
 HOUR, DAY = 3_600_000, 86_400_000
 TOPICS = {"in": {"schema": "k string, v int", "key": "k"}, "right": {"schema": "k string, w int", "key": "k"}}
@@ -85,12 +86,15 @@ def results(build: Callable[[sk.Topology, sk.Stream], None], daily: bool) -> lis
     topics = TOPICS if build is joined else {"in": TOPICS["in"]}
     with TopologyTestDriver(app, topics=topics, batching="all") as driver:
         for day in range(3):
+            rows, right = [], []
             for hour in range(0, 24, 2):
-                moment = day * DAY + hour * HOUR
-                driver.pipe("in", {"k": "ab"[hour % 2], "v": day}, timestamp=moment)
-                driver.pipe("in", {"k": "c", "v": hour}, timestamp=moment + 30 * 60_000)
+                time_ms = day * DAY + hour * HOUR
+                rows.append({"k": "ab"[hour % 2], "v": day, "_timestamp": moment(time_ms)})
+                rows.append({"k": "c", "v": hour, "_timestamp": moment(time_ms + 30 * 60_000)})
                 if build is joined and hour % 3:
-                    driver.pipe("right", {"k": "c", "w": hour}, timestamp=moment + 35 * 60_000)
+                    right.append({"k": "c", "w": hour, "_timestamp": moment(time_ms + 35 * 60_000)})
+            driver.pipe("in", rows)
+            driver.pipe("right", right)
             if daily or day == 2:
                 driver.drain()
         return [sorted(repr(sorted(without_places(row).items())) for row in driver.read(output)) for output in outputs]

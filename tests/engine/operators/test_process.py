@@ -266,7 +266,7 @@ def undisturbed():
         return outcome(driver)
 
 
-@pytest.mark.parametrize("at", first(2, ["kernel.in_operator", None, "kernel.slab_durable"]))
+@pytest.mark.parametrize("at", first(1, ["kernel.in_operator", None, "kernel.slab_durable"]))
 def test_a_crash_leaves_no_trace(at, undisturbed):
     """An application that died, and goes on with another number of tasks, gives what one gives that did not."""
     size = 1 if TAKES_ALL else 4  # of an epoch
