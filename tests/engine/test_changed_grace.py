@@ -30,6 +30,8 @@ KINDS: dict[str, Any] = {
     "functions of sliding": lambda **times: sk.sliding("10 ms", **times),
 }
 CHANGES = [(0, 30), (30, 0), (20, 5), (5, 20), (0, 30, 0), (30, 0, 15, 60)]
+CASES: list[Any] = [*product(["tumbling", "hopping", "functions"], CHANGES, [0, 1], [(None, (1,)), (7, (2, 3))])]
+BY_HAND = chosen(CASES, lambda one: {(one[0], one[2], one[3]), (one[1], one[3])})
 
 
 def topology(kind, grace, retention=None, **more):
@@ -101,10 +103,7 @@ def milliseconds(moment):
 
 @pytest.mark.parametrize(
     ("kind", "graces", "seed", "way"),
-    chosen(
-        [*product(["tumbling", "hopping", "functions"], CHANGES, [0, 1], [(None, (1,)), (7, (2, 3))])],
-        lambda one: {(one[0], one[2], one[3]), (str(one[1]), one[3])},
-    ),
+    BY_HAND,
 )
 def test_each_window_closes_once_by_the_grace_of_its_time(kind, graces, seed, way):
     """Longer or shorter, again and again: results are those of a rule by hand, whatever cut and tasks."""
