@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 from streamkit.config import check_key_groups
 from streamkit.errors import FormatVersionError
@@ -127,17 +127,21 @@ class Naming:
     name: str
 
 
+Ending: TypeAlias = tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class Turn:
     """
     When an operator gets what one record causes, as numbers (see `streamkit.plan.turns`): `own`, and of several inputs each.
 
-    Rows of an input are `seen` from a number on by who looks them up. `shares_records`: one record may cause rows of several inputs.
+    Rows of an input are `seen` from a number on by who looks them up: one for each way by which they come, told by the inputs which end
+    their paths. `shares_records`: one record may cause rows of several inputs.
     """
 
     own: int
     inputs: tuple[int, ...] = ()
-    seen: tuple[int, ...] = ()
+    seen: tuple[Mapping[Ending, int], ...] = ()
     shares_records: bool = False
 
 

@@ -4,7 +4,7 @@ tables joined with what was made of them.
 
 No record gets another key, unless `rekeys`, because Kafka Streams has a topic there, and the order of what comes through several topics is
 not declared. With `rekeys` tables are grouped again and joined by foreign keys with what was made of them. With `waits` some tables hold
-their rows back.
+their rows back. With `twins` two tables are joined in two ways, and these joins with each other.
 No table is filtered: what was not there is deleted in Kafka Streams in some of these cases (docs/engine.md, joins of two tables).
 """
 
@@ -22,9 +22,9 @@ CONDITIONS = [f"value_equals_ignore_case({value})" for value in ("x", "", "ab")]
 class Diamonds:
     """A topology over one topic, as it grows: each step takes what it likes of those before."""
 
-    def __init__(self, seed: int | str, rekeys: bool = False, waits: bool = False) -> None:
-        self.rekeys, self.waits = rekeys, waits
-        self.name = f"diamonds_{seed}{'_rekeyed' if rekeys else ''}{'_waiting' if waits else ''}"
+    def __init__(self, seed: int | str, rekeys: bool = False, waits: bool = False, twins: bool = False) -> None:
+        self.rekeys, self.waits, self.twins = rekeys, waits, twins
+        self.name = f"diamonds_{seed}{'_rekeyed' if rekeys else ''}{'_waiting' if waits else ''}{'_twins' if twins else ''}"
         self.random = random.Random(self.name)
         self.nodes: list[Json] = []
         self.streams: list[str] = []
@@ -38,6 +38,8 @@ class Diamonds:
         for _ in range(self.random.randint(3, 7)):
             steps = [self.on_tables] * bool(self.tables) + [self.on_streams] * bool(self.streams)
             self.random.choice(steps)()
+        if self.twins and len(self.tables) > 1:
+            self.twins_joined()
         seen = [node["id"] for node in self.nodes if node["id"] in (*self.streams, *self.tables)][-3:]
         outputs = [{"name": f"out{number}", "node": node} for number, node in enumerate(seen)]
         topology = {"types": {"key": "string", "value": "string"}, "nodes": self.nodes, "outputs": outputs}
@@ -97,6 +99,14 @@ class Diamonds:
             self.tables.append(self.grouped_again(one) if is_grouped else self.joined_by_foreign_key(one, other))
         elif one != other:
             self.tables.append(self.joined("table_table", ["inner", "left", "outer"], one, other))
+
+    def twins_joined(self) -> None:
+        """Two tables joined in two ways, and the two joins with each other."""
+        one, other = self.random.sample(self.tables, 2)
+        how, other_how = self.random.sample(["inner", "left", "outer"], 2)
+        twins = [self.joined("table_table", [how], one, other), self.joined("table_table", [other_how], one, other)]
+        one, other = self.random.sample(twins, 2)
+        self.tables += [*twins, self.joined("table_table", ["inner", "left", "outer"], one, other)]
 
     def held_back(self, table: str) -> str:
         """The same rows later, each key's newest alone."""

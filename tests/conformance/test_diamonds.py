@@ -58,6 +58,16 @@ def test_no_cut_changes_what_diamonds_give(part: int, record_property: Any) -> N
 
 
 @pytest.mark.parametrize("part", PARTS)
+def test_joins_of_the_same_tables_see_each_other_change(part: int, record_property: Any) -> None:
+    """A joined table changes with those it is made of, before their changes come to it, whatever way and cut it is looked up by."""
+    cases = [Diamonds(number, rekeys=number % 2 == 0, twins=True).case() for number in seeds(COUNT, QUICK_SEED)]
+    found = {case["name"]: stepwise_difference(case) for case in cases if moves(case) < 2}
+    found |= {f"{case['name']}, in other ways": difference_of_ways(case, *ways_of(number)) for number, case in enumerate(cases)}
+    record_property("tried", {"diamonds of joins of the same tables": len(cases)})
+    assert {name: one for name, one in found.items() if one is not None} == {}
+
+
+@pytest.mark.parametrize("part", PARTS)
 def test_rows_that_get_other_keys_on_some_ways_come_in_one_order(part: int, record_property: Any) -> None:
     """Groups of groups, and joins by foreign keys: whatever tasks and cuts there are, each key gets the same results in the same order."""
     cases = {number: Diamonds(number, rekeys=True).case() for number in seeds(3, QUICK_SEED)}
