@@ -18,9 +18,8 @@ import pyarrow as pa
 
 from streamkit.engine.context import Context
 from streamkit.engine.joining import Indices, Kept, committed_rows, newest_at, with_changes
-from streamkit.engine.place import place_ranks, record_ranks
+from streamkit.engine.place import place_ranks
 from streamkit.engine.rows import deletions_of
-from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED
 
 REMOVED, REPLACED, ADDED = 0, 1, 2  # what a row does; that of a replaced row is half a change: the row that is added follows
@@ -51,26 +50,21 @@ def vanishes_too(
     context: Context,
 ) -> npt.NDArray[np.bool_]:
     """
-    Which rows see that the row which they name by `on` is deleted by the very record that caused them, before the deletion itself comes.
+    Which rows see that the row which they name by `on` is deleted, before the deletion itself comes.
 
-    `seen` are the changes of the table from when on they are seen. One record may change a row of the table more than once, as an outer
-    join of a table with itself does; then only the first of these deletions deletes one that is there.
+    `seen` are the changes of the table from when on they are seen. A deletion is seen before it comes by rows of the same record alone, and
+    by those that time brings there.
     """
     if changes is None or seen is None or not changes.num_rows or seen is changes:
         return np.zeros(rows.num_rows, bool)
     _, replaced = replaced_rows(table, changes, context)
-    vanished = deletions_of(changes) & (replaced >= 0)
-    records = record_ranks(rows, changes)
-    keys = table.encoded(rows, on), table.encoded(changes, table.key)
-    both = [encode_keys([key, pa.array(record)]) for key, record in zip(keys, records, strict=True)]
-    own, theirs = np.split(pa.concat_arrays(both).dictionary_encode().indices.to_numpy(), [rows.num_rows])
-    came, others_came = place_ranks(rows, changes)
-    comes_last = np.full(len(own) + len(theirs), -1)
-    np.maximum.at(comes_last, theirs[vanished], others_came[vanished])
-    came_seen, others_seen = place_ranks(rows, seen)
-    is_seen_first = np.full(len(own) + len(theirs), np.iinfo(np.int64).max)
-    np.minimum.at(is_seen_first, theirs[vanished], others_seen[vanished])
-    found: npt.NDArray[np.bool_] = (comes_last[own] > came) & (is_seen_first[own] < came_seen)
+    vanished = pa.array(np.flatnonzero(deletions_of(changes) & (replaced >= 0)))
+    if not len(vanished):
+        return np.zeros(rows.num_rows, bool)
+    coming = changes.take(vanished)
+    deletion = newest_at(rows, table.encoded(rows, on), seen.take(vanished), table.encoded(coming, table.key))
+    came, comes = place_ranks(rows, coming)
+    found: npt.NDArray[np.bool_] = (deletion >= 0) & (comes[deletion] > came)
     return found
 
 
