@@ -135,11 +135,13 @@ class Turn:
     """
     When an operator gets what one record causes, as numbers (see `streamkit.plan.turns`): `own`, and of several inputs each.
 
+    `declared` says when its step was declared, which is behind all whose rows it takes: in this order calls that were scheduled come.
     Rows of an input are `seen` from a number on by who looks them up: one for each way by which they come, told by the inputs which end
     their paths. `shares_records`: one record may cause rows of several inputs.
     """
 
     own: int
+    declared: int = 0
     inputs: tuple[int, ...] = ()
     seen: tuple[Mapping[Ending, int], ...] = ()
     shares_records: bool = False

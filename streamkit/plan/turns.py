@@ -39,7 +39,7 @@ def take_turns(plan: Plan) -> Plan:
         several = list(step.sources) if len(step.sources) > 1 else []
         inputs = tuple(visit.inputs.get((step.id, place), 0) for place in range(len(several)))
         at_once = tuple(_at_once(seen[name], number) for name, number in zip(several, inputs, strict=True))
-        turns[step.id] = Turn(visit.own.get(step.id, 0), inputs, at_once, step.id in shares)
+        turns[step.id] = Turn(visit.own.get(step.id, 0), step.declared, inputs, at_once, step.id in shares)
     return replace(plan, turns=turns)
 
 

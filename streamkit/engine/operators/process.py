@@ -344,7 +344,8 @@ class _GroupRun:
         self._processor: Any = None
         self._parent = 0
         self._path = b""
-        self._number = self._epoch.context.turn(self._operator.id).own
+        self._own_turn = self._epoch.context.turn(self._operator.id)
+        self._number = self._own_turn.own
         self._indices: dict[int, int] = {}  # how many rows were forwarded, by the row that they come from
         self._key_values: dict[str, Any] = {}
         self._chosen: Numbers | None = None
@@ -408,8 +409,7 @@ class _GroupRun:
     def _punctuate(self, number: int, moment: Moment) -> None:
         """Call what is due at the moment of this number, but for calls that are left out because they fail."""
         self._turn(moment.time, moment.stream_time, moment.place)
-        prefix = BEHIND_RECORDS if moment.clock == STREAM_TIME else b""
-        self._path = prefix + self._number.to_bytes(2, "big") + self._call.group.to_bytes(2, "big")
+        self._path = BEHIND_RECORDS + self._own_turn.declared.to_bytes(2, "big") + self._call.group.to_bytes(2, "big")
         self._call.origin, self._key_values = None, {}
         for schedule in moment.due:
             scheduled = ScheduledCall(self._call.group, number, schedule)
