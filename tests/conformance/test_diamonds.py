@@ -61,7 +61,7 @@ def test_no_cut_changes_what_diamonds_give(part: int, record_property: Any) -> N
 def test_joins_of_the_same_tables_see_each_other_change(part: int, record_property: Any) -> None:
     """A joined table changes with those it is made of, before their changes come to it, whatever way and cut it is looked up by."""
     cases = [Diamonds(number, rekeys=number % 2 == 0, twins=True).case() for number in seeds(COUNT, QUICK_SEED)]
-    found = {case["name"]: stepwise_difference(case) for case in cases if moves(case) < 2}
+    found = {case["name"]: stepwise_difference(case) for case in cases if moves(case) < (1 if makes_several(case) else 2)}
     found |= {f"{case['name']}, in other ways": difference_of_ways(case, *ways_of(number)) for number, case in enumerate(cases)}
     record_property("tried", {"diamonds of joins of the same tables": len(cases)})
     assert {name: one for name, one in found.items() if one is not None} == {}
@@ -93,7 +93,8 @@ def ways_of(seed: int) -> list[Way]:
 @pytest.mark.parametrize("part", PARTS)
 def test_rows_that_get_another_key_once_come_as_kafka_streams_gives_them(part: int, record_property: Any) -> None:
     """Where a record comes by one internal topic at most, there is one order of results, and step by step the interpreter gives it."""
-    cases = [case for number in seeds(COUNT, QUICK_SEED) if moves(case := Diamonds(number, rekeys=True).case()) < 2]
+    cases = [Diamonds(number, rekeys=True).case() for number in seeds(COUNT, QUICK_SEED)]
+    cases = [case for case in cases if moves(case) < (1 if makes_several(case) else 2)]
     found = {case["name"]: stepwise_difference(case) for case in cases}
     record_property("tried", {"diamonds with another key, step by step": len(found)})
     assert {name: one for name, one in found.items() if one is not None} == {}
@@ -104,6 +105,11 @@ def moves(case: Json) -> int:
     topics = {"map": 2, "group_by": 1, "foreign_key": 2}
     nodes = case["topology"]["nodes"]
     return sum(topics.get(node.get("kind", node["op"]), 0) for node in nodes)
+
+
+def makes_several(case: Json) -> bool:
+    """Whether a record becomes several rows, of which each that gets another key waits for itself alone."""
+    return any(node["op"] == "flat_map_values" for node in case["topology"]["nodes"])
 
 
 def unshared(monkeypatch: pytest.MonkeyPatch) -> None:
