@@ -54,7 +54,7 @@ def _sharing(plan: Plan) -> set[str]:
     for step in reversed(plan.steps):
         is_view = step.id in looked_up and (step.operator.is_view or step.operator.moves_rows)
         own = [causes[name] for name in step.sources] if len(step.sources) > 1 else []
-        if sum(map(len, own)) > len(frozenset().union(*own)) or (is_view and own):
+        if sum(map(len, own)) > len(frozenset().union(*own)) or (is_view and len(_inputs_given(step)) > 1):
             found.add(step.id)
         if step.id in found or is_view:
             looked_up.update(step.sources)
@@ -206,7 +206,8 @@ def _seen(plan: Plan, visit: _Visit) -> dict[str, dict[Ending, int]]:
         is_view = bool(sources) and (step.operator.moves_rows or (step.operator.is_view and all(one.table for one in sources)))
         own = visit.own.get(step.id, visit.next)
         if is_view and not is_behind and not becomes:
-            seen[step.id] = _seen_by_inputs(step, visit, seen) if len(sources) > 1 else seen[sources[0].id]
+            (first, *others) = _inputs_given(step)
+            seen[step.id] = _seen_by_inputs(step, visit, seen) if others else seen[sources[first].id]
         elif is_single_view and is_behind:  # a topic of Kafka Streams, before the table
             is_table_kept = becomes or sources[0].id in visit.ways.moved_once
             seen[step.id] = {(): min(kept.get(made_of[step.id], own), own) if is_table_kept and step.id in made_of else own}
@@ -218,10 +219,15 @@ def _seen(plan: Plan, visit: _Visit) -> dict[str, dict[Ending, int]]:
 def _seen_by_inputs(join: Step, visit: _Visit, seen: Mapping[str, Mapping[Ending, int]]) -> dict[Ending, int]:
     """From when on the rows of a join of tables are seen, which is when those are that made them."""
     found: dict[Ending, int] = {}
-    for place, source in enumerate(join.sources):
+    for place in _inputs_given(join):
         number = visit.inputs[join.id, place]
-        found |= {(*ending, number): first for ending, first in _at_once(seen[source], number).items()}
+        found |= {(*ending, number): first for ending, first in _at_once(seen[join.sources[place]], number).items()}
     return found
+
+
+def _inputs_given(step: Step) -> list[int]:
+    """The inputs whose rows a step gives, and does not look up alone."""
+    return [place for place in range(len(step.sources)) if step.operator.gives_rows_of(place)]
 
 
 _Table: TypeAlias = tuple[str, int]  # a stream that was declared to be a table: its last step, and when that was declared
