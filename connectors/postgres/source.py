@@ -48,6 +48,7 @@ from streamkit.connectors.postgres.snapshot import (
     read_chunk,
     read_texts,
 )
+from streamkit.connectors.postgres.source_columns import SourceColumns, said_of_columns
 from streamkit.connectors.postgres.source_table import (
     SourceTable,
     check_columns,
@@ -226,8 +227,10 @@ class PostgresSource(Source):
         self._identities = self._found_identities()
         if position is None:
             self._begin_at_the_beginning()
+            self._identities = self._identities.begun()
         else:
             self._begin_behind(position, again)
+            self._know_columns(Identities.of_position(position), again)
         self._former = {name for name in again if name in self._pending}
         self._goal = written_until(self._connection)
         self._heard = time.monotonic()
@@ -377,11 +380,35 @@ class PostgresSource(Source):
         """Now and then while it reads: whether tables and publication are what they were."""
         if time.monotonic() - self._looked < LOOK_SECONDS:
             return
-        changed = what_changed(self._publication, self._identities, self._found_identities())
+        self._look_again()
+
+    def _look_again(self) -> None:
+        now = self._found_identities()
+        changed = what_changed(self._publication, self._identities, now)
         self._looked = time.monotonic()
         if changed:
             self._say_recreated(changed, lsn_text(self._lsn))
             raise ConnectionError(f"connector {self.name}: it begins again, since {'; '.join(changed.values())}")
+        before, self._identities = (
+            self._identities,
+            self._identities.with_columns({name: one.columns for name, one in now.tables.items() if one.columns is not None}),
+        )
+        self._know_columns(before, ())
+
+    def _know_columns(self, before: Identities | None, again: Collection[str]) -> None:
+        """Keep what is known of the columns of tables that are not read again, and say what is different."""
+        known: dict[str, SourceColumns] = {}
+        for name, now in self._identities.tables.items():
+            was = before.tables.get(name) if before is not None and name not in again else None
+            if was is None or was.columns is None or now.columns is None:
+                continue
+            known[name] = was.columns.followed_by(now.columns)
+            if was.columns.there == now.columns.there:
+                continue
+            self._has_told_identities = False
+            for said in said_of_columns(name, self._topic(name), was.columns, now.columns):
+                _LOGGER.warning("%s", said)
+        self._identities = self._identities.with_columns(known)
 
     def _begin_behind(self, position: Position, again: Collection[str]) -> None:
         assert self._stream is not None
@@ -628,29 +655,33 @@ class PostgresSource(Source):
         if relation.identity == "f" and {column.name for column in relation.columns} != set(table.names):
             table = self._tables[table.written] = read_table(self._connection, table.written)
         layout = self._layout(table.written, relation.columns, key_then(table, relation))
-        self._say_what_changed(self._layouts.get(relation.oid), layout)
+        key = self._identities.tables[table.written].key
+        if set(key) != set(layout.key):
+            raise SchemaError(self._other_key(table.written, key, layout.key))
+        is_read = self._index < self._skip or any(one.table == layout.table for one in self._coverages)
+        if not is_read:  # by an earlier life, or by a later snapshot, perhaps of other columns
+            self._learn_columns(layout)
         self._layouts[relation.oid] = layout
 
-    def _say_what_changed(self, old: Layout | None, new: Layout) -> None:
-        key = self._identities.tables[new.table].key
-        if set(key) != set(new.key):
-            raise SchemaError(self._other_key(new.table, key, new.key))
-        if old is None:
+    def _learn_columns(self, layout: Layout) -> None:
+        """Compare the columns of a message with those of the last one, and with the catalog, which may be ahead."""
+        known = self._identities.tables[layout.table].columns
+        if known is not None and known.streamed == frozenset(layout.names) == frozenset(known.there):
             return
-        added = [name for name in new.names if name not in old.names]
-        if added:
-            _LOGGER.warning(
-                "table %s has the column %s now; rows that were there before have null for it in topic %s until they change, also if "
-                "PostgreSQL gave them a default",
-                new.table,
-                added[0],
-                new.topic,
+        self._look_again()
+        known = self._identities.tables[layout.table].columns
+        assert known is not None
+        if back := known.came_back(layout.names):
+            raise ConfigError(
+                f"connector {self.name}: the column {back[0]} of the table {layout.table} was dropped and added again, or renamed and renamed back, at "
+                f"{lsn_text(self._lsn)} or later: what topic {layout.topic} has for it would not be what the table has. {self._again()}"
             )
-        gone = [name for name in old.names if name not in new.names]
-        if gone:
+        after = known.with_message(layout.names)
+        for name in set(after.gone) - set(known.gone):
             _LOGGER.warning(
-                "table %s has no column %s any more; topic %s has nulls there from now on", new.table, gone[0], new.topic
+                "table %s has no column %s any more; topic %s has nulls there from now on", layout.table, name, layout.topic
             )
+        self._identities = self._identities.with_columns({layout.table: after})
 
     def _truncate(self, message: Truncate) -> None:
         """A topic cannot be emptied: a deletion is by key, and which keys there are only a reader of all of it knows."""

@@ -637,6 +637,91 @@ def test_changes_that_no_message_tells(log, url, database, gap, is_own):
     assert kept(log, "other") == {5}
 
 
+COLUMNS = {  # what is done to the columns of people (id, v, w), with a row changed in between, and what is said
+    "again": (
+        "ALTER TABLE people DROP v; ALTER TABLE people ADD v int DEFAULT 4",
+        "column v of the table people was dropped and added again",
+    ),
+    "swapped": (
+        "ALTER TABLE people RENAME v TO x; ALTER TABLE people RENAME w TO v; ALTER TABLE people RENAME x TO w",
+        "column [vw] of the table people was .*another column was given its name",
+    ),
+    "taken": ("ALTER TABLE people DROP v; ALTER TABLE people RENAME w TO v", "column v of the table people was .*given its name"),
+    "and_back": (
+        "ALTER TABLE people RENAME v TO x; UPDATE people SET x = 7; ALTER TABLE people RENAME x TO v; UPDATE people SET w = 8 WHERE id = 1",
+        "column v of the table people was dropped and added again, or renamed and renamed back",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", COLUMNS)
+def test_a_column_of_a_former_name(log, url, database, case):
+    """A name that stands for another column is refused each time, however often it was read between; or all rows come again."""
+    statements, said = COLUMNS[case]
+    database.execute("CREATE TABLE people (id int PRIMARY KEY, v int, w int); INSERT INTO people VALUES (1, 1, 1), (2, 2, 2)")
+    bring(log, source(url, "people"))
+    for statement in statements.split("; "):
+        database.execute(statement)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=f"{said}.*offsets reset in"):
+            bring(log, source(url, "people"))
+    if case != "and_back":
+        bring(log, source(url, "people", recreated_mode="begin"))
+        database.execute("UPDATE people SET v = 5 WHERE id = 2")
+        bring(log, source(url, "people"))
+        newest = {row["id"]: row["v"] for row in rows(log, "people")}
+        assert newest == dict(database.execute("SELECT id, v FROM people"))
+
+
+def test_a_column_that_was_gone_for_some_starts(log, url, database):
+    """The number of a column that is gone stays with the position: the topic has its values as long as a row does not change."""
+    database.execute("CREATE TABLE people (id int PRIMARY KEY, v int, w int); INSERT INTO people VALUES (1, 1, 1)")
+    bring(log, source(url, "people"))
+    for statement in ("ALTER TABLE people DROP v", "INSERT INTO people VALUES (2, 2)", "INSERT INTO people VALUES (3, 3)"):
+        database.execute(statement)
+        bring(log, source(url, "people"))
+    database.execute("ALTER TABLE people ADD v int; INSERT INTO people VALUES (4, 4, 4)")
+    with pytest.raises(
+        ConfigError, match=r"column v of the table people was dropped and added again.*its number was 2, and is 4"
+    ):
+        bring(log, source(url, "people"))
+    assert sorted(row["id"] for row in rows(log, "people")) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("mode", ["fail", "begin"])
+def test_a_column_of_a_former_name_while_a_task_reads(log, url, database, mode):
+    """The same while a task reads, though the message tells names alone."""
+    database.execute("CREATE TABLE people (id int PRIMARY KEY, v int); INSERT INTO people VALUES (1, 1)")
+    with run([source(url, "people", recreated_mode=mode)], log) as worker:
+        wait_until(lambda: "people" in log.topics() and kept(log, "people") == {1})
+        database.execute("ALTER TABLE people DROP v, ADD v int DEFAULT 4")
+        if mode == "begin":
+            wait_until(lambda: [row["v"] for row in rows(log, "people")][-1] == 4)
+        else:
+            wait_until(lambda: any(one.state == "FAILED" for one in worker.status()))
+            assert "column v of the table people was dropped and added again" in worker.status()[0].trace
+
+
+def test_changes_of_columns_while_nobody_reads_are_said(log, url, database, caplog):
+    """The log says of each what becomes of it, whether a row was changed since or not, and once."""
+    database.execute("CREATE TABLE people (id int PRIMARY KEY, a int, b int, c int); INSERT INTO people VALUES (1, 1, 1, 1)")
+    bring(log, source(url, "people"))
+    for statement, said in (
+        ("ALTER TABLE people ADD d int DEFAULT 7", "has the column d now; rows that were there before have null for it"),
+        ("ALTER TABLE people RENAME a TO e", "has the column a by the name e now; topic people keeps a, with nulls from now on"),
+        ("ALTER TABLE people DROP b", "has no column b any more; topic people has nulls there from now on"),
+        ("ALTER TABLE people ALTER c TYPE bigint", "the column c of the table people is bigint now, and was integer"),
+        ("ALTER TABLE people ADD f int; INSERT INTO people VALUES (2); ALTER TABLE people DROP f", "has no column f any more"),
+    ):
+        for one in statement.split("; "):
+            database.execute(one)
+        for is_said in (True, False):
+            caplog.clear()
+            bring(log, source(url, "people"))
+            assert (said in caplog.text) is is_said
+    assert {name: log.topic("people").schema[name].type for name in ("a", "e", "f")} == {"a": "int", "e": "int", "f": "int"}
+
+
 @pytest.mark.parametrize("mode", ["fail", "begin"])
 @pytest.mark.parametrize("gap", ["dropped", "swapped", "out_and_back", "other_operations"])
 def test_changes_that_no_message_tells_a_task(log, url, database, gap, mode):
