@@ -15,6 +15,7 @@ from streamkit.chunks import one_array, one_batch
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.errors import ConfigError, SchemaError
+from streamkit.expressions.groups import one_of_equals
 from streamkit.formats.codec import Codec, declare_format
 from streamkit.formats.format import REGISTRY, REGISTRY_URL, WITH_REGISTRY, Format, format_of
 from streamkit.log.log import Log
@@ -316,9 +317,15 @@ class SinkEncoder:
         values = _encoded(self.value, columns.select(list(self.names)), live)
         keys = pa.nulls(rows.num_rows, pa.binary())
         if self.topic.key:
-            keys = _encoded(self.key, columns.select(list(self.topic.key)), pa.array([True] * rows.num_rows))
+            keys = _encoded(self.key, _with_one_key(columns.select(list(self.topic.key))), pa.array([True] * rows.num_rows))
         kept = rows.drop_columns(list(self.topic.schema.names))
         return {name: kept.append_column(KEY, keys).append_column(VALUE, values)}
+
+
+def _with_one_key(keys: pa.Table) -> pa.Table:
+    """The keys with one value for those that are equal: -0.0 is 0.0, as in the topic, so both have the same bytes."""
+    columns = [pa.chunked_array(map(one_of_equals, column.chunks), column.type) for column in keys.columns]
+    return pa.Table.from_arrays(columns, keys.column_names)
 
 
 def encoder_of_sink(connector: Connector, topic: Topic) -> SinkEncoder:

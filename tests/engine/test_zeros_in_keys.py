@@ -65,3 +65,16 @@ def test_zeros_do_not_depend_on_the_cut(way: str) -> None:
             rows = driver.read_all("out")
         found.append(sorted(repr({name: value for name, value in row.items() if not name.startswith("_")}) for row in rows))
     assert found[0] and found[0] == found[1]
+
+
+@pytest.mark.parametrize("format", ["json", "csv", "string", "avro"])
+def test_equal_keys_have_the_same_bytes(format: str) -> None:
+    """A deletion of 0.0 deletes -0.0 in an opaque topic, too."""
+    app = sk.Topology("bytes")
+    app.table("in", schema="d double, n int", key="d", store="kept").to("out", value_format="json", key_format=format)
+    with TopologyTestDriver(app, partitions=3) as driver:
+        for zero in (-0.0, 0.0):
+            driver.pipe("in", {"d": zero, "n": 1}, timestamp=1)
+        driver.delete("in", {"d": -0.0}, timestamp=2)
+        found = driver.read_arrow("out")
+    assert len(set(found["key"].to_pylist())) == 1 and len(set(found["_partition"].to_pylist())) == 1

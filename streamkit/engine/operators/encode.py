@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.rows import deletions_of, plain, record_columns, rows_of
+from streamkit.engine.rows import deletions_of, plain, record_columns, rows_of, with_one_key
 from streamkit.errors import EvaluationError, SchemaError
 from streamkit.formats.codec import Codec
 from streamkit.formats.decoded import halved
@@ -29,8 +29,9 @@ def encode(operator: Encode, inputs: Sequence[Rows], context: Context) -> pa.Rec
     (batch,) = inputs
     assert batch is not None
     deleted = deletions_of(batch)
+    keyed = with_one_key(batch, operator.key.names)  # equal keys must have the same bytes
     columns = {
-        KEY: _encoded(operator, KEY, operator.keys, operator.key, batch, _has_key(operator.key, batch)),
+        KEY: _encoded(operator, KEY, operator.keys, operator.key, keyed, _has_key(operator.key, batch)),
         VALUE: _encoded(operator, VALUE, operator.format, operator.value, batch, ~deleted),
     }
     marks = {DELETED: batch[DELETED]} if DELETED in batch.schema.names else {}

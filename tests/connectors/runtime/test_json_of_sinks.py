@@ -116,3 +116,13 @@ def test_a_key_does_not_depend_on_the_settings_of_the_value(log, name):
     settings = {"topic": "back", "value.format": "json", "value.schema": "v string", "key.schema": columns}
     run([RawSource("back", settings)], log, once=True)
     assert [{name: row[name] for name in key} for row in log.read("back").to_pylist()] == [key]
+
+
+def test_equal_keys_have_the_same_bytes(log):
+    """A deletion of 0.0 deletes the record of -0.0, which is one key in the topic."""
+    log.create_topic("zeros", "id double, v string", key="id", partitions=1)
+    with log.producer() as producer:
+        producer.send("zeros", {"id": -0.0, "v": "x"})
+        producer.delete("zeros", {"id": 0.0})
+    run([RawSink("zeros", {"topics": "zeros"})], log, once=True)
+    assert [row["key"] for row in WRITTEN["zeros"]] == [b"0.0", b"0.0"]
