@@ -19,6 +19,7 @@ from streamkit.connectors.postgres.table_name import quoted_table
 from streamkit.connectors.postgres.target_column import TargetColumn
 from streamkit.connectors.postgres.target_identity import check_target, declare_targets, remember_target
 from streamkit.connectors.postgres.target_table import STAGED, TargetTable
+from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.sink import Sink
 from streamkit.errors import ConfigError, SchemaError
@@ -27,20 +28,35 @@ from streamkit.log.topic.topic import Topic
 from streamkit.names import DELETED
 from streamkit.names import TOPIC as TOPIC_COLUMN
 
+_LOGGER = logger_of(__name__)
 POSITIONS = "streamkit_positions"
 # Classes of SQLSTATE that a row is to blame for: data, integrity, a view's check, too large for an index, a trigger that raises,
 # and several rows with one key, where the table takes each of them alone.
 OF_RECORDS = ("21", "22", "23", "44", "54", "P0")
+# Classes of errors of statements. A text for a type such as regclass, tsquery or jsonpath has them, too, so they are a row's
+# where the same statements work without rows.
+OF_STATEMENTS = ("0A", "3F", "42")
 DISK_FULL = "53100"
 INTERNAL = "XX000"  # hstore has no other for a text that it cannot read
+_OF_FUNCTION = re.compile(r"CONTEXT:.*\bfunction\b", re.DOTALL)  # a statement of a trigger, which is no better with another row
 _UNREADABLE = re.compile(r"ERROR:\s+(Unexpected end of string|Syntax error near)")
 PASSING = ("08", "40", "53", "57")  # and those that pass: connection, serialization, resources, shutdown
+# Of a domain what it is made of, and of an array what its elements are made of: a domain may be one of a domain.
 _COLUMNS = """
-SELECT a.attname, format_type(a.atttypid, a.atttypmod), format_type(base.oid, NULL),
-    format_type(base.oid, CASE t.typtype WHEN 'd' THEN t.typtypmod ELSE a.atttypmod END), base.typcategory = 'S',
-    a.attnotnull AND NOT a.atthasdef AND a.attidentity = '' AND a.attgenerated = ''
-FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid JOIN pg_type base ON base.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END
-WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+WITH RECURSIVE made (attnum, type, modifier, items, depth) AS (
+    SELECT attnum, atttypid, atttypmod, '', 0 FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped
+    UNION ALL
+    SELECT m.attnum, CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE item.oid END,
+        CASE t.typtype WHEN 'd' THEN t.typtypmod ELSE -1 END, CASE t.typtype WHEN 'd' THEN m.items ELSE '[]' END, m.depth + 1
+    FROM made m JOIN pg_type t ON t.oid = m.type LEFT JOIN pg_type item ON item.oid = t.typelem AND t.typcategory = 'A' AND item.typtype = 'd'
+    WHERE t.typtype = 'd' OR (item.oid IS NOT NULL AND m.items = '')
+)
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), format_type(m.type, NULL) || m.items, format_type(m.type, m.modifier) || m.items,
+    base.typcategory = 'S' AND m.items = '', a.attnotnull AND NOT a.atthasdef AND a.attidentity = '' AND a.attgenerated = '',
+    CASE WHEN a.attgenerated <> '' THEN 'a generated column' WHEN a.attidentity = 'a' THEN 'GENERATED ALWAYS AS IDENTITY' END,
+    base.typtype = 'c' AND m.items = ''
+FROM (SELECT DISTINCT ON (attnum) * FROM made ORDER BY attnum, depth DESC) AS m
+JOIN pg_attribute a ON a.attrelid = to_regclass($1) AND a.attnum = m.attnum JOIN pg_type base ON base.oid = m.type ORDER BY a.attnum
 """
 _UNIQUE = """
 SELECT (SELECT json_agg(a.attname) FROM unnest(i.indkey::smallint[]) WITH ORDINALITY AS k(attnum, place)
@@ -75,6 +91,7 @@ class PostgresSink(Sink):
         self._tables: dict[str, TargetTable] = {}
         self._connection: Any = None
         self._generation = 0
+        self._taking_fewer: set[str] = set()  # tables of which the log was told that they do not take all rows
 
     def check(self) -> None:
         """Deletions find their row by the key that upserts keep."""
@@ -152,6 +169,7 @@ class PostgresSink(Sink):
         with self._moving(ends) as cursor:
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
             self._stage(cursor, table.staged(rows.slice(0, 0)))
+            self._move_staged(cursor, table)  # what is refused without rows is no row's fault
             pieces = Pieces(
                 cursor,
                 rows,
@@ -255,9 +273,22 @@ class PostgresSink(Sink):
             cursor.execute(table.differences)
             if found := cursor.fetchall():
                 raise table.refusal(rows, found)
+        self._move_staged(cursor, table)
+
+    def _move_staged(self, cursor: Any, table: TargetTable) -> None:
         if self.settings["delete.enabled"]:
             cursor.execute(table.deletion())
         cursor.execute(table.insertion())
+        written = cursor.rowcount  # below 0 where PostgreSQL does not say
+        if written < 0 or table.name in self._taking_fewer or not table.writes_each_row:
+            return
+        cursor.execute(f"SELECT count(*) FROM {STAGED} WHERE NOT {DELETED}")
+        if written < (staged := cursor.fetchone()[0]):
+            self._taking_fewer.add(table.name)
+            _LOGGER.warning(
+                "connector %s: the table %s took %d of %d rows; a trigger or a rule of it left out the others, or wrote them elsewhere",
+                self.name, table.name, written, staged,
+            )  # fmt: skip
 
     def _check_deletions(self, rows: pa.Table) -> None:
         if not self.settings["delete.enabled"]:
@@ -274,8 +305,10 @@ def _complaint(error: Exception) -> str | None:
     if not isinstance(error, dbapi.Error) or error.sqlstate == DISK_FULL:
         return None
     if error.sqlstate:
-        is_of_record = error.sqlstate[:2] in OF_RECORDS or (error.sqlstate == INTERNAL and _UNREADABLE.search(str(error)))
-        return _said(error) if is_of_record else None
+        text = str(error)
+        is_of_record = error.sqlstate[:2] in OF_RECORDS or (error.sqlstate == INTERNAL and _UNREADABLE.search(text))
+        may_be = error.sqlstate[:2] in OF_STATEMENTS and not _OF_FUNCTION.search(text)
+        return _said(error) if is_of_record or may_be else None
     return None if isinstance(error, dbapi.OperationalError) else _said(error)
 
 

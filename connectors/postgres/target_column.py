@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streamkit.connectors.postgres.table_name import quoted_name
-from streamkit.connectors.postgres.target_text import difference_in_array, difference_of_text
+from streamkit.connectors.postgres.target_text import difference_in_array, difference_of_row, difference_of_text
 from streamkit.data_type import inner_types, is_nested
 from streamkit.schema import Column
 
@@ -32,7 +32,7 @@ class TargetColumn:
     """
     A column of a table: its type as it is declared, such as `numeric(6,2)`, and without the modifier, as `numeric`.
 
-    `is_text` types take any text. Of a domain, `kind` and `modified` are those of what it is made of.
+    `is_text` types take any text. Of a domain, `kind` and `modified` are those of what it is made of; so of a domain's array.
     """
 
     name: str
@@ -41,6 +41,8 @@ class TargetColumn:
     modified: str
     is_text: bool
     is_needed: bool
+    made_by: str | None = None  # what makes its values in place of those who write, such as a generated column
+    is_row: bool = False  # of several values, of which each may be rounded or cut
 
     def cast_from(self, column: Column) -> tuple[str, str] | None:
         """The types between which PostgreSQL must have an implicit conversion, and its inverse; None where it needs none."""
@@ -83,6 +85,8 @@ class TargetColumn:
     def _difference_of_text(self, name: str) -> str | None:
         if self.is_text and (self.kind not in _CUT or self.modified == "character varying"):
             return None
+        if self.is_row:
+            return difference_of_row(name, self.kind)
         return difference_of_text(name, self.kind, self.modified)
 
     def _difference_of_array(self, items: str, inner: str) -> str | None:

@@ -77,6 +77,12 @@ class TargetTable:
                 f"it (ALTER TABLE {quoted_table(self.name)} ADD COLUMN {quoted_name(missing[0])} {type_of(self.topic.schema[missing[0]])}), "
                 "or leave it out with the transform ReplaceField"
             )
+        made = [one for one in self.columns if found[one.name].made_by]
+        if made:
+            raise SchemaError(
+                f"the column {made[0].name!r} of the table {self.name} is {found[made[0].name].made_by}, whose values PostgreSQL makes itself, and topic "
+                f"{self.topic.name} has a column of that name; leave it out with the transform ReplaceField, or make the column an ordinary one"
+            )
         needed = [one.name for one in found.values() if one.is_needed and one.name not in self.topic.schema]
         if needed:
             raise SchemaError(
@@ -110,6 +116,11 @@ class TargetTable:
             return insert
         updates = ", ".join(f"{quoted_name(name)} = excluded.{quoted_name(name)}" for name in self.topic.values)
         return f"{insert} ON CONFLICT ({_names(self.topic.key)}) DO {f'UPDATE SET {updates}' if updates else 'NOTHING'}"
+
+    @property
+    def writes_each_row(self) -> bool:
+        """Whether each staged row is one that `insertion` writes, unless a trigger or a rule says otherwise."""
+        return not self.is_upsert or bool(self.topic.values)
 
     def deletion(self) -> str:
         """The statement that deletes the keys of staged deletions."""

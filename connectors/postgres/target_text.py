@@ -13,12 +13,25 @@ _WHOLE = {  # what has all of a text that the type itself would cut
 _TIMES = ("time without time zone", "time with time zone")
 _MOMENTS = ("date", "timestamp without time zone", "timestamp with time zone")
 _RANGES = ("daterange", "tsrange", "tstzrange", "datemultirange", "tsmultirange", "tstzmultirange")
-_NUMBERS = ("oid", "xid", "cid")  # below 0 they begin again from above
+_OIDS = ("oid", "oidvector")  # below 0 they begin again from above
+_COUNTERS = ("xid", "cid", "xid8")  # of which any text is a number, from its first digits
+_SHAPES = ("point", "line", "lseg", "box", "path", "polygon", "circle")
+_EXACT = {  # how a text must look where PostgreSQL takes others, too, and leaves out what it cannot use
+    "tid": r"^\s*\(\d+,\d+\)\s*$",
+    "macaddr": (r"^\s*(([0-9a-f]{1,2}[:-]){5}[0-9a-f]{1,2}|[0-9a-f]{6}[:-]?[0-9a-f]{6}|([0-9a-f]{4}[.-]){2}[0-9a-f]{4})\s*$"),
+    "cidr": r"^\s*[0-9a-f.:]+(/\d+)?\s*$",
+}
 _DIGITS = {"real": "9.99999999EEEE", "double precision": "9.9999999999999999EEEE"}  # as many as tell all numbers apart
 _NO_NUMBER = r"'^\s*[+-]?(nan|inf|infinity)\s*$'"
 _TIME_ALONE = r"'^\s*t?(\d{1,2}(:\d{1,2}){1,2}|\d{4,6})([.,]\d*)?\s*([ap]m)?\s*(z|utc|gmt|[+-]\d{1,2}(:?\d{2}){0,2})?\s*$'"
 _TIME_OF_UTC = r"'^\s*t?(\d{1,2}(:\d{1,2}){1,2}|\d{4,6})([.,]\d*)?\s*([ap]m)?\s*(z|utc|gmt|[+-]0{1,2}(:?00){0,2})?\s*$'"
 _FRACTION_TOO_FINE = r"'[.,]\d{6}\d*[1-9]'"
+_NO_MOMENT = r"'[^[:alnum:][:space:]:.,/+_-]'"  # signs that are passed over, so that a circle is a date
+_MOMENT = r"'[[:alpha:]]|\d+[-/.]\d+[-/.]\d+|\d{4}[-/. ]\d|^\s*\d{6,}'"
+_NO_INTERVAL = r"'[^[:alnum:][:space:]:.,+@-]'"
+_NUMBER = r"'[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:inf(?:inity)?|nan)'"
+_PLACE_TOO_FAR = r"'[:,]0*(1638[4-9]|1639\d|16[4-9]\d\d|1[7-9]\d{3}|[2-9]\d{4}|\d{6,})'"  # a tsvector has 16383 places
+_IN_QUOTES = r"'\"(\\.|[^\"\\])*\"'"
 _OF_THE_WRITE = r"'\y(now|today|tomorrow|yesterday)\y'"
 
 
@@ -34,6 +47,8 @@ def difference_of_text(text: str, kind: str, modified: str) -> str | None:
     whole = _WHOLE.get(kind, kind)
     if kind in _DIGITS:
         found.append(_float_difference(text, kind))
+    elif kind in _COUNTERS:
+        found.append(_counter_difference(text, kind))
     elif kind == "money":
         found.append(_money_difference(text))
     elif modified != whole:
@@ -45,6 +60,13 @@ def difference_in_array(texts: str, kind: str, modified: str) -> str | None:
     """The same of an array of texts in a column of an array."""
     inner = difference_of_text("item", kind.removesuffix("[]"), modified.removesuffix("[]"))
     return None if inner is None else f"EXISTS (SELECT FROM unnest({texts}) AS items(item) WHERE {inner})"
+
+
+def difference_of_row(text: str, kind: str) -> str:
+    """The same of a composite type: its values must be as PostgreSQL writes them, but for blanks and quotes."""
+    return (
+        rf"""regexp_replace({text}::{kind}::text, '[\s"]', '', 'g') IS DISTINCT FROM regexp_replace({text}, '[\s"]', '', 'g')"""
+    )
 
 
 def _conditions(text: str, kind: str) -> list[str]:
@@ -61,9 +83,40 @@ def _conditions(text: str, kind: str) -> list[str]:
         found.append(f"{text} ~ ':'")
     if kind in ("tsrange", "tsmultirange"):
         found.append(rf"{text} ~ ':\d\d(\.\d+)?\s*([+-]|[A-Za-z])'")
-    if kind in _NUMBERS:
-        found.append(f"{text} ~ '^\\s*-'")
+    if kind in _OIDS:
+        found.append(f"{text} ~ '-'")
+    return [*found, *_conditions_of_texts(text, kind)]
+
+
+def _conditions_of_texts(text: str, kind: str) -> list[str]:
+    """Conditions that look at the text alone, or count what PostgreSQL took of it."""
+    found = []
+    if kind in _MOMENTS:
+        found.append(f"{text} ~ {_NO_MOMENT} OR ({text} !~ {_MOMENT})")
+    if kind == "interval":
+        found.append(f"{text} ~ {_NO_INTERVAL}")
+    if kind in _EXACT:
+        found.append(f"{text} !~* '{_EXACT[kind]}'")
+    if kind in _SHAPES:
+        number = _float_difference("number[1]", "double precision")
+        found.append(f"EXISTS (SELECT FROM regexp_matches({text}, {_NUMBER}, 'gi') AS numbers(number) WHERE {number})")
+    if kind == "tsvector":
+        found.append(f"regexp_replace({text}, $$'([^']|'')*'$$, '', 'g') ~ {_PLACE_TOO_FAR}")
+    if kind == "jsonb":
+        found.append(f"{_signs(text, ':')} IS DISTINCT FROM {_signs(f'{text}::{kind}::text', ':')}")
+    if kind.rpartition(".")[2] == "hstore":
+        found.append(f"{_signs(text, '=>')} IS DISTINCT FROM {_signs(f'{text}::{kind}::text', '=>')}")
     return found
+
+
+def _signs(text: str, sign: str) -> str:
+    """How many of a sign stand in a text outside of quotes: one for each name, so fewer where a name came twice."""
+    bare = rf"regexp_replace(regexp_replace({text}, {_IN_QUOTES}, '', 'g'), '\\.', '', 'g')"
+    return f"length({bare}) - length(replace({bare}, '{sign}', ''))"
+
+
+def _counter_difference(text: str, kind: str) -> str:
+    return rf"CASE WHEN {text} !~ '^\s*(0|[1-9]\d*)\s*$' THEN true ELSE {text}::numeric IS DISTINCT FROM {text}::{kind}::text::numeric END"
 
 
 def _float_difference(text: str, kind: str) -> str:

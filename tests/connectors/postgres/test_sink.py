@@ -246,17 +246,20 @@ TEXTS = {
             "epoch",
             "2024-01-01 01:02:03.1234560",
         ],
-        ["2024-01-01 00:00:00+05", "now", "today", " Tomorrow ", "2024-01-01 00:00:00.1234567"],
+        ["2024-01-01 00:00:00+05", "now", "today", " Tomorrow ", "2024-01-01 00:00:00.1234567", "<(1,2),3>", "1 2 3"],
     ),
     "timestamp(0)": (["2024-01-01 00:00:00"], ["2024-01-01 00:00:00.5"]),
     "timestamptz": (["2024-01-01 00:00:00+05", "2024-01-01"], ["now", "yesterday", "2024-01-01 00:00:00.1234567+00"]),
-    "date": (["2024-01-01", "2024-01-01T00:00:00Z"], ["2024-01-01 12:00", "today", "2024-01-01 00:00:00+05"]),
+    "date": (
+        ["2024-01-01", "2024-01-01T00:00:00Z", "January 8, 1999", "20240101", "01/02/2024", "2024.123", "0044-03-15 BC"],
+        ["2024-01-01 12:00", "today", "2024-01-01 00:00:00+05", "<(1,2),3>", "{1,2,3}", "1 2 3"],
+    ),
     "time": (
         ["12:00", "12:00:01.123456", "T12:00", "04:05 PM", "12:00:00Z"],
         ["12:00+05", "2024-01-01 12:00", "now", "12:00:00.1234567"],
     ),
     "timetz": (["12:00+05", "12:00:00.5-03:30"], ["2024-01-01 12:00+05", "12:00:00.1234567+00", "now"]),
-    "interval": (["1 day", "1.5 hours", "P1DT2H"], ["1.0000001 sec"]),
+    "interval": (["1 day", "1.5 hours", "P1DT2H", "@ 1 day ago", "-1-2"], ["1.0000001 sec", "(1)", r"\000"]),
     "double precision": (
         ["0.1", "1e300", "0.10000000000000001", "9007199254740992", "NaN", "-Infinity", "-0", "1.50"],
         ["9007199254740993", "0.1234567890123456789", "1.00000000000000000001"],
@@ -276,7 +279,33 @@ TEXTS = {
     "integer[]": (["{1,2}"], ["{x}"]),
     "tsrange": (["[2024-01-01,2024-02-01)"], ['["2024-01-01 00:00:00+05",)', "[now,)"]),
     "daterange": (["[2024-01-01,)"], ["[2024-01-01 12:00,)"]),
-    "hstore": (["a=>1"], ["a=>", "a"]),
+    "hstore": (["a=>1", r'"a=>b"=>1, c\"=>NULL', "a=>1,b=>1", ""], ["a=>", "a", "a=>1,a=>2", '"a"=>1, a=>1']),
+    "jsonb": (
+        ['{"a":1,"b":{"a":1}}', r'{"a:\"b":"x:y", "c:":[{"d":1},{"d":2}]}', "1", "[]", '"::"'],
+        ['{"a":1,"a":1}', '[{"b":{"a":1,"c":2,"a":3}}]', r'{"a\"":1,"a\"":2}', "{"],
+    ),
+    "jsonb[]": ([r'{"{\"a\":1}"}'], [r'{"{\"a\":1,\"a\":1}"}']),
+    "xid": (["0", " 17 ", "4294967295"], ["abc", "1.9", "", "-1", "0x1F", "010", "4294967296", "1e3"]),
+    "xid8": (["0", "18446744073709551615"], ["abc", "1.9", "", "-1", "0x1F", "18446744073709551616"]),
+    "cid": (["3"], ["x", "-1"]),
+    "oidvector": (["1 2"], ["-1"]),
+    "tid": (["(1,2)"], ["(,)", "(1,)", "<(1,2),3>", "(1,2),(3,4)"]),
+    "cidr": (["10.0.0.0/8", "::/0", "10"], ["0x1F"]),
+    "macaddr": (["08:00:2b:01:02:03", "08002B-010203", "0800.2b01.0203"], ["2020-01-01"]),
+    "point": (["(1,2)", "0.1,1e-3"], ["(0.1234567890123456789,1)"]),
+    "circle": (["<(1,2),3>"], ["<(1,2),9007199254740993>"]),
+    "box": (["(1,2),(3,4)"], ["(1,2),(3,1.00000000000000000001)"]),
+    "tsvector": (["'it''s:99999' a:1,16383B"], ["a:16384", "a:1,99999A", "'x"]),
+    "tsquery": (["a & b"], ["a b"]),
+    "jsonpath": (["$.a"], ["$."]),
+    "regtype": (["integer"], ["no such", "nothing", "none.such"]),
+    "regclass": (["pg_class"], ["nothing", "none.such", "a.b.c"]),
+    "regproc": (["pg_backend_pid"], ["nothing", "upper"]),
+    "regrole": (["streamkit"], ["nobody_here"]),
+    "price": (["1.50"], ["1.505"]),
+    "dear_price": (["1.50"], ["1.505"]),
+    "dear_price[]": (["{1.50}"], ["{1.505}"]),
+    "line_of_order": (['(1.50,"a b")'], ["(1.505,a)"]),
 }
 LISTS: dict[tuple[str, str], tuple[list[Any], list[Any]]] = {
     ("string", "date[]"): (["2024-01-01"], ["2024-01-01 12:00"]),
@@ -294,7 +323,10 @@ def test_texts_that_would_be_others(log, url):
     """Of each type: what it has all of is there, and all else a dead letter with its column; so of items of lists, and of numbers."""
     columns: dict[str, tuple[str, list[Any], list[Any]]] = {}
     with psycopg.connect(url) as connection:
-        connection.execute("CREATE EXTENSION hstore")
+        connection.execute(
+            "CREATE EXTENSION hstore; CREATE DOMAIN price AS numeric(6,2); CREATE DOMAIN dear_price AS price CHECK (VALUE > 1)"
+        )
+        connection.execute("CREATE TYPE line_of_order AS (price numeric(6,2), name text)")
         for type, (kept, refused) in TEXTS.items():
             columns[type] = ("string", list(kept), list(refused))
         for (inner, type), (items, others) in LISTS.items():
@@ -323,6 +355,69 @@ def test_texts_that_would_be_others(log, url):
     found = {id for (id,) in rows_of(url, "SELECT id FROM texts")}
     assert found == wanted, [list(rows[number].values()) for number in sorted(found ^ wanted)]
     assert log.read("dead").num_rows == len(rows) - len(wanted)
+
+
+def test_statements_that_no_row_is_to_blame_for(log, url):
+    """A column or table that went while a task writes, and a trigger that is broken, end the task, whatever is tolerated."""
+    log.create_topic("people", "id int NOT NULL, kind string", key="id", partitions=1)
+    letters = {"errors_tolerance": "all", "errors_deadletterqueue_topic_name": "dead"}
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE people (id int PRIMARY KEY, kind regtype)")
+        connection.execute(
+            "CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO nothing VALUES (1); RETURN new; END'; "
+            "CREATE TRIGGER broken BEFORE INSERT ON people FOR EACH ROW EXECUTE FUNCTION broken()"
+        )
+        with log.producer() as producer:
+            producer.send_batch("people", [{"id": 1, "kind": "integer"}, {"id": 2, "kind": "integer"}])
+        with pytest.raises(Exception, match='relation "nothing" does not exist'):
+            run([upserting(url, "people", **letters)], log, once=True)
+        connection.execute("DROP TRIGGER broken ON people")
+        with run([upserting(url, "people", **letters)], log) as worker:
+            wait_until(lambda: len(rows_of(url, "SELECT FROM people")) == 2)
+            connection.execute("ALTER TABLE people DROP COLUMN kind")
+            with log.producer() as producer:
+                producer.send_batch("people", [{"id": 3, "kind": "integer"}, {"id": 4, "kind": "none such"}])
+            wait_until(lambda: any(one.state == "FAILED" for one in worker.status()))
+            assert 'column "kind" of relation "people" does not exist' in worker.status()[0].trace
+    assert "dead" not in log.topics() or log.read("dead").num_rows == 0
+
+
+@pytest.mark.parametrize("mode", ["insert", "upsert"])
+@pytest.mark.parametrize("what", ["rule", "trigger"])
+def test_tables_that_take_fewer_rows(log, url, caplog, what, mode):
+    """A rule or a trigger may swallow rows without an error: the log says how many, once a task."""
+    log.create_topic("people", "id int NOT NULL, age int", key="id", partitions=1)
+    with log.producer() as producer:
+        producer.send_batch("people", [{"id": id, "age": id} for id in range(10)])
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE people (id int PRIMARY KEY, age int)")
+        if what == "rule":
+            connection.execute("CREATE RULE few AS ON INSERT TO people WHERE new.id % 5 = 0 DO INSTEAD NOTHING")
+        else:
+            connection.execute(
+                "CREATE FUNCTION few() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN IF new.id % 5 = 0 THEN RETURN NULL; END IF; RETURN new; END'; "
+                "CREATE TRIGGER few BEFORE INSERT ON people FOR EACH ROW EXECUTE FUNCTION few()"
+            )
+    run([PostgresSink("out", connection_url=url, topics="people", insert_mode=mode, batch_rows=5)], log, once=True)
+    assert [id for (id,) in rows_of(url, "SELECT id FROM people ORDER BY id")] == [1, 2, 3, 4, 6, 7, 8, 9]
+    assert caplog.text.count("the table people took 4 of 5 rows; a trigger or a rule of it left out the others") == 1
+
+
+@pytest.mark.parametrize("definition", ["age int GENERATED ALWAYS AS (id + 1) STORED", "age int GENERATED ALWAYS AS IDENTITY"])
+def test_columns_that_take_no_values(log, url, definition):
+    """PostgreSQL makes these values itself: refused before anything is written; a column that takes a default or a value is not."""
+    log.create_topic("people", "id int NOT NULL, age int", key="id", partitions=1)
+    with log.producer() as producer:
+        producer.send("people", {"id": 1, "age": 7})
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE TABLE people (id int PRIMARY KEY, {definition})")
+        with pytest.raises(SchemaError, match=r"column 'age' of the table people is (a generated|GENERATED).*ReplaceField"):
+            run([upserting(url, "people", errors_tolerance="all")], log, once=True)
+        connection.execute(
+            "DROP TABLE people; CREATE TABLE people (id int PRIMARY KEY, age int GENERATED BY DEFAULT AS IDENTITY)"
+        )
+    run([upserting(url, "people")], log, once=True)
+    assert rows_of(url, "SELECT age FROM people") == [(7,)]
 
 
 def test_rows_that_are_refused(log, url):
