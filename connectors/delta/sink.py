@@ -203,10 +203,13 @@ class DeltaSink(Sink):
                 table, rows.select(columns), mode="append", schema_mode="merge", commit_properties=properties
             )
         else:
+            before = table.version()
             self._merge(topic, newest(rows.select([*columns, DELETED]), topic.key), properties)
+            if table.version() == before:  # Delta commits nothing where no row changes, such as a deletion of a key that is not there
+                self._write(topic, rows.slice(0, 0), transactions)
 
     def _merge(self, topic: Topic, rows: pa.Table, properties: Any) -> None:
-        same = " AND ".join(f"target.`{name}` = source.`{name}`" for name in topic.key)
+        same = " AND ".join(f"target.`{name}` {_equals(rows[name])} source.`{name}`" for name in topic.key)
         values = {f"`{name}`": f"source.`{name}`" for name in topic.schema.names}
         merge = self._tables[topic.name].merge(
             rows, same, source_alias="source", target_alias="target", merge_schema=True, commit_properties=properties
@@ -222,6 +225,11 @@ class DeltaSink(Sink):
                 f"topic {name}: found a deletion; write.mode=append keeps rows for ever, write.mode=upsert deletes the row of a key",
                 deletions,
             )
+
+
+def _equals(column: pa.ChunkedArray) -> str:
+    """How a key is compared: null is a value of keys like others; `=` alone lets the library leave files out."""
+    return "IS NOT DISTINCT FROM" if column.null_count else "="
 
 
 def _is_alike(found: pa.DataType, wanted: pa.DataType) -> bool:

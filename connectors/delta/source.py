@@ -9,19 +9,22 @@ from typing import Any, ClassVar
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from streamkit.connectors.delta.changes import changes_of
 from streamkit.connectors.delta.table import STORAGE, errors, open_table
 from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import Polled, Position, Source, kept_for_ever
 from streamkit.errors import ConfigError
-from streamkit.names import DELETED, check_name
+from streamkit.log.topic.topic import Topic
+from streamkit.names import check_name
 from streamkit.schema import Schema
 
 ROWS_MAX = 500_000
 SPLIT = "table"
-_CHANGE, _VERSION, _TIME = "_change_type", "_commit_version", "_commit_timestamp"
+ORDER = 2  # of the rows of a version, to which positions within it belong; until 1 it was what the library gave
+_VERSION, _TIME = "_commit_version", "_commit_timestamp"
+STORE, OBJECT = "Object Store error", "Object at location"  # what the library says of trouble, and of a file that is not there
 
 
 class DeltaSource(Source):
@@ -29,8 +32,9 @@ class DeltaSource(Source):
     Reads a table: its rows at the first start, then what each version brings, exactly once.
 
     With `read.mode=snapshot` versions must only add rows; one that removes or changes rows is an error. With
-    `read.mode=changes` rows of the change data feed come: inserted and updated ones as rows, deleted ones as deletions.
-    The position is a version, and the rows of it that were read.
+    `read.mode=changes` rows of the change data feed come: inserted and updated ones as rows, deleted ones as deletions, and so are
+    rows that an update gave another key. Of a version deletions come first; without transforms none of a key that has a row in it.
+    The position is a version, and the rows of it that were read, which are in memory together.
     """
 
     SETTINGS: ClassVar[tuple[Setting, ...]] = (
@@ -56,6 +60,7 @@ class DeltaSource(Source):
         self._position: dict[str, Any] | None = None
         self._rows: pa.Table | None = None
         self._is_at_end = True
+        self._key: Sequence[str] = self.settings["key"]
 
     def check(self) -> None:
         """A topic is needed, and deletions need a key."""
@@ -83,7 +88,7 @@ class DeltaSource(Source):
         known = positions[SPLIT]
         table = self._newest()
         if known is not None:
-            self._position = dict(known)
+            self._position = self._again(known)
         elif self.settings["starting.version"] is not None:
             self._position = {"version": self.settings["starting.version"], "rows": 0, "snapshot": False}
         else:
@@ -93,6 +98,10 @@ class DeltaSource(Source):
                 f"the Delta table {self.settings['path']} is at version {table.version()}, and was read up to {self._position['version'] - 1}: "
                 "it was restored, or it is another table"
             )
+
+    def topic(self, topic: Topic) -> None:
+        """The key of a topic that is there tells its rows apart."""
+        self._key = topic.key
 
     def poll(self, timeout: float) -> Polled | None:
         """Rows of the version that is due."""
@@ -105,13 +114,14 @@ class DeltaSource(Source):
             if position["version"] > newest:
                 time.sleep(timeout)
                 return None
-            self._rows = self._rows_of(position["version"], is_snapshot=position["snapshot"])
+            self._rows = self._rows_of(position)
         rows = self._rows.slice(position["rows"], ROWS_MAX)
         if position["rows"] + rows.num_rows >= self._rows.num_rows:
             self._position = {"version": position["version"] + 1, "rows": 0, "snapshot": False}
             self._rows = None
         else:
-            self._position = {**position, "rows": position["rows"] + rows.num_rows}
+            order = position.get("order") if position["rows"] else ORDER
+            self._position = {**position, "rows": position["rows"] + rows.num_rows, "order": order}
         tables = {self.settings["topic"]: rows} if rows.num_rows else {}
         return Polled(tables, {SPLIT: dict(self._position)})
 
@@ -129,10 +139,16 @@ class DeltaSource(Source):
             raise ConfigError(f"there is no Delta table at {self.settings['path']}")
         return table
 
-    def _rows_of(self, version: int, *, is_snapshot: bool) -> pa.Table:
+    def _again(self, known: Position) -> dict[str, Any]:
+        """A position within the changes of a version counts rows in an order; of one that is not known the version is read again."""
+        is_of_changes = self.settings["read.mode"] == "changes" and not known["snapshot"]
+        return {**known, "rows": 0} if is_of_changes and known.get("order") != ORDER else dict(known)
+
+    def _rows_of(self, position: Position) -> pa.Table:
+        version = position["version"]
         try:
-            if is_snapshot:
-                return _plain(self._dataset(version).to_table())
+            if position["snapshot"]:
+                return self._whole(version, is_by_path=not position["rows"] or position.get("order") == ORDER)
             return self._changes(version) if self.settings["read.mode"] == "changes" else self._added(version)
         except (FileNotFoundError, errors().DeltaError) as error:
             raise ConfigError(
@@ -143,12 +159,23 @@ class DeltaSource(Source):
 
     def _dataset(self, version: int) -> Any:
         table = open_table(self, self.settings["path"], version)
+        if table is None:
+            raise FileNotFoundError("there is no table any more")
         try:
             return table.to_pyarrow_dataset()
         except errors().DeltaProtocolError as error:
             raise ConfigError(
                 f"the Delta table {self.settings['path']} has features that the library does not read: {error}"
             ) from error
+
+    def _whole(self, version: int, *, is_by_path: bool) -> pa.Table:
+        """All rows of a version; a checkpoint may list its files in another order than the log, so paths say the order."""
+        dataset = self._dataset(version)
+        if not is_by_path:
+            return _plain(dataset.to_table())
+        fragments = sorted(dataset.get_fragments(), key=lambda fragment: str(fragment.path))
+        tables = [fragment.to_table(schema=dataset.schema) for fragment in fragments]
+        return _plain(pa.concat_tables(tables)) if tables else _plain(dataset.schema.empty_table())
 
     def _added(self, version: int) -> pa.Table:
         """The rows of the files that a version adds, in the order of its log."""
@@ -176,7 +203,7 @@ class DeltaSource(Source):
         return _plain(pa.concat_tables(tables)) if tables else dataset.schema.empty_table()
 
     def _changes(self, version: int) -> pa.Table:
-        """The rows that a version brings and takes, those before an update left out."""
+        """The rows that a version brings, and the keys that it takes."""
         table = self._newest()
         try:
             found = pa.table(table.load_cdf(version, version).read_all())
@@ -187,9 +214,13 @@ class DeltaSource(Source):
                     "delta.enableChangeDataFeed=true"
                 ) from error
             raise
+        except Exception as error:  # the stream of the library has no class for what the store says
+            if OBJECT not in str(error):
+                raise OSError(str(error)) if STORE in str(error) else error
+            raise FileNotFoundError(str(error)) from error
         found = _plain(found.drop_columns([_VERSION, _TIME]))
-        kept = found.filter(pc.not_equal(found[_CHANGE], "update_preimage"))
-        return kept.drop_columns([_CHANGE]).append_column(DELETED, pc.equal(kept[_CHANGE], "delete"))
+        is_of_table = self.chain is None and all(name in found.column_names for name in self._key)  # else transforms make the key
+        return changes_of(found, self._key if is_of_table and self._key else None)
 
 
 def _after(version: int) -> str:

@@ -27,16 +27,10 @@ def errors() -> Any:
 
 
 def open_table(connector: Connector, path: str, version: int | None = None) -> Any:
-    """The table at a path; None if there is none. ConfigError if it cannot be read, or has not that version any more."""
+    """The table at a path; None if there is none. ConfigError if it cannot be read; DeltaError if a version is not there."""
     try:
         return library().DeltaTable(path, version=version, storage_options=connector.settings["storage."] or None)
     except errors().TableNotFoundError:
         return None
     except errors().DeltaProtocolError as error:
         raise ConfigError(f"the Delta table {path} has features that the library does not read: {error}") from error
-    except errors().DeltaError as error:
-        if version is None:
-            raise
-        raise ConfigError(
-            f"the Delta table {path} has no version {version} any more; it was cleaned up (delta.logRetentionDuration), or restored: {error}"
-        ) from error

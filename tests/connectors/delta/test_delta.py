@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import random
 import shutil
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -13,6 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 import streamkit as sk
 from streamkit.connectors import run
 from streamkit.connectors.delta import DeltaSink, DeltaSource
+from streamkit.connectors.delta import source as delta_source
 from streamkit.errors import ConfigError, SchemaError
 from tests.connectors.contract import RefusingContract, SinkContract, SourceContract, UpsertContract
 
@@ -116,6 +119,7 @@ class TestUpserts(UpsertContract):
     """A table that the sink merges into."""
 
     BATCHES = (20, 1000)
+    HAS_NULLS_IN_KEYS = True
 
     @pytest.fixture(autouse=True)
     def _table(self, path):
@@ -168,6 +172,74 @@ def test_the_change_data_feed(log, path):
     assert sum(map(len, found.values())) == 5
 
 
+@pytest.mark.parametrize("transforms", [{}, {"transforms": "all", "transforms.all.type": "expr", "transforms.all.select": "*"}])
+def test_a_topic_of_changes_is_the_table(log, path, monkeypatch, transforms):
+    """Whatever changes rows and keys, the topic has for each key what the table has; also if a version comes in many polls."""
+    monkeypatch.setattr(delta_source, "ROWS_MAX", 3)
+    chance = random.Random(5)
+    write_deltalake(path, pa.table({"id": list(range(6)), "name": ["a"] * 6}), configuration=FEED)
+    settings = {"path": path, "topic": "people", "key": "id", "read.mode": "changes", **transforms}
+    for step in range(14):
+        _change(path, chance, step)
+        run([DeltaSource("in", settings)], log, once=True)
+        kept = {}
+        for row in log.read("people").to_pylist():
+            if row.get("_deleted"):
+                kept.pop(row["id"], None)
+            else:
+                kept[row["id"]] = row["name"]
+        assert kept == {row["id"]: row["name"] for row in rows_of(path)}, step
+
+
+def _change(path, chance, step):
+    """Another version: keys are moved, merged, overwritten, deleted, restored or added."""
+    table = DeltaTable(path)
+    some, name = chance.sample(range(20), 6), f"'{step}'"
+    match step % 7:
+        case 0:
+            table.update(updates={"id": "id + 1", "name": name}, predicate="id % 2 = 0 OR id > 2")
+        case 1:
+            rows = pa.table({"id": some, "name": [name] * 6})
+            write_deltalake(path, rows, mode="overwrite")
+        case 2:
+            rows = pa.table({"id": [some[0], 90 + step], "name": [name] * 2})
+            merge = table.merge(rows, "target.id = source.id", source_alias="source", target_alias="target")
+            merge = merge.when_matched_update({"id": "source.id + 30", "name": "source.name"})
+            merge.when_not_matched_insert({"id": "source.id", "name": "source.name"}).execute()
+        case 3:
+            table.delete(f"id = {some[1]} OR id > 10")
+        case 4:
+            table.restore(table.version() - 1)
+        case 5:
+            table.update(updates={"name": name})
+        case _:
+            table.delete()
+            write_deltalake(path, pa.table({"id": some, "name": [name] * 6}), mode="append")
+
+
+def test_a_position_within_the_changes_of_a_version(path, monkeypatch):
+    """The library gives the rows of a version's files in any order: one that goes on within it misses none, and repeats none."""
+    monkeypatch.setattr(delta_source, "ROWS_MAX", 500)
+    rows = pa.table({"id": list(range(4000)), "part": [n % 20 for n in range(4000)]})
+    write_deltalake(path, rows, partition_by=["part"], configuration=FEED)
+    found, position = [], {"version": 0, "rows": 0, "snapshot": False}
+    while position["version"] == 0:
+        source = DeltaSource("in", path=path, topic="numbers", key="id", read_mode="changes")
+        source.open({"table": position})
+        tables, positions = source.poll(0)
+        found += tables["numbers"]["id"].to_pylist()
+        position = positions["table"]
+    assert sorted(found) == list(range(4000))
+
+
+def test_a_position_of_an_earlier_order(path):
+    """A position within changes that does not say their order counts rows of another one: the version is read again."""
+    write_deltalake(path, pa.table({"id": [1, 2, 3]}), configuration=FEED)
+    source = DeltaSource("in", path=path, topic="numbers", key="id", read_mode="changes")
+    source.open({"table": {"version": 0, "rows": 2, "snapshot": False}})
+    assert source.poll(0).tables["numbers"].num_rows == 3
+
+
 def test_rows_that_change_are_no_snapshot(log, path):
     """A version that removes rows stops a source of added rows; one that only compacts files does not."""
     write_deltalake(path, pa.table({"id": [1, 2]}))
@@ -183,16 +255,31 @@ def test_rows_that_change_are_no_snapshot(log, path):
         run([source], log, once=True)
 
 
-def test_a_version_that_is_gone(log, path):
+@pytest.mark.parametrize("mode", ["snapshot", "changes"])
+def test_a_version_that_is_gone(log, path, mode):
     """A version whose files were vacuumed is an error that says how to go on."""
-    write_deltalake(path, pa.table({"id": [1]}))
-    source = DeltaSource("in", path=path, topic="rows")
+    write_deltalake(path, pa.table({"id": [1]}), configuration=FEED)
+    source = DeltaSource("in", path=path, topic="rows", key="id", read_mode=mode)
     run([source], log, once=True)
     write_deltalake(path, pa.table({"id": [2]}), mode="append")
     table = DeltaTable(path)
     table.optimize.compact()
     table.vacuum(0, dry_run=False, enforce_retention_duration=False)
     with pytest.raises(ConfigError, match=r"version 1 of the Delta table .* vacuumed.*offsets set in table"):
+        run([source], log, once=True)
+
+
+@pytest.mark.parametrize("mode", ["snapshot", "changes"])
+def test_a_log_that_is_gone(log, path, mode):
+    """So is a version whose log was cleaned up."""
+    write_deltalake(path, pa.table({"id": [1]}), configuration=FEED)
+    source = DeltaSource("in", path=path, topic="rows", key="id", read_mode=mode)
+    run([source], log, once=True)
+    for n in (2, 3):
+        write_deltalake(path, pa.table({"id": [n]}), mode="append")
+    DeltaTable(path).create_checkpoint()
+    (Path(path) / "_delta_log" / f"{1:020d}.json").unlink()
+    with pytest.raises(ConfigError, match=r"version 1 of the Delta table .* cleaned up.*offsets set in table"):
         run([source], log, once=True)
 
 
