@@ -215,9 +215,9 @@ class DeltaSource(Source):
                 ) from error
             raise
         except Exception as error:  # the stream of the library has no class for what the store says
-            if OBJECT not in str(error):
-                raise OSError(str(error)) if STORE in str(error) else error
-            raise FileNotFoundError(str(error)) from error
+            if STORE not in str(error):
+                raise
+            raise (FileNotFoundError if OBJECT in str(error) else OSError)(str(error)) from error
         found = _plain(found.drop_columns([_VERSION, _TIME]))
         is_of_table = self.chain is None and all(name in found.column_names for name in self._key)  # else transforms make the key
         return changes_of(found, self._key if is_of_table and self._key else None)
