@@ -205,7 +205,9 @@ class DeltaSink(Sink):
         else:
             before = table.version()
             self._merge(topic, newest(rows.select([*columns, DELETED]), topic.key), properties)
-            if table.version() == before:  # Delta commits nothing where no row changes, such as a deletion of a key that is not there
+            if (
+                table.version() == before
+            ):  # Delta commits nothing where no row changes, such as a deletion of a key that is not there
                 self._write(topic, rows.slice(0, 0), transactions)
 
     def _merge(self, topic: Topic, rows: pa.Table, properties: Any) -> None:

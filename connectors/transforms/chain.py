@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.connectors.joined_rows import as_schema, joined_schema
+from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.connectors.transforms.classes import predicate_of, transform_of
 from streamkit.connectors.transforms.insert_field import InsertField
 from streamkit.connectors.transforms.predicates import Predicate
@@ -77,11 +78,20 @@ class Chain:
         return _by_topic(self.applied(records_of(topic, rows, key)), self.links[-1].transform.class_name)
 
     def applied(self, records: Records) -> list[Records]:
-        """The records behind all transforms, in groups of one topic and of the same columns."""
+        """The records behind all transforms, in groups of one topic and of the same columns; ConfigError for names of StreamKit's own."""
         found = [records]
         for link in self.links:
             found = [one for some in found for one in link.apply(some)]
+        for one in found:
+            self._check_names(one)
         return found
+
+    def _check_names(self, records: Records) -> None:
+        """ConfigError for a name that StreamKit's own columns have: no record is to blame, so none is a dead letter."""
+        aliases = ", ".join(link.transform.alias for link in self.links)
+        said = reserved_columns(f"a row behind the transforms {aliases}", (*records.key.columns, *records.value.columns))
+        if said:
+            raise ConfigError(said)
 
 
 def chain_of(settings: Mapping[str, Any], *, is_source: bool) -> Chain | None:

@@ -39,7 +39,9 @@ def test_the_order_is_that_of_the_values(key):
     """Rows of all types come in the same order, bit by bit, however the feed has them."""
     chance = random.Random(1)
     kinds = ["insert", "delete", "update_preimage", "update_postimage"]
-    rows = [{name: chance.choice(values) for name, (_, values) in KINDS.items()} | {CHANGE: chance.choice(kinds)} for _ in range(200)]
+    rows = [
+        {name: chance.choice(values) for name, (_, values) in KINDS.items()} | {CHANGE: chance.choice(kinds)} for _ in range(200)
+    ]
     said = set()
     for _ in range(5):
         chance.shuffle(rows)

@@ -11,7 +11,7 @@ import pytest
 import streamkit as sk
 from streamkit.connectors import Polled, Sink, Source, run
 from streamkit.errors import ConfigError, SchemaError
-from streamkit.names import DELETED
+from streamkit.names import DELETED, RESERVED_COLUMNS
 
 ROWS = pa.table(
     {
@@ -330,6 +330,48 @@ def test_a_function_that_there_is_not_is_an_error_before_anything_runs(select):
     """Also deep inside, and whatever the columns are."""
     with pytest.raises(ConfigError, match=r"nosuch|aggregate|rand"):
         Rows("in", {"topic": "raw", "transforms": "t", "transforms.t.type": "expr", "transforms.t.select": f"*, {select}"})
+
+
+RESERVED = {
+    "insert": ("InsertField$Value", {"static.field": "{}", "static.value": "true"}),
+    "topic": ("InsertField$Value", {"topic.field": "{}"}),
+    "rename": ("ReplaceField$Value", {"renames": "id:{}"}),
+    "expr": ("expr", {"select": "*, id AS `{}`"}),
+    "hoist": ("HoistField$Value", {"field": "{}"}),
+    "key": ("ReplaceField$Key", {"renames": "id:{}"}),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "own"),
+    [*((kind, "_offset") for kind in RESERVED), *(("insert", own) for own in (*sorted(RESERVED_COLUMNS), "_Row"))],
+)
+@pytest.mark.parametrize("is_source", [True, False])
+def test_names_of_own_columns(log, kind, own, is_source):
+    """A transform that makes a column of a name that StreamKit's own have is one error, whatever is tolerated; no value vanishes."""
+    class_name, settings = RESERVED[kind]
+    transforms = configured(
+        ("ValueToKey", {"fields": "id"}),
+        (class_name, {name: text.format(own) for name, text in settings.items()}),
+        **TOLERANT,
+    )
+    log.create_topic("people", "id string, name string", key="id")
+    connector = Rows("in", transforms) if is_source else Kept("out", transforms | {"topics": "people"})
+    with pytest.raises(
+        ConfigError, match=f"a row behind the transforms t0, t1 has the column '{own}', a name that StreamKit's own"
+    ):
+        run([connector], log, once=True)
+    assert "raw" not in log.topics() and log.read("bad").num_rows == 0
+
+
+def test_a_name_of_own_columns_on_the_way(log):
+    """Between two transforms a column may be called as it likes."""
+    config = configured(
+        ("InsertField$Value", {"static.field": "_offset", "static.value": "7"}),
+        ("ReplaceField$Value", {"renames": "_offset:seven"}),
+    )
+    run([Rows("in", config)], log, once=True)
+    assert "7" in log.read("raw")["seven"].to_pylist()
 
 
 class TwoKinds(Rows):
