@@ -63,6 +63,10 @@ class Sink(Connector):
         """The name that rows of a topic come under: its own, unless a router gave another."""
         return self.routes.get(topic, topic)
 
+    def name_in_registry(self, topic: str) -> str:
+        """The topic whose subjects have the schemas of what is written, of a topic as routers name it: where readers look for them."""
+        return topic
+
     def fenced(self, place: TopicPartition) -> FencedError:
         """The error for a generation whose partition a newer one has taken over."""
         return FencedError(

@@ -73,6 +73,10 @@ class KafkaSink(Sink):
         """Remember the topic; its target is found or created when the sink is opened."""
         self._topics[topic.name] = topic
 
+    def name_in_registry(self, topic: str) -> str:
+        """Kafka's topic."""
+        return self._target(topic)
+
     def open(self, generation: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Fence whoever wrote these partitions, then read how far they were written, and claim them."""
         self._generation = generation

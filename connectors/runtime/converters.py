@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from streamkit.chunks import one_array, one_batch
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.reserved_columns import reserved_columns
+from streamkit.connectors.sink import Sink
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.expressions.groups import one_of_equals
 from streamkit.formats.codec import Codec, declare_format
@@ -328,7 +329,7 @@ def _with_one_key(keys: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, keys.column_names)
 
 
-def encoder_of_sink(connector: Connector, topic: Topic) -> SinkEncoder:
+def encoder_of_sink(connector: Sink, topic: Topic) -> SinkEncoder:
     """What makes bytes of a topic's columns; without `value.format` these are JSON. The settings of the value say nothing of keys."""
     formats = formats_of(connector)
     value = formats.value or Format("json")
@@ -340,11 +341,12 @@ def encoder_of_sink(connector: Connector, topic: Topic) -> SinkEncoder:
             f"{', '.join(keys.names)}; expected key.format=json, or one with a schema"
         )
     names = _names_written(connector, value, formats.columns, topic)
+    name = connector.name_in_registry(topic.name)
     return SinkEncoder(
         topic,
         names,
-        _codec(value, formats.columns or topic.schema.select(names), topic.name, VALUE),
-        _codec(key_format, keys, topic.name, KEY),
+        _codec(value, formats.columns or topic.schema.select(names), name, VALUE),
+        _codec(key_format, keys, name, KEY),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import random
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from streamkit.connectors.delta import changes
 from streamkit.connectors.delta.changes import CHANGE, changes_of
 
-KINDS = {
+KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "long": (pa.int64(), [1, 2, None]),
     "text": (pa.string(), ["", "a", "ä", None]),
     "bytes": (pa.binary(), [b"", b"\0", None]),

@@ -6,7 +6,9 @@ import datetime as dt
 import decimal
 import random
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -182,7 +184,7 @@ def test_a_topic_of_changes_is_the_table(log, path, monkeypatch, transforms):
     for step in range(14):
         _change(path, chance, step)
         run([DeltaSource("in", settings)], log, once=True)
-        kept = {}
+        kept: dict[int, str] = {}
         for row in log.read("people").to_pylist():
             if row.get("_deleted"):
                 kept.pop(row["id"], None)
@@ -222,13 +224,15 @@ def test_a_position_within_the_changes_of_a_version(path, monkeypatch):
     monkeypatch.setattr(delta_source, "ROWS_MAX", 500)
     rows = pa.table({"id": list(range(4000)), "part": [n % 20 for n in range(4000)]})
     write_deltalake(path, rows, partition_by=["part"], configuration=FEED)
-    found, position = [], {"version": 0, "rows": 0, "snapshot": False}
+    found: list[int] = []
+    position: Mapping[str, Any] = {"version": 0, "rows": 0, "snapshot": False}
     while position["version"] == 0:
         source = DeltaSource("in", path=path, topic="numbers", key="id", read_mode="changes")
         source.open({"table": position})
-        tables, positions = source.poll(0)
-        found += tables["numbers"]["id"].to_pylist()
-        position = positions["table"]
+        polled = source.poll(0)
+        assert polled is not None
+        found += pa.table(polled.tables["numbers"])["id"].to_pylist()
+        position = polled.positions["table"]
     assert sorted(found) == list(range(4000))
 
 
@@ -237,7 +241,9 @@ def test_a_position_of_an_earlier_order(path):
     write_deltalake(path, pa.table({"id": [1, 2, 3]}), configuration=FEED)
     source = DeltaSource("in", path=path, topic="numbers", key="id", read_mode="changes")
     source.open({"table": {"version": 0, "rows": 2, "snapshot": False}})
-    assert source.poll(0).tables["numbers"].num_rows == 3
+    polled = source.poll(0)
+    assert polled is not None
+    assert pa.table(polled.tables["numbers"]).num_rows == 3
 
 
 def test_rows_that_change_are_no_snapshot(log, path):

@@ -8,6 +8,9 @@ import pytest
 
 import streamkit as sk
 from streamkit.connectors import run
+from streamkit.connectors.kafka import KafkaSink
+from streamkit.connectors.runtime.converters import encoder_of_sink
+from streamkit.connectors.runtime.outgoing import outgoing
 from streamkit.connectors.runtime.source_task import SourceTask
 from streamkit.connectors.runtime.task import Orders
 from streamkit.errors import ConfigError, SchemaError
@@ -52,6 +55,29 @@ def test_a_topic_that_is_missing_gets_the_columns_of_the_schema(log):
     assert sorted(rows(log, "user", "amount"), key=str) == sorted(
         [{"user": "a", "amount": 1.5}, {"user": "b", "amount": 2.0}, {"user": "a", "amount": None}], key=str
     )
+
+
+@pytest.mark.parametrize(
+    ("settings", "kafka"),
+    [
+        ({}, "orders"),
+        ({"kafka.topic": "shop"}, "shop"),
+        ({"kafka.topic": "shop.${topic}"}, "shop.orders"),
+        (
+            {"transforms": "r", "transforms.r.type": "RegexRouter", "transforms.r.regex": ".*", "transforms.r.replacement": "b"},
+            "b",
+        ),
+    ],
+)
+def test_schemas_are_registered_where_readers_look(log, settings, kafka):
+    """The subjects of a sink to Kafka are those of Kafka's topic, of values and of keys, whatever the log calls it."""
+    log.create_topic("orders", "id int, amount double", key="id")
+    formats = {"value.format": "avro", "key.format": "avro", "schema.registry.url": "http://127.0.0.1:1"}
+    sink = KafkaSink("out", {"topics": "orders", "bootstrap.servers": "127.0.0.1:1", **formats, **settings})
+
+    encoder = encoder_of_sink(sink, outgoing(sink, log.topic("orders")))
+
+    assert (encoder.value.subject(), encoder.key.subject()) == (f"{kafka}-value", f"{kafka}-key")
 
 
 def test_a_topic_that_is_there_says_its_columns(log):
