@@ -12,7 +12,7 @@ from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.runtime.converters import formats_of
 from streamkit.connectors.source import Source
 from streamkit.connectors.transforms.records import is_opaque, key_columns
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.log import Log
 from streamkit.log.produce.producer import Producer
 from streamkit.log.rows.records import records_of
@@ -54,7 +54,13 @@ class Destination:
         """The rows, after the topic was made to fit them; SchemaError with `rows` for those that it cannot take."""
         rows = _typed(rows)
         topic = self._topic(name, rows)
-        records_of(topic, _columns_of(topic, rows), self._log.clock.now_ms())
+        try:
+            records_of(topic, _columns_of(topic, rows), self._log.clock.now_ms())
+        except SchemaError as error:
+            fractions = _fractions(topic, rows)
+            if type(error) is not SchemaError or not fractions:
+                raise
+            raise SchemaError(f"{error}; {_advice(topic, fractions)}", error.rows) from error
         return {name: rows}
 
     def prepare(self, producer: Producer) -> None:
@@ -155,6 +161,26 @@ def _schema_of(rows: pa.Table, key: Sequence[str], required: Collection[str]) ->
     """The topic's columns: keys first, as Kafka has them apart; others may be null, unless the settings say that they are not."""
     parsed = Schema.parse(pa.schema([rows.schema.field(name) for name in _named(rows)]))
     return Schema(tuple(Column(column.name, column.type, column.name not in (*key, *required)) for column in parsed))
+
+
+def _fractions(topic: Topic, rows: pa.Table) -> list[str]:
+    """The columns of whole numbers for which rows have others."""
+    return [
+        column.name
+        for column in topic.schema
+        if pa.types.is_integer(column.arrow.type)
+        and column.name in rows.column_names
+        and pa.types.is_floating(rows.schema.field(column.name).type)
+    ]
+
+
+def _advice(topic: Topic, names: Sequence[str]) -> str:
+    """What to do where records say no types, so that those of the first rows, which had whole numbers, are the topic's."""
+    wanted = Schema(tuple(replace(one, type="double") if one.name in names else one for one in topic.schema))
+    return (
+        f"a column that was made of whole numbers stays one of them. To have both: another topic that is created with topic.schema='{wanted}', "
+        "or records that say their types"
+    )
 
 
 def _required(source: Source) -> set[str]:

@@ -402,6 +402,25 @@ def test_records_that_are_refused(log, value, message):
     assert len(log.read("bad").to_pylist()) == 1
 
 
+def test_a_fraction_behind_whole_numbers(log):
+    """Without schemas the first rows say the types; the error says how to have a column of both, and with that no order matters."""
+    fractions = [envelope("c", after={"id": n, "price": price}, key={"id": n}) for n, price in enumerate((1, 1.5, 2))]
+    bring(log, fractions[:1])
+    with pytest.raises(SchemaError, match=r"found 1\.5 .*created with topic\.schema='id bigint NOT NULL, price double'"):
+        bring(log, fractions[1:])
+    for name, order in (("up", fractions), ("down", fractions[::-1])):
+        for one in order:
+            fill(log, f"raw_{name}", [one])
+            config = {
+                "source.topic": f"raw_{name}",
+                "topic": name,
+                "topic.schema": "id bigint NOT NULL, price double",
+                "key": "id",
+            }
+            run([DebeziumSource(name, config)], log, once=True)
+        assert sorted(log.read(name)["price"].to_pylist()) == [1.0, 1.5, 2.0]
+
+
 def test_records_that_retention_has_removed(log):
     """A position whose records are gone is an error, not a gap."""
     bring(log, [envelope("c", after={"id": 1}, key={"id": 1})])
