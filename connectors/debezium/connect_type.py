@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -28,10 +28,16 @@ _REFUSED = (pa.ArrowException, ValueError, TypeError, KeyError, ArithmeticError,
 
 @dataclass(frozen=True)
 class ConnectType:
-    """The Arrow type of a field, and how its values are read; `read` raises SchemaError for one that does not fit."""
+    """
+    The Arrow type of a field, and how its values are read; `read` raises SchemaError for one that does not fit.
+
+    `is_optional` says that it may be null, `default` the value of a record that lacks the field, as the record would have it.
+    """
 
     arrow: pa.DataType
     parse: Callable[[Sequence[Any], pa.DataType], pa.Array]
+    is_optional: bool = True
+    default: Any = None
 
     def read(self, values: Sequence[Any]) -> pa.Array:
         try:
@@ -61,11 +67,42 @@ def connect_type(schema: Mapping[str, Any], infinity: str = FAIL) -> ConnectType
         keys, values = connect_type(schema["keys"], infinity), connect_type(schema["values"], infinity)
         return ConnectType(pa.map_(keys.arrow, values.arrow), partial(_maps, keys, values))
     if physical == "struct":
-        fields = {field["field"]: connect_type(field, infinity) for field in schema["fields"]}
+        fields = field_types(schema, infinity)
         return ConnectType(pa.struct([(name, one.arrow) for name, one in fields.items()]), partial(_structs, fields))
     raise SchemaError(
         f"found the type {physical!r} in a schema; expected one of {', '.join([*_PHYSICAL, 'array', 'map', 'struct'])}"
     )
+
+
+def field_types(schema: Mapping[str, Any], infinity: str = FAIL) -> Mapping[str, ConnectType]:
+    """The types of a struct's fields by name, with what their schemas say of a field without a value."""
+    return {
+        one["field"]: replace(
+            connect_type(one, infinity), is_optional=one.get("optional") is not False, default=one.get("default")
+        )
+        for one in schema.get("fields", ())
+    }
+
+
+def completed(row: Mapping[str, Any], types: Mapping[str, ConnectType]) -> Mapping[str, Any]:
+    """
+    The row of a struct with the defaults of its schema where it has no value; SchemaError where there has to be one.
+
+    A null stays null where the schema allows it: it is what the database has.
+    """
+    if len(row) >= len(types) and None not in row.values():
+        return row
+    added: dict[str, Any] = {}
+    for name, kind in types.items():
+        if row.get(name) is not None or (kind.is_optional and name in row):
+            continue
+        if kind.default is not None:
+            added[name] = kind.default
+        elif not kind.is_optional:
+            raise SchemaError(
+                f"the column {name!r} {'is null' if name in row else 'is missing'}, and its schema says optional=false; expected a value"
+            )
+    return {**row, **added} if added else row
 
 
 def guessed_type(values: Sequence[Any]) -> ConnectType | None:
@@ -227,7 +264,8 @@ def _cut(pairs: Sequence[Any], keys: pa.Array, items: pa.Array) -> list[Any]:
 
 
 def _structs(fields: Mapping[str, ConnectType], values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
-    columns = [one.read([None if value is None else value.get(name) for value in values]) for name, one in fields.items()]
+    rows = [None if value is None else completed(value, fields) for value in values]
+    columns = [one.read([None if row is None else row.get(name) for row in rows]) for name, one in fields.items()]
     return pa.StructArray.from_arrays(columns, fields=list(arrow), mask=_nulls(values))
 
 

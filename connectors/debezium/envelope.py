@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from streamkit.connectors.debezium.connect_type import ConnectType, connect_type
+from streamkit.connectors.debezium.connect_type import ConnectType, completed, field_types
 from streamkit.connectors.debezium.mongo_document import document
 from streamkit.connectors.value_handling import FAIL
 from streamkit.errors import SchemaError
@@ -81,6 +81,8 @@ class EnvelopeReader:
         time_ms = (source.get("ts_ms") if isinstance(source, dict) else None) or payload.get("ts_ms")
         is_document = isinstance(payload.get("after") or payload.get("before"), str)  # whose schema says that it is a text
         types = None if schema is None or is_document else self._known(token, schema, _row_types)
+        if types is not None and op in ROWS:
+            after = completed(after, types)
         return Envelope(op, before, after, time_ms if isinstance(time_ms, int) else None, types)
 
     def key(self, key: Parts | SchemaError) -> RecordKey | None:
@@ -88,7 +90,7 @@ class EnvelopeReader:
         schema, payload, token = _good(key)
         if not isinstance(payload, dict):
             return None
-        return RecordKey(payload, None if schema is None else self._known(token, schema, _types))
+        return RecordKey(payload, None if schema is None else self._known(token, schema, field_types))
 
     def types(self, envelope: Envelope, key: RecordKey | None) -> Types | None:
         """The types of a row's columns, those of its key among them: the same object for the same schemas, so that such rows go together."""
@@ -124,8 +126,4 @@ def _good(found: Parts | SchemaError) -> Parts:
 def _row_types(envelope: Mapping[str, Any], infinity: str) -> Types:
     rows = {one["field"]: one for one in envelope.get("fields", ())}
     row = rows.get("after") or rows.get("before")
-    return _types(row, infinity) if row is not None else {}
-
-
-def _types(schema: Mapping[str, Any], infinity: str) -> Types:
-    return {one["field"]: connect_type(one, infinity) for one in schema.get("fields", ())}
+    return field_types(row, infinity) if row is not None else {}

@@ -243,6 +243,7 @@ class DebeziumSource(Source):
             return None
         found = self._envelopes.key(key) if key is not None else None
         self._learn_key(topic, found)
+        self._compare_key(found, envelope.after if envelope.op in ROWS else envelope.before)
         if envelope.op in ROWS:
             assert envelope.after is not None
             self._refuse_placeholders(envelope.after)
@@ -265,6 +266,22 @@ class DebeziumSource(Source):
                 "with columns that `before` has"
             )
         return TableRow({name: row[name] for name in names}, True, envelope.time_ms, place, record)
+
+    def _compare_key(self, key: RecordKey | None, row: Mapping[str, Any] | None) -> None:
+        """A key that is another one than the row's would have the row under one, and its deletion under the other."""
+        if key is None or row is None or self.settings["key"] or self._has_two_formats:
+            return
+        for name, value in key.values.items():
+            if value is not None and row.get(name) is not None and row[name] != value:
+                raise SchemaError(
+                    f"the record's key has {name}={value!r}, and the row has {name}={row[name]!r}; expected the same. To go by the row alone, "
+                    "set key to its key columns"
+                )
+
+    @property
+    def _has_two_formats(self) -> bool:
+        """Whether keys are of another format than values, so that equal ones may look different."""
+        return self.settings["key.format"] not in (None, self.settings["value.format"] or FORMATS[0])
 
     def _learn_key(self, topic: str, key: RecordKey | None) -> None:
         if key is None or self.settings["key"]:

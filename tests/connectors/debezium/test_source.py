@@ -394,12 +394,75 @@ def test_records_without_a_key(log):
 def test_records_that_are_refused(log, value, message):
     """A record that is no change of a row is named with its place; or it is a dead letter, and the others come."""
     good = envelope("c", after={"id": 7}, key={"id": 7})
-    fill(log, "raw", [good, {"key": '{"id": 1}', "value": value}, good])
+    key = None if "int8" in value else '{"id": 1}'  # the row's is another one there
+    fill(log, "raw", [good, {"key": key, "value": value}, good])
     with pytest.raises(SchemaError, match=rf"topic raw, partition 0, offset 1: .*{message}"):
         run([source()], log, once=True)
     run([source(errors_tolerance="all", errors_deadletterqueue_topic_name="bad")], log, once=True)
     assert by_key(log) == {7: [(), ()]}
     assert len(log.read("bad").to_pylist()) == 1
+
+
+def with_schema(row, *fields):
+    """A creation whose row has these fields, as the JSON converter writes it."""
+    schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]}
+    payload = {"op": "c", "before": None, "after": row}
+    return {"key": json.dumps({"id": row["id"]}), "value": json.dumps({"schema": schema, "payload": payload})}
+
+
+ID = {"field": "id", "type": "int32", "optional": False}
+MUST = {"field": "v", "type": "int32", "optional": False}
+MAY = {"field": "v", "type": "string", "optional": True}
+
+
+@pytest.mark.parametrize(
+    ("row", "field", "expected"),
+    [
+        ({"v": 1}, {**MUST, "default": 5}, 1),
+        ({"v": None}, {**MUST, "default": 5}, 5),
+        ({}, {**MUST, "default": 5}, 5),
+        ({"v": None}, {**MAY, "default": "d"}, None),
+        ({}, {**MAY, "default": "d"}, "d"),
+        ({}, MAY, None),
+        (
+            {},
+            {"field": "v", "type": "int32", "name": "io.debezium.time.Date", "default": 1, "optional": False},
+            dt.date(1970, 1, 2),
+        ),
+        ({"v": {}}, {"field": "v", "type": "struct", "optional": True, "fields": [{**MUST, "default": 7}]}, {"v": 7}),
+        ({"v": None}, {"field": "v", "type": "struct", "optional": True, "fields": [MUST]}, None),
+    ],
+)
+def test_defaults_of_a_schema(log, row, field, expected):
+    """A field without a value has its schema's default; a null that the schema allows stays one."""
+    bring(log, [with_schema({"id": 1, **row}, ID, field)])
+    (found_row,) = log.decode("rows", log.read("rows"))
+    assert found_row["v"] == expected
+
+
+@pytest.mark.parametrize(
+    ("row", "field"),
+    [
+        ({"v": None}, MUST),
+        ({}, MUST),
+        ({"v": {"v": None}}, {"field": "v", "type": "struct", "optional": True, "fields": [MUST]}),
+    ],
+)
+def test_no_value_where_there_has_to_be_one(log, row, field):
+    """A null in a field that its schema calls optional=false is refused, or a dead letter."""
+    records = [with_schema({"id": 1, **row}, ID, field), with_schema({"id": 2, "v": None}, ID, {**field, "optional": True})]
+    with pytest.raises(SchemaError, match=r"offset 0: .*column 'v' is (null|missing), and its schema says optional=false"):
+        bring(log, records)
+    run([source(errors_tolerance="all")], log, once=True)
+    assert log.read("rows")["id"].to_pylist() == [2]
+
+
+@pytest.mark.parametrize(("op", "row"), [("c", {"after": {"id": 1, "v": 5}}), ("d", {"before": {"id": 1}})])
+def test_a_key_that_is_not_the_rows(log, op, row):
+    """It is refused: the row would be under one key, and its deletion under the other."""
+    record = envelope(op, **row, key={"id": 2})
+    with pytest.raises(SchemaError, match="the record's key has id=2, and the row has id=1; expected the same"):
+        bring(log, [envelope("c", after={"id": 2, "v": 1}, key={"id": 2}), record])
 
 
 def test_a_fraction_behind_whole_numbers(log):
