@@ -33,6 +33,7 @@ from streamkit.connectors.files.guessed_texts import type_of_texts
 from streamkit.connectors.files.guessed_values import column_type
 from streamkit.connectors.files.json_layout import json_records
 from streamkit.connectors.files.line_ends import count_lines, first_line_end, lines_end
+from streamkit.connectors.files.open_file import open_reading, whole
 from streamkit.connectors.files.parquet_columns import declared, readable
 from streamkit.connectors.files.recoded import check_encoding, recoded
 from streamkit.connectors.files.record_blocks import HalfRecordError, header_of
@@ -89,6 +90,11 @@ class Guess:
         return None if self.timestamp is None else int(self._times_ms().min())
 
     @property
+    def newest_ms(self) -> int | None:
+        """The greatest event time of the rows, in milliseconds since 1970; None without a timestamp column."""
+        return None if self.timestamp is None else int(self._times_ms().max())
+
+    @property
     def disorder_ms(self) -> int:
         """By how much a row's event time is behind the largest before it, at most; 0 without a timestamp column."""
         if self.timestamp is None:
@@ -123,7 +129,8 @@ def guess(
     ConfigError if the file cannot be read or a column is not there, SchemaError if its columns cannot be those of a topic.
     """
     try:
-        with recoded(path.open("rb"), "utf-8" if form is Format.PARQUET else check_encoding(encoding), path) as file:
+        written_in = "utf-8" if form is Format.PARQUET else check_encoding(encoding)
+        with whole(path), recoded(open_reading(path), written_in, path) as file:
             table, spelled = _read(file, path, form, rows_max, _Lines(delimiter))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
 from pathlib import Path
@@ -13,29 +14,34 @@ from typing import Annotated, Any
 
 import typer
 
-from streamkit.cli.produce import SUFFIXES
+from streamkit.cli.record_file_name import delimiter_of_name, form_of_name
 from streamkit.cli.terminal.choice import choice_option
 from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, counted, show_json
-from streamkit.connectors.files.csv_lines import check_delimiter
 from streamkit.connectors.files.guess import Guess, guess
+from streamkit.connectors.files.open_file import compression_of
 from streamkit.connectors.files.record_file import Format
 from streamkit.data_type import field_name
-from streamkit.errors import ConfigError, TopicExistsError
+from streamkit.errors import ConfigError, StreamKitError, TopicExistsError
+from streamkit.log.log import Log
 from streamkit.log.opening import open_log
-from streamkit.log.topic.settings import RETENTION_MS, SETTINGS
+from streamkit.log.topic.settings import RETENTION_MS, SETTINGS, TIMESTAMP_AFTER_MAX_MS
 from streamkit.plan.duration import duration_text
 
 SAMPLE_ROWS = 10_000
 TEST_ROWS = 3
 _HOUR_MS = 3_600_000
+_DISORDER_MS_MAX = 99 * 365 * 24 * _HOUR_MS  # a grace is below a hundred years
+_PYTHON_ENDS_MS = 253_402_300_800_000  # the year 10000
+_ANY_TIME_MS = (1 << 63) - 1
+_BOUNDS = ("window_start", "window_end")
 _GRACES = {"10 minutes": _HOUR_MS // 6, "1 hour": _HOUR_MS, "1 day": 24 * _HOUR_MS, "7 days": 168 * _HOUR_MS}
 _IMPORTS = {"dt.date": "import datetime as dt", "Decimal(": "from decimal import Decimal"}
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]+")
 
 
 def init(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="CSV with a line of names, JSON lines, or Parquet.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="CSV with a line of names, JSON, or Parquet; plain, .gz or .zst.")],
     form: Annotated[Format | None, choice_option("--format", Format, "How the records lie in it; else its suffix says.")] = None,
     topic: Annotated[
         str | None, typer.Option("--topic", metavar="NAME", help="The topic to create; else called as the file.")
@@ -47,8 +53,14 @@ def init(
         str | None, typer.Option("--timestamp", metavar="COLUMN", help="The column of the event time; else guessed.")
     ] = None,
     delimiter: Annotated[
-        str, typer.Option("--delimiter", metavar="CHARACTER", help="What stands between the values of CSV, such as ; or a tab.")
-    ] = ",",
+        str | None,
+        typer.Option(
+            "--delimiter",
+            metavar="CHARACTER",
+            help="What stands between the values of CSV, such as ; or a tab; a comma unless given, in .tsv a tab.",
+            show_default=False,
+        ),
+    ] = None,
     encoding: Annotated[
         str, typer.Option("--encoding", metavar="NAME", help="How CSV or JSON is encoded, such as latin-1, cp1252 or utf-16.")
     ] = "utf-8",
@@ -66,9 +78,10 @@ def init(
     name is an error. The topology counts the records of each group, per hour if they have times; it is meant to be changed.
     """
     path = Path(file)
-    name = topic or _name_of(path.stem)
+    plain = path.with_suffix("") if compression_of(path) != "none" else path
+    name = topic or _name_of(plain.stem)
     keys = tuple(part.strip() for part in key.split(",")) if key else ()
-    found = guess(path, form or _form_of(path), rows, keys, timestamp, check_delimiter(delimiter), encoding)
+    found = guess(path, form or form_of_name(file), rows, keys, timestamp, delimiter_of_name(file, delimiter), encoding)
     example = _Example(name, found)
     files = {Path(folder, f"{example.module}.py"): example.topology(), Path(folder, f"test_{example.module}.py"): example.test()}
     for target in files:
@@ -77,11 +90,7 @@ def init(
     with open_log(log) as opened:
         if name in opened.topics():
             raise TopicExistsError(f"there is a topic {name!r} already, which is left as it is; expected another --topic")
-        is_old = _is_old(found, opened.clock.now_ms())
-        config = {RETENTION_MS: -1} if is_old else None
-        opened.create_topic(name, schema=found.schema, key=list(found.key), timestamp=found.timestamp, config=config)
-        with opened.producer() as producer:
-            producer.send_batch(name, found.sample)
+        config = _load(opened, name, found)
     for target, text in files.items():
         target.write_text(text, encoding="utf-8")
     if as_json:
@@ -92,37 +101,53 @@ def init(
             "key": list(found.key),
             "timestamp": found.timestamp,
         }
-        facts |= {"retention_ms": -1} if is_old else {}
+        facts |= {setting.replace(".", "_"): value for setting, value in config.items()}
         show_json({**facts, "schema": columns, "files": [str(target) for target in files]})
     else:
-        _show(name, found, files, is_old=is_old)
+        _show(name, found, files, config)
 
 
-def _is_old(found: Guess, now_ms: int) -> bool:
-    """Whether the next maintenance would delete some of the rows, were the topic to keep rows as long as topics do unless told."""
-    return found.oldest_ms is not None and found.oldest_ms < now_ms - int(SETTINGS[RETENTION_MS].default)
+def _load(log: Log, name: str, found: Guess) -> dict[str, int]:
+    """Create the topic with the records, or nothing; returns the settings that it needs for them."""
+    config = _config(found, log.clock.now_ms())
+    log.create_topic(name, schema=found.schema, key=list(found.key), timestamp=found.timestamp, config=config)
+    try:
+        with log.producer() as producer:
+            producer.send_batch(name, found.sample)
+    except StreamKitError:
+        log.delete_topic(name)  # else the next try would find it, without records
+        raise
+    return config
 
 
-def _show(name: str, found: Guess, files: dict[Path, str], *, is_old: bool) -> None:
+def _config(found: Guess, now_ms: int) -> dict[str, int]:
+    """Settings of the topic without which it would not take some of the rows, or the next maintenance would delete them."""
+    config = {}
+    if found.oldest_ms is not None and found.oldest_ms < now_ms - int(SETTINGS[RETENTION_MS].default):
+        config[RETENTION_MS] = -1
+    if found.newest_ms is not None and found.newest_ms > now_ms + int(SETTINGS[TIMESTAMP_AFTER_MAX_MS].default):
+        config[TIMESTAMP_AFTER_MAX_MS] = _ANY_TIME_MS
+    return config
+
+
+def _show(name: str, found: Guess, files: dict[Path, str], config: dict[str, int]) -> None:
     of_key = f"key {', '.join(found.key)}" if found.key else "no key"
     of_time = f"event time {found.timestamp}" if found.timestamp else "event time of arrival"
     module, test = files
     typer.echo(f"topic {name}: {counted(found.sample.num_rows, 'record')} loaded, {of_key}, {of_time}")
     typer.echo(f"  {found.schema}")
-    if is_old:
+    if RETENTION_MS in config:
         kept = duration_text(int(SETTINGS[RETENTION_MS].default))
         typer.echo(
             f"  {RETENTION_MS}=-1: it keeps rows of any age, because some here are older than {kept}, which topics keep otherwise"
         )
+    if TIMESTAMP_AFTER_MAX_MS in config:
+        ahead = duration_text(int(SETTINGS[TIMESTAMP_AFTER_MAX_MS].default))
+        typer.echo(
+            f"  {TIMESTAMP_AFTER_MAX_MS}={_ANY_TIME_MS}: it takes rows of any time to come, because some here lie further ahead than {ahead}"
+        )
     typer.echo(f"{module}  run it:  streamkit run {module} --local --drain")
     typer.echo(f"{test}  test it: python {test}, or pytest {test}")
-
-
-def _form_of(path: Path) -> Format:
-    found = SUFFIXES.get(path.suffix.lower())
-    if found is None:
-        raise ConfigError(f"{str(path)!r} does not say how its records lie in it; expected --format csv, json or parquet")
-    return found
 
 
 def _name_of(stem: str) -> str:
@@ -149,14 +174,34 @@ class _Example:
         return "records" if not name.isidentifier() or iskeyword(name) or name in ("app", "sk") else name
 
     @property
+    def group(self) -> str | None:
+        """The column to count by, if there is one that the result can have."""
+        name = self.guess.group
+        return None if name is not None and self.is_windowed and name.lower() in _BOUNDS else name
+
+    @property
+    def is_windowed(self) -> bool:
+        """Whether the records have times, and such that a window can wait for all of them, and end in a year that Python has."""
+        newest_ms = self.guess.newest_ms
+        return newest_ms is not None and newest_ms < _PYTHON_ENDS_MS - _HOUR_MS and self.guess.disorder_ms < _DISORDER_MS_MAX
+
+    @property
     def by(self) -> str:
         """The column of the result that tells the groups apart."""
-        return self.guess.group or "topic"
+        return self.group or _free(("topic", "of_topic", "counted_topic"), self.guess.schema.names)
 
     @property
     def counted(self) -> str:
         """The column of the result with the number of records."""
-        return "records" if self.by.lower() != "records" else "how_many"
+        return _free(("records", "how_many"), [self.by])
+
+    @property
+    def mean(self) -> str | None:
+        """The column of the result with a mean."""
+        if not self.guess.measure:
+            return None
+        name = f"mean_{_NOT_IN_NAMES.sub('_', self.guess.measure)}"
+        return _free((name, f"{name}_of_all"), [self.by, self.counted])
 
     @property
     def grace(self) -> str:
@@ -166,14 +211,10 @@ class _Example:
         )
 
     def topology(self) -> str:
-        window = f'\n    .windowed_by(sk.tumbling("1 hour", grace="{self.grace}"))' if self.guess.timestamp else ""
-        mean = (
-            f",\n        mean_{_NOT_IN_NAMES.sub('_', self.guess.measure)}=F.avg({_literal(self.guess.measure)})"
-            if self.guess.measure
-            else ""
-        )
-        group = _literal(self.guess.group) if self.guess.group else f"topic=F.lit({_literal(self.topic)})"
-        what = f"of each {self.guess.group}" if self.guess.group else "in all"
+        window = f'\n    .windowed_by(sk.tumbling("1 hour", grace="{self.grace}"))' if self.is_windowed else ""
+        mean = f",\n        {self.mean}=F.avg({_literal(self.guess.measure)})" if self.mean else ""
+        group = _literal(self.group) if self.group else f"{self.by}=F.lit({_literal(self.topic)})"
+        what = f"of each {self.group}" if self.group else "in all"
         per = ", per hour" if window else ""
         return f'''"""How many records of the topic {self.topic} there are {what}{per}."""
 
@@ -206,9 +247,9 @@ if __name__ == "__main__":
         modules = [text for name, text in _IMPORTS.items() if name in listed]
         imports = "".join(f"{text}\n" for text in modules) + ("\n" if modules else "")
         key = f"row[{_literal(self.by)}]"
-        key = f'({key}, row["window_start"])' if self.guess.timestamp else key
-        expected = f"sum(row[{_literal(self.guess.group)}] is not None for row in ROWS)" if self.guess.group else "len(ROWS)"
-        left_out = "; records without a group are left out" if self.guess.group else ""
+        key = f'({key}, row["window_start"])' if self.is_windowed else key
+        expected = f"sum(row[{_literal(self.group)}] is not None for row in ROWS)" if self.group else "len(ROWS)"
+        left_out = "; records without a group are left out" if self.group else ""
         return f'''"""The topology in {self.module}.py, driven row by row, without Spark."""
 
 {imports}from streamkit.testing import TopologyTestDriver
@@ -238,6 +279,12 @@ if __name__ == "__main__":
         """The schema as a text of Python, a column a line."""
         lines = (f"    {field_name(column.name)} {column.type}" for column in self.guess.schema)
         return '"""\n' + ",\n".join(lines) + '\n"""'
+
+
+def _free(names: Sequence[str], taken: Sequence[str]) -> str:
+    """The first of some names that no other column has, whatever its case."""
+    others = {name.lower() for name in taken}
+    return next((name for name in names if name.lower() not in others), f"{names[0]}_{len(others)}_more")
 
 
 def _days(length_ms: int) -> str:

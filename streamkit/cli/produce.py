@@ -15,13 +15,14 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from streamkit.cli.record_file_name import delimiter_of_name, form_of_name
 from streamkit.cli.terminal import completion
-from streamkit.cli.terminal.choice import choice_option, words_of
+from streamkit.cli.terminal.choice import choice_option
 from streamkit.cli.terminal.interruption import interruption
 from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, counted, show_json, show_note, visible
 from streamkit.cli.terminal.standard_streams import standard_input
-from streamkit.connectors.files.csv_lines import check_delimiter
+from streamkit.connectors.files.open_file import compression_of, open_reading, whole
 from streamkit.connectors.files.recoded import check_encoding, recoded
 from streamkit.connectors.files.record_file import Format, Piece, RecordFile
 from streamkit.connectors.files.spelling import Spelling
@@ -39,7 +40,6 @@ from streamkit.schema import Column
 
 LINGER_MS = 1_000  # of records that come through a pipe
 _STANDARD_INPUT = "-"
-SUFFIXES = {".csv": Format.CSV, ".json": Format.JSON, ".jsonl": Format.JSON, ".ndjson": Format.JSON, ".parquet": Format.PARQUET}
 
 
 NullOption = Annotated[
@@ -52,7 +52,13 @@ NullOption = Annotated[
     ),
 ]
 DelimiterOption = Annotated[
-    str, typer.Option("--delimiter", metavar="CHARACTER", help="What stands between the values of CSV, such as ; or a tab.")
+    str | None,
+    typer.Option(
+        "--delimiter",
+        metavar="CHARACTER",
+        help="What stands between the values of CSV, such as ; or a tab; a comma unless given, in .tsv a tab.",
+        show_default=False,
+    ),
 ]
 EncodingOption = Annotated[
     str, typer.Option("--encoding", metavar="NAME", help="How CSV or JSON is encoded, such as latin-1, cp1252 or utf-16.")
@@ -100,7 +106,7 @@ def produce(
     producer_id: IdOption = None,
     timestamp_column: TimestampColumnOption = None,
     null: NullOption = None,
-    delimiter: DelimiterOption = ",",
+    delimiter: DelimiterOption = None,
     encoding: EncodingOption = "utf-8",
     has_commas: CommaOption = False,
     date_format: DateFormatOption = None,
@@ -121,7 +127,7 @@ def produce(
     A record whose column _deleted is true deletes its key: of JSON the key columns are enough, as in {"name": "ann", "_deleted": true}.
     Its event time is that of the topic's timestamp column if it has that, else _timestamp, else the time of arrival.
     """
-    chosen = form or _form_of(file)
+    chosen = form or form_of_name(file)
     named = "standard input" if file == _STANDARD_INPUT else file
     spelling = Spelling(("",) if null is None else tuple(null), has_commas, date_format, timestamp_format)
     written_in = "utf-8" if chosen is Format.PARQUET else check_encoding(encoding)
@@ -129,19 +135,14 @@ def produce(
     with open_existing_log(log) as opened, _opened(file) as source, _progress(file, source) as advance:
         target = opened.topic(topic)
         readable = recoded(source, written_in, Path(named))
-        records = RecordFile(readable, named, chosen, target, timestamp_column, spelling, delimiter=check_delimiter(delimiter))
+        records = RecordFile(
+            readable, named, chosen, target, timestamp_column, spelling, delimiter=delimiter_of_name(file, delimiter)
+        )
         expired = _Expired(target, opened.clock.now_ms())
         producer = _producer(opened, file, producer_id)
         receipts = _send(producer, target, records, (advance, expired.count), is_one=file != _STANDARD_INPUT)
     expired.warn()
     _show(topic, receipts, time.monotonic() - begun, as_json)
-
-
-def _form_of(file: str) -> Format:
-    found = SUFFIXES.get(os.path.splitext(file)[1].lower())
-    if found is None:
-        raise ConfigError(f"{file!r} does not say how its records lie in it; name it with --format {'|'.join(words_of(Format))}")
-    return found
 
 
 @contextmanager
@@ -150,11 +151,12 @@ def _opened(file: str) -> Iterator[BinaryIO]:
         with interruption() as interrupted:
             yield standard_input(interrupted)
         return
+    path = Path(file)
     try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        source = open_reading(path)
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
-    with os.fdopen(descriptor, "rb") as source:
+    with source, whole(path):
         yield source
 
 
@@ -251,7 +253,8 @@ def _progress(file: str, source: BinaryIO) -> Iterator[_Advance]:
         DownloadColumn(),
         TimeRemainingColumn(),
     )
-    total = os.fstat(source.fileno()).st_size if file != _STANDARD_INPUT else None
+    is_as_long = file != _STANDARD_INPUT and compression_of(Path(file)) == "none"  # as what is read of it
+    total = os.fstat(source.fileno()).st_size if is_as_long else None
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         yield _Advance(progress, file, total)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import gzip
 import importlib
 import subprocess
 import sys
@@ -36,7 +37,10 @@ def begin(streamkit, tmp_path):
 
     def call(name, content, *options):
         file = tmp_path / name
-        file.write_text(content) if isinstance(content, str) else pq.write_table(content, file)
+        if isinstance(content, bytes):
+            file.write_bytes(content)
+        else:
+            file.write_text(content) if isinstance(content, str) else pq.write_table(content, file)
         return streamkit("init", str(file), "--folder", str(tmp_path), "--log", str(tmp_path / "mine"), *options)
 
     return call
@@ -120,6 +124,63 @@ def test_a_column_called_as_the_count(begin, runs):
     """A group by a column `records` has its number in another column."""
     begin("sums.csv", "records\na\nb\na\nb\n")
     assert {row["records"]: row["how_many"] for row in runs("sums")} == {"a": 2, "b": 2}
+
+
+CLASHES = {  # columns that are called as what the topology makes, with what the groups are
+    "topic": ("topic,x\na,1\nb,2\n", "of_topic"),
+    "Topic": ("Topic,of_topic,x\na,u,1\nb,v,2\n", "counted_topic"),
+    "records": ("topic,records,window_start\na,1,2024-01-01T00:00:00Z\nb,2,2024-01-01T00:00:00Z\n", "of_topic"),
+    "bound": ("window_start,at\n" + "".join(f"{n % 2},2024-01-01T00:00:00Z\n" for n in range(4)), "topic"),
+    "mean": ("mean_x,x\n" + "".join(f"{'ab'[n % 2]},{n}.5\n" for n in range(4)), "mean_x"),
+    "all": ("records,how_many,mean_how_many\na,1,2\nb,2,3\na,3,4\nb,4,5\n", "mean_how_many"),
+}
+
+
+@pytest.mark.parametrize("case", CLASHES)
+def test_columns_called_as_those_of_the_result(begin, runs, case):
+    """The result has other names then, whatever their case, and topology and test run."""
+    content, group = CLASHES[case]
+    begin("clash.csv", content)
+    assert all(group in row for row in runs("clash"))
+
+
+@pytest.mark.parametrize("last", ["2098-12-31T00:00:00Z", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"])
+def test_times_to_come(begin, runs, last):
+    """A topic of such records takes them, and says so; far times are counted, too, though no window can wait for them."""
+    output = begin("plans.csv", f"at,x\n2099-01-01T00:00:00Z,1\n{last},2\n")
+    assert "message.timestamp.after.max.ms=9223372036854775807: it takes rows of any time to come" in output
+    assert sum(row["records"] for row in runs("plans")) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("fine.tsv", b"page\tn\n/a\t1\n"),
+        ("fine.csv.gz", gzip.compress(b"page,n\n/a,1\n")),
+        ("fine.TSV.GZ", gzip.compress(b"page\tn\n/a\t1\n")),
+    ],
+)
+def test_tabs_and_compressed_files(begin, streamkit, tmp_path, name, content):
+    """The name says so: what `FileSource` reads, and tabs; `streamkit produce` reads them, too."""
+    assert "topic fine: 1 record loaded" in begin(name, content)
+    streamkit("produce", "fine", str(tmp_path / name), "--log", str(tmp_path / "mine"))
+    with sk.open_log(tmp_path / "mine") as log:
+        assert [(row["page"], row["n"]) for row in log.read("fine").to_pylist()] == [("/a", 1), ("/a", 1)]
+
+
+def test_a_compressed_file_that_is_cut_off(begin):
+    """It is named, and nothing is made."""
+    with pytest.raises((ConfigError, SchemaError), match=r"cut.csv.gz.*(cut off|cannot be read)"):
+        begin("cut.csv.gz", gzip.compress(b"page,n\n" + b"/a,1\n" * 9999)[:60])
+
+
+def test_a_topic_that_takes_no_records_is_not_left(begin, tmp_path):
+    """Else the next try would find it."""
+    for _ in range(2):
+        with pytest.raises(SchemaError, match=r"max\.message\.bytes"):
+            begin("a.csv", f"id,x\n1,{'x' * 2_000_000}\n")
+    with sk.open_log(tmp_path / "mine") as log:
+        assert "a" not in log.topics()
 
 
 def test_json_lines_keep_nested_values(begin, runs, tmp_path):
