@@ -17,13 +17,14 @@ from hypothesis import settings
 
 Case = TypeVar("Case")
 TAKES_ALL = bool(os.environ.get("STREAMKIT_TORTURE"))
+EXAMPLES_MIN = 8  # of an ordinary run
 SEEDS = 5_000  # of a generator, in torture
 PARTS = range(25 if TAKES_ALL else 1)  # tests that share them
 
 
-def examples(count: int, share: int = 3) -> settings:
-    """So many examples that hypothesis makes up; in an ordinary run a third of them, or another share, others each time."""
-    return settings(max_examples=count if TAKES_ALL else -(-count // share), deadline=None)
+def examples(count: int, share: int = 5) -> settings:
+    """So many examples that hypothesis makes up; in an ordinary run a fifth of them, or another share, others each time."""
+    return settings(max_examples=count if TAKES_ALL else max(-(-count // share), min(count, EXAMPLES_MIN)), deadline=None)
 
 
 def first(count: int, cases: Sequence[Case]) -> Sequence[Case]:

@@ -23,7 +23,7 @@ from streamkit.names import SlabName, fresh_token, producer_writer
 from tests.log import busy
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
-SEEDS = range(100 if IS_TORTURE else 2)
+SEEDS = range(100 if IS_TORTURE else 1)
 NEVER_MS = 1 << 62
 LOG_COLUMNS = ("_timestamp", "_deleted")
 

@@ -189,15 +189,16 @@ def test_csv(folder, texts, is_quoted):
 
 
 def test_each_text_alone(folder):
-    """The same of each text that has been trouble, alone, and twice beside a number, a time and a null."""
-    for text in [*TEXTS, *SPACED]:
-        for beside in ([], ["1"], ["1.5"], ["2024-01-02"], ["2024-01-02 03:04:05"], ["x"]):
-            texts = [text, *beside]
-            types, rows = read(
-                folder, "a.csv", ("id,v\n" + "".join(f"{n},{quoted(one)}\n" for n, one in enumerate(texts)) + "9,\n").encode()
-            )
-            values = [row["v"] for row in rows]
-            assert all(map(says, values, texts)) and values[-1] is None, (texts, types, values)
+    """The same of each text that has been trouble, alone, and twice beside a number, a time and a null: each in a column of one file."""
+    besides = ("", "1", "1.5", "2024-01-02", "2024-01-02 03:04:05", "x")
+    columns = [(text, beside) for text in [*TEXTS, *SPACED] for beside in besides]
+    names = ",".join(f"v{number}" for number in range(len(columns)))
+    lines = [",".join(quoted(cell) if cell else "" for cell in cells) for cells in zip(*columns, strict=True)]
+    types, rows = read(folder, "a.csv", f"id,{names}\n0,{lines[0]}\n1,{lines[1]}\n9,{',' * (len(columns) - 1)}\n".encode())
+    for number, (text, beside) in enumerate(columns):
+        values = [row[f"v{number}"] for row in rows]
+        assert says(values[0], text) and values[2] is None, (text, beside, types[f"v{number}"], values)
+        assert says(values[1], beside) if beside else values[1] is None, (text, beside, types[f"v{number}"], values)
 
 
 @pytest.mark.parametrize(

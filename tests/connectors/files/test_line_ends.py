@@ -43,7 +43,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
-@examples(150)
+@examples(150, 6)
 @given(records=RECORDS, head=END, is_ended=st.booleans(), block_bytes=st.sampled_from([1, 3, 16, 1 << 20]))
 def test_csv(folder, name, records, head, is_ended, block_bytes):
     """Every record comes, whatever ends its line and the line of names, and however the file is cut into blocks."""
@@ -58,7 +58,7 @@ def test_csv(folder, name, records, head, is_ended, block_bytes):
         assert read(folder, name, data) == [{"id": n, "v": value} for n, (value, _, _) in enumerate(records)]
 
 
-@examples(100)
+@examples(100, 5)
 @given(records=RECORDS, block_bytes=st.sampled_from([1, 3, 16, 1 << 20]))
 def test_json(folder, records, block_bytes):
     """The same of JSON lines."""

@@ -96,7 +96,7 @@ def test_random_requests(tmp_path, way):
         )
         taken: list[int] = []
         refused = 0
-        for first in range(0, 1_000 if TAKES_ALL else 40, 10):
+        for first in range(0, 1_000 if TAKES_ALL else 20, 10):
             bodies = [some_body(choose, first + number, good) for number in range(10)]
             for body, (code, said) in zip(bodies, threads.map(post, bodies), strict=True):
                 assert code in (200, 400, 413), (body, said)
@@ -104,7 +104,7 @@ def test_random_requests(tmp_path, way):
                 taken += [said["records"]] if code == 200 else []
                 assert code == 200 or ("record " in said["error"] or "request" in said["error"]), (body, said)
             assert post(good) == (200, {"records": 1}), bodies
-        assert refused >= 2 and len(taken) >= 3
+        assert refused and len(taken) >= 3
         rows = log.read("clicks").num_rows
         assert rows == sum(taken) + (first // 10 + 1)
 
@@ -155,7 +155,7 @@ def test_random_requests_of_a_tolerant_source(tmp_path, way):
     with sk.open_log(tmp_path / "log") as log, ThreadPoolExecutor(10) as threads:
         with receiving(log, **WAYS[way], **TOLERANT) as post:
             good = {"id": 1, "v": "1", "n": 5}
-            for first in range(0, 1_000 if TAKES_ALL else 30, 10):
+            for first in range(0, 1_000 if TAKES_ALL else 20, 10):
                 bodies = [some_body(choose, first + number, good) for number in range(10)]
                 for body, (code, said) in zip(bodies, threads.map(post, bodies), strict=True):
                     assert code == 200 or (code == 400 and "is not JSON" in said["error"]), (body, said)

@@ -213,7 +213,7 @@ def people(log):
 class TestRefused(RefusingContract):
     """A receiver that does not like some numbers."""
 
-    CASES = ((20, 1_000, 1), (20, 7, 2), (60, 1_000, 8))
+    CASES = ((60, 1_000, 8), (20, 7, 2), (20, 1_000, 1))  # of which an ordinary run takes two
 
     @pytest.fixture(autouse=True)
     def _receiver(self, receiver):

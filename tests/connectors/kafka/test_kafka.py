@@ -271,7 +271,7 @@ def test_records_with_neither_key_nor_value(broker, name, log):
         (None, None, False, 3),
     ]
     create(broker, f"{name}-back", 1)
-    run([KafkaSink("out", bootstrap_servers=broker.address, kafka_topic=f"{name}-back", topics=name)], log, once=True)
+    run([sink_of(broker, f"{name}-back", connector="out", topics=name)], log, once=True)
     back = [(message.key(), message.value(), message.headers()) for message in consume(broker, f"{name}-back")]
     assert back == [(b"k", b"v", None), (None, None, [("a", b"1")]), (b"k", None, None), (None, None, None)]
 

@@ -30,7 +30,7 @@ from streamkit.errors import ConfigError, SchemaError
 from streamkit.failpoints import SimulatedCrash
 from tests.connectors.contract import SourceContract, dies
 from tests.postgres import Server, binaries
-from tests.sampling import TAKES_ALL, combined
+from tests.sampling import TAKES_ALL, combined, in_turn
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.foreign("postgres")
@@ -722,8 +722,7 @@ def test_changes_of_columns_while_nobody_reads_are_said(log, url, database, capl
     assert {name: log.topic("people").schema[name].type for name in ("a", "e", "f")} == {"a": "int", "e": "int", "f": "int"}
 
 
-@pytest.mark.parametrize("mode", ["fail", "begin"])
-@pytest.mark.parametrize("gap", ["dropped", "swapped", "out_and_back", "other_operations"])
+@pytest.mark.parametrize(("gap", "mode"), in_turn(["dropped", "swapped", "out_and_back", "other_operations"], ["fail", "begin"]))
 def test_changes_that_no_message_tells_a_task(log, url, database, gap, mode):
     """The same while a task reads: it notices within a second or so, and fails or reads the table from its beginning."""
     database.execute("CREATE TABLE people (id int PRIMARY KEY); INSERT INTO people VALUES (1)")

@@ -306,17 +306,18 @@ COLUMNS = (
 )
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"value.schema": COLUMNS},
-        {"value.schema": COLUMNS, "key": "id"},
-        {"key": "id"},
-        {"key.schema": "k int", "value.schema": COLUMNS},
-    ],
+WAYS = (
+    {"value.schema": COLUMNS},
+    {"value.schema": COLUMNS, "key": "id"},
+    {"key": "id"},
+    {"key.schema": "k int", "value.schema": COLUMNS},
 )
-def test_any_value_is_read_or_refused_with_its_place(log, tmp_path, settings):
+
+
+@pytest.mark.parametrize("way", range(len(WAYS)))
+def test_any_value_is_read_or_refused_with_its_place(log, tmp_path, way):
     """No error of a library comes through: each value lands, or is refused with topic, partition and offset, and the others come."""
+    settings = WAYS[way]
     if "value.schema" not in settings:
         log.create_topic("orders", COLUMNS.replace("id bigint", "id bigint NOT NULL"), key="id")
     settings = {"value.format": "json", **settings}
@@ -331,6 +332,8 @@ def test_any_value_is_read_or_refused_with_its_place(log, tmp_path, settings):
     for number, letter in enumerate(refused):
         said = {pair["key"]: pair["value"].decode() for pair in letter["_headers"]}
         assert "Arrow" not in said["__connect.errors.exception.message"], said
+        if not TAKES_ALL and VALUES.index(letter["value"]) % len(WAYS) not in (way, (way + 1) % len(WAYS)):
+            continue  # alone it is refused in two of the ways
         folder = tmp_path / f"one-{number if TAKES_ALL else 0}"  # a task that is refused leaves nothing behind for the next
         with sk.open_log(folder) as one, pytest.raises(SchemaError, match="topic foreign, partition 0, offset 0"):
             RECORDS["in"] = [(b"1", letter["value"])]

@@ -18,7 +18,7 @@ from tests.program import Program
 from tests.waiting import WAIT_SECONDS
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
-BLOWS = 40 if IS_TORTURE else 3
+BLOWS = 40 if IS_TORTURE else 2
 SESSION_MS = 1_500 if IS_TORTURE else 600
 LONG_MS = 120_000  # no member that anybody still asks is silent for so long, however busy the machine is
 SETTLED_SECONDS = 10  # of which the session of a member that dies is three

@@ -39,6 +39,7 @@ POINTS = (
     "compaction.swapped",
 )
 RETENTION_MS = 1000
+COMMITS = 16 if IS_TORTURE else 11
 RAM = "/dev/shm"
 VFS = "streamkit-compaction-faults"
 
@@ -63,14 +64,14 @@ def prepared(request, many_runs):
         with open_log(place / "log", HandClock(0)) as log:
             config: dict[str, Scalar] = {"cleanup.policy": "compact", "delete.retention.ms": RETENTION_MS}
             log.create_topic("t", "k string, v bigint", key="k", partitions=2, config=config)
-            for commit in range(16):
+            for commit in range(COMMITS):
                 with log.producer() as producer:
                     for number in range(int(random.integers(1, 6))):
                         key = {"k": f"k{random.integers(8)}"}
                         producer.delete("t", key) if random.random() < 0.4 else producer.send(
                             "t", key | {"v": commit * 10 + number}
                         )
-                if commit == 10:
+                if commit == COMMITS // 2 + 2:
                     log.compact("t")
         yield place / "log"
 

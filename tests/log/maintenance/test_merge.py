@@ -72,7 +72,7 @@ def files(log, topic):
 @pytest.mark.timeout(120)
 def test_thousands_of_commits_leave_few_files():
     """Commits of one record, merged now and then, leave few files a partition, with equal content: at most 64 of 5,000 commits (L14)."""
-    each = 1_000 if TAKES_ALL else 150
+    each = 1_000 if TAKES_ALL else 80
     with open_log(":memory:") as log:
         log.create_topic("t", SCHEMA, "k", partitions=1, config={"cleanup.policy": "compact"})
         merged = 0

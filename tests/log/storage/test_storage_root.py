@@ -287,18 +287,18 @@ def test_slabs_on_a_root_added_since_are_found(folders, before):
         log.set_storage(roots[:before], 1)
         with open_log(folders[0]) as readers, open_log(folders[0]) as keeper, readers.consumer(topics=["t"]) as consumer:
             log.set_storage(roots, 1)
-            for first in range(0, 400, 10):
+            for first in range(0, 200, 10):
                 send(log, first)
             assert len(slabs_of(folders[2])) > 0
-            assert values(readers) == list(range(400))
+            assert values(readers) == list(range(200))
             times = pc.cast(log.read("t")["_timestamp"], "int64").to_pylist()
             assert [readers.offsets_for_times("t", time)[0] for time in times] == [times.index(time) for time in times]
             consumed = []
             while table := consumer.poll(0):
                 consumed += table["v"].to_pylist()
-            assert sorted(consumed) == list(range(400))
+            assert sorted(consumed) == list(range(200))
             assert keeper.maintain().merged != Merged()
-            assert values(log) == list(range(400))
+            assert values(log) == list(range(200))
 
 
 @pytest.mark.parametrize(
