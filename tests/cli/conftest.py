@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import pytest
@@ -20,10 +21,8 @@ ORDERS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture
-def root(tmp_path):
-    """The folder of a log with the topics orders (three records) and customers (a record and its deletion)."""
-    root = tmp_path / "log"
+def fill(root):
+    """Make the log of `root`."""
     with sk.open_log(root) as log:
         log.create_topic("orders", "customer string, number int, amount double", key="number", partitions=1)
         log.create_topic("customers", "name string, city string", key="name", partitions=2, config={"cleanup.policy": "compact"})
@@ -34,6 +33,18 @@ def root(tmp_path):
             producer.send("customers", {"name": "ann", "city": "Oslo"}, timestamp_ms=0)
             producer.delete("customers", {"name": "ann"}, timestamp_ms=1)
     return root
+
+
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory):
+    """The folder of a log that every test gets a copy of."""
+    return fill(tmp_path_factory.mktemp("filled") / "log")
+
+
+@pytest.fixture
+def root(filled, tmp_path):
+    """The folder of a log with the topics orders (three records) and customers (a record and its deletion)."""
+    return shutil.copytree(filled, tmp_path / "log")
 
 
 class Command:
@@ -70,9 +81,10 @@ def as_program(monkeypatch, capsys, root):
     return invoke
 
 
-@pytest.fixture
-def application(root):
-    """An application that has run on the log: orders counted per customer, and per customer and hour."""
+@pytest.fixture(scope="session")
+def worked(filled, tmp_path_factory):
+    """The folder of the same log, and the name of an application that has run on it."""
+    root = shutil.copytree(filled, tmp_path_factory.mktemp("worked") / "log")
     app = sk.Topology("order-counts")
     orders = app.stream("orders")
     orders.group_by("customer").count(store="orders_of").to("counts")
@@ -84,4 +96,13 @@ def application(root):
     hourly.emit("final").to("hourly_totals")
     with sk.open_log(root) as log:
         run_available(start(log.catalog, log.storage, sk.compile(app, log), tasks=2), drain=True)
-    return app.name
+    return root, app.name
+
+
+@pytest.fixture
+def application(worked, root):
+    """An application that has run on the log: orders counted per customer, and per customer and hour; nothing else was done to it."""
+    folder, name = worked
+    shutil.rmtree(root)
+    shutil.copytree(folder, root)
+    return name

@@ -92,8 +92,10 @@ def strict(text):
 
 
 @pytest.fixture
-def prepared(root, tmp_path):
-    """A log in which every command has something to do."""
+def prepared(request, root, tmp_path, words):
+    """A log in which the command has something to do."""
+    if words in WITH_APPLICATION:
+        request.getfixturevalue("application")
     (tmp_path / "orders.csv").write_text("customer,number,amount\nann,1,nan\n")
     (tmp_path / "flow.py").write_text(TOPOLOGY)
     with sk.open_log(root) as log:
@@ -122,10 +124,8 @@ def test_every_command_has_the_option(words):
     sorted(ARGUMENTS),
     ids=" ".join,
 )
-def test_every_command_prints_json(streamkit, prepared, tmp_path, request, words):
+def test_every_command_prints_json(streamkit, prepared, tmp_path, words):
     """What is printed with --json is one document, or one a line; nothing is beside it."""
-    if words in WITH_APPLICATION:
-        request.getfixturevalue("application")
     if words[0] == "connect":
         streamkit("connect", "run", str(tmp_path / "connectors.json"), "--once")
     if words == ("storage", "repair"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 from itertools import count
@@ -64,11 +65,21 @@ def edit(tmp_path, root):
     return write
 
 
+@pytest.fixture(scope="module")
+def ran_once(filled, tmp_path_factory):
+    """The folder of a log on which the application has run with two tasks."""
+    folder = tmp_path_factory.mktemp("ran")
+    (folder / "shop.py").write_text(FILE)
+    with sk.open_log(shutil.copytree(filled, folder / "log")) as log:
+        run_available(start_of(log, str(folder / "shop.py"), tasks=2), drain=True)
+    return folder / "log"
+
+
 @pytest.fixture
-def ran(root, edit):
-    """The application has run on the log with two tasks."""
-    with sk.open_log(root) as log:
-        run_available(start_of(log, edit(), tasks=2), drain=True)
+def ran(ran_once, root):
+    """The application has run on the log with two tasks; nothing else was done to it."""
+    shutil.rmtree(root)
+    shutil.copytree(ran_once, root)
 
 
 def start_of(log, path, **options):

@@ -8,6 +8,13 @@ import pytest
 
 import streamkit as sk
 from streamkit.errors import TopicNotFoundError
+from tests.cli.conftest import fill
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A log of this minute, as rates are those of the last one."""
+    return fill(tmp_path / "log")
 
 
 def append(root, topic, count):
