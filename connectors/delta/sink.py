@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamkit import failpoints
 from streamkit.connectors.delta.refused_rows import refused_rows
@@ -79,6 +80,7 @@ class DeltaSink(Sink):
         if not moved:
             return
         topic = self._topics[self.target_of(next(iter(moved)).topic)]
+        self._refuse_empty_texts(topic, rows)
         transactions = [self._transaction(place, end) for place, end in moved.items()]
         transactions += [self._transaction(place, self._generation, "/generation") for place in moved]
         failpoints.reach("connect.in_target")
@@ -122,7 +124,9 @@ class DeltaSink(Sink):
         found = open_table(self, path)
         if found is not None:
             self._check(topic, found)
+            self._check_partitions(topic, found.metadata().partition_columns)
             return found
+        self._check_partitions(topic, self.settings["partition.by"])
         properties = {f"delta.{name}": value for name, value in self.settings["delta."].items()}
         schema = pa.schema([field.with_nullable(True) for field in topic.schema.arrow])
         library().DeltaTable.create(
@@ -139,6 +143,28 @@ class DeltaSink(Sink):
                 raise SchemaError(
                     f"the Delta table {self._path(topic.name)} has the column {column.name!r} as {kind}, and topic {topic.name} as {column.type}; "
                     "expected the same type: write to another path, or convert it with the transform Cast"
+                )
+
+    def _check_partitions(self, topic: Topic, names: Sequence[str]) -> None:
+        """A merge of the library finds no row by bytes in the name of a folder: the row would be there twice, and never be deleted."""
+        wrong = [name for name in names if name in topic.key and topic.schema[name].type == "binary"]
+        if wrong and self.settings["write.mode"] == "upsert":
+            raise ConfigError(
+                f"the Delta table {self._path(topic.name)} is partitioned by {wrong[0]!r}, a key column of type binary, by which the library does "
+                "not find rows; expected partition.by without it, or write.mode=append"
+            )
+
+    def _refuse_empty_texts(self, topic: Topic, rows: pa.Table) -> None:
+        """Delta has no empty text in a partition column: it is null there, so it would come back as another value."""
+        for name in self._tables[topic.name].metadata().partition_columns:
+            if name not in topic.schema or topic.schema[name].type not in ("string", "binary"):
+                continue
+            empty = pc.indices_nonzero(pc.equal(pc.binary_length(rows[name]), 0)).to_pylist()
+            if empty:
+                raise SchemaError(
+                    f"the column {name!r} is empty, and the Delta table {self._path(topic.name)} is partitioned by it, where Delta takes an empty "
+                    "text for null; expected another text, null, or a table that is not partitioned by it",
+                    tuple(empty),
                 )
 
     def _transaction(self, place: TopicPartition, version: int, kind: str = "") -> Any:
@@ -203,12 +229,11 @@ class DeltaSink(Sink):
                 table, rows.select(columns), mode="append", schema_mode="merge", commit_properties=properties
             )
         else:
-            before = table.version()
             self._merge(topic, newest(rows.select([*columns, DELETED]), topic.key), properties)
-            if (
-                table.version() == before
-            ):  # Delta commits nothing where no row changes, such as a deletion of a key that is not there
-                self._write(topic, rows.slice(0, 0), transactions)
+            if any(table.transaction_version(one.app_id) != one.version for one in transactions):
+                self._write(
+                    topic, rows.slice(0, 0), transactions
+                )  # a merge that changes no row, such as deletions, commits nothing
 
     def _merge(self, topic: Topic, rows: pa.Table, properties: Any) -> None:
         same = " AND ".join(f"target.`{name}` {_equals(rows[name])} source.`{name}`" for name in topic.key)

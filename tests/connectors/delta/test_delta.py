@@ -219,13 +219,14 @@ def _change(path, chance, step):
             write_deltalake(path, pa.table({"id": some, "name": [name] * 6}), mode="append")
 
 
-def test_a_position_within_the_changes_of_a_version(path, monkeypatch):
+@pytest.mark.parametrize("is_snapshot", [False, True])
+def test_a_position_within_a_version(path, monkeypatch, is_snapshot):
     """The library gives the rows of a version's files in any order: one that goes on within it misses none, and repeats none."""
     monkeypatch.setattr(delta_source, "ROWS_MAX", 500)
     rows = pa.table({"id": list(range(4000)), "part": [n % 20 for n in range(4000)]})
     write_deltalake(path, rows, partition_by=["part"], configuration=FEED)
     found: list[int] = []
-    position: Mapping[str, Any] = {"version": 0, "rows": 0, "snapshot": False}
+    position: Mapping[str, Any] = {"version": 0, "rows": 0, "snapshot": is_snapshot}
     while position["version"] == 0:
         source = DeltaSource("in", path=path, topic="numbers", key="id", read_mode="changes")
         source.open({"table": position})
@@ -320,6 +321,48 @@ def test_columns_that_come_later(log, path):
     run([DeltaSource("in", path=path, topic="back")], log, once=True)
     assert sorted((row["id"], row["name"]) for row in rows_of(path)) == [(1, None), (2, "b")]
     assert sorted((row["id"], row["name"]) for row in log.read("back").to_pylist()) == [(1, None), (2, "b")]
+
+
+@pytest.mark.parametrize("partitions", [[], ["part"]])
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("string", "a"),
+        ("date", dt.date(2020, 1, 1)),
+        ("decimal(9,2)", decimal.Decimal("1.50")),
+        ("boolean", False),
+        ("binary", b"\0"),
+    ],
+)
+def test_keys_of_all_types(log, path, kind, value, partitions):
+    """A row is found by its key, whatever its type, null, and in the name of a folder; or the table is refused."""
+    log.create_topic("kept", f"id int, part {kind}, v int", key=["id", "part"])
+    sink = DeltaSink("out", path=path, topics="kept", write_mode="upsert", partition_by=partitions)
+    if kind == "binary" and partitions:
+        with pytest.raises(ConfigError, match="partitioned by 'part', a key column of type binary"):
+            run([sink], log, once=True)
+        return
+    for v in (1, 2):
+        with log.producer() as producer:
+            producer.send_batch("kept", [{"id": 1, "part": part, "v": v} for part in (value, None)])
+        run([sink], log, once=True)
+    assert [row["v"] for row in rows_of(path)] == [2, 2]
+    with log.producer() as producer:
+        producer.delete("kept", {"id": 1, "part": None})
+    run([sink], log, once=True)
+    assert [row["part"] for row in rows_of(path)] == [value]
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_an_empty_text_in_a_partition_column(log, path, mode):
+    """Delta would make null of it: it is the failure of its row."""
+    log.create_topic("kept", "id int, part string", key=["id", "part"])
+    with log.producer() as producer:
+        producer.send_batch("kept", [{"id": n, "part": part} for n, part in enumerate(("a", "", None, ""))])
+    errors = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "bad"}
+    run([DeltaSink("out", errors, path=path, topics="kept", write_mode=mode, partition_by=["part"])], log, once=True)
+    assert sorted((row["id"], row["part"]) for row in rows_of(path)) == [(0, "a"), (2, None)]
+    assert log.read("bad").num_rows == 2
 
 
 def test_what_does_not_fit(log, path):
