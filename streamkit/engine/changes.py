@@ -10,10 +10,9 @@ not there is a deletion. On their way to a group, those that are there carry `_c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from streamkit.engine.context import Context
@@ -39,33 +38,6 @@ def without_nothing(table: Kept, changes: pa.RecordBatch, context: Context) -> p
         return changes
     _, replaced = replaced_rows(table, changes, context)
     return changes.filter(pa.array((replaced >= 0) | ~is_deleted))
-
-
-def vanishes_too(
-    table: Kept,
-    rows: pa.RecordBatch,
-    on: Sequence[str],
-    changes: pa.RecordBatch | None,
-    seen: pa.RecordBatch | None,
-    context: Context,
-) -> npt.NDArray[np.bool_]:
-    """
-    Which rows see that the row which they name by `on` is deleted, before the deletion itself comes.
-
-    `seen` are the changes of the table from when on they are seen. A deletion is seen before it comes by rows of the same record alone, and
-    by those that time brings there.
-    """
-    if changes is None or seen is None or not changes.num_rows or seen is changes:
-        return np.zeros(rows.num_rows, bool)
-    _, replaced = replaced_rows(table, changes, context)
-    vanished = pa.array(np.flatnonzero(deletions_of(changes) & (replaced >= 0)))
-    if not len(vanished):
-        return np.zeros(rows.num_rows, bool)
-    coming = changes.take(vanished)
-    deletion = newest_at(rows, table.encoded(rows, on), seen.take(vanished), table.encoded(coming, table.key))
-    came, comes = place_ranks(rows, coming)
-    found: npt.NDArray[np.bool_] = (deletion >= 0) & (comes[deletion] > came)
-    return found
 
 
 def rows_before(

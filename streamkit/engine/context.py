@@ -40,6 +40,7 @@ class Context:
     `is_leaving_out`: something failed before, so rows that fail are looked for, and left out if the program says so. `slices` are what the
     epoch takes of the inputs, as far as it is known here; records that failed are read from them. `left_out_calls` are not made.
     `placed`, by topic id, are the partitions of the keys that were written last.
+    `views`, by the names of results, are the values of joined tables, each from when on it is seen by who looks them up.
     `may_give_pieces`: an operator may hand on its rows in pieces, since what fails is looked for in another run.
     """
 
@@ -59,6 +60,7 @@ class Context:
     may_give_pieces: bool = False
     left_out_calls: frozenset[ScheduledCall] = frozenset()
     placed: dict[int, PlacedEntries] = field(default_factory=dict)
+    views: dict[str, pa.RecordBatch] = field(default_factory=dict)
     _stream_times: dict[tuple[str, tuple[int, ...]], tuple[int, int]] = field(default_factory=dict)
 
     def count(self, name: str, operator_id: str, rows: int) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.engine.context import Context
-from streamkit.engine.place import place_ranks
+from streamkit.engine.place import as_seen, place_ranks
 from streamkit.engine.rows import deletions_of, is_null_key, numbers, record_columns, row_times, rows_of, without_deletions
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
@@ -77,6 +77,14 @@ def live_rows(operator: Operator, left: pa.RecordBatch, context: Context) -> pa.
     left, deletions = without_deletions(left)
     context.count("deletion", operator.id, deletions)
     return left
+
+
+def seen_changes(
+    operator: Operator, place: int, inputs: Sequence[pa.RecordBatch | None], context: Context
+) -> pa.RecordBatch | None:
+    """The changes of a table, the input number `place`, from when on they are seen; of one that is looked through each of its values."""
+    values = context.views.get(operator.inputs[place])
+    return as_seen(inputs[place], context.turn(operator.id), place) if values is None else values
 
 
 def as_of(

@@ -98,7 +98,10 @@ def run_operator(operator: Operator, results: Mapping[str, Rows], context: Conte
     What fails because of a record in a changelog that the application did not write is a CorruptionError that names it.
     """
     try:
-        return _run(operator, results, context)
+        made = _run(operator, results, context)
+        if context.views and context.turn(operator.id).is_looked_through and operator.id not in context.views:
+            _look_through(operator, context)
+        return made
     except Exception as error:
         if context.state is not None and is_of_state(error):
             check_changelogs(context.storage, context.plan.changes, _kept_stores(operator, context), context.groups)
@@ -124,6 +127,14 @@ def _kept_stores(operator: Operator, context: Context) -> list[KeptStore]:
         for name in names
         if name in known
     ]
+
+
+def _look_through(operator: Operator, context: Context) -> None:
+    """Make of the values that a joined table has what an operator makes of its rows, for those who look its own up."""
+    apart = replace(context, counts=Counter(), sent=[], frames=[], may_give_pieces=False)
+    values = {name: context.views[name] for name in operator.inputs if name in context.views}
+    made = _run(operator, values, apart) if values else {}
+    context.views.update({name: rows for name, rows in made.items() if isinstance(rows, pa.RecordBatch)})
 
 
 def _run(operator: Operator, results: Mapping[str, Rows], context: Context) -> dict[str, Rows | Pieces]:

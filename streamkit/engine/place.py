@@ -124,27 +124,8 @@ def as_they_come(batches: Sequence[pa.RecordBatch | None], turn: Turn) -> list[p
 
 
 def as_seen(rows: pa.RecordBatch | None, turn: Turn, place: int) -> pa.RecordBatch | None:
-    """
-    The rows of a table, the input number `place`, from when on they are seen by rows `as_they_come`.
-
-    A table that is joined and not kept is a view of those that it is made of. Its rows are seen from when on these were, which is before
-    the inputs by which they came to the joins: the number stands before those that end their paths.
-    """
-    if rows is None or not turn.shares_records or not has_place(rows):
-        return rows
-    (ending, number), *others = turn.seen[place].items()
-    if not ending:
-        return at_input(rows, number)
-    paths = rows[PATH].cast(pa.binary())
-    numbers, lengths = np.full(rows.num_rows, number), np.full(rows.num_rows, 2 * len(ending))
-    for ending, number in others:
-        is_such = pc.ends_with(paths, np.array(ending, ">u2").tobytes()).to_numpy(zero_copy_only=False)
-        numbers[is_such], lengths[is_such] = number, 2 * len(ending)
-    whole = Slices.of(paths)
-    cut = whole.lengths - lengths
-    ends = Slices(whole.data, whole.starts + cut, lengths)
-    path = join([Slices(whole.data, whole.starts, cut), numbers.astype(">u2"), ends])
-    return rows.set_column(rows.schema.get_field_index(PATH), PATH, path)
+    """The rows of a table, the input number `place`, from when on they are seen by rows `as_they_come`."""
+    return at_input(rows, turn.seen[place]) if rows is not None and turn.shares_records else rows
 
 
 def _number(number: int, rows: int) -> npt.NDArray[np.void]:

@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 from streamkit.config import check_key_groups
 from streamkit.errors import FormatVersionError
@@ -127,24 +127,22 @@ class Naming:
     name: str
 
 
-Ending: TypeAlias = tuple[int, ...]
-
-
 @dataclass(frozen=True)
 class Turn:
     """
     When an operator gets what one record causes, as numbers (see `streamkit.plan.turns`): `own`, and of several inputs each.
 
     `declared` says when its step was declared, which is behind all whose rows it takes: in this order calls that were scheduled come.
-    Rows of an input are `seen` from a number on by who looks them up: one for each way by which they come, told by the inputs which end
-    their paths. `shares_records`: one record may cause rows of several inputs.
+    Rows of an input are `seen` from a number on by who looks them up. `shares_records`: one record may cause rows of several inputs.
+    `is_looked_through`: who looks the step's rows up sees the tables that they are joined of, as these are by then.
     """
 
     own: int
     declared: int = 0
     inputs: tuple[int, ...] = ()
-    seen: tuple[Mapping[Ending, int], ...] = ()
+    seen: tuple[int, ...] = ()
     shares_records: bool = False
+    is_looked_through: bool = False
 
 
 _NOTES = (

@@ -12,11 +12,11 @@ So operators are numbered as a record visits them, and inputs where an operator 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
-from streamkit.plan.program import Ending, Turn
+from streamkit.plan.program import Turn
 from streamkit.plan.steps import Plan, Step
 
 
@@ -34,31 +34,37 @@ def take_turns(plan: Plan) -> Plan:
         visit.begin(source)
     for source in sources:
         visit.push(source)
-    seen, shares, turns = _seen(plan, visit), _sharing(plan), {}
+    seen, turns = _seen(plan, visit), {}
+    shares, looked_through = _sharing(plan, visit)
     for step in plan.steps:
         several = list(step.sources) if len(step.sources) > 1 else []
         inputs = tuple(visit.inputs.get((step.id, place), 0) for place in range(len(several)))
-        at_once = tuple(_at_once(seen[name], number) for name, number in zip(several, inputs, strict=True))
-        turns[step.id] = Turn(visit.own.get(step.id, 0), step.declared, inputs, at_once, step.id in shares)
+        at_once = tuple(min(seen[name], number) for name, number in zip(several, inputs, strict=True))  # kept before they come
+        own = visit.own.get(step.id, 0)
+        turns[step.id] = Turn(own, step.declared, inputs, at_once, step.id in shares, step.id in looked_through)
     return replace(plan, turns=turns)
 
 
-def _at_once(seen: Mapping[Ending, int], number: int) -> Mapping[Ending, int]:
-    """From when on rows are seen that come by the input of this number: where that keeps them, before they come."""
-    return {ending: first if ending else min(first, number) for ending, first in seen.items()}
+def _sharing(plan: Plan, visit: _Visit) -> tuple[set[str], set[str]]:
+    """
+    The steps of which one record may cause rows of several inputs, and the views that they look up and that are made of joins of tables.
 
-
-def _sharing(plan: Plan) -> set[str]:
-    """The steps of which one record may cause rows of several inputs, and the joins of which they look up a view."""
-    causes, found, looked_up = _causes(plan), set[str](), set[str]()
+    Such a view gives no row for each of its values: it is another one between the changes of two tables, and who looks it up may see that.
+    """
+    causes, shares, looked_up = _causes(plan), set[str](), set[str]()
     for step in reversed(plan.steps):
-        is_view = step.id in looked_up and (step.operator.is_view or step.operator.moves_rows)
-        own = [causes[name] for name in step.sources] if len(step.sources) > 1 else []
-        if sum(map(len, own)) > len(frozenset().union(*own)) or (is_view and len(_inputs_given(step)) > 1):
-            found.add(step.id)
-        if step.id in found or is_view:
+        several = [causes[name] for name in step.sources] if len(step.sources) > 1 else []
+        if sum(map(len, several)) > len(frozenset().union(*several)):
+            shares.add(step.id)
+        if step.id in shares or (step.id in looked_up and step.operator.is_view):
             looked_up.update(step.sources)
-    return found
+    looked_through = set[str]()
+    for step in plan.steps:
+        is_view = step.id in looked_up and step.operator.is_view and not any(name in visit.ways.behind for name in step.sources)
+        given = [name for place, name in enumerate(step.sources) if step.operator.gives_rows_of(place)]
+        if is_view and (len(given) > 1 or given[0] in looked_through):
+            looked_through.add(step.id)
+    return shares, looked_through
 
 
 class _Arrival(NamedTuple):
@@ -185,13 +191,13 @@ class _Visit:
         return self.next
 
 
-def _seen(plan: Plan, visit: _Visit) -> dict[str, dict[Ending, int]]:
+def _seen(plan: Plan, visit: _Visit) -> dict[str, int]:
     """
-    From when on a table's rows are seen by who looks them up, by step and by the inputs that end their paths.
+    From when on a table's rows are seen by who looks them up, by step.
 
     A table without a store of its own is a view of those that it is made of, so it changes with them. What holds rows back is none.
     """
-    seen: dict[str, dict[Ending, int]] = {}
+    seen: dict[str, int] = {}
     begun, kept = _begun(plan, visit)
     made_of: dict[str, _Table] = {}
     for step in plan.steps:
@@ -206,28 +212,13 @@ def _seen(plan: Plan, visit: _Visit) -> dict[str, dict[Ending, int]]:
         is_view = bool(sources) and (step.operator.moves_rows or (step.operator.is_view and all(one.table for one in sources)))
         own = visit.own.get(step.id, visit.next)
         if is_view and not is_behind and not becomes:
-            (first, *others) = _inputs_given(step)
-            seen[step.id] = _seen_by_inputs(step, visit, seen) if others else seen[sources[first].id]
+            seen[step.id] = min(seen[one.id] for one in sources)
         elif is_single_view and is_behind:  # a topic of Kafka Streams, before the table
             is_table_kept = becomes or sources[0].id in visit.ways.moved_once
-            seen[step.id] = {(): min(kept.get(made_of[step.id], own), own) if is_table_kept and step.id in made_of else own}
+            seen[step.id] = min(kept.get(made_of[step.id], own), own) if is_table_kept and step.id in made_of else own
         else:
-            seen[step.id] = {(): begun.get(made_of[step.id], own) if becomes and step.operator.is_view else own}
+            seen[step.id] = begun.get(made_of[step.id], own) if becomes and step.operator.is_view else own
     return seen
-
-
-def _seen_by_inputs(join: Step, visit: _Visit, seen: Mapping[str, Mapping[Ending, int]]) -> dict[Ending, int]:
-    """From when on the rows of a join of tables are seen, which is when those are that made them."""
-    found: dict[Ending, int] = {}
-    for place in _inputs_given(join):
-        number = visit.inputs[join.id, place]
-        found |= {(*ending, number): first for ending, first in _at_once(seen[join.sources[place]], number).items()}
-    return found
-
-
-def _inputs_given(step: Step) -> list[int]:
-    """The inputs whose rows a step gives, and does not look up alone."""
-    return [place for place in range(len(step.sources)) if step.operator.gives_rows_of(place)]
 
 
 _Table: TypeAlias = tuple[str, int]  # a stream that was declared to be a table: its last step, and when that was declared

@@ -26,9 +26,9 @@ import pyarrow.compute as pc
 
 from streamkit.engine.changes import replaced_rows, without_nothing
 from streamkit.engine.context import Context
-from streamkit.engine.joining import Indices, as_of, kept_table, times_found
+from streamkit.engine.joining import Indices, as_of, kept_table, seen_changes, times_found
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import as_seen, as_they_come, extended_by_key, place_ranks, record_ranks
+from streamkit.engine.place import as_they_come, extended_by_key, place_ranks, record_ranks
 from streamkit.engine.rows import (
     concatenate,
     deletions_of,
@@ -108,7 +108,7 @@ def foreign_key_join(operator: ForeignKeyJoin, inputs: Sequence[Rows], context: 
     Those of one left key stand as they came, so nothing is sorted here: who takes the results puts them in order.
     """
     turn = context.turn(operator.id)
-    (told, changes), seen = as_they_come(inputs, turn), as_seen(inputs[1], turn, 1)
+    (told, changes), seen = as_they_come(inputs, turn), seen_changes(operator, 1, inputs, context)
     results, answers = [], None
     if told is not None:
         told = with_one_key(told, context.store(operator.store).key.names)  # as a row comes back that is kept

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +24,7 @@ from streamkit.engine.rows import (
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, TIMESTAMP
+from streamkit.plan.operator import PORT
 from streamkit.plan.operators.materialize import Materialize
 from streamkit.plan.operators.windowed_table import WindowedTable
 from streamkit.plan.program import Store
@@ -37,6 +40,11 @@ def materialize(operator: Materialize, inputs: Sequence[Rows], context: Context)
     store = context.store(operator.store)
     batch, newest = changes_to_keep(operator, batch, store.key.names, context)
     _record(store, newest, context)
+    if operator.inputs[0] in context.views:
+        values, _ = changes_to_keep(
+            operator, context.views[operator.inputs[0]], store.key.names, replace(context, counts=Counter())
+        )
+        context.views |= dict.fromkeys((operator.id, *(f"{operator.id}{PORT}{port}" for port in ("every", "latest"))), values)
     return {"": batch, "every": batch, "latest": newest}
 
 

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from streamkit.engine.advance import stream_times
 from streamkit.engine.context import Context
-from streamkit.engine.joining import Kept, as_of, joined, kept_table, live_rows, milliseconds
+from streamkit.engine.joining import Kept, as_of, joined, kept_table, live_rows, milliseconds, seen_changes
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import as_seen, as_they_come
+from streamkit.engine.place import as_they_come
 from streamkit.engine.rows import without_null_keys
 from streamkit.plan.operators.table_join import TableJoin
 from streamkit.plan.windows import Settling
@@ -33,7 +33,7 @@ SOME_MOMENT = dt.datetime.fromtimestamp(0, dt.timezone.utc)
 def table_join(operator: TableJoin, inputs: Sequence[Rows], context: Context) -> Rows:
     """Each stream row with the table's row of its key."""
     turn = context.turn(operator.id)
-    left, changes = as_they_come(inputs, turn)[0], as_seen(inputs[1], turn, 1)
+    left, changes = as_they_come(inputs, turn)[0], seen_changes(operator, 1, inputs, context)
     if left is None:
         return None
     left = live_rows(operator, left, context)

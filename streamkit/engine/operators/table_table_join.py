@@ -16,11 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.changes import replaced_rows, vanishes_too, without_nothing
+from streamkit.engine.changes import replaced_rows, without_nothing
 from streamkit.engine.context import Context
-from streamkit.engine.joining import as_of, kept_table, times_found
+from streamkit.engine.joining import as_of, kept_table, seen_changes, times_found
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import as_seen, as_they_come, in_canonical_order
+from streamkit.engine.place import as_they_come, at_input, in_canonical_order
 from streamkit.engine.rows import (
     concatenate,
     deletions_of,
@@ -33,6 +33,7 @@ from streamkit.engine.rows import (
 )
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, ROW_TIME, TIMESTAMP
+from streamkit.plan.operator import PORT
 from streamkit.plan.operators.table_table_join import TableTableJoinRows
 
 Mask = npt.NDArray[np.bool_]
@@ -60,15 +61,24 @@ class Side:
 def table_table_join(operator: TableTableJoinRows, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
     """The changes of the joined table, in canonical order, and the newest of each key."""
     turn = context.turn(operator.id)
-    left, right = as_they_come(inputs, turn)
-    sides = [
-        Side("left", 0, 1, operator.left_key, operator.right_key, left, right, as_seen(inputs[1], turn, 1)),
-        Side("right", 1, 0, operator.right_key, operator.left_key, right, left, as_seen(inputs[0], turn, 0)),
-    ]
-    results = [_joined(operator, side, context) for side in sides if side.came is not None]
-    changes = in_canonical_order(concatenate(results))
+    seen = [seen_changes(operator, place, inputs, context) for place in range(2)]
+    changes = _changes(operator, as_they_come(inputs, turn), seen, context)
     newest = changes.take(pa.array(last_of_each(encode_keys([changes[name] for name in operator.left_key]))))
+    if turn.is_looked_through:
+        came = [
+            None if rows is None else at_input(in_canonical_order(rows), turn.inputs[place]) for place, rows in enumerate(seen)
+        ]
+        context.views |= dict.fromkeys((operator.id, f"{operator.id}{PORT}every"), _changes(operator, came, came, context))
     return {"": changes, "every": changes, "latest": newest}
+
+
+def _changes(operator: TableTableJoinRows, came: Sequence[Rows], seen: Sequence[Rows], context: Context) -> pa.RecordBatch:
+    """The changes of the joined table as those of its sides come, each of which sees the other's."""
+    sides = [
+        Side("left", 0, 1, operator.left_key, operator.right_key, came[0], came[1], seen[1]),
+        Side("right", 1, 0, operator.right_key, operator.left_key, came[1], came[0], seen[0]),
+    ]
+    return in_canonical_order(concatenate([_joined(operator, side, context) for side in sides if side.came is not None]))
 
 
 def _joined(operator: TableTableJoinRows, side: Side, context: Context) -> pa.RecordBatch:
@@ -83,8 +93,10 @@ def _joined(operator: TableTableJoinRows, side: Side, context: Context) -> pa.Re
     has_value, has_other = ~deletions_of(changes), found >= 0
     if operator.how == "inner" and not (has_value | has_other).all():
         _, replaced = replaced_rows(kept_table(operator.inputs[side.own], context), changes, context)
-        gone = vanishes_too(other_table, changes, in_order, side.others, side.others_seen, context)
-        has_other |= ~has_value & gone & (replaced >= 0)
+        _, still_there = as_of(
+            other_table, changes, in_order, side.others, context
+        )  # what is seen to be gone, and is deleted later
+        has_other |= ~has_value & (still_there >= 0) & (replaced >= 0)
     is_given, is_deleted = _decided(operator, side, changes, has_value, has_other, context)
     result = _columns(operator, side, changes, has_value & ~is_deleted, other, np.where(is_deleted, -1, found))
     other_times = times_found(other, found)
