@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from streamkit.engine.changes import replaced_rows, without_nothing
 from streamkit.engine.context import Context
-from streamkit.engine.joining import as_of, kept_table, seen_changes, times_found
+from streamkit.engine.joining import Kept, as_of, kept_table, seen_changes, times_found
 from streamkit.engine.kernels import Rows, kernel
 from streamkit.engine.place import as_they_come, at_input, in_canonical_order
 from streamkit.engine.rows import (
@@ -93,10 +93,7 @@ def _joined(operator: TableTableJoinRows, side: Side, context: Context) -> pa.Re
     has_value, has_other = ~deletions_of(changes), found >= 0
     if operator.how == "inner" and not (has_value | has_other).all():
         _, replaced = replaced_rows(kept_table(operator.inputs[side.own], context), changes, context)
-        _, still_there = as_of(
-            other_table, changes, in_order, side.others, context
-        )  # what is seen to be gone, and is deleted later
-        has_other |= ~has_value & (still_there >= 0) & (replaced >= 0)
+        has_other |= ~has_value & still_there(other_table, changes, in_order, side.others, context) & (replaced >= 0)
     is_given, is_deleted = _decided(operator, side, changes, has_value, has_other, context)
     result = _columns(operator, side, changes, has_value & ~is_deleted, other, np.where(is_deleted, -1, found))
     other_times = times_found(other, found)
@@ -107,6 +104,13 @@ def _joined(operator: TableTableJoinRows, side: Side, context: Context) -> pa.Re
         left_times = np.where(has_value, np.maximum(own_times, other_times), np.where(has_other, other_times, times))
         record |= {ROW_TIME: pa.array(left_times)} if (left_times != times).any() else {}
     return rows_of({**result, **record}).filter(pa.array(is_given))
+
+
+def still_there(table: Kept, rows: pa.RecordBatch, on: Sequence[str], others: Rows, context: Context) -> Mask:
+    """Which rows come before a deletion of the row that they name, which they may have seen."""
+    _, found = as_of(table, rows, on, others, context)
+    is_there: Mask = found >= 0
+    return is_there
 
 
 def _decided(
