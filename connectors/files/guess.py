@@ -31,7 +31,7 @@ from streamkit.connectors.files.csv_lines import (
 from streamkit.connectors.files.guessed_json import SAY_WHAT_IT_IS, read_object, types_of_objects
 from streamkit.connectors.files.guessed_texts import type_of_texts
 from streamkit.connectors.files.guessed_values import column_type
-from streamkit.connectors.files.json_layout import json_records
+from streamkit.connectors.files.json_layout import json_records, several_lines
 from streamkit.connectors.files.line_ends import count_lines, first_line_end, lines_end
 from streamkit.connectors.files.open_file import open_reading, whole
 from streamkit.connectors.files.parquet_columns import declared, readable
@@ -313,7 +313,7 @@ def _no_object(line: int, text: bytes, error: Exception) -> SchemaError:
     reason = (
         str(error)
         if isinstance(error, SchemaError)
-        else f"found {text[:80].decode(errors='replace')!r}, which is no JSON: {error}"
+        else f"found {text[:80].decode(errors='replace')!r}, which is no JSON: {error}{several_lines(text)}"
     )
     return SchemaError(f", line {line}: {reason}; it cannot be read as json, which has objects")
 

@@ -88,7 +88,10 @@ def check_type(guessed: Column, found: str) -> None:
     narrow = Column("", found).arrow.type
     if found in (guessed.type, "void") or is_wider(wider, narrow):
         return
-    raise SchemaError(f"column {guessed.name!r}: found {found}{_expected(guessed)}")
+    name = column_type(guessed.type)
+    raise SchemaError(
+        f"column {guessed.name!r}: found {found}, and the first file has {name}; expected {name}, or what it holds{_advice(guessed)}"
+    )
 
 
 def of_guess(guessed: Column, error: SchemaError) -> SchemaError:

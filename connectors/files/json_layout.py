@@ -92,6 +92,13 @@ def json_records(head: bytes) -> list[tuple[int, bytes]]:
     return [(1 + count_lines(head[:at]), text) for at, text in found]
 
 
+def several_lines(line: bytes) -> str:
+    """What to say of a line that is no JSON, where it may begin an object of several lines behind one of a single line."""
+    if not line.lstrip().startswith((b"{", b"[")) or line.rstrip().endswith((b"}", b"]")):
+        return ""
+    return "; objects over several lines are read in files whose first one lies so: write each object on a line, or all of them in a list"
+
+
 def _on_one_line(text: bytes) -> bytes:
     """A value of JSON without line ends, as far as they stand between its parts; those in a text are not JSON."""
     if text.count(b"\n") + text.count(b"\r") == 0 or _has_line_ends_in_texts(text):

@@ -32,6 +32,7 @@ from streamkit.connectors.files.csv_lines import (
     unclosed_line,
 )
 from streamkit.connectors.files.guessed_values import check_json, check_texts, check_type, keeps_doubles, of_guess
+from streamkit.connectors.files.json_layout import several_lines
 from streamkit.connectors.files.json_numbers import (
     WrittenNumber,
     json_documents,
@@ -405,7 +406,7 @@ class RecordFile:
         except SchemaError as error:
             raise self.refusal(SchemaError(str(error), (number,)), self._block_first) from None
         except (ValueError, RecursionError) as error:
-            refused = SchemaError(f"found {shown!r}, which is no JSON: {error}", (number,))
+            refused = SchemaError(f"found {shown!r}, which is no JSON: {error}{several_lines(text)}", (number,))
             raise self.refusal(refused, self._block_first) from None
         if not isinstance(row, dict):
             refused = SchemaError(f"found {shown!r}, expected an object of names and values", (number,))

@@ -286,32 +286,51 @@ def _is_of_lines(body: bytes) -> bool:
     return first.startswith(b"{") and first.rstrip().endswith(b"}")
 
 
+def _refused_head(source: HttpSource, request: BaseHTTPRequestHandler, length: int | None) -> tuple[int, str] | None:
+    """What is wrong with the head of a request: the answer's code and text; None if the body is to be read."""
+    headers = request.headers
+    if urlsplit(request.path).path != source.settings["path"]:
+        return 404, f"records are posted to {source.settings['path']}"
+    if not source.allows(headers.get("Authorization")):
+        return 401, "expected Authorization: Bearer and the token"
+    if headers.get("Content-Encoding", "identity") != "identity":
+        return 415, f"found Content-Encoding: {headers['Content-Encoding']}, expected a body that is not compressed"
+    if length is None:
+        return 411, "expected a Content-Length"
+    if length > source.settings["max.body.bytes"]:
+        return 413, f"found {length} bytes, expected at most {source.settings['max.body.bytes']}"
+    if len({key.strip() for key in headers.get_all("Idempotency-Key", ())}) > 1:
+        return 400, "found several Idempotency-Key headers that differ; expected one key for the request"
+    return None
+
+
 def _handler(source: HttpSource) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
             try:
-                self.receive(length_of_body(self.headers))
+                length = length_of_body(self.headers)
+                if not self.refuses(length):
+                    self.take(whole_body(self.rfile, length or 0))
             except BodyError as error:
                 self.close_connection = True  # nobody knows where the next request begins
                 self.reply(400, str(error))
 
-        def receive(self, length: int | None) -> None:
-            if urlsplit(self.path).path != source.settings["path"]:
-                self.reply(404, f"records are posted to {source.settings['path']}")
-            elif not source.allows(self.headers.get("Authorization")):
-                self.reply(401, "expected Authorization: Bearer and the token")
-            elif self.headers.get("Content-Encoding", "identity") != "identity":
-                self.reply(
-                    415, f"found Content-Encoding: {self.headers['Content-Encoding']}, expected a body that is not compressed"
-                )
-            elif length is None:
-                self.reply(411, "expected a Content-Length")
-            elif length > source.settings["max.body.bytes"]:
-                self.reply(413, f"found {length} bytes, expected at most {source.settings['max.body.bytes']}")
-            else:
-                self.take(whole_body(self.rfile, length))
+        def handle_expect_100(self) -> bool:
+            """Ask for the body only if the head is one that is taken; else it has its answer, and the body needs not be sent."""
+            try:
+                is_refused = self.command == "POST" and self.refuses(length_of_body(self.headers))
+            except BodyError:
+                return True  # it is answered as any such request is
+            return not is_refused and super().handle_expect_100()
+
+        def refuses(self, length: int | None) -> bool:
+            refused = _refused_head(source, self, length)
+            if refused is not None:
+                self.close_connection = True  # the body is not read
+                self.reply(*refused)
+            return refused is not None
 
         def do_GET(self) -> None:
             self.reply(405, f"records are posted to {source.settings['path']}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from typing import Any
 
 from streamkit.connectors.connector import needed
@@ -19,6 +20,10 @@ SPELLING = (  # of values as texts, whatever the database prefers
     "SET statement_timeout = 0",
     "SET idle_in_transaction_session_timeout = 0",
     "SET row_security = off",  # an error where policies would hide rows
+)
+PORT_MAX = 65535
+_OF_ADDRESS = re.compile(
+    r"invalid (integer value|port number|\w+ value|connection option)|could not match \d+ (host|port)|missing \"=\""
 )
 NOTICING = {  # of a network that is cut: it says nothing, and a query would wait for hours
     "connect_timeout": 30,
@@ -55,6 +60,31 @@ def check_encoding(connection: Any) -> None:
         )
 
 
+def check_address(url: str) -> None:
+    """
+    ConfigError for an address that can be none, so that no task tries it again and again; nothing is opened, and nothing of it shown.
+
+    Where the library is not there it is looked at when it is used.
+    """
+    try:
+        psycopg = library()
+    except ConfigError:
+        return
+    expected = "expected such as postgresql://user:password@host:5432/database, with %2F for a / and %40 for an @ in a password"
+    try:
+        found = psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        raise ConfigError(f"connection.url is no address of PostgreSQL; {expected}") from None
+    ports = [port for port in str(found.get("port") or "").split(",") if port]
+    if not all(port.isascii() and port.isdigit() and 0 < int(port) <= PORT_MAX for port in ports):
+        raise ConfigError(f"connection.url has a port that is no number from 1 to {PORT_MAX}; {expected}")
+
+
+def is_of_address(error: Exception) -> bool:
+    """Whether the library refuses the address itself: it would do so again."""
+    return _OF_ADDRESS.search(str(error)) is not None
+
+
 def noticing(url: str) -> str:
     """The address with keep-alives and time limits, where it has none of its own."""
     parts = library().conninfo
@@ -67,7 +97,7 @@ def passes(error: Exception) -> bool:
     if not isinstance(error, psycopg.Error):
         return False
     if error.sqlstate is None:
-        return isinstance(error, psycopg.OperationalError)
+        return isinstance(error, psycopg.OperationalError) and not is_of_address(error)
     return error.sqlstate[:2] in PASSING
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from streamkit import failpoints
 from streamkit.connectors.connector import needed
-from streamkit.connectors.postgres.connection import noticing
+from streamkit.connectors.postgres.connection import check_address, is_of_address, noticing
 from streamkit.connectors.postgres.refused_rows import Pieces
 from streamkit.connectors.postgres.table_name import quoted_table
 from streamkit.connectors.postgres.target_column import TargetColumn
@@ -94,7 +94,8 @@ class PostgresSink(Sink):
         self._taking_fewer: set[str] = set()  # tables of which the log was told that they do not take all rows
 
     def check(self) -> None:
-        """Deletions find their row by the key that upserts keep."""
+        """The address can be one, and deletions find their row by the key that upserts keep."""
+        check_address(self.settings["connection.url"])
         if self.settings["delete.enabled"] and self.settings["insert.mode"] != "upsert":
             raise ConfigError(
                 "found delete.enabled=true and insert.mode=insert; expected insert.mode=upsert: only there a key has one row"
@@ -189,7 +190,7 @@ class PostgresSink(Sink):
         if isinstance(error, _library().Error):
             if error.sqlstate:
                 return error.sqlstate[:2] in PASSING
-            return isinstance(error, _library().OperationalError)
+            return isinstance(error, _library().OperationalError) and not is_of_address(error)
         return super().is_retryable(error)
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from streamkit.connectors.postgres.changes import Changes, Layout, completed
-from streamkit.connectors.postgres.connection import check_encoding, connect, passes
+from streamkit.connectors.postgres.connection import check_address, check_encoding, connect, passes
 from streamkit.connectors.postgres.former_rows import deletions_of_all
 from streamkit.connectors.postgres.identity import Identities, is_another_publication, read_identities, what_changed
 from streamkit.connectors.postgres.patience import Patience
@@ -144,6 +144,7 @@ class PostgresSource(Source):
 
     def check(self) -> None:
         """Each table has a topic of its own, and PostgreSQL takes the names."""
+        check_address(self.settings["connection.url"])
         own = "streamkit_" + _NO_LETTERS.sub("_", self.name.lower())[:50]
         self._slot = self.settings["slot.name"] or own
         self._publication = self.settings["publication.name"] or own

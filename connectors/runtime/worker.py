@@ -398,7 +398,7 @@ class Worker:
             run.connector.name,
             run.task,
             _line(run, error),
-            run.connector.redacted(_trace_of(error)),
+            run.connector.redacted(_trace_of(run.connector, error)),
         )
         return False
 
@@ -432,9 +432,11 @@ def _place_of(error: BaseException) -> str:
     return f"\n  raised at {frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}"
 
 
-def _trace_of(error: BaseException) -> str:
-    """The traceback of an error that is not StreamKit's own."""
-    return "" if isinstance(error, StreamKitError) else "\n" + "".join(traceback.format_exception(error)).rstrip()
+def _trace_of(connector: Connector, error: Exception) -> str:
+    """The traceback of an error that is not StreamKit's own, nor that of a server which is gone, as far as a connector of its own can tell."""
+    is_own = type(connector).__module__.startswith("streamkit.")
+    is_gone = isinstance(error, ConnectionError | TimeoutError) or (is_own and connector.is_retryable(error))
+    return "" if is_gone or isinstance(error, StreamKitError) else "\n" + "".join(traceback.format_exception(error)).rstrip()
 
 
 def _line(run: TaskRun, error: Exception) -> str:

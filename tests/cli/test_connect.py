@@ -13,7 +13,7 @@ import streamkit as sk
 from streamkit.cli.connect import progress_line
 from streamkit.connectors.runtime import status
 from streamkit.connectors.runtime.status import TaskStatus
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, StreamKitError
 from tests.cli.conftest import Command
 from tests.connectors.conftest import _quick_looks  # noqa: F401 (of its own accord)
 
@@ -52,6 +52,20 @@ def add(database, *names):
 
 def as_json(text):
     return json.loads(text)
+
+
+def test_a_receiver_that_is_gone(streamkit, tmp_path, caplog):
+    """What does not answer is said in a line, without a traceback: it is no defect of anyone's code."""
+    with sk.open_log(tmp_path / "gone") as log:
+        log.create_topic("people", "id int")
+        with log.producer() as producer:
+            producer.send("people", {"id": 1})
+    config = {"connector.class": "HttpSink", "topics": "people", "url": "http://127.0.0.1:1/", "retry.timeout.ms": "0"}
+    (tmp_path / "gone.json").write_text(json.dumps({"name": "gone", "config": config}))
+    with pytest.raises(StreamKitError, match=r"ConnectionError: http://127\.0\.0\.1:1/ does not take records"):
+        streamkit("connect", "run", str(tmp_path / "gone.json"), "--once", "--log", str(tmp_path / "gone"))
+    assert "does not take records" in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 def test_run_once(streamkit, file, database, tmp_path):

@@ -206,7 +206,8 @@ def get(transaction: Transaction, name: str) -> ApplicationState:
         return state
     existing = [state.name for state in every(transaction)]
     raise ConfigError(
-        f"application {name!r} does not exist; there {'are ' + ', '.join(existing) if existing else 'is none'}: start it first"
+        f"application {name!r} does not exist; there {'are ' + ', '.join(existing) if existing else 'is none'}: an application appears with "
+        "its first start"
     )
 
 

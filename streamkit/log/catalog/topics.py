@@ -95,7 +95,7 @@ def get(transaction: Transaction, name: str) -> Topic:
         there = f"there {'are ' + ', '.join(existing) if existing else 'is none'}"
         if not is_name(name):
             raise TopicNotFoundError(f"topic {quoted_name(name)} does not exist, and cannot: {name_flaw(name)}; {there}")
-        raise TopicNotFoundError(f"topic {name!r} does not exist; {there}: create it first")
+        raise TopicNotFoundError(f"topic {name!r} does not exist; {there}: a topic must be created before it is used")
     return found
 
 

@@ -203,5 +203,7 @@ def test_parquet_of_other_types(place):
     follower.poll()
     assert follower.rows == [(1, 1.5), (2, 2.5)]
     pq.write_table(pa.table({"id": [3], "v": [9007199254740993]}), folder / "c.parquet")
-    with pytest.raises(SchemaError, match=r"c\.parquet: .*column 'v': found bigint, and double was guessed"):
+    with pytest.raises(
+        SchemaError, match=r"c\.parquet: .*column 'v': found bigint, and the first file has double; expected double"
+    ):
         follower.poll()

@@ -216,6 +216,30 @@ def said_to(port, head, body):
         return b"".join(iter(lambda: connection.recv(1 << 16), b""))
 
 
+HEADS = {  # heads of requests, with the code, and whether their body is asked for
+    "large": (b"Content-Length: 5000", 413, False),
+    "too large to be sent": (b"Content-Length: 900000000", 413, False),
+    "two keys": (b"Content-Length: 8\r\nIdempotency-Key: a\r\nIdempotency-Key: b", 400, False),
+    "a key and none": (b"Content-Length: 8\r\nIdempotency-Key: a\r\nIdempotency-Key: ", 400, False),
+    "one key twice": (b"Content-Length: 8\r\nIdempotency-Key: a\r\nIdempotency-Key: a ", 200, True),
+    "fine": (b"Content-Length: 8", 200, True),
+    "compressed": (b"Content-Length: 8\r\nContent-Encoding: gzip", 415, False),
+    "two lengths": (b"Content-Length: 8\r\nContent-Length: 9", 400, False),
+}
+
+
+@pytest.mark.parametrize("expects", [True, False])
+def test_heads_that_are_refused(tmp_path, expects):
+    """A body of such a request is not asked for by 100, and nothing is kept; several keys that differ are no key."""
+    with sk.open_log(tmp_path / "log") as log, receiving(log, **{"max.body.bytes": 1000}) as post:
+        for name, (head, code, is_asked) in HEADS.items():
+            answer = said_to(post.port, head + (b"\r\nExpect: 100-continue" if expects else b""), b'{"id":1}')
+            assert answer.startswith(b"HTTP/1.1 100 ") is (is_asked and expects), name
+            assert b"HTTP/1.1 %d " % code in answer, name
+            assert answer.count(b"HTTP/1.1 ") == 1 + (is_asked and expects), name
+        assert log.read("clicks").num_rows == 2
+
+
 @pytest.mark.parametrize("has_schema", [True, False])
 def test_lengths_that_are_not_those_of_the_body(tmp_path, has_schema):
     """Nothing of such a request is kept, nor is its key: the whole body is taken when it comes; a length that is said twice alike is one."""

@@ -1167,6 +1167,30 @@ def test_rows_that_postgresql_never_sends(log, url, database, caplog):
     assert (found[3], found[5], 2 in found) == (None, 7, False)
 
 
+@pytest.mark.parametrize("kind", [PostgresSource, PostgresSink])
+@pytest.mark.parametrize(
+    "address",
+    ["postgresql://u:hush@h:abc/d", "postgresql://u:hush@h:0/d", "postgresql://u:hush@h:1,h:70000/d", "host=h port=x password=hush", "hush",
+     "postgresql://u:hu/sh@h/d"],
+)  # fmt: skip
+def test_addresses_that_can_be_none(kind, address):
+    """They are refused when the connector is made, and nothing of them is shown: an @ or a / may have been in a password."""
+    given = {"tables": "t"} if kind is PostgresSource else {"topics": "t"}
+    with pytest.raises(ConfigError, match=r"connection\.url (is no address|has a )") as caught:
+        kind("in", connection_url=address, **given)
+    assert "hu" not in str(caught.value)
+    kind("in", connection_url="postgresql://u:hush@h:5433,i/d", **given)
+
+
+@pytest.mark.parametrize("setting", ["connect_timeout=x", "sslmode=nope"])
+def test_settings_of_an_address_that_are_wrong_are_not_tried_again(log, url, setting):
+    """The library says so without asking the server: the task fails at once."""
+    log.create_topic("t", "id int")
+    for one in (source(f"{url}&{setting}", "people"), PostgresSink("out", connection_url=f"{url}&{setting}", topics="t")):
+        with run([one], log) as worker:
+            wait_until(lambda: any(found.state == "FAILED" for found in worker.status()))
+
+
 def test_a_database_whose_texts_are_of_no_encoding(log, url):
     """It is refused with what to do: a text that is no UTF-8 would have stopped the source for ever."""
     with psycopg.connect(url, autocommit=True) as connection:
