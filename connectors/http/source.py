@@ -326,8 +326,7 @@ def _handler(source: HttpSource) -> type[BaseHTTPRequestHandler]:
             return not is_refused and super().handle_expect_100()
 
         def refuses(self, length: int | None) -> bool:
-            refused = _refused_head(source, self, length)
-            if refused is not None:
+            if refused := _refused_head(source, self, length):
                 self.close_connection = True  # the body is not read
                 self.reply(*refused)
             return refused is not None
@@ -354,7 +353,7 @@ def _handler(source: HttpSource) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Length", str(len(body)))
             if code == 405:
                 self.send_header("Allow", "POST")
-            if code in (401, 404, 405, 411, 413, 415) or self.close_connection:
+            if code in (405, 413) or self.close_connection:
                 self.send_header("Connection", "close")  # the body may not have been read
                 self.close_connection = True
             with contextlib.suppress(ConnectionError):  # who asked did not wait
