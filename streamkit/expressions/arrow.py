@@ -9,11 +9,13 @@ Names that are in none have no translation; `refusal` says so before anything ru
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import pyarrow as pa
 
+from streamkit.chunks import is_overflow, one_array
 from streamkit.data_type import to_arrow
+from streamkit.errors import ColumnTooLargeError, EvaluationError
 from streamkit.expressions import (
     arrays,
     assertions,
@@ -45,7 +47,8 @@ from streamkit.expressions import (
     zoned_times,
 )
 from streamkit.expressions.operation import FUNCTIONS, OPERATIONS
-from streamkit.expressions.rows import Rows, broadcast, plain
+from streamkit.expressions.rows import FAILURES, Rows, broadcast, plain
+from streamkit.expressions.sizes import TooLargeError
 from streamkit.plan.expression import TypedExpression
 
 FAMILIES = (
@@ -87,18 +90,47 @@ def evaluate(expression: TypedExpression, batch: pa.RecordBatch) -> pa.Array:
     Columns may be dictionary-encoded. Raises EvaluationError where Spark would fail: overflow, division by zero, a cast
     of a value that does not fit; the message names the expression, the row and its values.
     """
-    rows = Rows.of(batch)
-    rows.share(expression)
-    return plain(broadcast(rows.value(expression), batch.num_rows), to_arrow(expression.type))
+    return evaluate_all([("", expression)], batch)[""]
 
 
-def evaluate_all(columns: Iterable[tuple[str, TypedExpression]], batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    """Named expressions as `evaluate` gives them; a user's function that several of them call runs once."""
-    rows = Rows.of(batch)
+def evaluate_all(columns: Sequence[tuple[str, TypedExpression]], batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """
+    Named expressions as `evaluate` gives them; a user's function that several of them call runs once.
+
+    Rows that are too long together are evaluated in two halves, so that no result depends on the rows beside it. A row that is too long
+    alone is the failure of its record.
+    """
+    try:
+        return _evaluated(columns, Rows.of(batch))
+    except EvaluationError as error:
+        if not isinstance(error.__cause__, TooLargeError):
+            raise
+        return _evaluated_apart(columns, batch)
+    except (ColumnTooLargeError, *FAILURES) as error:
+        if not is_overflow(error):
+            raise
+        return _evaluated_apart(columns, batch)
+
+
+def _evaluated_apart(columns: Sequence[tuple[str, TypedExpression]], batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """As `evaluate_all`, of rows that have shown to be too long; nothing is computed for a row that Spark would skip."""
+    try:
+        return _evaluated(columns, Rows.of(batch, is_careful=True))
+    except (ColumnTooLargeError, *FAILURES) as error:
+        if not is_overflow(error):
+            raise
+        if batch.num_rows <= 1:
+            raise EvaluationError(f"a row alone needs too much memory: {error}") from error
+    middle = batch.num_rows // 2
+    halves = [_evaluated_apart(columns, part) for part in (batch.slice(0, middle), batch.slice(middle))]
+    return {name: one_array(pa.chunked_array([half[name] for half in halves]), name) for name, _ in columns}
+
+
+def _evaluated(columns: Sequence[tuple[str, TypedExpression]], rows: Rows) -> dict[str, pa.Array]:
     arrays = {}
     for name, expression in columns:
         rows.share(expression)
-        arrays[name] = plain(broadcast(rows.value(expression), batch.num_rows), to_arrow(expression.type))
+        arrays[name] = plain(broadcast(rows.value(expression), rows.count), to_arrow(expression.type))
     return arrays
 
 

@@ -29,6 +29,7 @@ from streamkit.expressions.operation import (
     fitted,
     operation,
 )
+from streamkit.expressions.sizes import check_joined
 from streamkit.expressions.writing import WRITERS
 from streamkit.plan.expression import TypedExpression
 
@@ -149,6 +150,7 @@ def _format_string(expression: TypedExpression, format: pa.Scalar, *values: Datu
         pa.scalar(part) if isinstance(part, str) else _column(part, values[part.argument], types[part.argument])
         for part in read_format(format.as_py())
     ]
+    check_joined(parts, next((len(part) for part in parts if isinstance(part, pa.Array)), 1))
     return pc.binary_join_element_wise(*parts, "") if parts else pa.scalar("")
 
 

@@ -19,7 +19,7 @@ from streamkit.expressions.coercion import cast_to, common_type, wider_common_wi
 from streamkit.expressions.conditions import as_condition
 from streamkit.expressions.elements import Elements, booleans, structs_of, taken, truth, validity
 from streamkit.expressions.maps import checked_maps, entry_types, map_argument
-from streamkit.expressions.operation import Datum, Invocation, RuleError, always, can_fail, check_count, operation
+from streamkit.expressions.operation import Datum, Invocation, RuleError, always, check_count, operation
 from streamkit.expressions.ordering import groups
 from streamkit.expressions.rows import Rows, broadcast
 from streamkit.plan.expression import Lambda, TypedExpression
@@ -130,7 +130,7 @@ def _decided(expression: TypedExpression, rows: Rows, decisive: bool) -> Datum:
 
 def _conditions(rows: Rows, function: TypedExpression, elements: Elements, decisive: bool) -> tuple[np.ndarray, np.ndarray]:
     """Where a condition is true, and where it is not null; behind an element that decides, anything."""
-    if not can_fail(function):
+    if not rows.can_fail(function):
         found = applied(rows, function, elements.parents, elements.values)
         return truth(found), validity(found)
     holds, known = np.full(len(elements.values), not decisive), np.ones(len(elements.values), bool)

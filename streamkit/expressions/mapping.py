@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.expressions.operation import Datum
+from streamkit.expressions.sizes import repeated
 from streamkit.plan.expression import TypedExpression
 from streamkit.recast import recast
 
@@ -20,7 +21,7 @@ def on_arrays(kernel: Callable[..., pa.Array]) -> Kernel:
 
     def compute(expression: TypedExpression, *values: Datum) -> Datum:
         count = next((len(value) for value in values if isinstance(value, pa.Array)), None)
-        arrays = [value if isinstance(value, pa.Array) else pa.repeat(value, 1 if count is None else count) for value in values]
+        arrays = [value if isinstance(value, pa.Array) else repeated(value, 1 if count is None else count) for value in values]
         result = kernel(expression, *arrays)
         return result[0] if count is None else result
 

@@ -28,6 +28,7 @@ from streamkit.expressions.patterns import (
     re2_pattern,
     regular_expression,
 )
+from streamkit.expressions.sizes import check_bytes, is_little, sizes_of_rows
 from streamkit.expressions.substrings import characters_before
 from streamkit.plan.expression import TypedExpression
 
@@ -350,6 +351,8 @@ def _replaced(_: TypedExpression, text: pa.Array, pattern: pa.Array, replacement
             return text
         _read(java_replacement, replacement[0].as_py(), expression.groups)
     parts = java_replacement(replacement[0].as_py(), expression.groups)
+    if not is_little(text, replacement[0], len(text)):
+        _check_replaced(_counted(_, text, pattern), text, parts)
     if first:
         return each_value(lambda value: _replaced_from(value, first, expression.python, parts), pa.string(), text)
     if max((part for part in parts if isinstance(part, int)), default=0) > 9:
@@ -364,6 +367,13 @@ def _replaced(_: TypedExpression, text: pa.Array, pattern: pa.Array, replacement
         lambda value: _replaced_in(value, expression.python, parts),
         repeated=True,
     )
+
+
+def _check_replaced(places: pa.Array, text: pa.Array, parts: tuple[str | int, ...]) -> None:
+    """As `check_bytes`, of texts in which matches have been replaced; the groups of a text are together no longer than the text."""
+    groups = sum(isinstance(part, int) for part in parts)
+    fixed = sum(len(part.encode()) for part in parts if isinstance(part, str))
+    check_bytes(sizes_of_rows(text, len(text)) * (1 + groups) + np.asarray(pc.fill_null(places, 0)) * float(fixed))
 
 
 def _replaced_in(text: str, pattern: re.Pattern[str], parts: tuple[str | int, ...]) -> str:

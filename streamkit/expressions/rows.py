@@ -15,6 +15,7 @@ from streamkit.data_type import to_arrow
 from streamkit.errors import ColumnTooLargeError, EvaluationError
 from streamkit.expressions.literals import to_scalar
 from streamkit.expressions.operation import OPERATIONS, Datum, Operation, can_fail, columns_of
+from streamkit.expressions.sizes import TooLargeError, TooLargeTogetherError, check_growth, check_spread, check_value, repeated
 from streamkit.names import HEADERS
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_text import typed_text
@@ -27,23 +28,28 @@ class Rows:
     """
     A batch, or the part of another that a mask selects; columns are decoded, and repeated parts computed, once.
 
-    Errors: `value` raises EvaluationError for the first row on which Spark would fail under ANSI rules.
+    `is_careful`: any operation may fail, as each can that makes too much, and is computed for no row that Spark would skip.
+    Errors: `value` raises EvaluationError for the first row on which Spark would fail under ANSI rules, and ColumnTooLargeError where
+    rows are too long together.
     """
 
-    def __init__(self, source: pa.RecordBatch | Rows, count: int, mask: pa.BooleanArray | None = None) -> None:
+    def __init__(
+        self, source: pa.RecordBatch | Rows, count: int, mask: pa.BooleanArray | None = None, is_careful: bool = False
+    ) -> None:
         self.count = count
+        self.is_careful = is_careful
         self._source = source
         self._mask = mask
         self._columns: dict[str, pa.Array] = {}
         self._shared: dict[TypedExpression, Datum] = {}
 
     @classmethod
-    def of(cls, batch: pa.RecordBatch) -> Rows:
-        return cls(batch, batch.num_rows)
+    def of(cls, batch: pa.RecordBatch, is_careful: bool = False) -> Rows:
+        return cls(batch, batch.num_rows, is_careful=is_careful)
 
     def where(self, mask: pa.BooleanArray) -> Rows:
         """The rows where the mask is true; it has no nulls."""
-        return Rows(self, mask.true_count, mask)
+        return Rows(self, mask.true_count, mask, self.is_careful)
 
     def within(self, parents: np.ndarray, columns: Mapping[str, pa.Array]) -> Rows:
         """Rows of their own columns, each of which also sees the columns of one of these rows: the one whose number `parents` gives."""
@@ -75,40 +81,57 @@ class Rows:
 
     def value_where(self, expression: TypedExpression, mask: pa.BooleanArray) -> Datum:
         """As `value`, but if a row could raise, only rows where the mask is true are computed; the others hold anything."""
-        if not can_fail(expression) or mask.true_count == self.count:
+        if not self.can_fail(expression) or mask.true_count == self.count:
             return self.value(expression)
         if not mask.true_count:
             return pa.scalar(None, to_arrow(expression.type))
         value = self.where(mask).value(expression)
         return value if isinstance(value, pa.Scalar) else scatter(value, mask)
 
+    def can_fail(self, expression: TypedExpression) -> bool:
+        """Whether some row could make the expression raise."""
+        return self.is_careful or can_fail(expression)
+
     def share(self, expression: TypedExpression) -> None:
         """Compute the repeated parts of an expression once."""
         for part in _repeated(expression):
-            if not can_fail(part):
+            if not self.can_fail(part):
                 self._shared[part] = self.value(part)
 
     def _by_row(self, expression: TypedExpression) -> Datum:
         operation = OPERATIONS[expression.name]
         if operation.once:
-            self._shared[expression] = _typed(operation.compute(expression, self), expression)
+            self._shared[expression] = self._of_rows(operation, expression)
             return self._shared[expression]
         if operation.lazy:
-            return _typed(operation.compute(expression, self), expression)
+            return self._of_rows(operation, expression)
         arguments = self._arguments(expression, operation)
         if arguments is None:
             return pa.scalar(None, to_arrow(expression.type))
         try:
-            return _typed(operation.compute(expression, *arguments), expression)
+            return _computed(operation, expression, arguments, self.count)
+        except TooLargeTogetherError as error:
+            raise too_large(error, typed_text(expression), self.count) from error
         except FAILURES as error:
             raise _together_too_large(operation, expression, arguments, self.count, error) or _failure(
                 operation, expression, arguments, self.count, str(error)
             ) from error
 
+    def _of_rows(self, operation: Operation, expression: TypedExpression) -> Datum:
+        """The value of an operation that looks at the rows itself."""
+        try:
+            return _typed(operation.compute(expression, self), expression)
+        except FAILURES as error:
+            if is_overflow(error):
+                raise too_large(error, typed_text(expression), self.count) from error
+            if isinstance(error, TooLargeError):
+                raise EvaluationError(f"{typed_text(expression)} failed: {error}") from error
+            raise
+
     def _by_dictionary(self, expression: TypedExpression) -> Datum | None:
         """Compute on the dictionary of the one column the expression reads, where that is less work."""
         names = columns_of(expression)
-        if len(names) != 1 or can_fail(expression):
+        if len(names) != 1 or self.can_fail(expression):
             return None
         encoded = self.encoded(*names)
         if not pa.types.is_dictionary(encoded.type) or 2 * len(encoded.dictionary) > self.count:
@@ -150,7 +173,7 @@ class Rows:
         if any(isinstance(value, pa.Scalar) and not value.is_valid for value in before):
             return pa.scalar(None, to_arrow(argument.type))
         nullable = [value for value in before if isinstance(value, pa.Array) and value.null_count]
-        if not nullable or not can_fail(argument):
+        if not nullable or not self.can_fail(argument):
             return self.value(argument)
         mask = nullable[0].is_valid()
         for value in nullable[1:]:
@@ -162,13 +185,17 @@ class _InnerRows(Rows):
     """The elements that lambdas are evaluated on."""
 
     def __init__(self, outer: Rows, parents: np.ndarray, columns: Mapping[str, pa.Array]) -> None:
-        super().__init__(pa.record_batch({}), len(parents))
+        super().__init__(pa.record_batch({}), len(parents), is_careful=outer.is_careful)
         self._outer = outer
         self._parents = pa.array(parents)
         self._own = columns
 
     def encoded(self, name: str) -> pa.Array:
-        return self._own[name] if name in self._own else self._outer.encoded(name).take(self._parents)
+        if name in self._own:
+            return self._own[name]
+        values = self._outer.encoded(name)
+        check_spread(values, self._parents)
+        return values.take(self._parents)
 
 
 def plain(array: pa.Array, type: pa.DataType) -> pa.Array:
@@ -187,9 +214,7 @@ def broadcast(value: Datum, count: int) -> pa.Array:
     """An array of `count` rows."""
     if isinstance(value, pa.Array):
         return value
-    return (
-        check_sound(pa.repeat(value, count)) if count else pa.array([], value.type)
-    )  # no array has no rows of arrays, says Arrow
+    return repeated(value, count) if count else pa.array([], value.type)  # no array has no rows of arrays, says Arrow
 
 
 def _typed(value: Datum, expression: TypedExpression) -> Datum:
@@ -197,7 +222,13 @@ def _typed(value: Datum, expression: TypedExpression) -> Datum:
     if isinstance(value, pa.Scalar):
         return recast(pa.array([value], value.type), type)[0] if value.type != type else value
     found = recast(value, type)
-    return check_sound(found, typed_text(expression)) if is_text(type) else found
+    return check_value(check_sound(found, typed_text(expression)) if is_text(type) else found)
+
+
+def _computed(operation: Operation, expression: TypedExpression, arguments: list[Datum], count: int) -> Datum:
+    """The result in each row; an error, and no result that has no room, where it would be too large."""
+    check_growth(expression, arguments, count)
+    return _typed(operation.compute(expression, *arguments), expression)
 
 
 def _together_too_large(
@@ -207,8 +238,9 @@ def _together_too_large(
     if count == 1 or not is_overflow(error):
         return None
     row = _first_failure(operation, expression, arguments, count)
+    alone = [value.slice(row, 1) if isinstance(value, pa.Array) else value for value in arguments]
     try:
-        operation.compute(expression, *(value.slice(row, 1) if isinstance(value, pa.Array) else value for value in arguments))
+        _computed(operation, expression, alone, 1)
     except FAILURES:
         return None
     return too_large(error, typed_text(expression), count)
@@ -234,7 +266,7 @@ def _first_failure(operation: Operation, expression: TypedExpression, arguments:
         middle = (good + bad) // 2
         part = [value.slice(good, middle - good) if isinstance(value, pa.Array) else value for value in arguments]
         try:
-            operation.compute(expression, *part)
+            _computed(operation, expression, part, middle - good)
             good = middle
         except FAILURES:
             bad = middle

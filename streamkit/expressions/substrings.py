@@ -21,6 +21,7 @@ from streamkit.expressions.operation import (
     operation,
 )
 from streamkit.expressions.rows import Rows, broadcast
+from streamkit.expressions.sizes import check_bytes, is_little, sizes_of_rows
 from streamkit.expressions.strings import empty_value, size_of
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_text import typed_text
@@ -198,9 +199,20 @@ def _replace_rule(call: Invocation) -> TypedExpression:
 
 @operation("replace", rule=_replace_rule)
 def _replace(_: TypedExpression, text: Datum, old: Datum, new: Datum) -> Datum:
+    _check_replaced(text, old, new)
     if isinstance(old, pa.Scalar) and isinstance(new, pa.Scalar):
         return pc.replace_substring(text, old.as_py(), new.as_py()) if old.as_py() else text
     return each_value(lambda text, old, new: text.replace(old, new) if old else text, pa.string(), text, old, new)
+
+
+def _check_replaced(text: Datum, old: Datum, new: Datum) -> None:
+    """As `check_bytes`, of texts in which others have been replaced."""
+    count = next((len(value) for value in (text, old, new) if isinstance(value, pa.Array)), 1)
+    if not is_little(text, new, count):
+        places = each_value(lambda text, old: text.count(old) if old else 0, pa.int64(), text, old)
+        times = np.asarray(pc.fill_null(places, 0)) if isinstance(places, pa.Array) else places.as_py()
+        sizes = [sizes_of_rows(value, count) for value in (text, old, new)]
+        check_bytes(sizes[0] + times * (sizes[2] - sizes[1]))
 
 
 def _count_may_be_least(expression: TypedExpression) -> bool:

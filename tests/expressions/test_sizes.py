@@ -64,3 +64,51 @@ def test_a_row_and_a_batch_have_bounds():
         sizes.check_elements(np.array([sizes.ELEMENTS_MAX + 1]))
     with pytest.raises(pa.ArrowCapacityError, match="together"):
         sizes.check_elements(np.full(5, sizes.ELEMENTS_MAX))
+
+
+PRODUCTS = [
+    "array_join(split(s, ','), t)", "array_join(transform(split(s, ','), x -> cast(null as string)), ',', t)", "concat_ws(t, split(s, ','))",
+    "replace(s, ',', t)", "replace(s, substring(s, 1, 1), t)", "regexp_replace(s, ',', t)", "regexp_replace(s, '(,)', concat(t, '$1'))",
+    "size(transform(split(s, ','), x -> t))",
+]  # fmt: skip
+ROWS = [{"k": "a", "s": ",,", "t": "xy"}, {"k": "b", "s": "," * 60_000, "t": "b" * 60_000}, {"k": "c", "s": "a,", "t": ""}]
+
+
+@pytest.mark.parametrize("expression", PRODUCTS)
+@pytest.mark.parametrize("batching", ["one", "all"])
+def test_two_short_texts_may_make_a_large_one(expression, batching):
+    """One of 60 KB in place of each character of another is 3.6 GB: its record is left out, and Arrow is not asked for the bytes."""
+    app = sk.Topology("app", on_error="skip")
+    app.stream("in", schema="k string, s string, t string", key="k").select("k", r=F.expr(expression)).to("out")
+    with TopologyTestDriver(app, batching=batching) as driver:
+        driver.pipe("in", ROWS)
+        assert [row["k"] for row in driver.read("out")] == ["a", "c"]
+
+
+CUTS = [
+    *PRODUCTS, "concat(s, t, s, t)", "s || t || s", "format_string('%s%s%s', s, t, s)", "repeat(s, 3)", "upper(s)", "array_repeat(s, 10)",
+    "aggregate(sequence(1, 3), s, (acc, x) -> concat(acc, acc))", "transform(sequence(1, length(s)), x -> t)", "lpad(t, 30, s)",
+    "case when length(s) > 20 then 'long' else concat(s, t, s, t, s, t, s, t) end", "flatten(array(split(s, ','), array(t, t, t)))",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", CUTS)
+def test_what_a_record_gives_does_not_depend_on_those_beside_it(expression, monkeypatch):
+    """With a small bound: each record fails alone as it does among others, and records that are too long together are taken apart."""
+    monkeypatch.setattr(sizes, "BYTES_MAX", 100)
+    monkeypatch.setattr(sizes, "ELEMENTS_MAX", 1000)
+    monkeypatch.setattr(sizes, "_LITTLE", 1)
+    found = []
+    for batching in ("one", "all"):
+        app = sk.Topology("app", on_error="skip")
+        app.stream("in", schema="k string, s string, t string", key="k").select("k", r=F.expr(expression).cast("string")).to(
+            "out"
+        )
+        with TopologyTestDriver(app, batching=batching) as driver:
+            driver.pipe(
+                "in", [{"k": str(size), "s": "a," * size, "t": "t" * (size // 2)} for size in (3, 30, 4, 5, 12, 6, 20, 9, 7)]
+            )
+            found.append({row["k"]: row["r"] for row in driver.read("out")})
+    assert found[0] == found[1]
+    assert "3" in found[0]
+    assert all(len(text.encode()) <= 100 for text in found[0].values())
