@@ -24,7 +24,7 @@ def changes_of(feed: pa.Table, key: Sequence[str] | None) -> pa.Table:
     The feed has its rows in any order, and in another one at each call: what this returns depends on the rows alone, so that a
     position may lie within them. With `key`, a deletion whose key has a new row is left out: the version replaced it.
     """
-    is_old = pc.is_in(feed[CHANGE].cast(pa.string()), value_set=pa.array(_OLD))
+    is_old = _is_old(feed)
     old, new = (feed.filter(some).drop_columns([CHANGE]) for some in (is_old, pc.invert(is_old)))
     if key is not None:
         replaced = _keys(new, key).cast(pa.large_binary()).combine_chunks()
@@ -35,6 +35,11 @@ def changes_of(feed: pa.Table, key: Sequence[str] | None) -> pa.Table:
             for rows, is_deleted in ((in_order(old), True), (in_order(new), False))
         ]
     )
+
+
+def has_old(feed: pa.Table) -> bool:
+    """Whether a version takes or changes a row."""
+    return bool(pc.any(_is_old(feed)).as_py())
 
 
 def in_order(rows: pa.Table) -> pa.Table:
@@ -53,6 +58,10 @@ def _taken(rows: pa.Table, places: npt.NDArray[np.uint64]) -> pa.Table:
         is_wanted[piece] = True
         pieces.append(rows.filter(pa.array(is_wanted)).take(pa.array(np.argsort(np.argsort(piece)))))
     return pa.concat_tables(pieces)
+
+
+def _is_old(feed: pa.Table) -> pa.ChunkedArray:
+    return pc.is_in(feed[CHANGE].cast(pa.string()), value_set=pa.array(_OLD))
 
 
 def _keys(rows: pa.Table, key: Sequence[str]) -> pa.ChunkedArray:

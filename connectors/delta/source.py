@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from streamkit.connectors.delta.changes import changes_of
+from streamkit.connectors.delta.changes import CHANGE, changes_of, has_old
 from streamkit.connectors.delta.table import STORAGE, errors, open_table
 from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.connectors.setting import Setting
@@ -219,8 +219,15 @@ class DeltaSource(Source):
                 raise
             raise (FileNotFoundError if OBJECT in str(error) else OSError)(str(error)) from error
         found = _plain(found.drop_columns([_VERSION, _TIME]))
-        is_of_table = self.chain is None and all(name in found.column_names for name in self._key)  # else transforms make the key
-        return changes_of(found, self._key if is_of_table and self._key else None)
+        names = [name for name in found.column_names if name != CHANGE]
+        is_of_table = set(self._key) <= set(names)
+        if not is_of_table and has_old(found):
+            raise ConfigError(
+                f"version {version} of the Delta table {self.settings['path']} takes or changes rows, and key={','.join(self._key)} is not among "
+                f"its columns {', '.join(names)}, which tell whose deletion it is; expected columns of the table: to rename them, name them here "
+                "as the table does, and rename them in the key and in the value, with ReplaceField$Key and ReplaceField$Value"
+            )
+        return changes_of(found, self._key if is_of_table and self._key and self.chain is None else None)
 
 
 def _after(version: int) -> str:

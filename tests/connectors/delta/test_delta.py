@@ -237,6 +237,30 @@ def test_a_position_within_a_version(path, monkeypatch, is_snapshot):
     assert sorted(found) == list(range(4000))
 
 
+def test_renamed_keys_of_changes(log, path):
+    """A key that is renamed in key and value deletes as any; one that only values have is refused once a row changes."""
+    write_deltalake(path, pa.table({"id": [1, 2], "name": ["a", "b"]}), configuration=FEED)
+    sides = {
+        "transforms": "v,k",
+        "transforms.v.type": "ReplaceField$Value",
+        "transforms.v.renames": "id:number",
+        "transforms.k.type": "ReplaceField$Key",
+        "transforms.k.renames": "id:number",
+    }
+    config = {"path": path, "read.mode": "changes"}
+    both = DeltaSource("both", {**config, **sides, "topic": "both", "key": "id"})
+    of_values = {name: value for name, value in sides.items() if ".k." not in name} | {"transforms": "v"}
+    one = DeltaSource("one", {**config, **of_values, "topic": "one", "key": "number"})
+    run([both], log, once=True)
+    run([one], log, once=True)
+    DeltaTable(path).update(updates={"id": "9"}, predicate="id = 1")
+    run([both], log, once=True)
+    kept = {row["number"]: row["_deleted"] for row in sorted(log.read("both").to_pylist(), key=lambda row: row["_offset"])}
+    assert kept == {1: True, 2: False, 9: False}
+    with pytest.raises(ConfigError, match=r"key=number is not among its columns id, name"):
+        run([one], log, once=True)
+
+
 def test_a_position_of_an_earlier_order(path):
     """A position within changes that does not say their order counts rows of another one: the version is read again."""
     write_deltalake(path, pa.table({"id": [1, 2, 3]}), configuration=FEED)
