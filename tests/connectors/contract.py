@@ -38,6 +38,11 @@ def dies(point, at=1):
     return armed(point, die)
 
 
+def deaths(*points: str) -> list[tuple[str, ...]]:
+    """Points at which tasks die, one after the other; in torture also at each of them alone."""
+    return [points, *((point,) for point in points if TAKES_ALL)]
+
+
 class SourceContract:
     """A source brings each row exactly once, whatever dies when. Rows are numbered from 0 on, in the order they were added."""
 
@@ -97,15 +102,16 @@ class SourceContract:
         self.run(log)
         self.check(log, 75)
 
-    @pytest.mark.parametrize("point", ["connect.polled", "connect.staged", "connect.committed"])
-    def test_death(self, log, point):
+    @pytest.mark.parametrize("points", deaths("connect.polled", "connect.staged", "connect.committed"), ids=" ".join)
+    def test_death(self, log, points):
         """A task that dies after a poll, before or after its commit leaves nothing out and brings nothing twice."""
-        self.add(0, 40)
-        with dies(point), pytest.raises(SimulatedCrash):
-            self.run(log)
-        self.add(40, 20)
+        for first, point in enumerate(points):
+            self.add(20 * first, 20)
+            with dies(point), pytest.raises(SimulatedCrash):
+                self.run(log)
+        self.add(20 * len(points), 20)
         self.run(log)
-        self.check(log, 60)
+        self.check(log, 20 * len(points) + 20)
 
     def test_unknown_outcome(self, log):
         """A commit whose outcome got lost is settled: its rows are there once."""
@@ -256,15 +262,16 @@ class SinkContract:
         self.run(log)
         self.check(75)
 
-    @pytest.mark.parametrize("point", ["connect.polled", "connect.in_target", "connect.target_committed"])
-    def test_death(self, log, point):
+    @pytest.mark.parametrize("points", deaths("connect.polled", "connect.in_target", "connect.target_committed"), ids=" ".join)
+    def test_death(self, log, points):
         """A task that dies after a poll, within the target's transaction or behind it leaves nothing out and writes nothing twice."""
-        self.add(log, 0, 40)
-        with dies(point), pytest.raises(SimulatedCrash):
-            self.run(log)
-        self.add(log, 40, 20)
+        for first, point in enumerate(points):
+            self.add(log, 20 * first, 20)
+            with dies(point), pytest.raises(SimulatedCrash):
+                self.run(log)
+        self.add(log, 20 * len(points), 20)
         self.run(log)
-        self.check(60)
+        self.check(20 * len(points) + 20)
 
     def test_a_topic_that_was_made_again(self, log):
         """What the target knows of a topic of that name that is gone is no position of this one: an error, not rows that are left out."""

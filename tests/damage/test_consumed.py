@@ -15,7 +15,7 @@ from streamkit.log.consume import fetcher
 from tests.damage.children import run
 from tests.damage.consumed import ConsumedLog, mutation_at
 
-COUNT = 20_000 if os.environ.get("STREAMKIT_TORTURE") else 200
+COUNT = 20_000 if os.environ.get("STREAMKIT_TORTURE") else 120
 
 
 @pytest.mark.timeout(1_800)

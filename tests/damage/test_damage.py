@@ -17,7 +17,7 @@ from tests.damage.children import run
 from tests.damage.mutations import mutation_of
 from tests.damage.victim import Victim
 
-COUNT, FILE_COUNT, STRIDE = (100_000, 10_000, 1) if os.environ.get("STREAMKIT_TORTURE") else (2_400, 400, 7)
+COUNT, FILE_COUNT, STRIDE = (100_000, 10_000, 1) if os.environ.get("STREAMKIT_TORTURE") else (1_700, 400, 10)
 FILE_STRIDE = 37
 
 

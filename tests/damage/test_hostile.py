@@ -28,7 +28,7 @@ from tests.damage.children import ROOT, run
 from tests.damage.hostile import file_of, with_offsets
 from tests.damage.victim import TOPICS, rows_of
 
-COUNT = 50_000 if os.environ.get("STREAMKIT_TORTURE") else 1_000
+COUNT = 50_000 if os.environ.get("STREAMKIT_TORTURE") else 600
 
 
 @pytest.mark.timeout(1_800)

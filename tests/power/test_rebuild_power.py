@@ -23,7 +23,7 @@ from tests.log import busy
 from tests.power.failures import checkpoints, images_of, recorded
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
-PER_MOMENT = 40
+PER_MOMENT = 40 if IS_TORTURE else 24
 CHECKPOINT_PAGES = 40  # so that catalog and write-ahead log both hold something
 AROUND = 6  # operations before and after those that name the catalog
 CATALOG = "log/catalog.db"
