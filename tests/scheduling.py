@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 SESSION = "spark"
 TOGETHER = (  # files whose tests share what takes seconds to make, such as the trees of all code
@@ -74,6 +75,28 @@ class OneSessionScheduling(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid, self._with_session)
+
+    def add_node_collection(self, node: WorkerController, collection: Sequence[str]) -> None:
+        super().add_node_collection(node, collection)
+        self.registered_collections[node] = Places(collection)
+
+    def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
+        """What is done is forgotten: else all of it, thousands of scopes, is counted after each test."""
+        super().mark_test_complete(node, item_index, duration)
+        scope = self._split_scope(self.registered_collections[node][item_index])
+        if all(self.assigned_work[node][scope].values()):
+            del self.assigned_work[node][scope]
+
+
+class Places(list[str]):
+    """Tests in the order of a worker, which are looked up as often as there are tests."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__(names)
+        self._places = {name: place for place, name in enumerate(self)}
+
+    def index(self, name: str, *_: Any) -> int:
+        return self._places[name]
 
 
 def long_first(items: Sequence[pytest.Item]) -> list[pytest.Item]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.scheduling import (
     SESSION,
     TOGETHER,
+    OneSessionScheduling,
     further_bugs,
     further_catalogs,
     long_first,
@@ -142,3 +144,39 @@ def test_a_long_set_up_is_shared():
         assert (Path(__file__).parents[1] / file).is_file()
         assert scope_of(f"{file}::test_one", {}) == scope_of(f"{file}::test_two", {}) == file
         assert scope_of(f"{file}::test_one", {f"{file}::test_one": SESSION}) == SESSION
+
+
+class Worker:
+    """A worker that notes what it is told to run."""
+
+    gateway = SimpleNamespace(id="gw")
+    shutting_down = False
+
+    def __init__(self):
+        self.told: list[int] = []
+
+    def send_runtest_some(self, places):
+        self.told += places
+
+    def shutdown(self):
+        self.shutting_down = True
+
+
+def test_what_is_done_is_forgotten(request, tmp_path, monkeypatch):
+    """Each test goes to one worker, and what was done is not counted again after each that follows."""
+    monkeypatch.setattr("xdist.scheduler.loadscope.parse_tx_spec_config", lambda config: [1, 2])
+    (tmp_path / "session.json").write_text("{}")
+    scheduling = OneSessionScheduling(request.config, SimpleNamespace(loadscopesched=lambda *_: None), tmp_path / "session.json")
+    names, workers = [f"test_few.py::test_{number}" for number in range(20)], [Worker(), Worker()]
+    for worker in workers:
+        scheduling.add_node(worker)
+        scheduling.add_node_collection(worker, [*names])
+    scheduling.schedule()
+    done: list[int] = []
+    while any(worker.told for worker in workers):
+        for worker in workers:
+            for place in worker.told[:1]:
+                scheduling.mark_test_complete(worker, worker.told.pop(0))
+                done.append(place)
+            assert len(scheduling.assigned_work[worker]) <= 4
+    assert sorted(done) == [*range(20)] and not scheduling.has_pending
