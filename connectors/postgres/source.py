@@ -401,7 +401,10 @@ class PostgresSource(Source):
         known: dict[str, SourceColumns] = {}
         for name, now in self._identities.tables.items():
             was = before.tables.get(name) if before is not None and name not in again else None
-            if was is None or was.columns is None or now.columns is None:
+            if was is None or now.columns is None:
+                continue
+            if was.columns is None:  # a position of an earlier version
+                self._has_told_identities = False
                 continue
             known[name] = was.columns.followed_by(now.columns)
             if was.columns.there == now.columns.there:

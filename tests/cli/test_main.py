@@ -58,7 +58,10 @@ def test_version(as_program):
     [
         (("consume", "order"), "error: topic 'order' does not exist; there are customers, orders"),
         (("topics", "list", "--log", "/no/such/folder"), "error: there is no log at /no/such/folder; name one with log=, --log"),
-        (("apps", "describe", "x"), "error: application 'x' does not exist"),
+        (
+            ("apps", "describe", "x"),
+            "error: application 'x' does not exist; there is none: an application appears with its first start",
+        ),
         (("store", "get", "x", "y", "z"), "error: application 'x' does not exist"),
         (("run", "/no/such/file.py"), "error: there is no file '/no/such/file.py'; expected a Python file with a topology"),
     ],

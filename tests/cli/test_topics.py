@@ -174,7 +174,10 @@ def test_delete_asks(streamkit, root):
         (("alter", "customers", "--partitions", "9"), "error: topic customers cannot get more partitions"),
         (("alter", "orders"), "error: topic orders: found nothing to change; expected --partitions, --config"),
         (("alter", "x", "--partitions", "9"), "error: topic 'x' does not exist"),
-        (("delete", "x", "--yes"), "error: topic 'x' does not exist; there are customers, orders"),
+        (
+            ("delete", "x", "--yes"),
+            "error: topic 'x' does not exist; there are customers, orders: a topic must be created before",
+        ),
     ],
 )
 def test_what_cannot_be_is_one_message(as_program, arguments, message):

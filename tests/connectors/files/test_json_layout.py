@@ -62,7 +62,10 @@ def test_every_layout(folder, schema, objects, layout, indent, end, block_bytes,
         (b'{\n"id":1\n}\nno\n{"id":2}', "line 4: found 'no', which is no JSON"),
         (b'[{"id":1},{"id":2}', "it ends within a list"),
         (b'[{"id":1}] x', "line 1: found 'x', which is no JSON"),
-        (b'{"id":1}\n{\n"id":2}', "line 2: found '{', which is no JSON"),
+        (
+            b'{"id":1}\n{\n"id":2}',
+            "line 2: found '{', which is no JSON.*; objects over several lines are read in files whose first one lies so",
+        ),
         (b'{"id":1,}\n{"id":2}\n', "line 1: found"),
     ],
 )

@@ -720,6 +720,25 @@ def test_changes_of_columns_while_nobody_reads_are_said(log, url, database, capl
             bring(log, source(url, "people"))
             assert (said in caplog.text) is is_said
     assert {name: log.topic("people").schema[name].type for name in ("a", "e", "f")} == {"a": "int", "e": "int", "f": "int"}
+    database.execute("ALTER TABLE people ADD f int")  # the topic has values of one that the catalog never showed
+    with pytest.raises(
+        ConfigError, match=r"column f of the table people was dropped and added again.*its number was another, and is 7"
+    ):
+        bring(log, source(url, "people"))
+
+
+def test_positions_of_an_earlier_version_learn_the_columns(log, url, database):
+    """They know no columns: those that are there at the next start are kept, and a name that stands for another one is told from then on."""
+    database.execute("CREATE TABLE people (id int PRIMARY KEY, v int); INSERT INTO people VALUES (1, 1)")
+    bring(log, source(url, "people"))
+    ((slot, position),) = positions.read_positions(log, "in").items()
+    for one in position["relations"].values():
+        del one["columns"]
+    positions.change_positions(log, "in", {slot: position})
+    bring(log, source(url, "people"))
+    database.execute("ALTER TABLE people DROP v; ALTER TABLE people ADD v int")
+    with pytest.raises(ConfigError, match="column v of the table people was dropped and added again"):
+        bring(log, source(url, "people"))
 
 
 @pytest.mark.parametrize(("gap", "mode"), in_turn(["dropped", "swapped", "out_and_back", "other_operations"], ["fail", "begin"]))
