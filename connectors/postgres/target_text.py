@@ -28,6 +28,7 @@ _TIME_OF_UTC = r"'^\s*t?(\d{1,2}(:\d{1,2}){1,2}|\d{4,6})([.,]\d*)?\s*([ap]m)?\s*
 _FRACTION_TOO_FINE = r"'[.,]\d{6}\d*[1-9]'"
 _NO_MOMENT = r"'[^[:alnum:][:space:]:.,/+_-]'"  # signs that are passed over, so that a circle is a date
 _MOMENT = r"'[[:alpha:]]|\d+[-/.]\d+[-/.]\d+|\d{4}[-/. ]\d|^\s*\d{6,}'"
+_YEARS_TOO_FINE = r"'\.(?!([27]?50*|0+)\D)\d+\s*y'"  # which are rounded to months, other than quarters of a year
 _NO_INTERVAL = r"'[^[:alnum:][:space:]:.,+@-]'"
 _NUMBER = r"'[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:inf(?:inity)?|nan)'"
 _PLACE_TOO_FAR = r"'[:,]0*(1638[4-9]|1639\d|16[4-9]\d\d|1[7-9]\d{3}|[2-9]\d{4}|\d{6,})'"  # a tsvector has 16383 places
@@ -94,7 +95,7 @@ def _conditions_of_texts(text: str, kind: str) -> list[str]:
     if kind in _MOMENTS:
         found.append(f"{text} ~ {_NO_MOMENT} OR ({text} !~ {_MOMENT})")
     if kind == "interval":
-        found.append(f"{text} ~ {_NO_INTERVAL}")
+        found += [f"{text} ~ {_NO_INTERVAL}", f"{text} ~* {_YEARS_TOO_FINE}"]
     if kind in _EXACT:
         found.append(f"{text} !~* '{_EXACT[kind]}'")
     if kind in _SHAPES:
