@@ -9,17 +9,20 @@ What no text tells in the same way in every process, such as a lock, a connectio
 
 from __future__ import annotations
 
+import dis
+import gc
 import hashlib
 import pickle
 import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import Context, ContextVar
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import partial
+from functools import partial, partialmethod
 from operator import attrgetter
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodWrapperType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MethodWrapperType, ModuleType
 from typing import Any
 
 SOMEWHERE = " at an address"  # ends what is told of a value that only its address tells from others
@@ -30,10 +33,32 @@ _STANDARD = sys.stdlib_module_names - {"__main__"}
 _INSTALLED = ("site-packages", "dist-packages")  # the folders of libraries
 _OURS = ("streamkit", "pyspark")
 _NEVER_TWICE = ("random", "itertools")  # modules of Python whose objects change while they are used
+_VALUES = ("numpy", "pandas", "pyarrow")  # libraries whose objects are values
+_OF_A_FILE = ("__file__", "__path__", "__cached__", "__spec__", "__loader__", "__builtins__", "__doc__")
+_SEQUENCES: tuple[type[Any], ...] = (tuple, list, deque, type({}.keys()), type({}.values()), type({}.items()))
+
+
+def _default(value: ContextVar[Any]) -> tuple[Any, ...]:
+    """The name and the default of a variable of contexts."""
+    try:
+        return value.name, Context().run(value.get)
+    except LookupError:
+        return (value.name,)
+
+
+def _referents(value: Any) -> list[Any]:
+    return [one for one in gc.get_referents(value) if not isinstance(one, type)]
+
+
 _MADE_OF: dict[tuple[str, str], Callable[[Any], Any]] = {  # what no pickle says
     ("argparse", "Namespace"): vars,
     ("string", "Template"): vars,
     ("_struct", "Struct"): attrgetter("format"),
+    ("functools", "KeyWrapper"): _referents,  # of cmp_to_key
+    ("functools", "partialmethod"): lambda value: (value.func, value.args, value.keywords),
+    ("_contextvars", "ContextVar"): _default,
+    ("builtins", "map"): lambda value: value.__reduce__()[1][0],
+    ("builtins", "filter"): lambda value: value.__reduce__()[1][0],
 }
 _NESTED_MAX = 20
 
@@ -65,8 +90,8 @@ def type_name(value: object) -> str:
 class _Telling:
     """The texts of one function; `told` are the objects whose attributes have been told, by their addresses: each is told once."""
 
-    def __init__(self) -> None:
-        self.told: set[int] = set()
+    def __init__(self, told: Iterable[int] = ()) -> None:
+        self.told = set(told)
 
     def parts(self, value: Any, seen: frozenset[int]) -> Iterator[str]:
         """Texts that tell a value apart from others; `seen` are the addresses of those in which it stands."""
@@ -74,11 +99,14 @@ class _Telling:
             return
         seen |= {id(value)}
         if isinstance(value, CodeType):
-            yield repr((value.co_code, value.co_names, value.co_varnames, value.co_argcount, value.co_flags))
-            for constant in value.co_consts:
+            steps, constants = _steps(value)
+            yield repr((steps, value.co_names, value.co_varnames, value.co_argcount, value.co_flags & ~_HAS_DOCSTRING))
+            for constant in constants:
                 yield from self.parts(constant, seen)
         elif isinstance(value, type) and value.__module__ != "builtins":
             yield from self._class(value, seen)
+        elif isinstance(value, (staticmethod, classmethod)):
+            yield from self.parts(value.__func__, seen)
         elif getattr(value, "__func__", None) is not None:  # a method and its object
             yield from self.parts((value.__func__, value.__self__), seen)
             if not isinstance(value.__self__, type):
@@ -89,18 +117,21 @@ class _Telling:
         elif isinstance(getattr(value, "__code__", None), CodeType):
             yield from self._function(value, seen)
         elif isinstance(value, (set, frozenset)):
-            yield repr(sorted("\n".join(self.parts(item, seen)) for item in value))
+            yield self._in_any_order(lambda telling, item: telling.parts(item, seen), value)
+            yield from self._own_kind(value, seen)
         elif isinstance(value, ModuleType):
             yield f"module {value.__name__}"
         elif isinstance(getattr(wrapped := getattr(value, "__wrapped__", None), "__code__", None), CodeType):  # functools.cache
             yield from self.parts(wrapped, seen)
         elif hasattr(value, "func") and hasattr(value, "keywords"):  # functools.partial
             yield from self.parts((value.func, value.args, sorted(value.keywords.items())), seen)
-        elif isinstance(value, (tuple, list, deque)):
+        elif isinstance(value, _SEQUENCES):
+            yield f"{_sequence_name(value)} {len(value)}"
             for item in value:
                 yield from self.parts(item, seen)
             yield from self._own_kind(value, seen)
-        elif isinstance(value, dict):
+        elif isinstance(value, (dict, MappingProxyType)):
+            yield f"dict {len(value)}"
             for item in (*value.items(), *_factory(value)):
                 yield from self.parts(item, seen)
             yield from self._own_kind(value, seen)
@@ -109,12 +140,26 @@ class _Telling:
         elif (made_of := _made_of(value)) is not None:
             yield type_name(value)
             yield from self.parts(made_of, seen)
-        elif hasattr(value, "__array__") or hasattr(value, "__arrow_c_stream__"):  # their texts leave out the middle
-            yield f"{type_name(value)} {_bytes_digest(value)}"
+        elif isinstance(value, BaseException):
+            yield type_name(value)
+            yield from self.parts(value.args, seen)
+            yield from self._own_kind(value, seen)
+        elif _is_array(value):  # their texts leave out the middle
+            yield from self._array(value, seen)
+        elif (values := _values_of(value)) is not None:
+            yield type_name(value)
+            yield from self.parts(values, seen)
         elif type(value).__module__ not in _TOLD_BY_THEIR_TEXT:
             yield from self._object(value, seen)
         else:
             yield f"{type_name(value)} {_ADDRESS.sub(SOMEWHERE, repr(value))}"
+
+    def _array(self, value: Any, seen: frozenset[int]) -> Iterator[str]:
+        """Its bytes, or the objects that it holds."""
+        yield type_name(value)
+        items = _objects_in(value)
+        yield from [_bytes_digest(value)] if items is None else self.parts(items, seen)
+        yield from self._own_kind(value, seen)
 
     def _class(self, value: type, seen: frozenset[int]) -> Iterator[str]:
         """Its functions and its values, and those of its bases in the same module; two of one text are told apart by where they are."""
@@ -130,6 +175,9 @@ class _Telling:
             ways = (
                 getattr(member, way, None) for way in ("fget", "__func__", "func")
             )  # of a property, of what belongs to the class
+            if isinstance(member, partialmethod):
+                yield from _under(name, self.parts((member.func, member.args, member.keywords), seen))
+                continue
             function = next((one for one in (*ways, member) if isinstance(getattr(one, "__code__", None), CodeType)), None)
             if function is not None:
                 yield name
@@ -153,6 +201,8 @@ class _Telling:
         """Its text, which may be that of another, as a fitted model's is, and its plain attributes. One that is called is its class, too."""
         text = _ADDRESS.sub("", repr(value)) if text is None else text
         yield f"{type_name(value)} {'' if is_dataclass(value) else text}{SOMEWHERE}"
+        if (known := _known_part(value)) is not None:
+            yield known
         if id(value) in self.told or isinstance(value, Enum) or type(value).__module__.partition(".")[0] in _STANDARD:
             return
         self.told.add(id(value))
@@ -166,10 +216,12 @@ class _Telling:
         module = str(getattr(function, "__module__", None))
         for name in sorted(_names_in(function.__code__) & function.__globals__.keys()):
             value = function.__globals__[name]
+            if name in _OF_A_FILE:
+                continue
             if not _is_code(value):
                 yield from _under(name, self._held(value, module, seen))
-            elif getattr(value, "__module__", None) != module:
-                yield f"{name} {getattr(value, '__qualname__', '')}"  # what another module has may change with its version
+            elif not _is_of(value, module):
+                yield f"{name} {_full_name(value)}"  # what another module has may change with its version
             elif id(value) not in self.told:
                 self.told.add(id(value))
                 yield from _under(name, self.parts(value, seen))
@@ -178,17 +230,19 @@ class _Telling:
         """What can be told of a value that an object, or the module, holds; nothing of a lock, a connection, an object of a library."""
         if id(value) in seen:
             return
-        if _is_plain(value) or isinstance(value, memoryview):
+        if _is_plain(value) or isinstance(value, (memoryview, ModuleType, BaseException)) or _is_array(value):
             yield from self.parts(value, seen)
         elif (owner := _owner(value)) is not None:
             yield value.__name__
             yield from self._held(owner, module, seen | {id(value)})
-        elif isinstance(value, (tuple, list, deque)):
+        elif isinstance(value, _SEQUENCES):
+            yield f"{_sequence_name(value)} {len(value)}"
             for item in value:
                 yield from _under("-", self._held(item, module, seen | {id(value)}))
             yield from self._own_kind(value, seen)
         elif isinstance(value, (set, frozenset)):
-            yield repr(sorted("\n".join(self._held(item, module, seen | {id(value)})) for item in value))
+            yield self._in_any_order(lambda telling, item: telling._held(item, module, seen | {id(value)}), value)
+            yield from self._own_kind(value, seen)
         elif isinstance(value, Mapping):
             for key, item in value.items():
                 yield from _under("key", self._held(key, module, seen | {id(value)}))
@@ -198,14 +252,25 @@ class _Telling:
         elif isinstance(value, partial):
             yield from self._held((value.func, value.args, value.keywords), module, seen | {id(value)})
         elif _is_code(value):
-            is_here = getattr(value, "__module__", None) == module
-            yield from self.parts(value, seen) if is_here else (str(getattr(value, "__qualname__", "")),)
+            yield from self.parts(value, seen) if _is_of(value, module) else (_full_name(value),)
         elif (made_of := _made_of(value)) is not None:
             yield type_name(value)
             yield from self._held(made_of, module, seen | {id(value)})
         elif type(value).__module__ == module or _is_of_user(type(value)):
             yield from self._object(value, seen | {id(value)}, text="")
             yield from self._class_once(type(value), seen)
+        elif (values := _values_of(value)) is not None:
+            yield type_name(value)
+            yield from self._held(values, module, seen | {id(value)})
+
+    def _in_any_order(self, tell: Callable[[_Telling, Any], Iterable[str]], items: Iterable[Any]) -> str:
+        """The texts of what has no order; each item is told as if it were the first, since any may be."""
+        known, texts = set(self.told), []
+        for item in items:
+            telling = _Telling(known)
+            texts.append("\n".join(tell(telling, item)))
+            self.told |= telling.told
+        return repr(sorted(texts))
 
     def _own_kind(self, value: Any, seen: frozenset[int]) -> Iterator[str]:
         """What a list or dict of the user's own class has beside its items: attributes and methods."""
@@ -263,22 +328,113 @@ def _made_of(value: Any) -> Any:
         return None
     if all(getattr(kind, way) is getattr(object, way) for way in ("__reduce__", "__reduce_ex__")):
         return None
+    return _reduced(value)
+
+
+def _reduced(value: Any) -> Any:
+    """What an object says for pickles that it is made of; None if it does not."""
     try:
         reduced = value.__reduce_ex__(2)
     except Exception:  # noqa: BLE001  a lock, a socket
         return None
     if isinstance(reduced, str):
         return reduced
-    _, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
-    return arguments, state, [*(items or ())], [*(pairs or ())]
+    maker, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
+    of_maker = (maker.args, maker.keywords) if isinstance(maker, partial) else ()
+    own = [one for one in arguments if one is not type(value)]
+    return own, state, [*(items or ())], [*(pairs or ())], of_maker
+
+
+def _values_of(value: Any) -> Any:
+    """What an object of a library is made of, if it is a value: one that is equal to others by what it holds."""
+    kind = type(value)
+    package = kind.__module__.partition(".")[0]
+    if package in _STANDARD or package in _OURS or isinstance(value, (Enum, type)) or hasattr(value, "__next__"):
+        return None
+    if _is_of_user(kind) or not (package in _VALUES or any("__eq__" in vars(base) for base in kind.__mro__[:-1])):
+        return None
+    return None if _has_text(value) else _reduced(value)
+
+
+def _has_text(value: Any) -> bool:
+    return type(value).__module__ in _TEXTS and _ADDRESS.search(repr(value)) is None
+
+
+def _known_part(value: Any) -> str | None:
+    """Of an object of the user's own class that is a number, a text or a time, which."""
+    bases = (base for base in type(value).__mro__[1:] if base is not object and not issubclass(base, BaseException))
+    base = next((one for one in bases if one.__module__ in _TOLD_BY_THEIR_TEXT), None)
+    if base is None or issubclass(base, (tuple, list, dict, set, frozenset, type)) or base.__repr__ is object.__repr__:
+        return None
+    return _ADDRESS.sub("", base.__repr__(value))
+
+
+def _is_array(value: Any) -> bool:
+    return not isinstance(value, type) and (hasattr(value, "__array__") or hasattr(value, "__arrow_c_stream__"))
+
+
+def _objects_in(value: Any) -> Any:
+    """The items of an array or of a frame of pandas whose items are Python's own, since pickles of such vary; None of others."""
+    if hasattr(value, "dtypes") and hasattr(value, "columns"):
+        columns = [value.iloc[:, place] for place in range(len(value.columns))]
+        if not any(getattr(column.dtype, "hasobject", True) for column in (*columns, value.index, value.columns)):
+            return None
+        return [list(value.columns), list(value.index), *([str(column.dtype), *column.tolist()] for column in columns)]
+    if not getattr(getattr(value, "dtype", None), "hasobject", False) or not hasattr(value, "tolist"):
+        return None
+    labels = [list(value.index), value.name] if hasattr(value, "index") and hasattr(value, "name") else []
+    return [str(value.dtype), list(value.shape), value.tolist(), *labels]
+
+
+def _sequence_name(value: Any) -> str:
+    """By which a tuple is told from a list."""
+    return "tuple" if isinstance(value, tuple) else "list" if isinstance(value, list) else type_name(value)
+
+
+def _is_of(value: Any, module: str) -> bool:
+    """Whether a function or class is of a module, or of text that no module has, as functions that `exec` made are."""
+    name = getattr(value, "__module__", None)
+    code = value if isinstance(value, FunctionType) else getattr(value, "__wrapped__", None)
+    if name == module or not isinstance(code, FunctionType):
+        return bool(name == module)
+    if module in ("builtins", "None"):  # which is said of all that such text makes
+        return _is_of_user_module(str(name))
+    return code.__globals__ is not getattr(sys.modules.get(str(code.__module__)), "__dict__", None)
+
+
+def _full_name(value: Any) -> str:
+    return f"{getattr(value, '__module__', '')} {getattr(value, '__qualname__', '')}"
+
+
+_HAS_DOCSTRING = 0x4000000  # of Python 3.13
+
+
+def _steps(code: CodeType) -> tuple[list[tuple[int, int]], list[Any]]:
+    """The steps of code, and the constants that it uses in the order of their use: its docstring is none of them."""
+    steps: list[tuple[int, int]] = []
+    used: dict[int, int] = {}
+    more = 0
+    for step, low in zip(code.co_code[::2], code.co_code[1::2], strict=True):
+        number = more << 8 | low
+        more = number if step == dis.EXTENDED_ARG else 0
+        if step in dis.hasconst:
+            number = used.setdefault(number, len(used))
+        if step != dis.EXTENDED_ARG:
+            steps.append((step, number))
+    return steps, [code.co_consts[place] for place in used]
 
 
 def _is_of_user(kind: type) -> bool:
-    """Whether a class is of the user's own modules: not of Python, of StreamKit, or of an installed library."""
-    package = kind.__module__.partition(".")[0]
+    """Whether a class is of the user's own modules."""
+    return _is_of_user_module(kind.__module__)
+
+
+def _is_of_user_module(module: str) -> bool:
+    """Whether a module is the user's: not of Python, of StreamKit, or of an installed library."""
+    package = module.partition(".")[0]
     if package in _STANDARD or package in _OURS:
         return False
-    file = str(getattr(sys.modules.get(kind.__module__), "__file__", None) or "")
+    file = str(getattr(sys.modules.get(module), "__file__", None) or "")
     return not any(folder in file for folder in _INSTALLED)
 
 
@@ -307,8 +463,8 @@ def _is_plain(value: Any, depth: int = 0) -> bool:
         return depth < _NESTED_MAX and all(_is_plain(one, depth + 1) for one in (*value.keys(), *value.values()))
     if is_dataclass(value) and not isinstance(value, type):
         return depth < _NESTED_MAX and all(_is_plain(getattr(value, one.name, None), depth + 1) for one in fields(value))
-    if hasattr(value, "__array__") or hasattr(value, "__arrow_c_stream__"):
-        return _bytes_digest(value) != SOMEWHERE
+    if _is_array(value):
+        return _objects_in(value) is None and _bytes_digest(value) != SOMEWHERE
     if isinstance(value, Enum) or isinstance(getattr(value, "__code__", None), CodeType):
         return True
     return type(value).__module__ in _TEXTS and not isinstance(value, ModuleType) and _ADDRESS.search(repr(value)) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextvars
 import datetime as dt
 import decimal
 import functools
@@ -27,6 +28,8 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from streamkit.plan.function_digest import digest_of
@@ -76,6 +79,32 @@ class Pair(NamedTuple):
     other: int = 0
 
 
+class Money(float):
+    """A number of the user's own."""
+
+
+class Word(str):
+    """A text of the user's own."""
+
+    __slots__ = ("attribute",)
+
+
+class Day(dt.date):
+    """A day of the user's own."""
+
+
+class WrongError(ValueError):
+    """An error of the user's own."""
+
+
+class Measured(np.ndarray):
+    """An array that has attributes."""
+
+
+def measured(unit: str) -> Any:
+    return with_attribute(np.arange(3).view(Measured), unit)
+
+
 class Colour(Enum):
     RED = 1
     BLUE = 2
@@ -97,6 +126,12 @@ def using(value: Any, text: str = "lambda row: USED", before: str = "") -> Calla
     exec(f"{before}call = {text}", names)
     call: Callable[..., Any] = names["call"]
     return call
+
+
+def no_module(value: Any) -> Any:
+    names: dict[str, Any] = {"USED": value}
+    exec("def made(): return USED", names)
+    return names["made"]
 
 
 FORMS: dict[str, Callable[[Any], Callable[..., Any]]] = {
@@ -146,6 +181,18 @@ FORMS: dict[str, Callable[[Any], Callable[..., Any]]] = {
     ),
     "a dict with attributes": lambda value: using(with_attribute(Named(a=1), value)),
     "a descriptor": lambda value: using(type("Described", (), {"__module__": __name__, "n": Rate(value)})),
+    "a method with an argument": lambda value: using(
+        value,
+        "lambda row: C().n",
+        "import functools\nclass C:\n  def m(self, one): return one\n  n = functools.partialmethod(m, (USED,))\n",
+    ),
+    "a function for each": lambda value: using(map(captured(value), [1])),
+    "an order": lambda value: using(functools.cmp_to_key(captured(value))),
+    "a vectorised function": lambda value: using(np.vectorize(captured(value))),
+    "a context": lambda value: using(contextvars.ContextVar("name", default=value)),
+    "a static function": lambda value: using(staticmethod(captured(value))),
+    "a set": lambda value: using({Rate(value), Rate(1)}),
+    "a function of no module": lambda value: using(no_module(value)),
     "a class with another base": type("Child", (Rate,), {"__module__": __name__}),
 }
 VALUES: dict[str, tuple[Any, Any]] = {
@@ -179,8 +226,42 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "itemgetters": (operator.itemgetter("a"), operator.itemgetter("b")),
     "named dicts": (Named(a=1), Named(a=2)),
     "functions": (lambda row: 1, lambda row: 2),
+}
+OTHERS: dict[str, tuple[Any, Any]] = {  # in some forms only
+    "times of pandas": (pd.Timestamp("2024-01-01"), pd.Timestamp("2025-01-01")),
+    "intervals of pandas": (pd.Interval(1, 2), pd.Interval(1, 3)),
+    "offsets of pandas": (pd.offsets.Day(1), pd.offsets.Day(2)),
+    "values of Arrow": (pa.scalar(1), pa.scalar(2)),
+    "types of Arrow": (pa.list_(pa.int8()), pa.list_(pa.int16())),
+    "own numbers": (Money(1), Money(2)),
+    "own texts": (Word("a"), Word("b")),
+    "own days": (Day(2024, 1, 1), Day(2024, 1, 2)),
+    "own errors": (WrongError("a"), WrongError("b")),
+    "errors": (ValueError("a"), ValueError("b")),
+    "own arrays": (measured("m"), measured("ft")),
+    "named arguments": (operator.methodcaller("of", row=1), operator.methodcaller("of", row=2)),
+    "a list for a tuple": ((1, 2), [1, 2]),
+    "lists of other lengths": ([[1], [2]], [[1, 2]]),
+    "modules": (math, operator),
+    "sets of named tuples": ({Pair("a"), Pair("b"), Pair("c")}, {Pair("a"), Pair("b"), Pair("d")}),
+    "read-only dicts of sets": (types.MappingProxyType({1: set("abcdef")}), types.MappingProxyType({1: set("abcdeg")})),
+    "arrays of sets": (np.array([set("abcdef")], object), np.array([set("abcdeg")], object)),
+    "columns of sets": (pd.Series([set("abcdef")]), pd.Series([set("abcdeg")])),
+    "tables of sets": (pd.DataFrame({"a": [set("abcdef")]}), pd.DataFrame({"a": [set("abcdeg")]})),
+    "sets of objects": ({Rate(one) for one in "abcd"}, {Rate(one) for one in "abce"}),
+    "views of sets": ({"a": set("abcdef")}.values(), {"a": set("abcdeg")}.values()),
     "classes": (Rate, Slotted),
 }
+
+
+IN_SOME = (
+    "an object that is called",
+    "an object that a function captured",
+    "a global",
+    "a global dict",
+    "a set",
+    "a method with an argument",
+)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -191,9 +272,45 @@ def test_an_attribute_that_changes_makes_another_function(form: str) -> None:
     assert [kind for kind, (one, again, other) in found.items() if one != again or one == other] == []
 
 
+@pytest.mark.parametrize("form", IN_SOME)
+def test_values_of_libraries_and_of_own_kinds_are_told(form: str) -> None:
+    """As a global as well as where a function captured them."""
+    make = FORMS[form]
+    found = {kind: (digest_of(make(one)), digest_of(make(one)), digest_of(make(other))) for kind, (one, other) in OTHERS.items()}
+    assert [kind for kind, (one, again, other) in found.items() if one != again or one == other] == []
+
+
+def test_texts_about_a_function_do_not_count() -> None:
+    """Docstrings, of the function, of those that it uses and of methods, and where the file lies."""
+
+    def made(doc: str, file: str) -> Callable[..., Any]:
+        helper = f"def helper(row):\n  {doc}\n  return row or 1\n"
+        kind = f"class C:\n  {doc}\n  def of(self):\n    {doc}\n    return 2, None, 'doc'\n"
+        return using(
+            file,
+            "function",
+            f"__file__ = USED\n{helper}{kind}def function(row):\n  {doc}\n  return helper(row), C().of(), __file__\n",
+        )
+
+    found = {digest_of(made(doc, file)) for doc, file in (("'one'", "/a"), ("'another'", "/a"), ("", "/a"), ("'one'", "/b"))}
+    assert len(found) == 1
+
+
+def test_a_function_of_another_module_counts_by_both_names() -> None:
+    """Two modules may have a function of one name."""
+    assert digest_of(using(math.pow)) != digest_of(using(operator.pow))
+
+
 def test_what_no_text_tells_is_left_out() -> None:
     """A start is not refused because of a lock, a generator, or an object of a library: those are others in every process."""
-    for make in (threading.Lock, object, threading.local, lambda: (one for one in "a"), lambda: sys.modules[__name__]):
+    for make in (
+        threading.Lock,
+        object,
+        threading.local,
+        lambda: (one for one in "a"),
+        lambda: sys.modules[__name__],
+        pa.default_memory_pool,
+    ):
         assert digest_of(Rate(make())) == digest_of(Rate(make()))
         assert digest_of(Rate({"a": make()})) == digest_of(Rate({"a": make()}))
         assert digest_of(using(make())) == digest_of(using(make()))
@@ -237,7 +354,8 @@ def test_a_digest_is_the_same_in_every_process() -> None:
     """Whatever order hashes give to sets."""
     program = (
         "from tests.plan.test_function_digest import *\n"
-        "print([digest_of(make(value)) for make in FORMS.values() for one in VALUES.values() for value in one])"
+        'print([digest_of(make(value)) for make in FORMS.values() for value in (1, {"a", "b", "c"})])\n'
+        "print([digest_of(FORMS[form](value)) for form in IN_SOME[1:3] for one in (*VALUES.values(), *OTHERS.values()) for value in one])"
     )
     found = {
         subprocess.run(
