@@ -14,10 +14,12 @@ import pytest
 import typer.main
 import typer.testing
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 from tests.durations import all_reports, write_durations
 from tests.places import KINDS, SHARED_KINDS, Place, file_place, memory_place, postgres_place
 from tests.postgres import Server, binaries
+from tests.sampling import TAKES_ALL
 from tests.scheduling import OneSessionScheduling, further_bugs, further_catalogs, long_first, named_files, write_session_tests
 from tests.spark import faults, ready_planner
 from tests.spark.class_archive import java_options
@@ -40,6 +42,9 @@ SETTINGS = {  # of the session of the run, besides those of a session that Strea
 }
 settings.register_profile("untimed", deadline=None)  # on cores that are shared, how long an example takes says nothing
 settings.load_profile("untimed")
+# Else each worker reads all modules for constants, which takes seconds, and what is drawn depends on what is loaded.
+if not TAKES_ALL:
+    vars(providers)["is_local_module_file"] = lambda path: False
 
 
 def pytest_addoption(parser):
