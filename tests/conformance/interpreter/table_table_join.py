@@ -42,11 +42,11 @@ class TableTableJoin(Table):
 
     def receiver_left(self) -> Receiver:
         """Who takes the changes of the left table."""
-        return lambda record: self._receive(record, self.left, self.right, self._joined)
+        return lambda record: self._receive(record, True, self._joined)
 
     def receiver_right(self) -> Receiver:
         """Who takes the changes of the right table."""
-        return lambda record: self._receive(record, self.right, self.left, lambda mine, other: self._joined(other, mine))
+        return lambda record: self._receive(record, False, lambda mine, other: self._joined(other, mine))
 
     def get(self, key: Any) -> Stored | None:
         if self.store is not None:
@@ -58,24 +58,20 @@ class TableTableJoin(Table):
     def get_as_of(self, key: Any, timestamp: int) -> Stored | None:
         return self.get(key) if self.store is None else self.store.get_as_of(key, timestamp)
 
-    def _receive(self, record: Record, side: Table, other: Table, join: Joiner) -> None:
+    def _receive(self, record: Record, is_left: bool, join: Joiner) -> None:
+        side, other = (self.left, self.right) if is_left else (self.right, self.left)  # which may be one table
+        is_kept, other_tells = (self.keeps_left, self.keeps_right) if is_left else (self.keeps_right, self.keeps_left)
         if record.key is None or (side.skips_older and not record.is_latest):
             return
         row = other.get(record.key)
         partner = value_of(row)
-        other_tells = self.keeps_left if side is self.right else self.keeps_right  # its own deletion gives a result anyway
-        vanishes = (
-            self.deletes_what_vanished and record.value is None and self.given.get(record.key) is not None and not other_tells
-        )
-        if partner is None and not self._is_kept_alone(side, record) and not vanishes:
+        is_deleted = record.value is None and self.given.get(record.key) is not None
+        vanishes = self.deletes_what_vanished and is_deleted and not other_tells  # which tells its own deletion anyway
+        is_alone = is_kept and (record.value is not None or record.old is not None)
+        if partner is None and not is_alone and not vanishes:
             return
         timestamp = record.timestamp if row is None else max(record.timestamp, row.timestamp)
         self._keep(Record(record.key, join(record.value, partner), timestamp, join(record.old, partner), record.is_latest))
-
-    def _is_kept_alone(self, side: Table, record: Record) -> bool:
-        """Whether a change matters without a partner: a side that is kept alone was there before, or is there now."""
-        is_kept = self.keeps_left if side is self.left else self.keeps_right
-        return is_kept and (record.value is not None or record.old is not None)
 
     def _joined(self, left: Any, right: Any) -> Any:
         has_left, has_right = left is not None or self.keeps_right, right is not None or self.keeps_left
