@@ -22,6 +22,8 @@ from streamkit.connectors.redaction import HIDDEN, Redaction
 from streamkit.connectors.runtime import worker
 from streamkit.connectors.runtime.configurations import read_configurations
 from streamkit.connectors.runtime.status import read_status
+from streamkit.connectors.setting import secrets_of
+from streamkit.errors import ConfigError
 from tests.sampling import TAKES_ALL
 
 LETTERS = string.ascii_letters + string.digits
@@ -65,10 +67,18 @@ def test_short_parts_within_quotation_marks():
 def test_a_password_with_an_at(tail):
     """A library takes what stands behind the first @ for the host: nothing of the password is left in front of the last one."""
     for known in (f"S3cretpw@{tail}", f"S3cretpw/{tail}"):
-        source = PostgresSource("in", {"connection.url": f"postgresql://u:{known}@host.example/db", "tables": "t"})
-        said = source.redacted(f"failed to resolve host '{tail}@host.example': no; {tail}@host.example:5432, user=u")
+        secrets = secrets_of(PostgresSource.SETTINGS, {"connection.url": f"postgresql://u:{known}@host.example/db"})
+        said = Redaction(secrets)(f"failed to resolve host '{tail}@host.example': no; {tail}@host.example:5432, user=u")
         assert said.count("@host.example") == 2 and tail.rpartition("@")[2] + "@" not in said.replace("*@", ""), said
         assert "failed to resolve host" in said and said.endswith(", user=u")
+
+
+def test_an_address_that_is_refused():
+    """What is said of it has no part of a password that should have been escaped."""
+    for password in ("S3cretpw/a", "S3cretpw@xy:z", "S3cretpw@a b"):
+        with pytest.raises(ConfigError) as error:
+            PostgresSource("in", {"connection.url": f"postgresql://u:{password}@host.example/db", "tables": "t"})
+        assert not re.search("S3cretpw|xy|host.example", str(error.value)), error.value
 
 
 def test_parts_that_are_no_words():
