@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.chunks import one_array
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED
 
@@ -27,7 +28,7 @@ def changes_of(feed: pa.Table, key: Sequence[str] | None) -> pa.Table:
     is_old = _is_old(feed)
     old, new = (feed.filter(some).drop_columns([CHANGE]) for some in (is_old, pc.invert(is_old)))
     if key is not None:
-        replaced = _keys(new, key).cast(pa.large_binary()).combine_chunks()
+        replaced = one_array(_keys(new, key).cast(pa.large_binary()))
         old = old.filter(pc.invert(pc.is_in(_keys(old, key).cast(pa.large_binary()), value_set=replaced)))
     return pa.concat_tables(
         [

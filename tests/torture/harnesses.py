@@ -21,12 +21,13 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "groups": "tests/log/consume/test_group_model.py tests/log/consume/test_group_processes.py tests/log/consume/test_time_lookup.py "
     "tests/log/produce/test_read_process_write.py",
     "machine": "tests/log/test_state_machine.py",
-    "state": "tests/state/test_key.py tests/state/test_key_index.py tests/state/test_layout.py tests/state/test_nested_value.py tests/state/test_row.py",
+    "state": "tests/state/test_key.py tests/state/test_key_index.py tests/state/test_layout.py tests/state/test_nested_value.py tests/state/test_row.py "
+    "tests/state/test_view.py",
     "compaction": "tests/log/maintenance/test_compaction_crashes.py tests/log/maintenance/test_deletion_readers.py "
     "tests/log/maintenance/test_segment.py tests/log/maintenance/test_survivors.py tests/state/test_compaction.py",
     "damage": "tests/damage",
     "faults": "tests/log/test_call_faults.py tests/log/test_step_faults.py tests/log/catalog/test_commit_faults.py "
-    "tests/log/produce/test_interrupts.py tests/log/produce/test_interrupts_bugs.py",
+    "tests/log/produce/test_interrupts.py tests/log/produce/test_interrupts_bugs.py tests/log/produce/test_producer_faults.py",
     "loss": "tests/log/rescue/test_fsck.py tests/log/rescue/test_backup.py tests/log/rescue/test_backup_target.py tests/log/catalog/test_journal.py "
     "tests/log/rescue/test_rebuild.py tests/log/test_salvage.py tests/crash/test_rebuild.py tests/log/rescue/test_fsck_bugs.py tests/log/test_salvage_bugs.py",
     "postgres": "tests/crash/test_postgres.py tests/log/database/test_postgres.py",
@@ -44,17 +45,16 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "tests/crash/test_kill.py",
     "simulation": "tests/simulation",
     "power": "tests/power",
-    "expressions": "tests/expressions/parity tests/expressions/sql tests/expressions/test_json_batches.py "
-    "tests/expressions/test_far_times.py",
+    "expressions": "tests/expressions",
     "operators": "tests/engine tests/testing",
     "conformance": "tests/conformance",
     "topologies": "tests/dsl/test_long_chains.py tests/topologies/test_examples.py tests/topologies/test_loading.py tests/topologies/nexmark/test_queries.py",
     "connectors": "tests/connectors",
     "values": "tests/formats tests/test_recast.py "
-    "tests/log/values tests/log/test_nested_topics.py tests/log/rows/test_nested_conversion.py tests/log/slab/test_frame.py "
+    "tests/log/values tests/log/test_nested_topics.py tests/log/rows/test_event_time.py tests/log/rows/test_nested_conversion.py tests/log/slab/test_frame.py "
     "tests/log/topic/test_formats.py tests/log/topic/test_evolution.py tests/log/catalog/test_assignors.py tests/log/maintenance/test_compaction.py",
     "dataframes": "tests/spark/dataframe",
-    "spark": "tests/spark/test_run.py",
+    "spark": "tests/spark/test_run.py tests/spark/test_postgres.py",
     "cli": "tests/cli/test_consume_position.py tests/cli/query/test_condition.py tests/cli/query/test_predicate.py",
 }
 LOG = "streamkit/log"
