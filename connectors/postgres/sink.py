@@ -91,7 +91,7 @@ class PostgresSink(Sink):
         self._tables: dict[str, TargetTable] = {}
         self._connection: Any = None
         self._generation = 0
-        self._taking_fewer: set[str] = set()  # tables of which the log was told that they do not take all rows
+        self._taking_fewer: set[str] = set()  # tables that leave out rows, as the log says already
 
     def check(self) -> None:
         """The address can be one, and deletions find their row by the key that upserts keep."""

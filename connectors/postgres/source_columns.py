@@ -50,7 +50,7 @@ class SourceColumns:
         return replace(self, streamed=frozenset(self.there))
 
     def with_message(self, names: Collection[str]) -> SourceColumns:
-        """The same behind a message with these names, of which the catalog may have some no more."""
+        """The columns after a message with these names; the catalog may lack some of them by now."""
         lost = {name: UNKNOWN for name in names if name not in self.there and name not in self.gone}
         return replace(self, gone={**self.gone, **lost}, streamed=frozenset(names))
 
@@ -78,7 +78,7 @@ def another_column(table: str, before: SourceColumns, now: SourceColumns) -> str
 
 
 def said_of_columns(table: str, topic: str, before: SourceColumns, now: SourceColumns) -> Iterator[str]:
-    """What the log is told: columns that were renamed, that came, that went, and that have another type."""
+    """Sentences for the log about columns that were renamed, added or dropped, or have another type."""
     names = {number: name for name, (number, _) in before.there.items()}
     renamed = {name: names[number] for name, (number, _) in now.there.items() if names.get(number, name) != name}
     for name, former in renamed.items():

@@ -42,7 +42,7 @@ class TargetColumn:
     is_text: bool
     is_needed: bool
     made_by: str | None = None  # what makes its values in place of those who write, such as a generated column
-    is_row: bool = False  # of several values, of which each may be rounded or cut
+    is_row: bool = False  # a composite type: each of its fields may be rounded or cut
 
     def cast_from(self, column: Column) -> tuple[str, str] | None:
         """The types between which PostgreSQL must have an implicit conversion, and its inverse; None where it needs none."""

@@ -14,7 +14,7 @@ _TIMES = ("time without time zone", "time with time zone")
 _MOMENTS = ("date", "timestamp without time zone", "timestamp with time zone")
 _RANGES = ("daterange", "tsrange", "tstzrange", "datemultirange", "tsmultirange", "tstzmultirange")
 _OIDS = ("oid", "oidvector")  # below 0 they begin again from above
-_COUNTERS = ("xid", "cid", "xid8")  # of which any text is a number, from its first digits
+_COUNTERS = ("xid", "cid", "xid8")  # PostgreSQL reads the first digits of any text, and ignores the rest
 _SHAPES = ("point", "line", "lseg", "box", "path", "polygon", "circle")
 _EXACT = {  # how a text must look where PostgreSQL takes others, too, and leaves out what it cannot use
     "tid": r"^\s*\(\d+,\d+\)\s*$",
@@ -111,7 +111,7 @@ def _conditions_of_texts(text: str, kind: str) -> list[str]:
 
 
 def _signs(text: str, sign: str) -> str:
-    """How many of a sign stand in a text outside of quotes: one for each name, so fewer where a name came twice."""
+    """Count a sign outside of quotes: each name has one, so PostgreSQL's text has fewer if a name came twice."""
     bare = rf"regexp_replace(regexp_replace({text}, {_IN_QUOTES}, '', 'g'), '\\.', '', 'g')"
     return f"length({bare}) - length(replace({bare}, '{sign}', ''))"
 

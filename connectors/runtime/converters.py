@@ -324,7 +324,7 @@ class SinkEncoder:
 
 
 def _with_one_key(keys: pa.Table) -> pa.Table:
-    """The keys with one value for those that are equal: -0.0 is 0.0, as in the topic, so both have the same bytes."""
+    """Write -0.0 as 0.0, because equal keys must have the same bytes."""
     columns = [pa.chunked_array(map(one_of_equals, column.chunks), column.type) for column in keys.columns]
     return pa.Table.from_arrays(columns, keys.column_names)
 

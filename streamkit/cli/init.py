@@ -17,6 +17,7 @@ import typer
 from streamkit.cli.record_file_name import delimiter_of_name, form_of_name
 from streamkit.cli.terminal.choice import choice_option
 from streamkit.cli.terminal.location import LogOption
+from streamkit.cli.terminal.record_input import DelimiterOption, EncodingOption
 from streamkit.cli.terminal.rendering import JsonOption, counted, show_json
 from streamkit.connectors.files.guess import Guess, guess
 from streamkit.connectors.files.open_file import compression_of
@@ -52,18 +53,8 @@ def init(
     timestamp: Annotated[
         str | None, typer.Option("--timestamp", metavar="COLUMN", help="The column of the event time; else guessed.")
     ] = None,
-    delimiter: Annotated[
-        str | None,
-        typer.Option(
-            "--delimiter",
-            metavar="CHARACTER",
-            help="What stands between the values of CSV, such as ; or a tab; a comma unless given, in .tsv a tab.",
-            show_default=False,
-        ),
-    ] = None,
-    encoding: Annotated[
-        str, typer.Option("--encoding", metavar="NAME", help="How CSV or JSON is encoded, such as latin-1, cp1252 or utf-16.")
-    ] = "utf-8",
+    delimiter: DelimiterOption = None,
+    encoding: EncodingOption = "utf-8",
     folder: Annotated[str, typer.Option("--folder", metavar="DIR", help="Where the files go.")] = ".",
     rows: Annotated[
         int, typer.Option("--rows", metavar="N", min=1, help="How many records to guess from, and to load.")

@@ -20,6 +20,7 @@ from streamkit.cli.terminal import completion
 from streamkit.cli.terminal.choice import choice_option
 from streamkit.cli.terminal.interruption import interruption
 from streamkit.cli.terminal.location import LogOption
+from streamkit.cli.terminal.record_input import DelimiterOption, EncodingOption
 from streamkit.cli.terminal.rendering import JsonOption, counted, show_json, show_note, visible
 from streamkit.cli.terminal.standard_streams import standard_input
 from streamkit.connectors.files.open_file import compression_of, open_reading, whole
@@ -50,18 +51,6 @@ NullOption = Annotated[
         help="An unquoted text that is null in CSV, as often as there are such texts; empty unless given.",
         show_default=False,
     ),
-]
-DelimiterOption = Annotated[
-    str | None,
-    typer.Option(
-        "--delimiter",
-        metavar="CHARACTER",
-        help="What stands between the values of CSV, such as ; or a tab; a comma unless given, in .tsv a tab.",
-        show_default=False,
-    ),
-]
-EncodingOption = Annotated[
-    str, typer.Option("--encoding", metavar="NAME", help="How CSV or JSON is encoded, such as latin-1, cp1252 or utf-16.")
 ]
 CommaOption = Annotated[
     bool, typer.Option("--decimal-comma", help="Numbers of CSV have a comma before the fraction, as in 1.234,5.")

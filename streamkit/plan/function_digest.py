@@ -46,15 +46,13 @@ def _default(value: ContextVar[Any]) -> tuple[Any, ...]:
         return (value.name,)
 
 
-def _referents(value: Any) -> list[Any]:
-    return [one for one in gc.get_referents(value) if not isinstance(one, type)]
-
-
 _MADE_OF: dict[tuple[str, str], Callable[[Any], Any]] = {  # what no pickle says
     ("argparse", "Namespace"): vars,
     ("string", "Template"): vars,
     ("_struct", "Struct"): attrgetter("format"),
-    ("functools", "KeyWrapper"): _referents,  # of cmp_to_key
+    ("functools", "KeyWrapper"): lambda value: [
+        one for one in gc.get_referents(value) if not isinstance(one, type)
+    ],  # of cmp_to_key
     ("functools", "partialmethod"): lambda value: (value.func, value.args, value.keywords),
     ("_contextvars", "ContextVar"): _default,
     ("builtins", "map"): lambda value: value.__reduce__()[1][0],
@@ -264,7 +262,7 @@ class _Telling:
             yield from self._held(values, module, seen | {id(value)})
 
     def _in_any_order(self, tell: Callable[[_Telling, Any], Iterable[str]], items: Iterable[Any]) -> str:
-        """The texts of what has no order; each item is told as if it were the first, since any may be."""
+        """Describe a set: describe each item as if it came first, and sort the descriptions."""
         known, texts = set(self.told), []
         for item in items:
             telling = _Telling(known)
@@ -353,11 +351,8 @@ def _values_of(value: Any) -> Any:
         return None
     if _is_of_user(kind) or not (package in _VALUES or any("__eq__" in vars(base) for base in kind.__mro__[:-1])):
         return None
-    return None if _has_text(value) else _reduced(value)
-
-
-def _has_text(value: Any) -> bool:
-    return type(value).__module__ in _TEXTS and _ADDRESS.search(repr(value)) is None
+    has_text = kind.__module__ in _TEXTS and _ADDRESS.search(repr(value)) is None
+    return None if has_text else _reduced(value)
 
 
 def _known_part(value: Any) -> str | None:

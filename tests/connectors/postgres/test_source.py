@@ -1208,6 +1208,8 @@ def test_settings_of_an_address_that_are_wrong_are_not_tried_again(log, url, set
     for one in (source(f"{url}&{setting}", "people"), PostgresSink("out", connection_url=f"{url}&{setting}", topics="t")):
         with run([one], log) as worker:
             wait_until(lambda: any(found.state == "FAILED" for found in worker.status()))
+            (failed,) = (found for found in worker.status() if found.state == "FAILED")
+            assert setting.partition("=")[0] in str(failed), failed
 
 
 def test_a_database_whose_texts_are_of_no_encoding(log, url):
