@@ -16,6 +16,7 @@ import typer.testing
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
+from tests.compiled import compile_all
 from tests.durations import all_reports, write_durations
 from tests.places import KINDS, SHARED_KINDS, Place, file_place, memory_place, postgres_place
 from tests.postgres import Server, binaries
@@ -58,6 +59,13 @@ def pytest_configure(config):
     os.environ.setdefault("JDK_JAVA_OPTIONS", java_options())
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else hundreds of processes compile all of us, each for itself
     sys.dont_write_bytecode = False
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session):
+    """Before workers start, what all of them import is compiled, once."""
+    if getattr(session.config.option, "numprocesses", None):
+        compile_all(session.config, ROOT)
 
 
 @pytest.hookimpl(optionalhook=True)
