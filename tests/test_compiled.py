@@ -14,6 +14,7 @@ TEST = "def test_sum():\n    one = 1\n    assert one == 2\n"
 
 
 def test_workers_find_what_was_compiled(tmp_path, pytestconfig, monkeypatch):
+    """A worker compiles nothing of it again, and its assertions tell what they compared."""
     folder = tmp_path / "tests"
     folder.mkdir()
     test, module = folder / "test_sum.py", folder / "reference.py"
@@ -24,13 +25,17 @@ def test_workers_find_what_was_compiled(tmp_path, pytestconfig, monkeypatch):
 
     assert compiled_path(module).exists()
     monkeypatch.setattr(rewrite, "_rewrite_test", lambda *_: 1 / 0)  # pytest, if it had to compile the test itself
-    loaded = importlib.util.module_from_spec(importlib.util.spec_from_file_location("test_sum", test, loader=hook(pytestconfig)))
-    loaded.__loader__.exec_module(loaded)
+    hook = pytestconfig.stash[rewrite.assertstate_key].hook
+    spec = importlib.util.spec_from_file_location("test_sum", test, loader=hook)
+    assert spec is not None
+    loaded = importlib.util.module_from_spec(spec)
+    hook.exec_module(loaded)
     with pytest.raises(AssertionError, match="assert 1 == 2"):  # so its assertions are rewritten
         loaded.test_sum()
 
 
 def test_a_changed_file_is_compiled_again(tmp_path, pytestconfig):
+    """What was compiled before it changed is not loaded."""
     (tmp_path / "tests").mkdir()
     test = tmp_path / "tests" / "test_sum.py"
     test.write_text(TEST)
@@ -42,7 +47,3 @@ def test_a_changed_file_is_compiled_again(tmp_path, pytestconfig):
     compile_all(pytestconfig, tmp_path)
 
     assert compiled_path(test).read_bytes() != before
-
-
-def hook(config):
-    return config.stash[rewrite.assertstate_key].hook
