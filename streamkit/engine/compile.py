@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from streamkit.dsl.topology import Topology
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class PassResult(NamedTuple):
-    """What one pass gave: as text, and as a plan once there is one."""
+    """What one pass gave: as a text, which is made when it is asked for, and as a plan once there is one."""
 
     name: str
-    text: str
+    text: Callable[[], str]
     plan: Plan | None
 
 
@@ -81,7 +82,7 @@ def explain_and_compile(topology: Topology, log: Topics | None = None, analyzer:
     results = list(_passes(topology, log, analyzer, note))
     assert results[-1].plan is not None
     program = _assembled(topology, results[-1].plan)
-    sections = [("topology", topology.describe()), *((result.name, result.text) for result in results)]
+    sections = [("topology", topology.describe()), *((result.name, result.text()) for result in results)]
     sections.append(("program", explain_program(program)))
     sections += [("a start would be refused", str(one.error)) for one in refused]
     return "\n\n".join(f"== {name} ==\n{text}" for name, text in sections), program
@@ -107,13 +108,13 @@ def _passes(topology: Topology, log: Topics | None, analyzer: Analyzer | None, r
             ".to('…'), or a table with store='…'"
         )
     inputs = resolve_inputs(roots, log, refuse)
-    yield PassResult("resolve_inputs", explain_inputs(inputs.values()), None)
+    yield PassResult("resolve_inputs", partial(explain_inputs, inputs.values()), None)
     names = name_steps(roots, KnownNames.of("" if log is None else log.program_before(topology.name)))
-    yield PassResult("name_steps", explain_names(names), None)
+    yield PassResult("name_steps", partial(explain_names, names), None)
     analyzer = analyzer or ExpressionAnalyzer(topology.time_zone)
     plan = infer_types(topology.name, roots, names, inputs, analyzer, state_columns, of_table, topology.on_error)
     check_times(plan, {name: node for node, name in names.steps.items()})
-    yield PassResult("infer_types", explain_plan(plan), plan)
+    yield PassResult("infer_types", partial(explain_plan, plan), plan)
     for one in (fit_outputs(log, refuse), *PASSES):
         before, plan = plan, one(plan)
-        yield PassResult(one.__name__, explain_change(before, plan), plan)
+        yield PassResult(one.__name__, partial(explain_change, before, plan), plan)

@@ -287,6 +287,11 @@ class Node:
 
     def know_tree(self) -> None:
         """Find what depends on the whole tree below, which the nodes below have found: so no call goes down the tree, however deep."""
+        assert self._knows_tree
+
+    @cached_property
+    def _knows_tree(self) -> bool:
+        """That all of it is found: each walk asks, and most of it is no cached property."""
         for name in (
             "_digest",
             "_identity",
@@ -300,6 +305,7 @@ class Node:
             getattr(self, name, None)
         if self.tree_size <= WRITTEN_OUT_MAX:
             repr(self)
+        return True
 
     def __repr__(self) -> str:
         return self._written

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from streamkit.names import TIMESTAMP
@@ -89,7 +90,7 @@ class Operator:
         if "kind" in cls.__dict__:
             KINDS[cls.kind] = cls
 
-    @property
+    @cached_property
     def sources(self) -> tuple[str, ...]:
         """The ids of the operators whose rows it takes."""
         return tuple(source_of(name) for name in self.inputs)

@@ -64,8 +64,7 @@ def _inner_writer(cls: type) -> Writer:
 
 
 def _dict_of(names: Sequence[str], kind: Mapping[str, str], value: Any) -> dict[str, Any]:
-    fields = ((name, getattr(value, name)) for name in names)
-    return {**kind, **{name: _inner_writer(item.__class__)(item) for name, item in fields}}
+    return {**kind, **{name: _inner_writer((item := getattr(value, name)).__class__)(item) for name in names}}
 
 
 def _kind(cls: type) -> dict[str, str]:

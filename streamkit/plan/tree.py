@@ -19,13 +19,14 @@ def walk(roots: Iterable[Node]) -> Iterator[Node]:
         waiting = [root]
         while waiting:
             node = waiting[-1]
-            unknown = next((child for child in node.children if id(child) not in visited), None)
-            if unknown is not None:
-                waiting.append(unknown)
-                continue
-            waiting.pop()
-            visited.add(id(node))
-            node.know_tree()
-            if node not in seen:
-                seen.add(node)
-                yield node
+            for child in node.children:
+                if id(child) not in visited:
+                    waiting.append(child)
+                    break
+            else:
+                waiting.pop()
+                visited.add(id(node))
+                node.know_tree()
+                if node not in seen:
+                    seen.add(node)
+                    yield node
