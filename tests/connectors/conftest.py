@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.connectors.servers.apicurio import start_registry
-from tests.connectors.servers.kafka import start_broker
+from tests.connectors.servers.kafka import Broker, start_broker
+from tests.scheduling import system_of
+
+BROKER = pytest.StashKey[Broker]()
 
 SECONDS = {
     "postgres.source.LOOK_SECONDS": 0.05,
@@ -27,13 +32,22 @@ def _quick_looks(monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def broker():
-    """A broker of Kafka for the whole run."""
+def broker(request):
+    """A broker of Kafka for all tests that use it."""
     found = start_broker()
     if found is None:
         pytest.skip("no Kafka here: Java, Maven or its artifacts are missing")
+    request.config.stash[BROKER] = found
     yield found
     found.stop()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """A worker has all tests of foreign systems first; behind them the broker ends, since it takes some of a core though nobody asks it."""
+    is_last = nextitem is not None and system_of(item) is not None and system_of(nextitem) is None
+    if is_last and "PYTEST_XDIST_WORKER" in os.environ and BROKER in item.config.stash:
+        item.config.stash[BROKER].stop()
 
 
 @pytest.fixture(scope="session")
