@@ -64,7 +64,7 @@ def now(log):
     return tuple(sorted(places, key=lambda one: (one.partition, one.base_offset)))
 
 
-@pytest.mark.parametrize("seed", first(2, range(4)))
+@pytest.mark.parametrize("seed", first(1, range(4)))
 def test_it_is_the_topic_as_of_the_plan_whatever_was_read_before(log, program, seed, monkeypatch):
     """After any changes, merges and compactions, for the newest plan and for older ones, each key finds what a whole read has."""
     monkeypatch.setattr(global_table, "CHANGES_MIN", 4)

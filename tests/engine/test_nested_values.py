@@ -18,6 +18,7 @@ from streamkit.errors import TopologyError
 from streamkit.state.stores import ON_DISK
 from tests.engine.engine_run import Run, append, execute, fresh_log
 from tests.nested import NESTED_TYPES, values_of
+from tests.sampling import TAKES_ALL
 
 PLACES = "id string, tags array<string>, at struct<lat:double,lon:double>, props map<string,array<int>>"
 VISITS = "visit bigint, place string, seen struct<by:string,marks:array<struct<n:int>>>"
@@ -135,7 +136,7 @@ def test_nested_values_are_counted_but_no_group(log):
     assert f"at {__file__}:" in str(refused.value)
 
 
-@settings(max_examples=6, deadline=None, phases=[Phase.generate])
+@settings(max_examples=6 if TAKES_ALL else 3, deadline=None, phases=[Phase.generate])
 @given(st.data())
 def test_stores_of_any_nested_type_are_restored(data):
     """Values of any nested types come out of a store as they were sent, from RocksDB, from the changelog alone, and with other tasks."""

@@ -158,7 +158,11 @@ def test_a_bad_record_is_as_if_it_had_not_been_there(verb: str) -> None:
     assert wanted and none == 0
     found = [
         results(topology(VERBS[verb], sk.dead_letter("dead")), given, **options)
-        for options in ((*CUTS, *(MORE_CUTS if verb in HARD else ())) if TAKES_ALL or verb in HARD else [CUTS[len(verb) % 2]])
+        for options in (
+            (*CUTS, *(MORE_CUTS if verb in HARD else ()))
+            if TAKES_ALL
+            else [CUTS[len(verb) % 2], *(MORE_CUTS[:1] if verb in HARD else ())]
+        )
     ]
     for out, dead, errors in found:
         assert out == wanted
@@ -357,7 +361,7 @@ def ticked(processor: Any, on_error: Any, **options: Any) -> tuple[list[str], li
         for part in (given[:8], given[8:]):
             driver.pipe("in", part)
             driver.drain()
-            for seconds in (3, 2, 4) if TAKES_ALL else (3, 2):
+            for seconds in (3, 2, 4) if TAKES_ALL else (5,):
                 driver.advance_wall_clock(f"{seconds} seconds")
             driver.restore(tasks=options.get("tasks", 1) + 1)
         letters = (

@@ -83,14 +83,14 @@ def test_the_data_has_the_edges(seed: int) -> None:
         assert any(change.deleted for change in written(log, "customers"))
 
 
-@pytest.mark.parametrize("case_name", [*CASES] if TAKES_ALL else [*CASES][::2])
+@pytest.mark.parametrize("case_name", [*CASES] if TAKES_ALL else [*CASES][::3])
 def test_other_tasks_take_over(programs: dict[str, Program], case_name: str) -> None:
     """Generations with more and fewer tasks, one of them without local stores, go on as if one had done it all."""
     case = CASES[case_name]
     with fresh_log(on_disk=True) as log:
         fill(log, RandomData(5), ROWS_OF_GENERATIONS, 3)
         epochs: list[int] = []
-        for generation, tasks in enumerate((2, 5, 1, 7) if TAKES_ALL else (2, 4, 1, 3)):
+        for generation, tasks in enumerate((2, 5, 1, 7) if TAKES_ALL else (2, 4, 1)):
             if generation == 2:
                 shutil.rmtree(f"{log.root}/stores", ignore_errors=True)
             planner = start(log.catalog, log.storage, programs[case_name], tasks=tasks, records_max=13)
@@ -100,7 +100,7 @@ def test_other_tasks_take_over(programs: dict[str, Program], case_name: str) -> 
         check(log, case, interpreted(case, log, epochs, drain=False))
 
 
-@pytest.mark.parametrize("case_name", [*CASES] if TAKES_ALL else [*CASES][1::2])
+@pytest.mark.parametrize("case_name", [*CASES] if TAKES_ALL else [*CASES][1::3])
 def test_records_that_arrive_later_count_from_the_stream_time_reached(programs: dict[str, Program], case_name: str) -> None:
     """What is appended between epochs has an order key not below the stream time committed before, so a partition that lags is late."""
     case = CASES[case_name]

@@ -183,7 +183,7 @@ HELD_BACK = (35, 54, 62, 353_302_576, 353_302_579)  # seeds at which a table tha
 @pytest.mark.parametrize("part", PARTS)
 def test_tables_of_one_topic_hold_what_follows_from_its_rows(part):
     """Whatever steps they are made by, in any cut and with any number of tasks."""
-    found = {seed: difference(seed) for seed in (*seeds(3), *HELD_BACK)}
+    found = {seed: difference(seed) for seed in (*seeds(1), *HELD_BACK)}
     assert {seed: text for seed, text in found.items() if text is not None} == {}
 
 

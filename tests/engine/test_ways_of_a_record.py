@@ -114,7 +114,7 @@ KINDS = {
 @pytest.mark.parametrize("part", PARTS)
 def test_tables_made_of_themselves_are_right(kind, part):
     """After any changes and deletions, in any cut and with any number of tasks, the table is what its rows make, and its changes say so."""
-    for seed in seeds(2):
+    for seed in seeds(1):
         now, wanted = held_and_wanted(kind, seed)
         assert now == wanted, f"seed {seed}"
 

@@ -16,7 +16,7 @@ from tests.sampling import combined, first
 
 Row = dict[str, Any]
 SCHEMA = "user string, v bigint"
-CUTS = first(2, [(2, "one"), (3, 5), (7, "all"), (1, "one")])  # tasks, and which records an epoch takes
+CUTS = first(2, [(2, 2), (3, 7), (2, "one"), (7, "all"), (1, "one")])  # tasks, and which records an epoch takes
 SIZE_MS, ADVANCE_MS, GRACE_MS = 10, 4, 3
 
 

@@ -244,9 +244,12 @@ def test_results_depend_on_the_records_alone(seed):
     options: Any
     for options in (
         {"batching": "all"},
-        {"batching": "one" if TAKES_ALL else 2},
-        *([{"batching": "all", "tasks": 7}, {"batching": 5, "tasks": 3}, {"batching": 6}] if TAKES_ALL else []),
-        {"batching": 4, "tasks": 3},
+        {"batching": 3, "tasks": 3},
+        *(
+            [{"batching": "one"}, {"batching": "all", "tasks": 7}, {"batching": 5, "tasks": 3}, {"batching": 6}]
+            if TAKES_ALL
+            else []
+        ),
     ):
         with TopologyTestDriver(everything(), **options) as driver:
             driver.pipe("in", random_rows(seed))

@@ -50,7 +50,7 @@ def test_results_and_stores_are_those_of_the_rules(how: str, cut: int, is_self_j
             check(log, expected)
 
 
-@pytest.mark.parametrize("how", KINDS)
+@pytest.mark.parametrize("how", first(1, KINDS[::-1]))
 def test_other_tasks_take_over(how: str) -> None:
     """Generations with more and fewer tasks, one of them without local stores, go on as if one had done it all."""
     with fresh_log(on_disk=True) as log:
@@ -65,7 +65,7 @@ def test_other_tasks_take_over(how: str) -> None:
         check(log, by_hand(log, topics, how, 5, 9, 4))
 
 
-@pytest.mark.parametrize("how", KINDS)
+@pytest.mark.parametrize("how", first(1, KINDS[1:] + KINDS[:1]))
 def test_records_that_arrive_between_epochs_are_late_by_the_time_reached(how: str) -> None:
     """What is appended later counts from the stream time that was reached, as late as it is; the rules say what it still meets."""
     with fresh_log() as log:
@@ -93,14 +93,13 @@ def test_chains_do_not_depend_on_the_cut(seed: int) -> None:
     """Final results joined with a stream, the result joined again and counted in windows: each topic is the same however work is cut."""
     found = []
     small = 1 if TAKES_ALL else 4
-    for run in (Run(), Run(tasks=3, records_max=small), Run(tasks=2, records_max=13, splits=2)):
+    for run in first(2, (Run(), Run(tasks=3, records_max=small, splits=2), Run(tasks=2, records_max=13, splits=2))):
         with fresh_log() as log:
             fill(log, seed, is_self_join=False, count=12 if TAKES_ALL else 8)
             execute(log, compile(chain(), log), run)
             found.append({topic: sorted(map(repr, written(log, topic))) for topic in ("first", "second", "counts")})
     assert found[0]["first"] and found[0]["second"] and found[0]["counts"]
-    assert found[1] == found[0]
-    assert found[2] == found[0]
+    assert all(one == found[0] for one in found)
 
 
 def chain() -> sk.Topology:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:the subtractor .* does not undo"
 Row = dict[str, Any]
 SCHEMA = "user string, city string, age bigint"
 KEYS, CITIES = ["ann", "bob", "cat", "dan", "eve"], ["rome", "oslo", "bern", None]
-CUTS = first(2, [(2, "one"), (7, 5), (7, "all"), (3, 5), (1, "one"), (2, 11)])  # tasks, and which records an epoch takes
+CUTS = first(1, [(3, 2), (2, "one"), (7, 5), (7, "all"), (3, 5), (1, "one"), (2, 11)])  # tasks, and which records an epoch takes
 
 
 def users_of(app: sk.Topology) -> sk.Table:

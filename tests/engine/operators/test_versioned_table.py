@@ -81,7 +81,7 @@ def test_joins_of_tables_and_groups_take_what_came_in_order(run: Run) -> None:
         assert counts == {rest: sum(v % 3 == rest for v in newest.values()) for rest in {v % 3 for v in newest.values()}}
 
 
-@pytest.mark.parametrize("run", CUTS if TAKES_ALL else CUTS[1::2], ids=name_of)
+@pytest.mark.parametrize("run", CUTS if TAKES_ALL else CUTS[3:4], ids=name_of)
 def test_a_filter_of_the_table_has_history_too(run: Run) -> None:
     """A record meets the filtered row as of its time: where the row of that time is not kept, it meets none."""
     with fresh_log() as log:
@@ -107,7 +107,7 @@ def test_other_tasks_take_over(grace: int | None) -> None:
         since: dict[str, dict[int, int]] = {}
         reached: dict[int, int] = {}
         random = np.random.default_rng(3)
-        for generation, tasks in enumerate((2, 5, 1, 7) if TAKES_ALL else (2, 4, 1, 3)):
+        for generation, tasks in enumerate((2, 5, 1, 7) if TAKES_ALL else (2, 4, 1)):
             if generation == 2:
                 shutil.rmtree(f"{log.root}/stores")
             execute(log, program, Run(tasks=tasks, records_max=9, drain=False), ON_DISK)
