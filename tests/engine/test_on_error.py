@@ -356,9 +356,9 @@ def ticked(processor: Any, on_error: Any, **options: Any) -> tuple[list[str], li
     columns = "k string, n bigint, at bigint, bad int"
     stream = app.stream("in", schema=SCHEMA, key="k")
     stream.process(processor, columns, stores=[store], name="ticking", on_error=on_error).to("out")
-    given = rows(count=24 if TAKES_ALL else 16)
+    given = rows(count=24 if TAKES_ALL else 12)
     with TopologyTestDriver(app, start_time=0, **options) as driver:
-        for part in (given[:8], given[8:]):
+        for part in (given[:6], given[6:]):
             driver.pipe("in", part)
             driver.drain()
             for seconds in (3, 2, 4) if TAKES_ALL else (5,):

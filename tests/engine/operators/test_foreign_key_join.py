@@ -220,7 +220,7 @@ def test_a_table_may_name_its_own_rows(options):
     rng = random.Random(1)
     held: dict[str, Any] = {}
     with TopologyTestDriver(app, **options) as driver:
-        for number in range(60 if TAKES_ALL else 36):
+        for number in range(60 if TAKES_ALL else 24):
             key = rng.choice("abcde")
             row: dict[str, Any] = {
                 "id": key,

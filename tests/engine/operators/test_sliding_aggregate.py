@@ -26,7 +26,7 @@ from tests.engine.operators.window_rules import (
 )
 from tests.sampling import TAKES_ALL, first
 
-HOW: Sequence[tuple[int, Any]] = first(2, [(2, "one"), (7, "all"), (2, 8), (1, "one")])  # tasks, batching
+HOW: Sequence[tuple[int, Any]] = first(2, [(2, 2), (7, "all"), (2, "one"), (2, 8), (1, "one")])  # tasks, batching
 RECORDS = 50 if TAKES_ALL else 20
 MODES = ("every", "latest", "final")
 SUMS = {"n": F.count("*"), "total": F.sum("v"), "least": F.min("v"), "most": F.max("v"), "mean": F.avg("v")}
