@@ -205,7 +205,7 @@ def test_results_depend_neither_on_batching_nor_on_tasks(seed):
         expected = outcome(driver)
     assert all(expected)
 
-    for batching, tasks in (("all", 1), ("one", 2), (seed, 1), (random.Random(seed + 7), 3)):
+    for batching, tasks in first(2, (("all", 1), (random.Random(seed + 7), 3), ("one", 2), (seed or 3, 1))):
         with driven(batching=batching, tasks=tasks) as driver:
             pipe_all(driver, rows)
             assert outcome(driver) == expected
@@ -327,7 +327,7 @@ def test_wrong_calls_are_refused():
 def test_the_script_can_be_played_again(tmp_path):
     """What was done to a driver can be done to another log, in fewer epochs, and gives the same; a difference is found."""
     with driven() as driver:
-        pipe_all(driver, flights_of(6, 20))
+        pipe_all(driver, flights_of(6, 12))
         driver.restart(tasks=2)
         pipe_all(driver, flights_of(7, 5))
         driver.delete("planes", {"plane": "N"})
