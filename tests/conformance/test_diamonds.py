@@ -60,7 +60,7 @@ def test_no_cut_changes_what_diamonds_give(part: int, record_property: Any) -> N
 @pytest.mark.parametrize("part", PARTS)
 def test_joins_of_the_same_tables_see_each_other_change(part: int, record_property: Any) -> None:
     """A joined table changes with those it is made of, before their changes come to it, whatever way and cut it is looked up by."""
-    cases = [Diamonds(number, rekeys=number % 2 == 0, twins=True).case() for number in seeds(4, QUICK_SEED)]
+    cases = [Diamonds(number, rekeys=number % 2 == 0, twins=True).case() for number in seeds(3, QUICK_SEED)]
     found = {case["name"]: stepwise_difference(case) for case in cases if moves(case) < (1 if makes_several(case) else 2)}
     found |= {f"{case['name']}, in other ways": difference_of_ways(case, *ways_of(number)) for number, case in enumerate(cases)}
     record_property("tried", {"diamonds of joins of the same tables": len(cases)})
