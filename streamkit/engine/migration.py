@@ -8,7 +8,6 @@ It is an epoch as any other, of the new generation, in one transaction: before i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -107,7 +106,7 @@ class Migration:
                 slabs=tuple(slabs),
                 metrics={"records": 0, "restored": 0, METRIC: STATE_FORMAT},
                 timestamp_ms=now_ms,
-                program=program_text(self.program) if self.evolved or self.filling is not None else None,
+                program=self.program.text if self.evolved or self.filling is not None else None,
             )
         )
         reach("migration.after_commit")
@@ -226,11 +225,6 @@ class Migration:
 
     def _has_changes(self, store: str) -> bool:
         return any(self.catalog.end_offsets(self.state.stores[store].changelog_topic_id).values())
-
-
-def program_text(program: Program) -> str:
-    """The program as the catalog keeps it."""
-    return json.dumps(program.to_json(), sort_keys=True)
 
 
 def _evolved(

@@ -9,7 +9,7 @@ from streamkit.config import Settings
 from streamkit.engine.anchor import Anchor
 from streamkit.engine.continuation import continued
 from streamkit.engine.epoch import Application, OutputTopic, StoreNames
-from streamkit.engine.migration import Migration, program_text
+from streamkit.engine.migration import Migration
 from streamkit.engine.planner import EVERYTHING, STREAM_KINDS, Planner
 from streamkit.errors import ConfigError
 from streamkit.failpoints import reach
@@ -63,7 +63,7 @@ def start(
         default_tasks=default_tasks,
         key_groups=program.key_groups,
         program_hash=program.fingerprint,
-        program=None if found.evolved or found.filled else program_text(program),
+        program=None if found.evolved or found.filled else program.text,
         inputs=_input_ids(program, inputs),
         stores=[StoreDeclaration(store.name, declared_changelog(program, store.name)) for store in program.stores],
         dropped=found.dropped,

@@ -198,11 +198,21 @@ class Program:
         program: Program = from_plain(cls, value, KINDS)
         return program
 
-    @property
+    @cached_property
+    def text(self) -> str:
+        """The program as the catalog keeps it."""
+        return json.dumps(self._plain, sort_keys=True)
+
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the program's canonical JSON, in hexadecimal: equal for equal programs, wherever they were declared."""
-        plain = {name: value for name, value in self.to_json().items() if name not in _NOTES and (name not in _LATER or value)}
+        plain = {name: value for name, value in self._plain.items() if name not in _NOTES and (name not in _LATER or value)}
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+    @cached_property
+    def _plain(self) -> dict[str, Any]:
+        """As `to_json`, made once; nobody may change it."""
+        return self.to_json()
 
     def operators_of(self, stage: int) -> tuple[Operator, ...]:
         """The operators of one stage, in order."""
