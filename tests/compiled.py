@@ -9,6 +9,7 @@ from __future__ import annotations
 import compileall
 import importlib.util
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -59,6 +60,7 @@ def _child(files: Sequence[Path], config: pytest.Config, *, makes_tables: bool) 
     if child := os.fork():
         return child
     try:
+        warnings.simplefilter("ignore")  # hypothesis warns of what is done before the tests
         if makes_tables:
             charmap.charmap()
             charmap.intervals_from_codec(CODEC)

@@ -20,6 +20,7 @@ from tests.compiled import compile_all
 from tests.durations import all_reports, write_durations
 from tests.places import KINDS, SHARED_KINDS, Place, file_place, memory_place, postgres_place
 from tests.postgres import Server, binaries
+from tests.reporting import run_and_tell
 from tests.sampling import TAKES_ALL
 from tests.scheduling import OneSessionScheduling, further_bugs, further_catalogs, long_first, named_files, write_session_tests
 from tests.spark import faults, ready_planner
@@ -104,6 +105,15 @@ def pytest_collection_finish(session):
     gc.freeze()  # a million objects of modules and tests, which stay, are not looked at whenever garbage is collected
     if SESSION_TESTS in (told := getattr(session.config, "workerinput", {})):
         write_session_tests(Path(told[SESSION_TESTS]), session.items)
+
+
+@pytest.hookimpl
+def pytest_runtest_protocol(item, nextitem):
+    """A worker tells no more of a test than somebody wants to know."""
+    if not hasattr(item.config, "workerinput"):
+        return None
+    run_and_tell(item, nextitem)
+    return True
 
 
 def pytest_report_header(config):
