@@ -27,6 +27,7 @@ TOGETHER = (  # files whose tests share what takes seconds to make, such as the 
     "tests/simulation/test_simulation.py",
     "tests/test_layers.py",
     "tests/test_tidy.py",
+    "tests/topologies/test_flight_data.py",
     "tests/wheel/test_wheel.py",
 )
 PLACES = {"place", "shared_place"}

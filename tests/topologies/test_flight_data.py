@@ -21,9 +21,9 @@ def flights():
 @pytest.mark.parametrize(
     ("topic", "rows"), [(FLIGHTS, 336_776), (PLANES, 3_322), (AIRLINES, 16)], ids=lambda value: getattr(value, "name", "")
 )
-def test_every_row_is_read(topic, rows):
+def test_every_row_is_read(topic, rows, flights):
     """Each file is read whole, with the columns its topic declares."""
-    table = flight_data.read(topic)
+    table = flights if topic is FLIGHTS else flight_data.read(topic)
 
     assert table.num_rows == rows
     assert table.column_names[: len(topic.schema)] == list(topic.schema.names)
