@@ -49,6 +49,7 @@ class Setting:
     default: Any = REQUIRED
     choices: tuple[str, ...] = ()
     least: int | None = None
+    most: int | None = None
     is_secret: bool = False
     shown_names: tuple[str, ...] | None = None  # in lower case
 
@@ -71,6 +72,8 @@ class Setting:
             raise ConfigError(f"{self.name}={self.shown(written)}; expected one of {', '.join(self.choices)}")
         if self.least is not None and isinstance(value, int) and value < self.least:
             raise ConfigError(f"{self.name}={self.shown(written)}; expected at least {self.least}")
+        if self.most is not None and isinstance(value, int) and value > self.most:
+            raise ConfigError(f"{self.name}={self.shown(written)}; expected at most {self.most}")
         return value
 
     def shown(self, written: Any) -> str:

@@ -61,15 +61,17 @@ class HttpSink(Sink):
         url = self.settings["url"]
         try:
             found = urlsplit(url)
-            _ = found.port
+            if found.port == 0:
+                raise ValueError("nobody listens at port 0")
+            (found.hostname or "").encode("idna")
         except ValueError as error:
             raise ConfigError(
-                f"connector {self.name}: the url has no port that is a number up to 65535, or no host: {error}; expected such as "
+                f"connector {self.name}: the url has no port that is a number from 1 to 65535, or no host: {error}; expected such as "
                 "https://user:password@host:8080/path, with %2F for a / in a password"
             ) from None
         if found.scheme not in ("http", "https") or not found.hostname:
             raise ConfigError(f"url={self.settings['url']!r}; expected such as https://host/path")
-        if re.search(r"[\s\0]", url) or (re.match(r"\w+://[^/?#@]*:", url) and url.count("@") > 1):
+        if re.search(r"[\s\0]", url) or found.netloc.count("@") > 1 or (re.match(r"\w+://[^/?#@]*:", url) and url.count("@") > 1):
             raise ConfigError(
                 "the url has a space, or an @ behind a password; expected %20 for a space, and %40 for an @ that is not in front of the host"
             )

@@ -8,6 +8,7 @@ import hmac
 import io
 import json
 import queue
+import re
 import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -23,11 +24,12 @@ from streamkit.connectors.http.records import records_of
 from streamkit.connectors.request_body import BodyError, length_of_body, whole_body
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import Polled, Position, Source
-from streamkit.errors import RecordTooLargeError, SchemaError
+from streamkit.errors import ConfigError, RecordTooLargeError, SchemaError
 from streamkit.log.topic.formats import OPAQUE_SCHEMA, declare_format
 from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.names import check_name
 
+_PATH = re.compile(r"/[^\s?#]*")
 BUCKETS = 64  # of idempotency keys; each is a split, so that a commit writes few of them
 KEYS_KEPT = 1_000  # in each bucket
 ROWS_MAX = 50_000  # of a poll
@@ -66,7 +68,7 @@ class HttpSource(Source):
 
     SETTINGS: ClassVar[tuple[Setting, ...]] = (
         Setting("host", "the address to listen at", default="127.0.0.1"),
-        Setting("port", "the port; 0 takes a free one", "integer", 8080, least=0),
+        Setting("port", "the port; 0 takes a free one", "integer", 8080, least=0, most=65535),
         Setting("path", "the path that takes records", default="/"),
         Setting("token", "what `Authorization: Bearer` must say", default=None, is_secret=True),
         Setting("schema", "the columns of a topic that is created; else it takes any JSON", default=None),
@@ -86,8 +88,12 @@ class HttpSource(Source):
         self._server: ThreadingHTTPServer | None = None
 
     def check(self) -> None:
-        """A topic is needed, and one task: there is one port."""
+        """A topic is needed, and a path that a request can have."""
         check_name(self.settings["topic"], "topic")
+        if not _PATH.fullmatch(self.settings["path"]):
+            raise ConfigError(
+                f"path={self.settings['path']!r}; expected a / and what follows it, as a request writes it: no space, ? or #"
+            )
 
     def topic(self, topic: Topic) -> None:
         """Records are read in the types of the topic."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,6 +17,8 @@ CLIENT_SETTINGS = (
     Setting("bootstrap.servers", "the brokers, such as host:9092,host:9092"),
     Setting("kafka.", "any setting of the client, such as kafka.security.protocol", default=None, is_secret=True),
 )
+
+_BROKER = re.compile(r"(?:\w+://)?(?:\[[^\s\[\]]+\]|[^\s:/\[\]]+)(?::(?P<port>[0-9]{1,5}))?")
 
 
 def library() -> Any:
@@ -35,6 +38,15 @@ class Errors:
     def note(self, error: Any) -> None:
         if self.last is None or error.code() != library().KafkaError._ALL_BROKERS_DOWN:
             self.last = error
+
+
+def check_brokers(connector: Connector) -> None:
+    """Refuse brokers of which one has no address, since the client would ask for them for ever."""
+    written = connector.settings["bootstrap.servers"]
+    for broker in written.split(","):
+        found = _BROKER.fullmatch(broker.strip())
+        if found is None or not 0 < int(found["port"] or 9092) < 65536:
+            raise ConfigError(f"bootstrap.servers={written!r}; expected such as host:9092,host:9092, with ports from 1 to 65535")
 
 
 def client_config(connector: Connector, errors: Errors) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from streamkit.connectors.kafka.client import (
     CLIENT_SETTINGS,
     Errors,
     admin_client,
+    check_brokers,
     client_config,
     library,
     meaning,
@@ -65,7 +66,8 @@ class KafkaSource(Source):
         self._assigned: dict[tuple[str, int], int] = {}
 
     def check(self) -> None:
-        """Several topics need names that differ."""
+        """The brokers have addresses; several topics need names that differ."""
+        check_brokers(self)
         if len(self.settings["kafka.topic"]) > 1 and "${topic}" not in self.settings["topic"]:
             raise ConfigError(
                 f"found {len(self.settings['kafka.topic'])} topics in kafka.topic, and topic={self.settings['topic']!r}; expected ${{topic}} in it"

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from streamkit.connectors.connector_file import read_connectors
+from streamkit.connectors.kafka import KafkaSink, KafkaSource
 from streamkit.connectors.placeholders import properties
 from streamkit.connectors.postgres import PostgresSink
 from streamkit.errors import ConfigError
@@ -121,3 +122,17 @@ def test_names_differ(tmp_path):
     """Two connectors of one name are refused."""
     with pytest.raises(ConfigError, match="described twice"):
         read(tmp_path, json.dumps([{"name": "in", **CONFIG}] * 2))
+
+
+@pytest.mark.parametrize("brokers", ["", ",", "h:9092,", "h:x", "h:0", "h:70000", "h 1:9092", "::1:9092"])
+@pytest.mark.parametrize("made", [KafkaSource, KafkaSink])
+def test_brokers_that_are_none(made, brokers):
+    """An address that no broker has is refused when the connector is made, not asked for ever."""
+    with pytest.raises(ConfigError, match=r"bootstrap\.servers=.*expected such as host:9092"):
+        made("orders", {"topic" if made is KafkaSource else "topics": "t", "kafka.topic": "x", "bootstrap.servers": brokers})
+
+
+def test_brokers():
+    """A port may be left out, and several brokers, protocols and addresses in brackets are taken."""
+    for brokers in ("h", "h1:9092, h2", "SSL://h:9093", "[::1]:9092"):
+        assert KafkaSource("orders", {"topic": "t", "kafka.topic": "x", "bootstrap.servers": brokers}).name == "orders"

@@ -304,12 +304,21 @@ def test_a_receiver_that_says_what_it_was_sent(log, receiver, people, name):
     assert not any(word in str(raised.value) for word in ("zq9w", "LMNopq"))
 
 
-@pytest.mark.parametrize("place", ["h:http", "u:hush/x@h", "h:99999", "h:-1", "[::1", "u:hush[x@h"])
+@pytest.mark.parametrize("place", ["h:http", "u:hush/x@h", "h:99999", "h:-1", "h:0", "a..b", "[::1", "u:hush[x@h"])
 def test_addresses_that_are_none(place):
     """A port that is none is refused when the connector is made, by the connector's name, and nothing of a password is shown."""
     with pytest.raises(ConfigError, match=r"connector out: the url has no port .*expected such as") as raised:
         HttpSink("out", {"url": f"http://{place}/hook", "topics": "t"})
     assert "hush" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("port", "65536"), ("port", "-1"), ("path", ""), ("path", "x"), ("path", "/x?y"), ("path", "/x y")]
+)
+def test_places_that_are_none(name, value):
+    """A port that no socket has, and a path that no request has, are refused when the connector is made."""
+    with pytest.raises(ConfigError, match=f"{name}=.*expected "):
+        HttpSource("in", {"topic": "t", name: value})
 
 
 @pytest.mark.parametrize("value", ["hush-hush\n", "hush-hush\nsecond", "hush-hush\0", "hush-hush\u20ac", "hush-hush\r"])
