@@ -20,7 +20,7 @@ from tests.sampling import TAKES_ALL, chosen, first, in_turn
 LEFT, RIGHT = "k string, f string, v int", "id string, w int"
 LEFT_KEYS = ["a", "aa", "b", "", "\0", "a\0b", "é", "z"]
 RIGHT_KEYS = ["x", "xx", "", "x\0", "y"]
-ROWS = 90 if TAKES_ALL else 36
+ROWS = 90 if TAKES_ALL else 28
 ALONE = "alone"  # stands for the right side of a left join that has no row
 CUTS = [
     {"batching": "one"},
