@@ -1,4 +1,4 @@
-"""A run with workers tells as much of its tests as one without."""
+"""What is left out of the reports of a worker is nothing that went wrong."""
 
 from __future__ import annotations
 
@@ -44,7 +44,19 @@ def test_what_goes_wrong_is_told(tmp_path, pytestconfig):
     """Failures of a call, of a tear-down and of a set-up, skips and what passed are counted and explained."""
     (tmp_path / "test_parts.py").write_text(TESTS)
     (tmp_path / "conftest.py").write_text(CONFTEST)
-    command = [sys.executable, "-m", "pytest", "-n1", "-ra", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:xdist",
+        "-ra",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        str(tmp_path),
+    ]
     found = subprocess.run(command, cwd=pytestconfig.rootpath, capture_output=True, text=True, check=False)
 
     assert found.returncode == 1
