@@ -236,8 +236,8 @@ class DeltaSink(Sink):
                 )  # a merge that changes no row, such as deletions, commits nothing
 
     def _merge(self, topic: Topic, rows: pa.Table, properties: Any) -> None:
-        same = " AND ".join(f"target.`{name}` {_equals(rows[name])} source.`{name}`" for name in topic.key)
-        values = {f"`{name}`": f"source.`{name}`" for name in topic.schema.names}
+        same = " AND ".join(_is_same(name, rows[name]) for name in topic.key)
+        values = {_quoted(name): f"source.{_quoted(name)}" for name in topic.schema.names}
         merge = self._tables[topic.name].merge(
             rows, same, source_alias="source", target_alias="target", merge_schema=True, commit_properties=properties
         )
@@ -254,9 +254,17 @@ class DeltaSink(Sink):
             )
 
 
-def _equals(column: pa.ChunkedArray) -> str:
-    """How a key is compared: null is a value of keys like others; `=` alone lets the library leave files out."""
-    return "IS NOT DISTINCT FROM" if column.null_count else "="
+def _is_same(name: str, column: pa.ChunkedArray) -> str:
+    """
+    How a key is compared: null is a value of keys like others; `=` alone lets the library leave files out.
+
+    In parentheses, because the library's SQL takes what stands behind the word FROM, an AND too, as a part of the comparison.
+    """
+    return f"(target.{_quoted(name)} {'IS NOT DISTINCT FROM' if column.null_count else '='} source.{_quoted(name)})"
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
 
 
 def _is_alike(found: pa.DataType, wanted: pa.DataType) -> bool:

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 
 from streamkit.chunks import one_array, one_batch
 from streamkit.connectors.connector import Connector
+from streamkit.connectors.newest import with_one_key
 from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.connectors.sink import Sink
 from streamkit.errors import ConfigError, SchemaError
-from streamkit.expressions.groups import one_of_equals
 from streamkit.formats.codec import Codec, declare_format
 from streamkit.formats.format import REGISTRY, REGISTRY_URL, WITH_REGISTRY, Format, format_of
 from streamkit.log.log import Log
@@ -318,15 +318,10 @@ class SinkEncoder:
         values = _encoded(self.value, columns.select(list(self.names)), live)
         keys = pa.nulls(rows.num_rows, pa.binary())
         if self.topic.key:
-            keys = _encoded(self.key, _with_one_key(columns.select(list(self.topic.key))), pa.array([True] * rows.num_rows))
+            key_columns = with_one_key(columns, self.topic.key).select(list(self.topic.key))
+            keys = _encoded(self.key, key_columns, pa.array([True] * rows.num_rows))
         kept = rows.drop_columns(list(self.topic.schema.names))
         return {name: kept.append_column(KEY, keys).append_column(VALUE, values)}
-
-
-def _with_one_key(keys: pa.Table) -> pa.Table:
-    """Write -0.0 as 0.0, because equal keys must have the same bytes."""
-    columns = [pa.chunked_array(map(one_of_equals, column.chunks), column.type) for column in keys.columns]
-    return pa.Table.from_arrays(columns, keys.column_names)
 
 
 def encoder_of_sink(connector: Sink, topic: Topic) -> SinkEncoder:

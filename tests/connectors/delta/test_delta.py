@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import itertools
 import random
 import shutil
 from collections.abc import Mapping
@@ -131,7 +132,7 @@ class TestUpserts(UpsertContract):
         return DeltaSink("out", path=self.path, topics="people", write_mode="upsert", batch_rows=batch_rows)
 
     def kept(self):
-        return {(row["id"], row["city"]): row["name"] for row in rows_of(self.path)}
+        return [(row["id"], row["city"], row["name"]) for row in rows_of(self.path)]
 
 
 def test_types_there_and_back(log, path):
@@ -375,6 +376,37 @@ def test_keys_of_all_types(log, path, kind, value, partitions):
         producer.delete("kept", {"id": 1, "part": None})
     run([sink], log, once=True)
     assert [row["part"] for row in rows_of(path)] == [value]
+
+
+KEYS = {
+    "boolean": (False, True),
+    "int": (0, 1),
+    "string": ("a", "b"),
+    "double": (0.0, float("nan")),
+    "date": (dt.date(1970, 1, 1), dt.date(2020, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("first", KEYS)
+@pytest.mark.parametrize("others", [["boolean"], ["string"], ["int", "date"]])
+def test_nulls_in_several_key_columns(log, path, first, others):
+    """A row changes the row of its key alone, wherever nulls stand: every key is written, then some are changed and others deleted."""
+    kinds = [first, *others]
+    names = ["a", "b", "c"][: len(kinds)]
+    log.create_topic("kept", ", ".join(f"{name} {kind}" for name, kind in zip((*names, "v"), (*kinds, "int"), strict=True)), key=names)
+    keys = [key for key in itertools.product(*([*KEYS[kind], None] for kind in kinds)) if set(key) != {None}]
+    wanted = dict.fromkeys(map(repr, keys), 1)
+    sink = DeltaSink("out", path=path, topics="kept", write_mode="upsert")
+    for changed, deleted in ((keys, []), (keys[::3], keys[1::3])):
+        v = 1 if changed is keys else 2
+        with log.producer() as producer:
+            producer.send_batch("kept", [{**dict(zip(names, key, strict=True)), "v": v} for key in changed])
+            for key in deleted:
+                producer.delete("kept", dict(zip(names, key, strict=True)))
+        run([sink], log, once=True)
+        wanted |= dict.fromkeys(map(repr, changed), v)
+        wanted = {key: v for key, v in wanted.items() if key not in set(map(repr, deleted))}
+        assert {repr(tuple(row[name] for name in names)): row["v"] for row in rows_of(path)} == wanted
 
 
 @pytest.mark.parametrize("mode", ["append", "upsert"])
