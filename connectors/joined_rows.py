@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -11,22 +11,25 @@ from streamkit.log.topic.evolution import is_wider
 from streamkit.names import ROW_NUMBER
 
 
-def joined_schema(schemas: Sequence[pa.Schema]) -> pa.Schema | None:
+def joined_schema(schemas: Sequence[pa.Schema], fixed: Collection[str] = ()) -> pa.Schema | None:
     """
     The columns of all, where a topic that has those of one could become one of all; else None.
 
-    A column that some lack is null there, and of two types the wider one counts, as topics evolve. So rows become the same
-    whether they come together or one by one.
+    A column that some lack is null there, and of two types the wider one counts, as topics evolve; the `fixed` ones, such as
+    keys, never change their type. So rows become the same whether they come together or one by one.
     """
     fields: dict[str, pa.Field] = {}
     metadata: dict[bytes, bytes] = {}
     for schema in schemas:
         for field in schema:
             known = fields.setdefault(field.name, field.with_nullable(True))
-            if known.type == field.type or pa.types.is_null(field.type) or is_wider(known.type, field.type):
+            if known.type == field.type or pa.types.is_null(field.type):
                 continue
-            if not pa.types.is_null(known.type) and not is_wider(field.type, known.type):
-                return None
+            if not pa.types.is_null(known.type):
+                if field.name in fixed or not (is_wider(known.type, field.type) or is_wider(field.type, known.type)):
+                    return None
+                if is_wider(known.type, field.type):
+                    continue
             fields[field.name] = field.with_nullable(True)
         found = schema.metadata or {}
         if any(metadata.get(name, value) != value for name, value in found.items()):
@@ -46,7 +49,7 @@ def as_schema(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def together(tables: Sequence[pa.Table]) -> list[pa.Table]:
+def together(tables: Sequence[pa.Table], fixed: Collection[str] = ()) -> list[pa.Table]:
     """
     The rows of tables in the order of their numbers (`_row`).
 
@@ -55,7 +58,7 @@ def together(tables: Sequence[pa.Table]) -> list[pa.Table]:
     kept = [table for table in tables if table.num_rows] or list(tables[:1])
     if len(kept) < 2:
         return kept
-    schema = joined_schema([table.schema for table in kept])
+    schema = joined_schema([table.schema for table in kept], fixed)
     if schema is not None:
         return [in_order(pa.concat_tables([as_schema(table, schema) for table in kept]))]
     numbers = np.concatenate([table[ROW_NUMBER].to_numpy() for table in kept])

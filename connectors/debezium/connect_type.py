@@ -283,6 +283,7 @@ def _nulls(values: Sequence[Any]) -> pa.Array:
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _TEXT = ConnectType(pa.string(), _plain)
 _JSON = ConnectType(pa.string(), _documents)
+UNKNOWN = ConnectType(pa.null(), _plain)  # of values without a schema that are all null
 _PHYSICAL = {
     "boolean": ConnectType(pa.bool_(), _plain),
     "int8": ConnectType(pa.int8(), _whole),

@@ -212,7 +212,7 @@ class DebeziumSource(Source):
                 self._refuse(topic, bad.place, bad.record, error)
             if rows is not None:
                 tables.append(rows)
-        return joined(tables)
+        return joined(tables, self.key_of(topic), is_transformed=self.chain is not None)
 
     def _rows(self, topic: str, records: pa.Table) -> Iterator[tuple[TableRow, Types | None]]:
         keys, values, *places = (records[name].to_pylist() for name in (KEY, VALUE, TOPIC_COLUMN, PARTITION, OFFSET))
@@ -248,9 +248,9 @@ class DebeziumSource(Source):
             assert envelope.after is not None
             self._refuse_placeholders(envelope.after)
             self._refuse_reserved(envelope.after)
-            return TableRow(
-                {**(found.values if found else {}), **envelope.after}, False, envelope.time_ms, place, record
-            ), self._envelopes.types(envelope, found)
+            row = {**(found.values if found else {}), **envelope.after}
+            self._refuse_null_key(topic, row)
+            return TableRow(row, False, envelope.time_ms, place, record), self._envelopes.types(envelope, found)
         return self._deletion(topic, envelope, found, place, record), self._envelopes.types(envelope, found)
 
     def _deletion(
@@ -265,7 +265,16 @@ class DebeziumSource(Source):
                 f"found a deletion (op={DELETION!r}) without a key; expected the row's primary key as the record's key, or the setting key=… "
                 "with columns that `before` has"
             )
+        self._refuse_null_key(topic, row)
         return TableRow({name: row[name] for name in names}, True, envelope.time_ms, place, record)
+
+    def _refuse_null_key(self, topic: str, row: Mapping[str, Any]) -> None:
+        """A row without a key is refused before it can say columns of a topic that is not there yet."""
+        names = () if self.chain is not None else self.key_of(topic)
+        if names and all(name in row and row[name] is None for name in names):
+            raise SchemaError(
+                f"the key column {names[0]!r} is null; expected a value, since the topic keeps the last row of each key"
+            )
 
     def _compare_key(self, key: RecordKey | None, row: Mapping[str, Any] | None) -> None:
         """A key that is another one than the row's would have the row under one, and its deletion under the other."""

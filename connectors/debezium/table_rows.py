@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from streamkit.connectors.debezium.connect_type import ConnectType, guessed_type, kind_of
+from streamkit.connectors.debezium.connect_type import UNKNOWN, ConnectType, guessed_type, kind_of
 from streamkit.connectors.debezium.envelope import Types
 from streamkit.connectors.joined_rows import as_schema, joined_schema
 from streamkit.errors import SchemaError
@@ -74,9 +74,7 @@ class TableRows:
             yield from self.types.items()
             return
         for name in dict.fromkeys(name for row in self.rows for name in row.values):
-            kind = guessed_type([row.values.get(name) for row in self.rows])
-            if kind is not None:
-                yield name, kind
+            yield name, guessed_type([row.values.get(name) for row in self.rows]) or UNKNOWN
 
     def _own(self) -> dict[str, pa.Array]:
         return {
@@ -88,9 +86,15 @@ class TableRows:
         }
 
 
-def joined(tables: list[pa.Table]) -> list[pa.Table]:
-    """One table if the columns go together: what one lacks is null there, and of two types the wider one counts. Else all."""
-    schema = joined_schema([table.schema for table in tables]) if len(tables) > 1 else None
+def joined(tables: list[pa.Table], key: Collection[str], *, is_transformed: bool) -> list[pa.Table]:
+    """
+    One table if the columns go together: what one lacks is null there, and of two types the wider one counts. Else all.
+
+    A key column never changes its type, and before transforms no column does: they could make something else of the wider one.
+    """
+    schemas = [table.schema for table in tables]
+    fixed = {name for schema in schemas for name in schema.names} if is_transformed else key
+    schema = joined_schema(schemas, fixed) if len(tables) > 1 else None
     return tables if schema is None else [pa.concat_tables([as_schema(table, schema) for table in tables])]
 
 

@@ -46,16 +46,21 @@ def declare_dead_letters(log: Log, topic: str) -> None:
 
 
 def dead_letters(
-    origin: Origin, topic: str, rows: pa.Table, key: Sequence[str], failures: Sequence[Failure]
+    origin: Origin, topic: str, rows: pa.Table, key: Sequence[str], failures: Sequence[Failure], *, has_nulls: bool = True
 ) -> list[dict[str, Any]]:
-    """The rows to write for failed records: `rows` are those that came in, `topic` where they came from or were bound for."""
-    return [_letter(origin, topic, _row(rows, failure.row), key, failure) for failure in failures]
+    """
+    The rows to write for failed records: `rows` are those that came in, `topic` where they came from or were bound for.
+
+    Without `has_nulls` a letter leaves out columns that are null: the record may not have them, but others that came with it.
+    """
+    return [_letter(origin, topic, _row(rows, failure.row, has_nulls=has_nulls), key, failure) for failure in failures]
 
 
-def _row(rows: pa.Table, number: int) -> dict[str, Any]:
+def _row(rows: pa.Table, number: int, *, has_nulls: bool) -> dict[str, Any]:
     """A row that may be of anything: texts that are no UTF-8, times of far years."""
     one = rows.slice(number, 1)
-    return {name: shown_value(one[name]) for name in one.column_names}
+    found = {name: shown_value(one[name]) for name in one.column_names}
+    return {name: value for name, value in found.items() if has_nulls or value is not None}
 
 
 def _letter(origin: Origin, topic: str, row: Mapping[str, Any], key: Sequence[str], failure: Failure) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamkit.connectors.connector import DEAD_LETTERS
 from streamkit.connectors.redaction import logger_of
@@ -52,8 +53,11 @@ class Destination:
 
     def fitted(self, name: str, rows: pa.Table) -> dict[str, pa.Table]:
         """The rows, after the topic was made to fit them; SchemaError with `rows` for those that it cannot take."""
-        rows = _typed(rows)
-        topic = self._topic(name, rows)
+        unknown = _without_type(rows)
+        rows = rows.drop_columns(unknown)
+        known = self._known(name)
+        rows = rows if known is None else _without_foreign_nulls(known, rows)
+        topic = self._topic(name, rows, unknown)
         try:
             records_of(topic, _columns_of(topic, rows), self._log.clock.now_ms())
         except SchemaError as error:
@@ -62,6 +66,11 @@ class Destination:
                 raise
             raise SchemaError(f"{error}; {_advice(topic, fractions)}", error.rows) from error
         return {name: rows}
+
+    def key_of(self, name: str, rows: pa.Table) -> Sequence[str]:
+        """The key columns of the rows' topic, there or to be created."""
+        of_transforms = key_columns(rows)
+        return tuple(self._source.key_of(name)) if of_transforms is None else of_transforms
 
     def prepare(self, producer: Producer) -> None:
         """Have the producer know the topics as they are now, before a transaction begins."""
@@ -85,7 +94,12 @@ class Destination:
         is_opaque = topic.format is not None and PARTITION in rows.column_names
         return is_opaque and self._source.keeps_partitions and self._source.partitions_of(topic.name) == topic.partitions
 
-    def _topic(self, name: str, rows: pa.Table) -> Topic:
+    def _known(self, name: str) -> Topic | None:
+        """The topic as rows were fitted to it last, or as it is; None if it is to be created."""
+        topic = self._topics.get(name)
+        return self._log.topic(name) if topic is None and name in self._log.topics() else topic
+
+    def _topic(self, name: str, rows: pa.Table, unknown: Collection[str]) -> Topic:
         topic = self._topics.get(name)
         if topic is None and name == self._source.settings[DEAD_LETTERS]:
             raise ConfigError(
@@ -93,7 +107,7 @@ class Destination:
                 "of its own for dead letters"
             )
         if topic is None:
-            topic = self._found(name) if name in self._log.topics() else self._created(name, rows)
+            topic = self._found(name) if name in self._log.topics() else self._created(name, rows, unknown)
         self._check_bytes(topic, rows)
         given = key_columns(rows)
         if given is not None and topic.format is None and set(given) != set(topic.key):
@@ -129,21 +143,25 @@ class Destination:
             )  # fmt: skip
         return topic
 
-    def _created(self, name: str, rows: pa.Table) -> Topic:
+    def _created(self, name: str, rows: pa.Table, unknown: Collection[str]) -> Topic:
         source = self._source
         own = source.settings["topic.config."]
         partitions = source.partitions_of(name)
         format = source.format_of_bytes()
         if format is not None and is_opaque(rows):
             return self._log.create_topic(name, format=format, partitions=partitions, config=own)
-        of_transforms = key_columns(rows)
-        key = tuple(source.key_of(name)) if of_transforms is None else of_transforms
+        key = self.key_of(name, rows)
         missing = sorted(set(key) - set(rows.column_names))
+        if missing and set(missing) <= set(unknown):
+            raise SchemaError(
+                f"the key column {missing[0]!r} is null, and no row before it says of which type it is; expected a value"
+            )
         if missing:
             raise ConfigError(
                 f"connector {source.name}: the key column {missing[0]!r} of topic {name} is not among the rows' columns "
                 f"{', '.join(_named(rows))}"
             )
+        _refuse_null_keys(rows, key)
         config = dict(source.config_of(name))
         if set(key) != set(source.key_of(name)):  # rows of another key are no versions of one row
             config.pop("cleanup.policy", None)
@@ -152,9 +170,38 @@ class Destination:
         )
 
 
-def _typed(rows: pa.Table) -> pa.Table:
-    """The rows without columns that are null in all of them and of no type: they say nothing that a topic could have."""
-    return rows.drop_columns([field.name for field in rows.schema if pa.types.is_null(field.type)])
+def _without_type(rows: pa.Table) -> list[str]:
+    """The columns that are null in all rows and of no type: they say nothing that a topic could have."""
+    return [field.name for field in rows.schema if pa.types.is_null(field.type)]
+
+
+def _refuse_null_keys(rows: pa.Table, key: Sequence[str]) -> None:
+    """SchemaError for rows that a topic cannot take, before it is made: the others alone say its columns."""
+    for name in key:
+        if rows[name].null_count:
+            numbers = tuple(pc.indices_nonzero(rows[name].is_null()).to_pylist())
+            raise SchemaError(f"row {numbers[0]}, column {name!r}: the key is null", numbers)
+
+
+def _without_foreign_nulls(topic: Topic, rows: pa.Table) -> pa.Table:
+    """
+    The rows without columns of another type than the topic's that are null in all of them, as of deletions: null is of any type.
+
+    So a row without a value is what it is alone, whatever other rows have there.
+    """
+    foreign = [
+        column.name
+        for column in topic.schema
+        if column.name in rows.column_names
+        and column.name not in topic.key
+        and not _goes_into(rows.schema.field(column.name).type, column.arrow.type)
+        and rows[column.name].null_count == rows.num_rows
+    ]
+    return rows.drop_columns(foreign)
+
+
+def _goes_into(found: pa.DataType, kept: pa.DataType) -> bool:
+    return bool(found == kept) or is_wider(found, kept) or is_wider(kept, found)
 
 
 def _schema_of(rows: pa.Table, key: Sequence[str], required: Collection[str]) -> Schema:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
@@ -17,7 +17,12 @@ from streamkit.names import ROW_NUMBER
 
 Part: TypeAlias = tuple[str, pa.Table]  # a topic, and rows of it
 Parts: TypeAlias = Mapping[str, pa.Table] | Sequence[Part]
+KeyOf: TypeAlias = Callable[[str, pa.Table], Collection[str]]
 FAILURES = (SchemaError, EvaluationError)  # of a record, not of the task
+
+
+def _no_key(topic: str, rows: pa.Table) -> Collection[str]:
+    return ()
 
 
 @dataclass(frozen=True)
@@ -26,12 +31,13 @@ class Step:
     One step; `stage` is Connect's name for it, which dead letters carry. `run` gives the rows by topic.
 
     Rows of other columns come apart to a step, so that they are what they would be alone. Where it `is_last` those of a topic
-    come together and in their order, as far as their columns go together.
+    come together and in their order, as far as their columns go together: `key_of` names those that never change their type.
     """
 
     stage: str
     run: Callable[[str, pa.Table], Parts]
     is_last: bool = False
+    key_of: KeyOf = _no_key
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,7 @@ def pass_through(
     failures: list[Failure] = []
     for step in steps:
         if step.is_last:
-            parts = in_topics(parts)
+            parts = in_topics(parts, step.key_of)
         outcomes = [_attempt(_tried(step, retry), name, part, failures, is_tolerant=is_tolerant) for name, part in parts]
         found = [one for outcome in outcomes for some in outcome for one in _pairs(some)]
         parts = found if step.is_last else of_one_layout(found)
@@ -79,12 +85,12 @@ def _tried(step: Step, retry: Retry | None) -> Step:
     return step if retry is None else replace(step, run=lambda topic, rows: retry.run(lambda: step.run(topic, rows)))
 
 
-def in_topics(parts: Iterable[Part]) -> list[Part]:
+def in_topics(parts: Iterable[Part], key_of: KeyOf = _no_key) -> list[Part]:
     """The rows of each topic together, in their order; in several parts where their columns do not go together."""
     tables: dict[str, list[pa.Table]] = {}
     for name, part in parts:
         tables.setdefault(name, []).append(part)
-    return [(name, table) for name, some in tables.items() for table in together(some)]
+    return [(name, table) for name, some in tables.items() for table in together(some, key_of(name, some[0]))]
 
 
 def of_one_layout(parts: Iterable[Part]) -> list[Part]:

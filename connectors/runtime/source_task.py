@@ -196,7 +196,7 @@ class SourceTask:
         """The rows by topic as the topics take them; those that fail apart."""
         is_tolerant = self._source.settings["errors.tolerance"] == "all"
         return pass_through(
-            [*self._steps, Step("KAFKA_PRODUCE", self._destination.fitted, is_last=True)],
+            [*self._steps, Step("KAFKA_PRODUCE", self._destination.fitted, is_last=True, key_of=self._destination.key_of)],
             topic,
             rows,
             self._retry,
@@ -231,7 +231,9 @@ class SourceTask:
         self.progress.failed_rows += len(failures)
         if not self._dead_letters:
             return []
-        return dead_letters(origin_of(self._source, self._task), topic, rows, self._source.settings["key"], failures)
+        has_nulls = not (is_of_poll and self._source.has_schemas_of_records)
+        key = self._source.settings["key"]
+        return dead_letters(origin_of(self._source, self._task), topic, rows, key, failures, has_nulls=has_nulls)
 
     def _commit(
         self, producer: Producer, sends: Sequence[tuple[str, pa.Table]], letters: list[dict[str, object]], polled: Polled

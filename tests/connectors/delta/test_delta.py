@@ -393,7 +393,9 @@ def test_nulls_in_several_key_columns(log, path, first, others):
     """A row changes the row of its key alone, wherever nulls stand: every key is written, then some are changed and others deleted."""
     kinds = [first, *others]
     names = ["a", "b", "c"][: len(kinds)]
-    log.create_topic("kept", ", ".join(f"{name} {kind}" for name, kind in zip((*names, "v"), (*kinds, "int"), strict=True)), key=names)
+    log.create_topic(
+        "kept", ", ".join(f"{name} {kind}" for name, kind in zip((*names, "v"), (*kinds, "int"), strict=True)), key=names
+    )
     keys = [key for key in itertools.product(*([*KEYS[kind], None] for kind in kinds)) if set(key) != {None}]
     wanted = dict.fromkeys(map(repr, keys), 1)
     sink = DeltaSink("out", path=path, topics="kept", write_mode="upsert")

@@ -1,0 +1,88 @@
+"""What a record becomes depends on it and on the topic's columns alone: bad records among good ones, however they are cut into polls."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+import streamkit as sk
+from streamkit.connectors import run
+from streamkit.connectors.debezium import DebeziumSource
+from tests.sampling import TAKES_ALL
+
+SEEDS = range(200 if TAKES_ALL else 4)
+VALUES = ([1, 2], [1, 1.5], [1, "x"], ["x"], [True, 1], [{"a": 1}, [1]], [1.0, 2], [2**63 - 1, 2**70])  # without schemas
+KINDS: dict[str, Sequence[Any]] = {
+    "int32": (1, "bad"),
+    "int64": (1 << 40,),
+    "string": ("a",),
+    "boolean": (True, "bad"),
+    "double": (1.5,),
+}
+Record = tuple[Any, Any]
+
+
+def plain(chance, values):
+    """A change without schema, with values of several types, a key that may be no key, or no envelope at all."""
+    if chance.random() < 0.05:
+        return {"id": 1}, chance.choice([{"op": "c"}, 5, "text", {}])
+    key = {"id": chance.randint(1, 4) if chance.random() < 0.95 else None}
+    row = {**key, "v": chance.choice([*values, *values, None, "y"])} | ({"w": 1} if chance.random() < 0.2 else {})
+    return key, change(chance, key, row)
+
+
+def with_schema(chance, _):
+    """A change with the schema of one of several versions of a table, deletions too."""
+    kinds = {"id": chance.choice(["int32", "int32", "int64"]), "v": chance.choice([*KINDS])} | (
+        {"w": "string"} if chance.random() < 0.3 else {}
+    )
+    key = {"id": chance.randint(1, 4)}
+    row = key | {name: chance.choice([*KINDS[kind], None]) for name, kind in kinds.items() if name != "id"}
+    fields = [{"field": name, "type": kind, "optional": name != "id"} for name, kind in kinds.items()]
+    schema = {
+        "type": "struct",
+        "fields": [{"field": name, "type": "struct", "fields": fields, "optional": True} for name in ("before", "after")],
+    }
+    of_key = {"type": "struct", "fields": fields[:1]}
+    return {"schema": of_key, "payload": key}, {"schema": schema, "payload": change(chance, key, row)}
+
+
+def change(chance, key, row):
+    is_deletion = chance.random() < 0.3
+    return {"op": "d", "before": key, "after": None} if is_deletion else {"op": "c", "before": None, "after": row}
+
+
+def outcome(records: Sequence[Record], cuts: Sequence[int], **settings: Any) -> tuple[Any, ...]:
+    """The rows, the columns and the dead letters that records become."""
+    with sk.open_log(":memory:") as log:
+        log.create_topic("raw", format="bytes", partitions=1)
+        for start, end in pairwise(cuts):
+            with log.producer() as producer:
+                for key, value in records[start:end]:
+                    producer.send("raw", {"key": json.dumps(key).encode(), "value": json.dumps(value).encode()})
+            errors = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "bad"}
+            config = {"source.topic": "raw", "topic": "rows", "topic.partitions": 1, **errors, **settings}
+            run([DebeziumSource("in", config)], log, once=True)
+        names = [*log.topic("rows").schema.names, "_deleted"] if "rows" in log.topics() else []
+        rows = log.read("rows").to_pylist() if names else []
+        columns = sorted(str(column) for column in log.topic("rows").schema) if names else []
+        bad = sorted(repr(row["value"]) for row in log.read("bad").to_pylist())
+    return [{name: row.get(name) or None for name in sorted(names)} for row in rows], columns, bad
+
+
+@pytest.mark.parametrize("kinds", [(plain,), (plain, with_schema)])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_bad_record_takes_none_with_it(seed, kinds):
+    """Polls of one record, one of all, and some between make the same rows, columns and dead letters."""
+    chance = random.Random(seed)
+    values = chance.choice(VALUES)
+    records = [chance.choice(kinds)(chance, values) for _ in range(chance.choice([4, 8]))]
+    settings = {"key": "id"} if chance.random() < 0.3 else {}
+    alone = outcome(records, range(len(records) + 1), **settings)
+    for cuts in ([0, len(records)], sorted({0, len(records), chance.randrange(len(records)), chance.randrange(len(records))})):
+        assert outcome(records, cuts, **settings) == alone
