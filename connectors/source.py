@@ -103,6 +103,9 @@ class Source(Connector):
         """How errors name a split."""
         return split
 
+    def made_again(self, split: str) -> None:
+        """Hear that what a split was is gone, and that another one of its name is read from its beginning; before `open`."""
+
     def targets(self, split: str, position: Position) -> Mapping[str, str] | None:
         """
         The topics, before any router, that have what lies before a position of a split, by what is read into each.

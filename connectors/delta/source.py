@@ -12,18 +12,23 @@ import pyarrow as pa
 
 from streamkit.connectors.delta.changes import CHANGE, changes_of, has_old
 from streamkit.connectors.delta.table import STORAGE, errors, open_table
+from streamkit.connectors.former_rows import deletions_of_all
+from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import Polled, Position, Source, kept_for_ever
 from streamkit.errors import ConfigError
+from streamkit.log.log import Log
 from streamkit.log.topic.topic import Topic
 from streamkit.names import check_name
 from streamkit.schema import Schema
 
+_LOGGER = logger_of(__name__)
 ROWS_MAX = 500_000
 SPLIT = "table"
 ORDER = 2  # of the rows of a version, to which positions within it belong; until 1 it was what the library gave
 _VERSION, _TIME = "_commit_version", "_commit_timestamp"
+FEED, CAST = "delta.enableChangeDataFeed", "Cast error"  # the table's property, and what the library says of a value
 STORE, OBJECT = "Object Store error", "Object at location"  # what the library says of trouble, and of a file that is not there
 
 
@@ -61,6 +66,8 @@ class DeltaSource(Source):
         self._rows: pa.Table | None = None
         self._is_at_end = True
         self._key: Sequence[str] = self.settings["key"]
+        self._log: Log | None = None
+        self._has_former_rows = False  # the table was made again: the topic still has rows of the former one
 
     def check(self) -> None:
         """A topic is needed, and deletions need a key."""
@@ -80,6 +87,14 @@ class DeltaSource(Source):
         """The id of the table."""
         table = self._newest() if splits else None
         return {} if table is None else {split: str(table.metadata().id) for split in splits}
+
+    def use(self, log: Log) -> None:
+        """Rows that the topic has of a former table are looked up there."""
+        self._log = log
+
+    def made_again(self, split: str) -> None:
+        """A topic that is a table must lose the rows of the former one."""
+        self._has_former_rows = self.settings["read.mode"] == "changes"
 
     def open(self, positions: Mapping[str, Position | None]) -> None:
         """Go on in the version that was read last; or begin with the table as it is."""
@@ -109,6 +124,8 @@ class DeltaSource(Source):
         if position is None:
             time.sleep(timeout)
             return None
+        if self._has_former_rows:
+            return self._deletions(position)
         if self._rows is None:
             newest = self._newest().version()
             if position["version"] > newest:
@@ -124,6 +141,18 @@ class DeltaSource(Source):
             self._position = {**position, "rows": position["rows"] + rows.num_rows, "order": order}
         tables = {self.settings["topic"]: rows} if rows.num_rows else {}
         return Polled(tables, {SPLIT: dict(self._position)})
+
+    def _deletions(self, position: Position) -> Polled:
+        """Deletions of all rows that the topic has of the former table: those of the new one follow."""
+        assert self._log is not None
+        topic, self._has_former_rows = self.settings["topic"], False
+        if self.chain is not None and not self.chain.keeps_columns:
+            _LOGGER.warning(
+                "topic %s keeps rows of the former table %s: transforms change its columns", topic, self.settings["path"]
+            )
+            return Polled({}, {})
+        rows = deletions_of_all(self._log, topic) if topic in self._log.topics() else pa.table({})
+        return Polled({topic: rows} if rows.num_rows else {}, {SPLIT: dict(position)})
 
     def config_of(self, topic: str) -> Mapping[str, str]:
         """With the change data feed the topic is a table: the last row of each key is kept."""
@@ -202,6 +231,19 @@ class DeltaSource(Source):
         tables = [fragments[path].to_table(schema=dataset.schema) for path in added]
         return _plain(pa.concat_tables(tables)) if tables else dataset.schema.empty_table()
 
+    def _without_feed(self, table: Any, version: int) -> str:
+        """What to do about a version that has no change data feed; of later ones that have it nobody knows what they change in the topic."""
+        said = f"the Delta table {self.settings['path']} has no change data feed at version {version}"
+        if table.metadata().configuration.get(FEED) != "true":
+            return f"{said}; set the table property {FEED}=true. {self._anew(version)}"
+        return f"{said}: it was off then, and what it would have had is nowhere. {self._anew(version)}"
+
+    def _anew(self, version: int) -> str:
+        return (
+            f"To take the table as it is now: delete the topic {self.settings['topic']}, then streamkit connect offsets reset {self.name}. To go on "
+            f"without this version: streamkit connect offsets set {self.name} {SPLIT} '{_after(version)}'"
+        )
+
     def _changes(self, version: int) -> pa.Table:
         """The rows that a version brings, and the keys that it takes."""
         table = self._newest()
@@ -209,12 +251,14 @@ class DeltaSource(Source):
             found = pa.table(table.load_cdf(version, version).read_all())
         except errors().DeltaError as error:
             if "ChangeDataFeed" in str(error) or "change data" in str(error).lower():
-                raise ConfigError(
-                    f"the Delta table {self.settings['path']} has no change data feed at version {version}; set the table property "
-                    "delta.enableChangeDataFeed=true"
-                ) from error
+                raise ConfigError(self._without_feed(table, version)) from error
             raise
         except Exception as error:  # the stream of the library has no class for what the store says
+            if CAST in str(error):
+                raise ConfigError(
+                    f"version {version} of the Delta table {self.settings['path']} changes rows that had columns of other types than the "
+                    f"table has now, whose values do not convert: {error}. A topic keeps the types of its columns. {self._anew(version)}"
+                ) from error
             if STORE not in str(error):
                 raise
             raise (FileNotFoundError if OBJECT in str(error) else OSError)(str(error)) from error

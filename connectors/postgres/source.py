@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from streamkit.connectors.former_rows import deletions_of_all
 from streamkit.connectors.postgres.changes import Changes, Layout, completed
 from streamkit.connectors.postgres.connection import check_address, check_encoding, connect, passes
-from streamkit.connectors.postgres.former_rows import deletions_of_all
 from streamkit.connectors.postgres.identity import Identities, is_another_publication, read_identities, what_changed
 from streamkit.connectors.postgres.patience import Patience
 from streamkit.connectors.postgres.pgoutput import (

@@ -56,6 +56,7 @@ def checked(
                 "which forgets all positions; delete the topic before if it must not have rows of the former one"
             )
         _LOGGER.warning("%s; it is read from its beginning, since %s=%s", said, RECREATED_MODE, BEGIN)
+        source.made_again(split)
         found[split] = None
     return found
 

@@ -414,16 +414,17 @@ class UpsertContract:
     def test_upserts_and_deletions(self, tmp_path):
         """Keys are written, written again and deleted within one put and over many: the newest counts. Zeros are one key, and so are NaNs."""
         with sk.open_log(tmp_path / "log") as log:
-            ids, may_be_null, cities = [*range(1, 13), 0.0, -0.0, 0.0, -0.0, _NAN, -_NAN], "NOT NULL", ["a", "b"]
-            if self.HAS_NULLS_IN_KEYS:
-                ids, may_be_null, cities = [*ids, None], "", ["a", "b", None]
+            nulls = [None] if self.HAS_NULLS_IN_KEYS else []
+            may_be_null = "" if nulls else "NOT NULL"
+            ids: list[float | None] = [*range(1, 13), 0.0, -0.0, 0.0, -0.0, _NAN, -_NAN, *nulls]
+            cities: list[str | None] = ["a", "b", *nulls]
             log.create_topic("people", f"id double {may_be_null}, city string {may_be_null}, name string", key=["id", "city"])
             chance = random.Random(3)
             wanted: dict[Row, Any] = {}
             for batch in self.BATCHES:
                 with log.producer() as producer:
                     for number in range(300):
-                        key = {"id": chance.choice(ids), "city": chance.choice(cities)}
+                        key: dict[str, Any] = {"id": chance.choice(ids), "city": chance.choice(cities)}
                         if set(key.values()) == {None}:
                             continue
                         if chance.random() < 0.2:

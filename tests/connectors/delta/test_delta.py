@@ -19,6 +19,7 @@ import streamkit as sk
 from streamkit.connectors import run
 from streamkit.connectors.delta import DeltaSink, DeltaSource
 from streamkit.connectors.delta import source as delta_source
+from streamkit.connectors.runtime.positions import change_positions
 from streamkit.errors import ConfigError, SchemaError
 from tests.connectors.contract import RefusingContract, SinkContract, SourceContract, UpsertContract
 
@@ -55,7 +56,7 @@ class TestSource(SourceContract):
     def make_again(self):
         shutil.rmtree(self.path)
         self._create()
-        return True
+        return self.mode == "snapshot"  # of changes the topic loses the former rows
 
     def source(self, **settings):
         return DeltaSource("in", {"path": self.path, "topic": "numbers", "key": "n", "read.mode": self.mode, **settings})
@@ -285,6 +286,40 @@ def test_rows_that_change_are_no_snapshot(log, path):
     DeltaTable(path).delete("id = 1")
     with pytest.raises(ConfigError, match=r"removes or changes rows.* offsets set \w+ table '.\"version\": \d+"):
         run([source], log, once=True)
+
+
+def test_a_table_of_changes_that_was_made_again(log, path):
+    """The topic is the new table: what only the former one had is deleted, and others' rows of the same keys are replaced."""
+    settings = {"path": path, "topic": "rows", "key": "id", "read.mode": "changes"}
+    for rows in ({"id": [1, 2], "v": ["a", "b"]}, {"id": [2, 3], "v": ["B", "C"]}):
+        shutil.rmtree(path, ignore_errors=True)
+        write_deltalake(path, pa.table(rows), configuration=FEED)
+        run([DeltaSource("in", settings, recreated_mode="begin")], log, once=True)
+    last = {row["id"]: row for row in log.read("rows").to_pylist()}
+    assert {id: row["v"] for id, row in last.items() if not row["_deleted"]} == {2: "B", 3: "C"}
+    with log.producer() as producer:
+        producer.send("rows", {"id": 9, "v": "of another"})
+    run([DeltaSource("in", settings, recreated_mode="begin")], log, once=True)
+    assert not [row for row in log.read("rows").to_pylist() if row["id"] == 9 and row["_deleted"]]
+
+
+def test_changes_that_nobody_has(log, path):
+    """A feed that was off for a while, and values of a column's former type, are refused with both ways to go on."""
+    settings = {"path": path, "topic": "rows", "key": "id", "read.mode": "changes"}
+    write_deltalake(path, pa.table({"id": [1], "v": ["a"]}), configuration=FEED)
+    run([DeltaSource("in", settings)], log, once=True)
+    write_deltalake(path, pa.table({"id": [1], "v": [5]}), mode="overwrite", schema_mode="overwrite")
+    advice = (
+        "delete the topic rows, then streamkit connect offsets reset in. To go on without this version: .*offsets set in table"
+    )
+    with pytest.raises(ConfigError, match=f"version 1 .* columns of other types.*{advice}"):
+        run([DeltaSource("in", settings)], log, once=True)
+    for is_on in ("false", "true"):
+        DeltaTable(path).alter.set_table_properties({"delta.enableChangeDataFeed": is_on})
+        write_deltalake(path, pa.table({"id": [2], "v": [6]}), mode="append")
+    change_positions(log, "in", {"table": {"version": 2, "rows": 0, "snapshot": False}})
+    with pytest.raises(ConfigError, match=f"no change data feed at version [23]: it was off then.*{advice}"):
+        run([DeltaSource("in", settings)], log, once=True)
 
 
 @pytest.mark.parametrize("mode", ["snapshot", "changes"])
