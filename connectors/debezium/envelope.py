@@ -86,9 +86,9 @@ class EnvelopeReader:
         return Envelope(op, before, after, time_ms if isinstance(time_ms, int) else None, types)
 
     def key(self, key: Parts | SchemaError) -> RecordKey | None:
-        """The key that a record has by column; None if it is no object, and so says no columns."""
+        """The key that a record has by column; None if it is no object or an empty one, and so says no columns."""
         schema, payload, token = _good(key)
-        if not isinstance(payload, dict):
+        if not isinstance(payload, dict) or not payload:
             return None
         return RecordKey(payload, None if schema is None else self._known(token, schema, field_types))
 

@@ -76,6 +76,7 @@ class DebeziumSource(Source):
         self._values, self._key_records = self._formats()
         self._envelopes = EnvelopeReader(self.settings[INFINITY])
         self._keys: dict[str, tuple[str, ...]] = {}
+        self._log: Log | None = None
         self._reader: KafkaSource | LogReader | None = self._kafka() if self.settings["kafka.topic"] else None
 
     def check(self) -> None:
@@ -97,6 +98,7 @@ class DebeziumSource(Source):
 
     def use(self, log: Log) -> None:
         """Topics of the log are read there."""
+        self._log = log
         if self._reader is None:
             self._reader = LogReader(log, self.settings["source.topic"])
 
@@ -222,9 +224,12 @@ class DebeziumSource(Source):
             if value is None:
                 continue  # Kafka's own tombstone, which follows the envelope of a deletion
             where = (place[0], place[1], place[2])
+            has_key = topic in self._keys
             try:
                 found = self._change(topic, key, value, where, record)
             except SchemaError as error:
+                if not has_key:
+                    self._keys.pop(topic, None)  # a record that is refused says nothing of others
                 self._refuse(topic, where, record, error)
                 continue
             if found is not None:
@@ -296,11 +301,17 @@ class DebeziumSource(Source):
         if key is None or self.settings["key"]:
             return
         names = tuple(key.values)
-        known = self._keys.setdefault(topic, names)
-        if known != names:
+        known = self._keys.setdefault(topic, self._key_of_topic(topic) or names)
+        if set(known) != set(names):
             raise SchemaError(
                 f"found the key columns {', '.join(names)}, and {', '.join(known)} before; expected the same, since a topic keeps its key"
             )
+
+    def _key_of_topic(self, topic: str) -> tuple[str, ...]:
+        """The key that the topic has; none where there is no topic yet, or transforms may give it another."""
+        if self._log is None or self.chain is not None or topic not in self._log.topics():
+            return ()
+        return tuple(self._log.topic(topic).key)
 
     def _refuse_placeholders(self, row: Mapping[str, Any]) -> None:
         names = self._unavailable.columns(row)

@@ -32,6 +32,8 @@ def plain(chance, values):
     if chance.random() < 0.05:
         return {"id": 1}, chance.choice([{"op": "c"}, 5, "text", {}])
     key = {"id": chance.randint(1, 4) if chance.random() < 0.95 else None}
+    if chance.random() < 0.1:
+        return {**key, "w": 1}, {"op": "c", "after": {**key, "v": "__debezium_unavailable_value"}}
     row = {**key, "v": chance.choice([*values, *values, None, "y"])} | ({"w": 1} if chance.random() < 0.2 else {})
     return key, change(chance, key, row)
 
