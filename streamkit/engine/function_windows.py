@@ -154,7 +154,7 @@ def _every(epoch: Epoch, made: Changed) -> pa.RecordBatch:
     causes = np.array([change.row for change in made.changes], np.int64)
     first_of_row = np.maximum.accumulate(np.where(np.diff(causes, prepend=-1) != 0, np.arange(len(causes)), 0))
     at = made.groups.take(pa.array(causes)).select(list(place_columns(made.groups)))
-    number = epoch.context.turn(epoch.operator.id).own
+    number = epoch.context.turn(epoch.operator.id).owns
     place = {**place_columns(at), PATH: extended_by_turn(at, number, np.arange(len(causes)) - first_of_row)}
     return _results(epoch, made.keys, [(change.window, change.state) for change in made.changes], place)
 

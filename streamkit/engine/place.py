@@ -33,7 +33,7 @@ from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import key_parts
 from streamkit.log.values.slices import Part, Slices, join
 from streamkit.names import DUE, HEADERS, INPUT, OFFSET, ORDER, ORDER_COLUMNS, PARTITION, PATH
-from streamkit.plan.program import Turn
+from streamkit.plan.program import Number, Turn
 
 Numbers = npt.NDArray[np.int64]
 OPERATORS = 1 << 14  # numbers of operators, as inputs, begin here
@@ -79,34 +79,34 @@ def paths_in_turn(number: int, turns: Numbers, times: Numbers, keys: Sequence[pa
     return join([_number(number, len(turns)), turns.astype(">u4"), _ordered(times), *key_parts(keys)])
 
 
-def extended(batch: pa.RecordBatch, number: int, windows: Numbers) -> pa.BinaryArray:
+def extended(batch: pa.RecordBatch, number: Number, windows: Numbers) -> pa.BinaryArray:
     """The path of each row, and a step of an operator: by the window that the row was put into."""
     return extended_by(batch, number, _ordered(windows))
 
 
-def extended_by_turn(batch: pa.RecordBatch, number: int, turns: Numbers) -> pa.BinaryArray:
+def extended_by_turn(batch: pa.RecordBatch, number: Number, turns: Numbers) -> pa.BinaryArray:
     """The path of each row, and a step of an operator: which of the rows it is that were made of one."""
     return extended_by(batch, number, turns.astype(">u4"))
 
 
-def extended_by_key(batch: pa.RecordBatch, number: int, keys: Sequence[pa.Array]) -> pa.BinaryArray:
+def extended_by_key(batch: pa.RecordBatch, number: Number, keys: Sequence[pa.Array]) -> pa.BinaryArray:
     """The path of each row, and a step of an operator: by the bytes of key columns."""
     return extended_by(batch, number, *key_parts(keys))
 
 
-def extended_by(batch: pa.RecordBatch, number: int, *parts: Part) -> pa.BinaryArray:
+def extended_by(batch: pa.RecordBatch, number: Number, *parts: Part) -> pa.BinaryArray:
     """
     The path of each row, and a step that begins with a number of the operator.
 
     The number must tell how long the parts are, or the parts must say so themselves, as keys do.
     """
-    own = [_number(number, batch.num_rows), *parts]
+    own = [numbers_of(number, batch), *parts]
     if PATH not in batch.schema.names:
         return join(own)
     return join([Slices.of(batch[PATH].cast(pa.binary())), *own])
 
 
-def at_input(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
+def at_input(batch: pa.RecordBatch, number: Number) -> pa.RecordBatch:
     """The rows as they come by one of several inputs that records reach together; the same if they have no place of their own."""
     if not has_place(batch):
         return batch
@@ -120,16 +120,26 @@ def as_they_come(batches: Sequence[pa.RecordBatch | None], turn: Turn) -> list[p
     """The rows of several inputs as they come, so that those of one record are in order."""
     if not turn.shares_records:
         return list(batches)
-    return [None if batch is None else at_input(batch, number) for batch, number in zip(batches, turn.inputs, strict=True)]
+    return [None if batch is None else at_input(batch, turn.comes(place)) for place, batch in enumerate(batches)]
 
 
 def as_seen(rows: pa.RecordBatch | None, turn: Turn, place: int) -> pa.RecordBatch | None:
     """The rows of a table, the input number `place`, from when on they are seen by rows `as_they_come`."""
-    return at_input(rows, turn.seen[place]) if rows is not None and turn.shares_records else rows
+    return at_input(rows, turn.sees(place)) if rows is not None and turn.shares_records else rows
 
 
 def _number(number: int, rows: int) -> npt.NDArray[np.void]:
     return np.full(rows, number, ">u2")
+
+
+def numbers_of(number: Number, batch: pa.RecordBatch) -> npt.NDArray[np.void]:
+    """The number of each row, which may depend on the input it comes from."""
+    if isinstance(number, int):
+        return _number(number, batch.num_rows)
+    if INPUT not in batch.schema.names:
+        return _number(number[-1], batch.num_rows)
+    inputs, last = batch[INPUT].to_numpy(), len(number) - 1
+    return np.array(number, ">u2")[np.where((inputs >= 0) & (inputs < last), inputs, last)]
 
 
 def _ordered(numbers: Numbers) -> npt.NDArray[np.void]:

@@ -26,6 +26,7 @@ from streamkit.engine.rows import numbers, repeated, with_columns
 from streamkit.expressions.calendar_windows import ends_of, starts_at
 from streamkit.names import INPUT, PATH, TIMESTAMP, WINDOW
 from streamkit.plan.operator import Operator
+from streamkit.plan.program import Number
 from streamkit.plan.windows import Windowing
 
 Numbers = npt.NDArray[np.int64]
@@ -44,7 +45,7 @@ class RowsInWindows:
     window: Windowing | None
     oldest: Numbers
     windows: Numbers
-    number: int = 0
+    number: Number = 0
 
     @property
     def advance_ms(self) -> int:
@@ -110,7 +111,7 @@ def windows_of(operator: Operator, window: Windowing | None, batch: pa.RecordBat
     held, taken = _windows_between(window, oldest, newest), _windows_between(window, still_open, newest)
     context.count("late", operator.id, int(held.sum() - taken.sum()))
     context.count("before_1970", operator.id, int(np.count_nonzero(held == 0)))
-    return RowsInWindows(batch, window, still_open, taken, context.turn(operator.id).own)
+    return RowsInWindows(batch, window, still_open, taken, context.turn(operator.id).owns)
 
 
 def starts_of_rows(window: Windowing, timestamps: Numbers) -> Numbers:

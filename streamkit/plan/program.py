@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 from streamkit.config import check_key_groups
 from streamkit.errors import FormatVersionError
@@ -127,10 +127,25 @@ class Naming:
     name: str
 
 
+Number: TypeAlias = (
+    int | tuple[int, ...]
+)  # one for all rows; or by the input of the program they come from, and a last one for all others
+
+
+@dataclass(frozen=True)
+class InputTurn:
+    """The numbers of a turn for what the records of one input of the program cause."""
+
+    own: int
+    inputs: tuple[int, ...]
+    seen: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class Turn:
     """
     When an operator gets what one record causes, as numbers (see `streamkit.plan.turns`): `own`, and of several inputs each.
+    `by_input` has these by inputs of the program, if one number cannot be right for records of all of them.
 
     `declared` says when its step was declared, which is behind all whose rows it takes: in this order calls that were scheduled come.
     Rows of an input are `seen` from a number on by who looks them up. `shares_records`: one record may cause rows of several inputs.
@@ -143,6 +158,20 @@ class Turn:
     seen: tuple[int, ...] = ()
     shares_records: bool = False
     is_looked_through: bool = False
+    by_input: tuple[InputTurn, ...] = ()
+
+    @cached_property
+    def owns(self) -> Number:
+        """The number of each row that the operator makes of one that a record caused."""
+        return (*(one.own for one in self.by_input), self.own) if self.by_input else self.own
+
+    def comes(self, place: int) -> Number:
+        """The number of each row of an input."""
+        return (*(one.inputs[place] for one in self.by_input), self.inputs[place]) if self.by_input else self.inputs[place]
+
+    def sees(self, place: int) -> Number:
+        """The number of each row of an input for who looks it up."""
+        return (*(one.seen[place] for one in self.by_input), self.seen[place]) if self.by_input else self.seen[place]
 
 
 _NOTES = (

@@ -5,8 +5,8 @@ One record may reach an operator by several ways. The order is that of Kafka Str
 order in which they were declared, and each is through with it, and all that is behind it, before the next one gets it. What gets another
 key waits until the record is through, since Kafka Streams has a topic there; then it is pushed in the same way.
 
-So operators are numbered as a record visits them, and inputs where an operator has several. Paths are made of these numbers
-(`streamkit.engine.place`).
+So operators are numbered as a record visits them, and inputs where an operator has several. Records of two inputs of the program may
+visit the same in two orders; then each input has its own numbers. Paths are made of these numbers (`streamkit.engine.place`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
-from streamkit.plan.program import Turn
+from streamkit.plan.program import InputTurn, Turn
 from streamkit.plan.steps import Plan, Step
 
 
@@ -27,22 +27,51 @@ def take_turns(plan: Plan) -> Plan:
     An operator with several inputs also learns from when on the rows of each are seen by who looks them up, and whether one record may
     cause rows of several.
     """
-    visit = _Visit(_Ways(plan))
+    ways = _Ways(plan)
+    visit = _visited(plan, ways)
+    usual, turns = _numbers(plan, visit), {}
+    shares, looked_through = _sharing(plan, visit)
+    visits = [_visited(plan, ways, number) for number in _inputs(plan)] if shares else []
+    of_inputs = [usual if one.is_as_in(visit) else _numbers(plan, one) for one in visits]
+    is_one = all(numbers is usual for numbers in of_inputs)
+    for step in plan.steps:
+        own, inputs, seen = (found := usual[step.id]).own, found.inputs, found.seen
+        by_input = () if is_one else tuple(numbers[step.id] for numbers in of_inputs)
+        turns[step.id] = Turn(own, step.declared, inputs, seen, step.id in shares, step.id in looked_through, by_input)
+    return replace(plan, turns=turns)
+
+
+def _inputs(plan: Plan) -> range:
+    """The inputs of the program."""
+    return range(1 + max((step.operator.input_read for step in plan.steps if step.operator.input_read is not None), default=-1))
+
+
+def _visited(plan: Plan, ways: _Ways, first: int | None = None) -> _Visit:
+    """What records visit, those of one input before those of the others, which come in the order in which they were declared."""
+    visit = _Visit(ways)
     sources = [step for step in plan.steps if step.operator.input_read is not None]
     sources.sort(key=lambda step: step.declared)
     for source in sources:
         visit.begin(source)
     for source in sources:
-        visit.push(source)
-    seen, turns = _seen(plan, visit), {}
-    shares, looked_through = _sharing(plan, visit)
+        if source.operator.input_read == first:
+            visit.push(source)
+    visit.of_first = visit.order()
+    for source in sources:
+        if source.operator.input_read != first:
+            visit.push(source)
+    return visit
+
+
+def _numbers(plan: Plan, visit: _Visit) -> dict[str, InputTurn]:
+    """The numbers of a visit by step."""
+    seen, found = _seen(plan, visit), {}
     for step in plan.steps:
         several = list(step.sources) if len(step.sources) > 1 else []
         inputs = tuple(visit.inputs.get((step.id, place), 0) for place in range(len(several)))
         at_once = tuple(min(seen[name], number) for name, number in zip(several, inputs, strict=True))  # kept before they come
-        own = visit.own.get(step.id, 0)
-        turns[step.id] = Turn(own, step.declared, inputs, at_once, step.id in shares, step.id in looked_through)
-    return replace(plan, turns=turns)
+        found[step.id] = InputTurn(visit.own.get(step.id, 0), inputs, at_once)
+    return found
 
 
 def _sharing(plan: Plan, visit: _Visit) -> tuple[set[str], set[str]]:
@@ -50,21 +79,35 @@ def _sharing(plan: Plan, visit: _Visit) -> tuple[set[str], set[str]]:
     The steps of which one record may cause rows of several inputs, and the views that they look up and that are made of joins of tables.
 
     Such a view gives no row for each of its values: it is another one between the changes of two tables, and who looks it up may see that.
+    A join that was given a store is none: it is looked up there.
     """
-    causes, shares, looked_up = _causes(plan), set[str](), set[str]()
+    causes, shares, looked_up, kept = _causes(plan), set[str](), set[str](), _kept(plan)
     for step in reversed(plan.steps):
         several = [causes[name] for name in step.sources] if len(step.sources) > 1 else []
         if sum(map(len, several)) > len(frozenset().union(*several)):
             shares.add(step.id)
-        if step.id in shares or (step.id in looked_up and step.operator.is_view):
+        if step.id in shares or (step.id in looked_up and step.operator.is_view and step.id not in kept):
             looked_up.update(step.sources)
     looked_through = set[str]()
     for step in plan.steps:
-        is_view = step.id in looked_up and step.operator.is_view and not any(name in visit.ways.behind for name in step.sources)
+        is_view = step.id in looked_up and step.operator.is_view and step.id not in kept
+        is_view &= not any(name in visit.ways.behind for name in step.sources)
         given = [name for place, name in enumerate(step.sources) if step.operator.gives_rows_of(place)]
         if is_view and (len(given) > 1 or given[0] in looked_through):
             looked_through.add(step.id)
     return shares, looked_through
+
+
+def _kept(plan: Plan) -> set[str]:
+    """The joins of tables that were given a store, with the steps from there to it."""
+    kept = set[str]()
+    for step in reversed(plan.steps):
+        naming = plan.namings.get(getattr(step.operator, "store", None) or "") if step.operator.is_looked_up else None
+        if step.id in kept or (naming is not None and naming.words.startswith("store=")):
+            below = [plan.step(name) for name in step.sources]
+            if len(below) == 1 and below[0].operator.is_view:
+                kept |= {step.id, below[0].id}
+    return kept
 
 
 class _Arrival(NamedTuple):
@@ -154,6 +197,21 @@ class _Visit:
     inputs: dict[tuple[str, int], int] = field(default_factory=dict)
     waited: set[str] = field(default_factory=set)
     next: int = 0
+    of_first: tuple[tuple[str, int], ...] = ()  # what records of the first input visit, in order
+
+    def order(self) -> tuple[tuple[str, int], ...]:
+        """Operators and inputs in the order of their numbers."""
+        numbers = self._numbers()
+        return tuple(sorted(numbers, key=numbers.__getitem__))
+
+    def is_as_in(self, other: _Visit) -> bool:
+        """Whether records of the first input visit what they do in the order of the numbers of another visit."""
+        numbers = other._numbers()
+        found = [numbers[one] for one in self.of_first]
+        return found == sorted(found)
+
+    def _numbers(self) -> dict[tuple[str, int], int]:
+        return {**{(name, -1): number for name, number in self.own.items()}, **self.inputs}
 
     def begin(self, source: Step) -> None:
         """Number a source, before all that its records reach."""
@@ -198,6 +256,7 @@ def _seen(plan: Plan, visit: _Visit) -> dict[str, int]:
     A table without a store of its own is a view of those that it is made of, so it changes with them. What holds rows back is none.
     """
     seen: dict[str, int] = {}
+    joins_kept = _kept(plan)
     begun, kept = _begun(plan, visit)
     made_of: dict[str, _Table] = {}
     for step in plan.steps:
@@ -211,7 +270,9 @@ def _seen(plan: Plan, visit: _Visit) -> dict[str, int]:
         is_behind = any(one.id in visit.ways.behind for one in sources)
         is_view = bool(sources) and (step.operator.moves_rows or (step.operator.is_view and all(one.table for one in sources)))
         own = visit.own.get(step.id, visit.next)
-        if is_view and not is_behind and not becomes:
+        if step.id in joins_kept:
+            seen[step.id] = own if len(sources) > 1 else seen[sources[0].id]
+        elif is_view and not is_behind and not becomes:
             seen[step.id] = min(seen[one.id] for one in sources)
         elif is_single_view and is_behind:  # a topic of Kafka Streams, before the table
             is_table_kept = becomes or sources[0].id in visit.ways.moved_once

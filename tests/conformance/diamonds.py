@@ -4,7 +4,8 @@ tables joined with what was made of them.
 
 No record gets another key, unless `rekeys`, because Kafka Streams has a topic there, and the order of what comes through several topics is
 not declared. With `rekeys` tables are grouped again and joined by foreign keys with what was made of them. With `waits` some tables hold
-their rows back. With `twins` two tables are joined in two ways, and these joins with each other.
+their rows back. With `twins` two tables are joined in two ways, and these joins with each other. With several `topics` the records of each
+may reach an operator by several ways, in an order of their own, and some joins of tables have a store.
 No table is filtered: what was not there is deleted in Kafka Streams in some of these cases (docs/engine.md, joins of two tables).
 """
 
@@ -20,11 +21,12 @@ CONDITIONS = [f"value_equals_ignore_case({value})" for value in ("x", "", "ab")]
 
 
 class Diamonds:
-    """A topology over one topic, as it grows: each step takes what it likes of those before."""
+    """A topology as it grows: each step takes what it likes of those before."""
 
-    def __init__(self, seed: int | str, rekeys: bool = False, waits: bool = False, twins: bool = False) -> None:
-        self.rekeys, self.waits, self.twins = rekeys, waits, twins
+    def __init__(self, seed: int | str, rekeys: bool = False, waits: bool = False, twins: bool = False, topics: int = 1) -> None:
+        self.rekeys, self.waits, self.twins, self.topics = rekeys, waits, twins, topics
         self.name = f"diamonds_{seed}{'_rekeyed' if rekeys else ''}{'_waiting' if waits else ''}{'_twins' if twins else ''}"
+        self.name += f"_{topics}_topics" if topics > 1 else ""
         self.random = random.Random(self.name)
         self.nodes: list[Json] = []
         self.streams: list[str] = []
@@ -32,10 +34,11 @@ class Diamonds:
 
     def case(self) -> Json:
         """The whole case: the last three steps are seen."""
-        begin = self.random.choice(["stream", "table"])
-        found = self.add(begin, topic="t0")
-        (self.streams if begin == "stream" else self.tables).append(found)
-        for _ in range(self.random.randint(3, 7)):
+        self.begin("t0")
+        further = [f"t{number}" for number in range(1, self.topics)]
+        for _ in range(self.random.randint(3, 7) + 2 * len(further)):
+            if further and self.random.random() < 0.5:
+                self.begin(further.pop())
             steps = [self.on_tables] * bool(self.tables) + [self.on_streams] * bool(self.streams)
             self.random.choice(steps)()
         if self.twins and len(self.tables) > 1:
@@ -53,6 +56,12 @@ class Diamonds:
                 return str(node["id"])
         self.nodes.append({"id": f"N{len(self.nodes)}", "op": op, **fields})
         return str(self.nodes[-1]["id"])
+
+    def begin(self, topic: str) -> None:
+        """Read a topic as a stream or as a table."""
+        begin = self.random.choice(["stream", "table"])
+        found = self.add(begin, topic=topic)
+        (self.streams if begin == "stream" else self.tables).append(found)
 
     def on_streams(self) -> None:
         """One more stream, or a table of streams."""
@@ -98,7 +107,8 @@ class Diamonds:
             is_grouped = self.random.random() < 0.5
             self.tables.append(self.grouped_again(one) if is_grouped else self.joined_by_foreign_key(one, other))
         elif one != other:
-            self.tables.append(self.joined("table_table", ["inner", "left", "outer"], one, other))
+            store: Json = {"store": {"type": "kv"}} if self.topics > 1 and self.random.random() < 0.4 else {}
+            self.tables.append(self.joined("table_table", ["inner", "left", "outer"], one, other, **store))
 
     def twins_joined(self) -> None:
         """Two tables joined in two ways, and the two joins with each other."""
@@ -128,11 +138,13 @@ class Diamonds:
     def steps(self) -> list[Json]:
         """Records in order, many at the same time."""
         now, found = 0, []
+        topics = [node["topic"] for node in self.nodes if "topic" in node]
         keys, values = self.random.sample(KEYS["string"], 2), self.random.sample(VALUES["string"], 3)
         if self.rekeys:
             keys, values = ["a", "b"], ["a|b", "c|a", "a"]
         for _ in range(self.random.randint(4, 12)):
             now += self.random.choice([0, 1, 4])
             value = None if self.random.random() < 0.2 else self.random.choice(values)
-            found.append({"topic": "t0", "key": self.random.choice(keys), "value": value, "ts": now})
+            topic = self.random.choice(topics) if len(topics) > 1 else "t0"
+            found.append({"topic": topic, "key": self.random.choice(keys), "value": value, "ts": now})
         return found

@@ -13,6 +13,7 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine import place
+from streamkit.plan import turns
 from streamkit.plan.program import Program
 from streamkit.testing import TopologyTestDriver
 from tests.conformance.builder import Json
@@ -35,6 +36,12 @@ JOIN: Json = {
 }
 PRODUCTS = "id string, category string, price int"
 FOUND = (5_000_033,)  # a left join, of which one record deletes both sides, the right one first
+FOUND_OF_TOPICS = (
+    7,
+    37,
+    139,
+    160,
+)  # records of one topic come in another order than those of the other, or a joined table has a store
 
 
 def cases() -> dict[int, Json]:
@@ -65,6 +72,52 @@ def test_joins_of_the_same_tables_see_each_other_change(part: int, record_proper
     found |= {f"{case['name']}, in other ways": difference_of_ways(case, *ways_of(number)) for number, case in enumerate(cases)}
     record_property("tried", {"diamonds of joins of the same tables": len(cases)})
     assert {name: one for name, one in found.items() if one is not None} == {}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_records_of_each_topic_take_their_ways_in_turn(part: int, record_property: Any) -> None:
+    """Records of several topics come by the same steps, each topic's in the order that its own ways have; some joins have a store."""
+    cases = {number: Diamonds(number, topics=2 + number % 2).case() for number in (*seeds(COUNT, QUICK_SEED), *FOUND_OF_TOPICS)}
+    found = {number: stepwise_difference(case) for number, case in cases.items()}
+    found |= {-1 - number: difference_of_ways(case, *ways_of(number)) for number, case in cases.items() if number % 4 == 1}
+    record_property("tried", {"diamonds of several topics": len(cases)})
+    assert {number: one for number, one in found.items() if one is not None} == {}
+
+
+@pytest.mark.parametrize("is_b_first", [False, True])
+def test_a_topic_that_is_declared_before_changes_no_order(is_b_first: bool) -> None:
+    """Records of b come by the step that was declared first, whatever records of a, of which there are none, would do."""
+    app, options = sk.Topology("x"), {"schema": "k string, v string", "key": "k"}
+    streams = {name: app.stream(name, **options) for name in ("ba" if is_b_first else "ab")}
+    first = streams["b"].with_columns(v=F.concat(F.lit("first "), "v"))
+    second = streams["a"].merge(streams["b"]).with_columns(v=F.concat(F.lit("second "), "v"))
+    merged = first.merge(second)
+    merged.to("merged")
+    merged.group_by("k").agg(last=F.last("v"), store="last")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("b", {"k": "p", "v": "B"}, timestamp=2000)
+        assert [row["v"] for row in driver.read("merged")] == ["first B", "second B"]
+        assert driver.store("last").get("p") == {"k": "p", "last": "second B"}
+
+
+@pytest.mark.parametrize("is_of_one", [False, True], ids=["two tables", "one table"])
+@pytest.mark.parametrize("store", [None, "kept"])
+def test_a_joined_table_is_looked_up_where_it_is_kept(store: str | None, is_of_one: bool) -> None:
+    """Without a store it is a view of its tables, which have the new value by then; with one its own row comes later, by rule of Kafka Streams."""
+    app = sk.Topology("x")
+    a = app.table("a", schema="k string, v string", key="k")
+    b = app.table("b", schema="k string, w string", key="k")
+    asking = a.rename(v="asked").to_stream()
+    joined = a.join(a.rename(v="w") if is_of_one else b, **({} if store is None else {"store": store}))
+    asking.join(joined, how="left").to("o")
+    with TopologyTestDriver(app) as driver:
+        if not is_of_one:
+            driver.pipe("b", {"k": "p", "w": "b"}, timestamp=1000)
+        for time, value in enumerate("xy"):
+            driver.pipe("a", {"k": "p", "v": value}, timestamp=2000 + time)
+        found = [(row["asked"], row["v"], row["w"]) for row in driver.read("o")]
+    seen = ["x", "y"] if store is None else [None, "x"]
+    assert found == [(asked, v, v if is_of_one or v is None else "b") for asked, v in zip("xy", seen, strict=True)]
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -123,6 +176,15 @@ def of_rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Program, "turn", lambda self, name: replace(turn(self, name), is_looked_through=False))
 
 
+def in_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    turn = Program.turn
+    monkeypatch.setattr(Program, "turn", lambda self, name: replace(turn(self, name), by_input=()))
+
+
+def never_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "_kept", lambda plan: set())
+
+
 def unnumbered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(place, "_number", lambda number, rows: np.zeros(rows, ">u2"))
 
@@ -130,6 +192,8 @@ def unnumbered(monkeypatch: pytest.MonkeyPatch) -> None:
 BUGS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "it is not known that a record comes by several ways": unshared,
     "a joined table that is looked up has the values of its rows alone": of_rows_alone,
+    "records of all topics have the order of the first one": in_one_order,
+    "a joined table with a store is looked up as one without": never_kept,
     "the steps of paths do not begin with the number of who made them": unnumbered,
 }
 
@@ -139,7 +203,8 @@ def test_a_wrong_order_is_caught(bug: str, monkeypatch: pytest.MonkeyPatch) -> N
     """The random diamonds find an engine whose order is wrong."""
     BUGS[bug](monkeypatch)
     twins = [case for number in range(60, 80) if not moves(case := Diamonds(number, twins=True).case())]
-    assert any(stepwise_difference(case) for case in (*cases().values(), *twins))
+    topics = [Diamonds(number, topics=2 + number % 2).case() for number in (*FOUND_OF_TOPICS, *range(60, 80))]
+    assert any(stepwise_difference(case) for case in (*cases().values(), *twins, *topics))
 
 
 def test_a_stream_that_is_joined_with_itself_twice_gives_what_came_by_the_first_join_first() -> None:

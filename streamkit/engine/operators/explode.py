@@ -41,7 +41,7 @@ def explode(operator: Explode, inputs: Sequence[Rows], context: Context) -> pa.R
         if operator.position:
             columns.insert(0, pa.array(places, mask=is_missing).cast(pa.int32()))
         if has_place(rows):
-            record[PATH] = extended_by_turn(rows, context.turn(operator.id).own, places)
+            record[PATH] = extended_by_turn(rows, context.turn(operator.id).owns, places)
     return rows_of({**{name: rows[name] for name in own_columns(rows)}, **dict(zip(operator.columns, columns)), **record})
 
 

@@ -277,5 +277,5 @@ def _columns(
 
 def _record(operator: ForeignKeyJoin, cause: pa.RecordBatch, left: pa.RecordBatch, context: Context) -> dict[str, pa.Array]:
     """The record columns of results: the place of their cause, then the left key, in whose order the results of a cause stand."""
-    path = extended_by_key(cause, context.turn(operator.id).own, [left[name] for name in operator.left_key])
+    path = extended_by_key(cause, context.turn(operator.id).owns, [left[name] for name in operator.left_key])
     return {name: column for name, column in record_columns(cause).items() if name not in (INSTRUCTION, ROW_TIME)} | {PATH: path}

@@ -21,7 +21,7 @@ import pyarrow as pa
 from streamkit.engine.advance import earliest
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import OPERATORS, in_canonical_order, place_ranks
+from streamkit.engine.place import OPERATORS, in_canonical_order, numbers_of, place_ranks
 from streamkit.engine.processor_call import Call, failure
 from streamkit.engine.processor_context import Headers, ProcessorContext, Record, RecordMetadata, Scheduled, checked_headers
 from streamkit.engine.processor_stores import STORES, expired_range, milliseconds
@@ -113,6 +113,12 @@ class Epoch:
     ranks: Numbers
     ends: Numbers
     before: int
+
+    @cached_property
+    def numbers(self) -> list[int]:
+        """The number of the operator at each of the places, for the paths of rows that are forwarded there."""
+        found: list[int] = numbers_of(self.context.turn(self.operator.id).owns, self.places).tolist()
+        return found
 
 
 @dataclass
@@ -345,7 +351,7 @@ class _GroupRun:
         self._parent = 0
         self._path = b""
         self._own_turn = self._epoch.context.turn(self._operator.id)
-        self._number = self._own_turn.own
+        self._numbers = self._epoch.numbers
         self._indices: dict[int, int] = {}  # how many rows were forwarded, by the row that they come from
         self._key_values: dict[str, Any] = {}
         self._chosen: Numbers | None = None
@@ -576,7 +582,7 @@ class _GroupRun:
         index = self._indices.get(parent, 0)
         self._indices[parent] = index + 1
         found.parents.append(parent)
-        found.paths.append(path + _STEP.pack(self._number, index))
+        found.paths.append(path + _STEP.pack(self._numbers[parent], index))
         found.groups.append(self._call.group)
         found.times.append(time)
         found.deleted.append(is_deleted)

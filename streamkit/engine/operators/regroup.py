@@ -17,6 +17,7 @@ from streamkit.engine.rows import deletions_of, is_null_key, with_columns
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import CHANGE, DELETED, PATH
 from streamkit.plan.operators.regroup import Regroup
+from streamkit.plan.program import Number
 
 ENDING = np.dtype(
     [("change", ">u4"), ("is_new", "u1")]
@@ -33,7 +34,7 @@ def regroup(operator: Regroup, inputs: Sequence[Rows], context: Context) -> pa.R
     context.count("null_key", operator.id, int((is_there & ~has_group).sum()))
     is_there &= has_group
     rows = with_columns(
-        pairs, {CHANGE: _change(operator, pairs, is_there), PATH: _paths(pairs, context.turn(operator.id).own)}
+        pairs, {CHANGE: _change(operator, pairs, is_there), PATH: _paths(pairs, context.turn(operator.id).owns)}
     ).drop_columns([DELETED])
     return rows.filter(pa.array(is_there))
 
@@ -47,7 +48,7 @@ def _change(operator: Regroup, pairs: pa.RecordBatch, is_there: np.ndarray[tuple
     return pa.array(change)
 
 
-def _paths(pairs: pa.RecordBatch, number: int) -> pa.BinaryArray:
+def _paths(pairs: pa.RecordBatch, number: Number) -> pa.BinaryArray:
     ends = np.empty(pairs.num_rows, ENDING)
     ends["change"], ends["is_new"] = np.repeat(_number_at_place(new_of(pairs)), 2), np.arange(pairs.num_rows) % 2
     return extended_by(pairs, number, ends)

@@ -53,7 +53,7 @@ def row_function(operator: RowFunction, inputs: Sequence[Rows], context: Context
     columns = {name: given[name] if name in given else rows[name] for name in operator.columns}
     record = record_columns(rows)
     if operator.is_many and has_place(rows):
-        record[PATH] = extended_by_turn(rows, context.turn(operator.id).own, made.places)
+        record[PATH] = extended_by_turn(rows, context.turn(operator.id).owns, made.places)
     if DELETED in record or deleted.any():
         record[DELETED] = pa.array(deleted)
     return rows_of({**_without_values(operator, columns, deleted), **record})

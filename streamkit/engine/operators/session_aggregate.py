@@ -171,7 +171,7 @@ def _each(epoch: _Epoch, made: _Made) -> dict[str, Rows]:
     shown, causes, is_result = shown[order], causes[order], is_result[order]
     first_of_row = np.maximum.accumulate(np.where(np.diff(causes, prepend=-1) != 0, np.arange(len(causes)), 0))
     at = made.batch.take(pa.array(causes)).select(list(place_columns(made.batch)))
-    number = epoch.context.turn(epoch.operator.id).own
+    number = epoch.context.turn(epoch.operator.id).owns
     place = {**place_columns(at), PATH: extended_by_turn(at, number, np.arange(len(causes)) - first_of_row)}
     every = _results(epoch, made, shown, states, shown, ~is_result, place, failing)
     if OLD_AND_NEW not in epoch.operator.modes:

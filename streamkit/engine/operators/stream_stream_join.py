@@ -341,7 +341,7 @@ def _joined(operator: StreamStreamJoinRows, known: Sequence[Known], keys: Keys, 
     times = np.maximum(left.times[pairs.left], right.times[pairs.right])
     starts = np.flatnonzero(np.diff(pairs.newer_ranks, prepend=-1))
     within = np.arange(len(newer)) - np.repeat(starts, np.diff(starts, append=len(newer)))
-    path = extended_by_turn(record, context.turn(operator.id).own, within)
+    path = extended_by_turn(record, context.turn(operator.id).owns, within)
     columns = {"left": left.taken(pairs.left), "right": right.taken(pairs.right)}
     own = _columns(operator, columns, keys, left.codes[pairs.left])
     return rows_of({**own, **record_columns(record), TIMESTAMP: pa.array(times), PATH: path})
@@ -390,7 +390,7 @@ def _given_up(operator: StreamStreamJoinRows, one: Known, other: Known, keys: Ke
     record = rows_of(record_columns(one.side.rows)).take(pa.array(rows))
     sides = {one.side.name: one.taken(one.old + rows), other.side.name: other.absent(len(rows))}
     columns = _columns(operator, sides, keys, one.side.codes[rows])
-    path = extended_by_turn(record, context.turn(operator.id).own, np.zeros(len(rows), np.int64))
+    path = extended_by_turn(record, context.turn(operator.id).owns, np.zeros(len(rows), np.int64))
     return rows_of({**columns, **record_columns(record), PATH: path})
 
 

@@ -66,7 +66,10 @@ def table_table_join(operator: TableTableJoinRows, inputs: Sequence[Rows], conte
     newest = changes.take(pa.array(last_of_each(encode_keys([changes[name] for name in operator.left_key]))))
     if turn.is_looked_through:
         came = [
-            None if rows is None else at_input(in_canonical_order(rows), turn.inputs[place]) for place, rows in enumerate(seen)
+            None
+            if rows is None
+            else at_input(in_canonical_order(rows), (turn.comes if turn.shares_records else turn.sees)(place))
+            for place, rows in enumerate(seen)
         ]
         context.views |= dict.fromkeys((operator.id, f"{operator.id}{PORT}every"), _changes(operator, came, came, context))
     return {"": changes, "every": changes, "latest": newest}
