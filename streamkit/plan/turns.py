@@ -34,10 +34,13 @@ def take_turns(plan: Plan) -> Plan:
     visits = [_visited(plan, ways, number) for number in _inputs(plan)] if shares else []
     of_inputs = [usual if one.is_as_in(visit) else _numbers(plan, one) for one in visits]
     is_one = all(numbers is usual for numbers in of_inputs)
+    declared = {
+        moment: place for place, moment in enumerate(sorted({step.declared for step in plan.steps}))
+    }  # not of others before
     for step in plan.steps:
         own, inputs, seen = (found := usual[step.id]).own, found.inputs, found.seen
         by_input = () if is_one else tuple(numbers[step.id] for numbers in of_inputs)
-        turns[step.id] = Turn(own, step.declared, inputs, seen, step.id in shares, step.id in looked_through, by_input)
+        turns[step.id] = Turn(own, declared[step.declared], inputs, seen, step.id in shares, step.id in looked_through, by_input)
     return replace(plan, turns=turns)
 
 

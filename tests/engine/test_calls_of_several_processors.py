@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import streamkit as sk
+from streamkit.plan import node
 from streamkit.testing import TopologyTestDriver
 
 
@@ -25,6 +26,17 @@ class Told:
 
     def call(self, time: int) -> None:
         self.context.forward({"k": 1, "told": f"{self.name} {time}"})
+
+
+def test_any_number_of_steps_was_declared_before() -> None:
+    """What a process has declared in its life, such as a notebook, does not count among the steps of a topology."""
+    for _ in range(1 << 16):
+        next(node._DECLARATIONS)
+    app = sk.Topology("calls")
+    app.stream("a", schema="k int, told string", key="k").process_values(lambda: Told("one"), "told string").to("out")
+    with TopologyTestDriver(app, partitions=1) as driver:
+        driver.pipe("a", {"k": 1, "told": "record"}, timestamp=1)
+        assert [row["told"] for row in driver.read("out")] == ["record", "one 1"]
 
 
 @pytest.mark.parametrize("batching", ["one", "all"])
