@@ -87,8 +87,8 @@ def test_records_of_each_topic_take_their_ways_in_turn(part: int, record_propert
 @pytest.mark.parametrize("is_b_first", [False, True])
 def test_a_topic_that_is_declared_before_changes_no_order(is_b_first: bool) -> None:
     """Records of b come by the step that was declared first, whatever records of a, of which there are none, would do."""
-    app, options = sk.Topology("x"), {"schema": "k string, v string", "key": "k"}
-    streams = {name: app.stream(name, **options) for name in ("ba" if is_b_first else "ab")}
+    app = sk.Topology("x")
+    streams = {name: app.stream(name, schema="k string, v string", key="k") for name in ("ba" if is_b_first else "ab")}
     first = streams["b"].with_columns(v=F.concat(F.lit("first "), "v"))
     second = streams["a"].merge(streams["b"]).with_columns(v=F.concat(F.lit("second "), "v"))
     merged = first.merge(second)
