@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from streamkit.connectors.postgres.refused_rows import Pieces
 from streamkit.connectors.postgres.table_name import quoted_table
 from streamkit.connectors.postgres.target_column import TargetColumn
 from streamkit.connectors.postgres.target_identity import check_target, declare_targets, remember_target
+from streamkit.connectors.postgres.target_key import read_keys
 from streamkit.connectors.postgres.target_table import STAGED, TargetTable
 from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.setting import Setting
@@ -57,11 +57,6 @@ SELECT a.attname, format_type(a.atttypid, a.atttypmod), format_type(m.type, NULL
     base.typtype = 'c' AND m.items = ''
 FROM (SELECT DISTINCT ON (attnum) * FROM made ORDER BY attnum, depth DESC) AS m
 JOIN pg_attribute a ON a.attrelid = to_regclass($1) AND a.attnum = m.attnum JOIN pg_type base ON base.oid = m.type ORDER BY a.attnum
-"""
-_UNIQUE = """
-SELECT (SELECT json_agg(a.attname) FROM unnest(i.indkey::smallint[]) WITH ORDINALITY AS k(attnum, place)
-    JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum WHERE k.place <= i.indnkeyatts)::text
-FROM pg_index i WHERE i.indrelid = to_regclass($1) AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
 """
 _CONVERTS = """
 SELECT 1 FROM pg_cast there JOIN pg_cast back ON back.castsource = there.casttarget AND back.casttarget = there.castsource
@@ -227,14 +222,13 @@ class PostgresSink(Sink):
         found = [TargetColumn(*row) for row in cursor.fetchall()]
         if not found:
             raise ConfigError(f"there is no table {table.name}; create it, or set auto.create=true")
-        cursor.execute(_UNIQUE, (quoted_table(table.name),))
-        unique = {frozenset(json.loads(names)) for (names,) in cursor.fetchall()}
+        keys = read_keys(cursor, table.name)
 
         def converts(given: str, wanted: str) -> bool:
             cursor.execute(_CONVERTS, (given, wanted))
             return cursor.fetchone() is not None
 
-        return table.fitted(found, unique, converts)
+        return table.fitted(found, keys, converts)
 
     def _taken_over(self, cursor: Any, place: TopicPartition) -> int | None:
         cursor.execute(
@@ -265,6 +259,7 @@ class PostgresSink(Sink):
             return
         table = self._tables[rows[TOPIC_COLUMN][0].as_py()]
         self._check_deletions(rows)
+        table.check_nulls(rows)
         if is_staged_before:
             cursor.execute(f"DELETE FROM pg_temp.{STAGED}")
             cursor.adbc_ingest(STAGED, table.staged(rows), mode="append", temporary=True)
@@ -274,11 +269,13 @@ class PostgresSink(Sink):
             cursor.execute(table.differences)
             if found := cursor.fetchall():
                 raise table.refusal(rows, found)
+        if table.older is not None and table.may_have_older(rows):
+            cursor.execute(table.older)
         self._move_staged(cursor, table)
 
     def _move_staged(self, cursor: Any, table: TargetTable) -> None:
-        if self.settings["delete.enabled"]:
-            cursor.execute(table.deletion())
+        for deletion in table.deletions() if self.settings["delete.enabled"] else ():
+            cursor.execute(deletion)
         cursor.execute(table.insertion())
         written = cursor.rowcount  # below 0 where PostgreSQL does not say
         if written < 0 or table.name in self._taking_fewer or not table.writes_each_row:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from streamkit.connectors.postgres.table_name import quoted_name
 from streamkit.connectors.postgres.target_text import difference_in_array, difference_of_row, difference_of_text
 from streamkit.data_type import inner_types, is_nested
@@ -17,6 +20,16 @@ TYPES = {
 _INTEGERS = ("smallint", "integer", "bigint")
 _FLOATS = ("real", "double precision")
 _LONG = {"timestamptz": "timestamp with time zone", "timestamp": "timestamp without time zone"}  # as the catalog has them
+_PLAIN = ("text", "character varying", "name", '"char"')  # types of texts for which other texts are other values
+_SINGLE = (*_INTEGERS, *_FLOATS, "numeric", "oid", "boolean", "bytea", "date", *_LONG.values())  # one value has one spelling
+_ALIKE = (*_PLAIN, *_INTEGERS, "uuid", "oid", "boolean", "bytea", "date", *_LONG.values())  # what is one value looks the same
+_WHOLE_NUMBER = r"^(0|-?[1-9][0-9]*)$"
+_ORDINARY = {  # texts of which each is the only one of its value among those that look so
+    "uuid": "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
+    "date": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
+    "character": r"[^ ]$",
+    **dict.fromkeys((*_INTEGERS, "numeric"), _WHOLE_NUMBER),
+}
 _CUT = ("character varying", "name", '"char"')  # types of texts that cut them without an error
 
 
@@ -60,6 +73,34 @@ class TargetColumn:
         if given == "text" and not self.is_text:
             return f"{name}::{self.type}"
         return f"{name}::text::{self.type}" if given in _FLOATS and self.kind == "numeric" else name
+
+    def compared_value(self, column: Column) -> str:
+        """The expression that finds the column's value of a staged one among those of the table, as the table's own index does."""
+        if not self.is_text:
+            return self.value(column)
+        name = quoted_name(column.name)
+        text = name if type_of(column) == "text" else f"{name}::text"
+        if self.kind in _PLAIN:
+            return text
+        return f"{text}::{'bpchar' if self.kind == 'character' else self.kind}"  # which cuts nothing
+
+    def tells_apart(self, column: Column) -> bool:
+        """Whether two values of the topic are surely one here only if they are one there, unlike two texts of one `uuid`."""
+        given = type_of(column)
+        if given in _FLOATS or is_nested(column.type):  # 0 and -0 are one, and so may two numbers be in a numeric(p,s)
+            return False
+        return self.kind in _PLAIN if given == "text" or self.is_text else self.kind in _SINGLE
+
+    @property
+    def looks_alike(self) -> bool:
+        """Whether values that are one are the same in all, unlike `1` and `1.0` in a `numeric`."""
+        return self.kind in _ALIKE
+
+    def is_ordinary(self, column: Column, values: pa.ChunkedArray) -> bool:
+        """Whether all texts are spelled in the way in which no two of them are one value."""
+        if type_of(column) != "text" or self.kind not in _ORDINARY:
+            return False
+        return bool(pc.all(pc.match_substring_regex(values, _ORDINARY[self.kind]), min_count=0).as_py())
 
     def difference(self, column: Column) -> str | None:
         """The condition under which a staged value would be another one in the table; None where that cannot be."""

@@ -12,6 +12,7 @@ from streamkit.connectors.files.record_lines import json_text
 from streamkit.connectors.newest import newest
 from streamkit.connectors.postgres.table_name import quoted_name, quoted_table
 from streamkit.connectors.postgres.target_column import TargetColumn, type_of
+from streamkit.connectors.postgres.target_key import TargetKey, key_of
 from streamkit.data_type import is_nested
 from streamkit.errors import SchemaError
 from streamkit.log.topic.topic import Topic
@@ -24,12 +25,17 @@ STAGED = "streamkit_staged"  # a temporary table with the rows of a put
 
 @dataclass(frozen=True)
 class TargetTable:
-    """A table for a topic. With `is_upsert` a key has one row, the newest. `targets` are the table's columns by name, once they are known."""
+    """
+    A table for a topic. With `is_upsert` a key has one row, the newest.
+
+    `targets` are the table's columns by name, once they are known, and `key` is the index of the topic's key then.
+    """
 
     name: str
     topic: Topic
     is_upsert: bool
     targets: Mapping[str, TargetColumn] = field(default_factory=dict)
+    key: TargetKey = field(default_factory=lambda: TargetKey(frozenset()))
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -45,17 +51,18 @@ class TargetTable:
         return f"CREATE TABLE IF NOT EXISTS {quoted_table(self.name)} ({', '.join(columns)}{key})"
 
     def fitted(
-        self, found: Sequence[TargetColumn], unique: Collection[frozenset[str]], converts: Callable[[str, str], bool]
+        self, found: Sequence[TargetColumn], keys: Collection[TargetKey], converts: Callable[[str, str], bool]
     ) -> TargetTable:
         """
         The table with its columns; SchemaError if it cannot take the topic's rows.
 
-        `unique` are the sets of columns by which a row is one, `converts` says whether PostgreSQL converts one type to another
+        `keys` are the table's unique indexes, `converts` says whether PostgreSQL converts one type to another
         unasked, and back.
         """
         targets = {one.name: one for one in found}
         self._check_names(targets)
-        if self.is_upsert and frozenset(self.topic.key) not in unique:
+        key = key_of(self.topic.key, keys) if self.is_upsert else self.key
+        if key is None:
             raise SchemaError(
                 f"the table {self.name} may have several rows of a key, and insert.mode=upsert needs one; run: ALTER TABLE "
                 f"{quoted_table(self.name)} ADD PRIMARY KEY ({_names(self.topic.key)})"
@@ -67,7 +74,7 @@ class TargetTable:
                     f"the column {one.name!r} of the table {self.name} is {targets[one.name].type}, and topic {self.topic.name} has "
                     f"{one.type}, which PostgreSQL does not convert to it and back; expected {type_of(one)}. {self._advice(one)}"
                 )
-        return replace(self, targets=targets)
+        return replace(self, targets=targets, key=key)
 
     def _check_names(self, found: Mapping[str, TargetColumn]) -> None:
         missing = [one.name for one in self.columns if one.name not in found]
@@ -96,12 +103,12 @@ class TargetTable:
         )
 
     def staged(self, rows: pa.Table) -> pa.Table:
-        """Rows as the temporary table takes them: of a key the newest, nested values as JSON, and their numbers if `differences` asks."""
+        """Rows as the temporary table takes them: of a key the newest, nested values as JSON, and their numbers if statements ask for them."""
         names = [DELETED]
-        if self.differences is not None:
+        if self.differences is not None or self.older is not None:
             rows = rows.append_column(ROW_NUMBER, pa.array(range(rows.num_rows), pa.int64()))
             names.append(ROW_NUMBER)
-        kept = newest(rows, self.topic.key) if self.is_upsert else rows
+        kept = newest(rows, self.topic.key) if self.is_upsert else rows  # as the log compares them; `older` does the rest
         columns = {one.name: _as_json(kept[one.name]) if is_nested(one.type) else kept[one.name] for one in self.columns}
         return pa.table({**columns, **{name: kept[name] for name in names}})
 
@@ -114,19 +121,80 @@ class TargetTable:
         )
         if not self.is_upsert:
             return insert
-        updates = ", ".join(f"{quoted_name(name)} = excluded.{quoted_name(name)}" for name in self.topic.values)
+        updates = ", ".join(f"{quoted_name(name)} = excluded.{quoted_name(name)}" for name in self._updated)
         return f"{insert} ON CONFLICT ({_names(self.topic.key)}) DO {f'UPDATE SET {updates}' if updates else 'NOTHING'}"
 
     @property
     def writes_each_row(self) -> bool:
         """Whether each staged row is one that `insertion` writes, unless a trigger or a rule says otherwise."""
-        return not self.is_upsert or bool(self.topic.values)
+        return not self.is_upsert or bool(self._updated)
 
-    def deletion(self) -> str:
-        """The statement that deletes the keys of staged deletions."""
+    @property
+    def _updated(self) -> Sequence[str]:
+        """The columns that an upsert writes to a row that is there: with its key, where that may be spelled in several ways."""
+        spelled = [
+            one.name for one in self._compared_keys if one.name in self.key.collations or not self.targets[one.name].looks_alike
+        ]
+        return [*self.topic.values, *spelled]
+
+    @property
+    def _compared_keys(self) -> list[Column]:
+        """The columns of the key of which several values of the log may be one in the table."""
+        keys = [self.topic.schema[name] for name in self.topic.key] if self.is_upsert else []
+        return [one for one in keys if one.name in self.key.collations or not self.targets[one.name].tells_apart(one)]
+
+    @cached_property
+    def older(self) -> str | None:
+        """
+        The statement that takes staged rows away which a later one replaces, as the table's own index compares keys.
+
+        None where that is as the log compares them. A `uuid`, a number or `citext` is one for several texts, and so is `char(3)`.
+        """
+        if not self._compared_keys:
+            return None
         keys = [self.topic.schema[name] for name in self.topic.key]
-        same = " AND ".join(f"target.{quoted_name(one.name)} = staged.{self.targets[one.name].value(one)}" for one in keys)
-        return f"DELETE FROM {quoted_table(self.name)} AS target USING {STAGED} AS staged WHERE staged.{DELETED} AND {same}"
+        values = ", ".join(f"{self.targets[one.name].compared_value(one)}{self._collation(one)}" for one in keys)
+        place = (
+            f"SELECT {ROW_NUMBER}, row_number() OVER (PARTITION BY {values} ORDER BY {ROW_NUMBER} DESC) AS place FROM {STAGED}"
+        )
+        return f"DELETE FROM {STAGED} WHERE {ROW_NUMBER} IN (SELECT {ROW_NUMBER} FROM ({place}) AS placed WHERE place > 1)"
+
+    def may_have_older(self, rows: pa.Table) -> bool:
+        """Whether `older` may find some of these rows, other than those that the log's own comparison finds."""
+        keys = self._compared_keys
+        return any(one.name in self.key.collations or not self.targets[one.name].is_ordinary(one, rows[one.name]) for one in keys)
+
+    def deletions(self) -> list[str]:
+        """The statements that delete the keys of staged deletions: those without a null, for which the index is asked, then those with one."""
+        keys = [self.topic.schema[name] for name in self.topic.key]
+        found = [self._deletion(keys, "=", DELETED)]
+        nulls = [f"{quoted_name(one.name)} IS NULL" for one in keys if one.name in self.key.matched_by_null]
+        if nulls:
+            found.append(self._deletion(keys, "IS NOT DISTINCT FROM", f"{DELETED} AND ({' OR '.join(nulls)})"))
+        return found
+
+    def _deletion(self, keys: Sequence[Column], same: str, condition: str) -> str:
+        values = ", ".join(f"{self.targets[one.name].compared_value(one)} AS key_{number}" for number, one in enumerate(keys))
+        pairs = (
+            f"target.{quoted_name(one.name)} {same} staged.key_{number}{self._collation(one)}" for number, one in enumerate(keys)
+        )
+        staged = f"(SELECT {values} FROM {STAGED} WHERE {condition}) AS staged"
+        return f"DELETE FROM {quoted_table(self.name)} AS target USING {staged} WHERE {' AND '.join(pairs)}"
+
+    def _collation(self, column: Column) -> str:
+        collation = self.key.collations.get(column.name)
+        return "" if collation is None else f" COLLATE {collation}"
+
+    def check_nulls(self, rows: pa.Table) -> None:
+        """SchemaError for rows with a null in a key of which the table may have several rows then."""
+        for name in self.topic.key if self.is_upsert else ():
+            if name in self.key.doubled_by_null and rows[name].null_count:
+                numbers = tuple(number for number, is_null in enumerate(rows[name].is_null().to_pylist()) if is_null)
+                raise SchemaError(
+                    f"the key column {name!r} is null, and for the unique index of the table {self.name} each null is another one, so a key would "
+                    f"have several rows; expected a value, or UNIQUE NULLS NOT DISTINCT ({_names(self.topic.key)})",
+                    numbers,
+                )
 
     @cached_property
     def differences(self) -> str | None:
