@@ -101,6 +101,12 @@ def passes(error: Exception) -> bool:
     return error.sqlstate[:2] in PASSING
 
 
+def gone() -> tuple[type[Exception], ...]:
+    """The library's errors for a table, a column or another object that is not there any more."""
+    errors = library().errors
+    return (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedObject)
+
+
 def sqlstate_of(result: Any) -> str:
     """The code of a result's error; empty if it has none."""
     code = result.error_field(library().pq.DiagnosticField.SQLSTATE)

@@ -76,6 +76,13 @@ class Identities:
         tables = {name: replace(one, columns=columns.get(name, one.columns)) for name, one in self.tables.items()}
         return replace(self, tables=tables)
 
+    def published_as(self, now: Identities) -> Identities:
+        """The same with the publication, and the tables' places in it, as they are now, where there were none."""
+        tables = {
+            name: replace(one, membership=one.membership or now.tables[name].membership) for name, one in self.tables.items()
+        }
+        return Identities(self.publication or now.publication, tables)
+
     def to_json(self) -> dict[str, Any]:
         return {"publication": self.publication, "relations": {name: one.to_json() for name, one in self.tables.items()}}
 

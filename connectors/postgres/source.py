@@ -12,8 +12,14 @@ import pyarrow as pa
 
 from streamkit.connectors.former_rows import deletions_of_all
 from streamkit.connectors.postgres.changes import Changes, Layout, completed
-from streamkit.connectors.postgres.connection import check_address, check_encoding, connect, passes
-from streamkit.connectors.postgres.identity import Identities, is_another_publication, read_identities, what_changed
+from streamkit.connectors.postgres.connection import check_address, check_encoding, connect, gone, passes
+from streamkit.connectors.postgres.identity import (
+    Identities,
+    TableIdentity,
+    is_another_publication,
+    read_identities,
+    what_changed,
+)
 from streamkit.connectors.postgres.patience import Patience
 from streamkit.connectors.postgres.pgoutput import (
     UNCHANGED,
@@ -57,6 +63,7 @@ from streamkit.connectors.postgres.source_table import (
     children_of,
     key_now,
     key_then,
+    oid_now,
     publish,
     read_table,
     read_type,
@@ -211,21 +218,33 @@ class PostgresSource(Source):
         check_encoding(self._connection)
         self._stream = Replication(self.settings["connection.url"], self._slot, self._again())
         self._system = self._stream.system()
-        self._wait_for_tables(positions[self._slot])
+        try:
+            self._begin_with(positions[self._slot])
+        except gone() as error:
+            raise self._changed_meanwhile(str(error)) from error
+        self._goal = written_until(self._connection)
+        self._heard = time.monotonic()
+        self._is_open = True
+
+    def _begin_with(self, known: Position | None) -> None:
+        """Begin behind the position; ConnectionError if a table is another one by the end of this than at its beginning."""
+        self._wait_for_tables(known)
         self._tables = {name: read_table(self._connection, name) for name in self._written_tables()}
+        found = self._found_identities()
+        self._check_read_at_once(found)
         self._check_topics(list(self._tables))
         check_columns(self._tables.values())
         for table, child in children_of(self._connection, self._tables.values()):
             _LOGGER.warning("table %s has the child %s, whose rows do not come with it; name it in tables, too", table, child)
-        position, again = self._compared(positions[self._slot])
-        if position is None and positions[self._slot] is not None:
+        position, again = self._compared(known, found)
+        if position is None and known is not None:
             release(self._connection, self._slot)
         whole = set(position["tables"]) - again if position is not None else set()
         self._check_topics_there(whole, again)
         done = whole if self.settings["toast.mode"] != "read" else set()
         check_row_security(self._connection, [table for name, table in self._tables.items() if name not in done])
         publish(self._connection, self._publication, [*self._tables.values()], maker=self.name, is_own=self._is_own_publication)
-        self._identities = self._found_identities()
+        self._identities = self._published(found)
         if position is None:
             self._begin_at_the_beginning()
             self._identities = self._identities.begun()
@@ -233,9 +252,6 @@ class PostgresSource(Source):
             self._begin_behind(position, again)
             self._know_columns(Identities.of_position(position), again)
         self._former = {name for name in again if name in self._pending}
-        self._goal = written_until(self._connection)
-        self._heard = time.monotonic()
-        self._is_open = True
 
     def poll(self, timeout: float) -> Polled | None:
         """The next rows of the snapshot, or the changes that were committed since."""
@@ -309,7 +325,26 @@ class PostgresSource(Source):
                 f"connector {self.name}: there is no table {missing[0]} any more; expected that it is made again, since {RECREATED_MODE}={BEGIN}"
             )
 
-    def _compared(self, position: Position | None) -> tuple[Position | None, set[str]]:
+    def _check_read_at_once(self, found: Identities) -> None:
+        """The tables that were read are those that were found behind them, with their columns: each takes a query of its own."""
+        for name, table in self._tables.items():
+            one = found.tables[name]
+            if one.oid != table.oid or one.columns is None or one.columns.there != table.declared:
+                raise self._changed_meanwhile(f"the table {name} is another one, or has other columns")
+
+    def _published(self, found: Identities) -> Identities:
+        """What is there now that the publication is made: what was found, and what publishing has added to it."""
+        now = self._found_identities()
+        wanted = found.published_as(now)
+        if wanted != now:
+            changed = what_changed(self._publication, wanted, now) or {"": "a column or the publication was altered"}
+            raise self._changed_meanwhile("; ".join(changed.values()))
+        return now
+
+    def _changed_meanwhile(self, what: str) -> ConnectionError:
+        return ConnectionError(f"connector {self.name}: it begins again, since tables were changed while it began: {what}")
+
+    def _compared(self, position: Position | None, now: Identities) -> tuple[Position | None, set[str]]:
         """
         The position, and the tables that are to be taken again since they are others than it knows.
 
@@ -318,7 +353,6 @@ class PostgresSource(Source):
         before = None if position is None else Identities.of_position(position)
         if before is None or position is None:
             return position, set()
-        now = self._found_identities()
         self._check_keys(before, now)
         changed = what_changed(self._publication, before, now)
         if not changed:
@@ -389,12 +423,15 @@ class PostgresSource(Source):
         self._looked = time.monotonic()
         if changed:
             self._say_recreated(changed, lsn_text(self._lsn))
-            raise ConnectionError(f"connector {self.name}: it begins again, since {'; '.join(changed.values())}")
+            raise self._begins_again(changed)
         before, self._identities = (
             self._identities,
             self._identities.with_columns({name: one.columns for name, one in now.tables.items() if one.columns is not None}),
         )
         self._know_columns(before, ())
+
+    def _begins_again(self, changed: Mapping[str, str]) -> ConnectionError:
+        return ConnectionError(f"connector {self.name}: it begins again, since {'; '.join(changed.values())}")
 
     def _know_columns(self, before: Identities | None, again: Collection[str]) -> None:
         """Keep what is known of the columns of tables that are not read again, and say what is different."""
@@ -480,7 +517,7 @@ class PostgresSource(Source):
             return self._poll_deletions()
         table = self._tables[self._pending[0]]
         limit = self.settings["poll.rows"]
-        texts = read_chunk(self._connection, table, self._after, limit)
+        texts = self._read_chunk(table, limit)
         layout = self._layout(table.written, table.columns, key_now(table))
         tables = {layout.topic: self._snapshot_rows(layout, texts)} if texts else {}
         if table.key and len(texts) == limit:
@@ -492,6 +529,24 @@ class PostgresSource(Source):
         if not self._pending:
             self._connection.execute("COMMIT")
         return Polled(tables, self._position())
+
+    def _read_chunk(self, table: SourceTable, limit: int) -> list[tuple[str | None, ...]]:
+        """
+        The next rows of a table, which is the known one: the name may stand for another one by now.
+
+        Reading locks it until the snapshot ends, so what the name stands for behind that is what was read.
+        """
+        try:
+            texts = read_chunk(self._connection, table, self._after, limit)
+        except gone() as error:
+            raise self._changed_meanwhile(str(error)) from error
+        oid = oid_now(self._connection, table)
+        if oid != table.oid:
+            before = Identities("", {table.written: TableIdentity(table.oid, "")})
+            changed = what_changed("", before, Identities("", {table.written: TableIdentity(oid, "")}))
+            self._say_recreated(changed, lsn_text(self._lsn))
+            raise self._begins_again(changed)
+        return texts
 
     def _poll_deletions(self) -> Polled:
         """Deletions of all that the topics have of former tables, in one transaction: the new ones' rows follow."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ AND (CASE WHEN %(schema)s::text IS NULL THEN n.nspname = current_schema() ELSE n
 AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' AND c.oid <> ALL (%(others)s::oid[]) ORDER BY 1, 2
 """
 _COLUMNS = """
-SELECT a.attname, a.atttypid, a.atttypmod, format_type(a.atttypid, -1) FROM pg_attribute a
+SELECT a.attname, a.atttypid, a.atttypmod, format_type(a.atttypid, -1), a.attnum, format_type(a.atttypid, a.atttypmod) FROM pg_attribute a
 WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' ORDER BY a.attnum
 """
 _KEY = """
@@ -39,7 +39,7 @@ class SourceTable:
     A table now.
 
     `written` is its name in the setting `tables`. `key` identifies a row: the primary key, or the index that is the replica
-    identity, in the order of the index; () if there is neither.
+    identity, in the order of the index; () if there is neither. `declared` has the number and type of each column.
     """
 
     written: str
@@ -51,6 +51,7 @@ class SourceTable:
     columns: tuple[RelationColumn, ...]
     type_names: tuple[str, ...]
     key: tuple[str, ...]
+    declared: Mapping[str, tuple[int, str]]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,9 +88,15 @@ def read_table(connection: Any, written: str) -> SourceTable:
     key = tuple(row[0] for row in connection.execute(_KEY, (oid, identity)))
     return SourceTable(
         written, oid, schema, name, kind == "p", identity,
-        tuple(RelationColumn(column, type_oid, modifier, column in key) for column, type_oid, modifier, _ in columns),
-        tuple(row[3] for row in columns), key,
+        tuple(RelationColumn(column, type_oid, modifier, column in key) for column, type_oid, modifier, *_ in columns),
+        tuple(row[3] for row in columns), key, {row[0]: (row[4], row[5]) for row in columns},
     )  # fmt: skip
+
+
+def oid_now(connection: Any, table: SourceTable) -> int | None:
+    """What the name of the table stands for now, whatever the transaction sees of rows."""
+    found = connection.execute("SELECT to_regclass(%s)::oid::bigint", (quoted_table(table.written),)).fetchone()[0]
+    return None if found is None else int(found)
 
 
 def children_of(connection: Any, tables: Iterable[SourceTable]) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ import select
 import subprocess
 import tempfile
 import time
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import psycopg
@@ -763,6 +763,94 @@ def test_changes_that_no_message_tells_a_task(log, url, database, gap, mode):
         else:
             wait_until(lambda: any(one.state == "FAILED" for one in worker.status()))
             assert "is lost" in worker.status()[0].trace
+
+
+STARTS = {  # what is done to people (id, v) and its publication while a source begins; what it was must not be taken for what it is
+    "swapped": (
+        "BEGIN; CREATE TABLE fresh (id int PRIMARY KEY, v int); INSERT INTO fresh SELECT (SELECT max(id) FROM people) + n, n FROM generate_series(-1, 4) n; "
+        "ALTER TABLE people RENAME TO former; ALTER TABLE fresh RENAME TO people; DROP TABLE former; COMMIT"
+    ),
+    "a column again": "ALTER TABLE people DROP v, ADD v int DEFAULT 9",
+    "unpublished": (
+        "BEGIN; ALTER PUBLICATION streamkit_in DROP TABLE people; COMMIT; INSERT INTO people SELECT max(id) + 1, 0 FROM people; "
+        "ALTER PUBLICATION streamkit_in ADD TABLE people"
+    ),
+}  # fmt: skip
+
+
+class Interrupted:
+    """Runs statements before the given statement of the source; it counts those that ask or change something."""
+
+    def __init__(self, monkeypatch, url):
+        self.place, self.statements, self.count, self.has_changed, self._is_own = -1, "", 0, False, False
+        execute, copy = psycopg.Connection.execute, psycopg.Cursor.copy
+
+        def before(call):
+            def called(one, query, *arguments, **given):
+                if not self._is_own and not str(query).startswith("SET "):
+                    self.count += 1
+                    if self.count == self.place:
+                        self._interrupt(url)
+                return call(one, query, *arguments, **given)
+
+            return called
+
+        monkeypatch.setattr(psycopg.Connection, "execute", before(execute))
+        monkeypatch.setattr(psycopg.Cursor, "copy", before(copy))
+
+    def at(self, place, statements):
+        self.place, self.statements, self.count, self.has_changed = place, statements, 0, False
+
+    def _interrupt(self, url):
+        self._is_own = True
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("SET lock_timeout = '50ms'")  # where the source holds a lock nothing can be changed
+            with contextlib.suppress(psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedObject):  # or it is out already
+                for statement in self.statements.split("; "):
+                    connection.execute(statement)
+                self.has_changed = True
+        self._is_own = False
+
+
+@pytest.mark.parametrize(("case", "mode"), [*product(STARTS, ["fail", "begin"])] if TAKES_ALL else [("swapped", "begin")])
+def test_changes_at_each_statement_of_a_start(log, url, database, monkeypatch, case, mode):
+    """Whenever a table becomes another one while a source begins: it is refused, or its rows come again; none is left out."""
+    database.execute(
+        "CREATE TABLE people (id int PRIMARY KEY, v int); INSERT INTO people SELECT n, n FROM generate_series(1, 7) n"
+    )
+    database.execute("CREATE TABLE other (id int PRIMARY KEY)")
+    interrupted = Interrupted(monkeypatch, url)
+    bring(log, source(url, "people, other"))
+    for place in range(1 if TAKES_ALL else 8, 100, 1 if TAKES_ALL else 5):
+        if mode == "begin" and place % 2 == 0:  # so that it begins with the rows of a table that is another one already
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute(STARTS["swapped"])
+        database.execute("INSERT INTO people SELECT max(id) + 1, 0 FROM people")  # so that its position is kept
+        interrupted.at(place, STARTS[case])
+        attempts = [_error_of(log, source(url, "people, other", recreated_mode=mode))]
+        database.execute("INSERT INTO people SELECT max(id) + 1, 0 FROM people")
+        has_changed, count = interrupted.has_changed, interrupted.count
+        interrupted.at(-1, "")
+        attempts.append(_error_of(log, source(url, "people, other", recreated_mode=mode)))
+        if mode == "fail" and has_changed:
+            assert isinstance(attempts[-1], ConfigError), (place, attempts)
+            bring(log, source(url, "people, other", recreated_mode="begin"))
+        else:
+            assert attempts[-1] is None, (place, attempts)
+        newest = {row["id"]: row["v"] for row in rows(log, "people")}
+        there = kept(log, "people")
+        assert {id: v for id, v in newest.items() if id in there} == dict(database.execute("SELECT id, v FROM people")), place
+        if count < place and (mode == "fail" or place % 2 == 0 or not TAKES_ALL):
+            break
+    assert place > 15
+
+
+def _error_of(log, one):
+    try:
+        bring(log, one)
+    except Exception as error:
+        return error
+    return None
 
 
 def test_a_table_that_is_away_for_a_while(log, url, database):
