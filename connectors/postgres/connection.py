@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from streamkit.connectors.connector import needed
@@ -22,8 +23,10 @@ SPELLING = (  # of values as texts, whatever the database prefers
     "SET row_security = off",  # an error where policies would hide rows
 )
 PORT_MAX = 65535
+NOWHERE = "/nowhere"  # a folder without a socket of a server
+_INTEGER = re.compile(r"\s*[+-]?\d+\s*")
 _OF_ADDRESS = re.compile(
-    r"invalid (integer value|port number|\w+ value|connection option)|could not match \d+ (host|port)|missing \"=\""
+    r"invalid (integer value|port number|\"?\w+\"? value|connection option)|could not match \d+ (host|port)|missing \"=\""
 )
 NOTICING = {  # of a network that is cut: it says nothing, and a query would wait for hours
     "connect_timeout": 30,
@@ -32,6 +35,7 @@ NOTICING = {  # of a network that is cut: it says nothing, and a query would wai
     "keepalives_count": 3,
     "tcp_user_timeout": 60_000,
 }
+NOTICING_OPTIONS = ("keepalives", *NOTICING)  # which are whole numbers
 
 
 def library() -> Any:
@@ -71,6 +75,8 @@ def check_address(url: str) -> None:
     except ConfigError:
         return
     expected = "expected such as postgresql://user:password@host:5432/database, with %2F for a / and %40 for an @ in a password"
+    if not url.strip():
+        raise ConfigError(f"connection.url is empty; {expected}")
     try:
         found = psycopg.conninfo.conninfo_to_dict(url)
     except psycopg.ProgrammingError:
@@ -78,6 +84,25 @@ def check_address(url: str) -> None:
     ports = [port for port in str(found.get("port") or "").split(",") if port]
     if not all(port.isascii() and port.isdigit() and 0 < int(port) <= PORT_MAX for port in ports):
         raise ConfigError(f"connection.url has a port that is no number from 1 to {PORT_MAX}; {expected}")
+    _check_options(found)
+
+
+def _check_options(found: Mapping[str, Any]) -> None:
+    """ConfigError for a value that the library refuses; it is asked for a socket that is not there, so that it opens nothing."""
+    wrong = [name for name in NOTICING_OPTIONS if not _INTEGER.fullmatch(str(found.get(name, 0)))]
+    hosts = str(found.get("hostaddr") or found.get("host") or "").count(",") + 1
+    others = {name: value for name, value in found.items() if name not in ("hostaddr", "service")}
+    address = library().conninfo.make_conninfo("", **others | {"host": ",".join([NOWHERE] * hosts)})
+    if not wrong:
+        connection = library().pq.PGconn.connect_start(address.encode())
+        said = _OF_ADDRESS.search(connection.error_message.decode(errors="replace"))
+        connection.finish()
+        wrong = [said[0]] if said else []
+    if wrong:
+        raise ConfigError(
+            f"connection.url has an option whose value can be none: {wrong[0]}; expected one that PostgreSQL's library takes, such as "
+            "sslmode=require or keepalives=1"
+        )
 
 
 def is_of_address(error: Exception) -> bool:

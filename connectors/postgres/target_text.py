@@ -33,6 +33,8 @@ _NO_INTERVAL = r"'[^[:alnum:][:space:]:.,+@-]'"
 _NUMBER = r"'[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:inf(?:inity)?|nan)'"
 _PLACE_TOO_FAR = r"'[:,]0*(1638[4-9]|1639\d|16[4-9]\d\d|1[7-9]\d{3}|[2-9]\d{4}|\d{6,})'"  # a tsvector has 16383 places
 _IN_QUOTES = r"'\"(\\.|[^\"\\])*\"'"
+_UNSIGNED = r"(\d+(\.\d*)?|\.\d+|\d{1,3}(,\d{3})+(\.\d*)?)"
+_AMOUNT = rf"'^\s*([+-]?\s*\$?\s*{_UNSIGNED}|\$\s*[+-]\s*{_UNSIGNED}|\(\s*\$?\s*{_UNSIGNED}\s*\))\s*$'"
 _OF_THE_WRITE = r"'\y(now|today|tomorrow|yesterday)\y'"
 
 
@@ -130,7 +132,10 @@ def _float_difference(text: str, kind: str) -> str:
 
 
 def _money_difference(text: str) -> str:
+    """An amount may have a dollar sign, groups of thousands, and parentheses in place of a minus."""
+    sign = rf"(CASE WHEN {text} ~ '\(' THEN -1 ELSE 1 END)"
+    number = rf"regexp_replace({text}, '[\s$,()]', '', 'g')::numeric"
     return (
-        rf"CASE WHEN {text} IS NULL OR {text}::money::text = btrim({text}) THEN false WHEN {text} ~ '^\s*[+-]?\d+(\.\d*)?\s*$' "
-        f"THEN {text}::numeric IS DISTINCT FROM {text}::money::numeric ELSE true END"
+        f"CASE WHEN {text} IS NULL OR {text}::money::text = btrim({text}) THEN false WHEN {text} ~ {_AMOUNT} "
+        f"THEN {sign} * {number} IS DISTINCT FROM {text}::money::numeric ELSE true END"
     )

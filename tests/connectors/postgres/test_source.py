@@ -1284,26 +1284,35 @@ def test_rows_that_postgresql_never_sends(log, url, database, caplog):
 @pytest.mark.parametrize(
     "address",
     ["postgresql://u:hush@h:abc/d", "postgresql://u:hush@h:0/d", "postgresql://u:hush@h:1,h:70000/d", "host=h port=x password=hush", "hush",
-     "postgresql://u:hu/sh@h/d"],
+     "postgresql://u:hu/sh@h/d", "", "postgresql://u:hush@h/d?sslmode=bogus", "host=h password=hush keepalives=x",
+     "postgresql://u:hush@h,i/d?target_session_attrs=bogus", "postgresql://u:hush@h/d?connect_timeout=soon",
+     "postgresql://u:hush@h/d?channel_binding=x", "postgresql://u:hush@h/d?gssencmode=x", "host=h,i,j port=1,2 password=hush",
+     "postgresql://u:hush@h/d?ssl_min_protocol_version=x"],
 )  # fmt: skip
 def test_addresses_that_can_be_none(kind, address):
     """They are refused when the connector is made, and nothing of them is shown: an @ or a / may have been in a password."""
     given = {"tables": "t"} if kind is PostgresSource else {"topics": "t"}
-    with pytest.raises(ConfigError, match=r"connection\.url (is no address|has a )") as caught:
+    with pytest.raises(ConfigError, match=r"connection\.url (is no address|is empty|has an? )") as caught:
         kind("in", connection_url=address, **given)
     assert "hu" not in str(caught.value)
     kind("in", connection_url="postgresql://u:hush@h:5433,i/d", **given)
+    kind(
+        "in",
+        connection_url="host=h,i sslmode=verify-full keepalives=0 target_session_attrs=read-write connect_timeout=5",
+        **given,
+    )
 
 
-@pytest.mark.parametrize("setting", ["connect_timeout=x", "sslmode=nope"])
-def test_settings_of_an_address_that_are_wrong_are_not_tried_again(log, url, setting):
-    """The library says so without asking the server: the task fails at once."""
+def test_settings_of_an_address_that_are_wrong_are_not_tried_again(log, url, monkeypatch):
+    """Neither those of the environment: the library says so without asking the server, and the task fails at once."""
     log.create_topic("t", "id int")
-    for one in (source(f"{url}&{setting}", "people"), PostgresSink("out", connection_url=f"{url}&{setting}", topics="t")):
+    ones = (source(url, "people"), PostgresSink("out", connection_url=url, topics="t"))
+    monkeypatch.setenv("PGSSLMODE", "nope")
+    for one in ones:
         with run([one], log) as worker:
             wait_until(lambda: any(found.state == "FAILED" for found in worker.status()))
             (failed,) = (found for found in worker.status() if found.state == "FAILED")
-            assert setting.partition("=")[0] in str(failed), failed
+            assert "sslmode" in str(failed), failed
 
 
 def test_a_database_whose_texts_are_of_no_encoding(log, url):
