@@ -21,7 +21,7 @@ CREATE COLLATION ci (provider = icu, locale = 'und-u-ks-level2', deterministic =
 CREATE DOMAIN nick AS citext; CREATE DOMAIN short AS char(3); CREATE TYPE mood AS ENUM ('ok', 'bad');
 """
 UUID = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a1"
-KEYS: dict[str, tuple[str, str, list[Any], str]] = {  # the key's type in the topic, its column in the table, values of which some are one there, and the index of (k, id)
+KEYS: dict[str, tuple[str, str, list[Any], str]] = {  # types in topic and table, values of which some are one there, the index of (k, id)
     "double": ("double", "double precision", [0.0, -0.0, NAN, 1.5], "PRIMARY KEY"),
     "double to real": ("double", "real", [0.0, -0.0, NAN, 1.5], "PRIMARY KEY"),
     "double to numeric": ("double", "numeric", [0.0, -0.0, NAN, 1.5], "PRIMARY KEY"),
