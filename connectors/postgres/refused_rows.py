@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ import pyarrow as pa
 from streamkit.errors import SchemaError
 
 SAVEPOINT = "streamkit_piece"
+_MISSING = re.compile(r"\([^()]+\)=\((.*?)\).*\(SQLSTATE 23503\)$")  # the key that a foreign key names, in whatever language
 
 
 @dataclass
@@ -19,7 +21,8 @@ class Pieces:
     Writes rows piece by piece within a transaction that is open, and finds those that cannot be written.
 
     `write` raises SchemaError with `rows`, or an error of which `complaint` gives the text; None says that no row is to blame
-    for it, and it is raised. Of rows with the same `key` the last one counts; without a key each stands for itself.
+    for it, and it is raised. Of rows with the same `key` the last one counts; without a key each stands for itself. Rows may name
+    others by the columns `named_by`, as a child names its parent.
     """
 
     cursor: Any
@@ -27,6 +30,7 @@ class Pieces:
     key: Sequence[str]
     write: Callable[[pa.Table], None]
     complaint: Callable[[Exception], str | None]
+    named_by: Sequence[str] = ()
     _refused: dict[int, str] = field(default_factory=dict)
 
     def refused(self) -> dict[int, str]:
@@ -34,16 +38,39 @@ class Pieces:
         Why each row is refused, by its number; the others are written when this returns.
 
         A row may need one that is behind it, as a child needs its parent: so those that are refused are tried again as long as
-        some of them are taken.
+        some of them are taken, and then those together that name each other.
         """
         waiting: list[int] = list(range(self.rows.num_rows))
         while True:
             self._refused = {}
             self._try(waiting)
             left = self._not_replaced(self._refused)
+            if len(left) == len(waiting):
+                left = self._not_taken_together(left)
             if not left or len(left) == len(waiting):
                 return dict(sorted(left.items()))
             waiting = sorted(left)
+
+    def _not_taken_together(self, refused: dict[int, str]) -> dict[int, str]:
+        """Write each row with the refused rows that it names, and those that they name; the rows that are refused all the same."""
+        if not any(map(_MISSING.search, refused.values())):
+            return refused
+        columns = [self.rows[name].take(pa.array(list(refused), pa.int64())).to_pylist() for name in self.named_by]
+        named = {", ".join(map(str, key)): number for number, key in zip(refused, zip(*columns, strict=True), strict=False)}
+        left = dict(refused)
+        for number, said in refused.items():
+            group, taken = [number], number not in left
+            while not taken and (missing := _MISSING.search(said)) is not None:
+                parent = named.get(missing[1])
+                if parent is None or parent in group or parent not in left:
+                    break
+                group = sorted([*group, parent])
+                reasons = self._attempt(group)
+                taken = not reasons
+                said = next(iter(reasons.values()), "")
+            if taken:
+                left = {one: reason for one, reason in left.items() if one not in group}
+        return left
 
     def _try(self, numbers: Sequence[int]) -> None:
         if not numbers:

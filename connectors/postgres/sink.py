@@ -172,6 +172,7 @@ class PostgresSink(Sink):
                 table.topic.key if table.is_upsert else (),
                 lambda piece: self._write(cursor, piece, is_staged_before=True),
                 _complaint,
+                named_by=table.topic.key,
             )
             refused = pieces.refused()
             if refused:
