@@ -3,7 +3,8 @@ Digests of functions of users: by them a plan, and a start, tell whether a funct
 
 A function is its code, its defaults, its attributes, the values that it captured, and the globals that it uses: functions and classes of its
 module, plain values, lists and dicts, objects of the user's own classes, and which functions of other modules. A method is its object, too, and
-an object that is called its class and its plain attributes. Some objects of Python say themselves what they are made of, for pickles.
+an object its class and its plain attributes. Some objects of Python say themselves what they are made of, for pickles.
+A function or class of a library is its name, wherever it is met: what the library holds beside it changes while it is used.
 What no text tells in the same way in every process, such as a lock, a connection or a generator, is left out.
 """
 
@@ -12,18 +13,20 @@ from __future__ import annotations
 import dis
 import gc
 import hashlib
-import pickle
 import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import Context, ContextVar
 from dataclasses import fields, is_dataclass
+from datetime import datetime, time, tzinfo
 from enum import Enum
 from functools import partial, partialmethod
 from operator import attrgetter
-from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MethodWrapperType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MethodType, MethodWrapperType, ModuleType
 from typing import Any
+
+from streamkit.plan.array_parts import array_parts, is_array
 
 SOMEWHERE = " at an address"  # ends what is told of a value that only its address tells from others
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -46,8 +49,21 @@ def _default(value: ContextVar[Any]) -> tuple[Any, ...]:
         return (value.name,)
 
 
+def _moment(value: Any) -> tuple[Any, ...]:
+    """A time without its zone, which of two of that name it is, and the zone, of which the text may say nothing."""
+    zone = value.tzinfo
+    return repr(value.replace(tzinfo=None)), value.fold, "" if _is_of_user(type(zone)) else _ADDRESS.sub("", repr(zone)), zone
+
+
 _MADE_OF: dict[tuple[str, str], Callable[[Any], Any]] = {  # what no pickle says
     ("argparse", "Namespace"): vars,
+    ("types", "SimpleNamespace"): vars,
+    ("collections", "UserList"): attrgetter("data"),
+    ("collections", "UserDict"): attrgetter("data"),
+    ("collections", "ChainMap"): attrgetter("maps"),
+    ("builtins", "slice"): attrgetter("start", "stop", "step"),
+    ("datetime", "datetime"): _moment,
+    ("datetime", "time"): _moment,
     ("string", "Template"): vars,
     ("_struct", "Struct"): attrgetter("format"),
     ("functools", "KeyWrapper"): lambda value: [
@@ -59,6 +75,7 @@ _MADE_OF: dict[tuple[str, str], Callable[[Any], Any]] = {  # what no pickle says
     ("builtins", "filter"): lambda value: value.__reduce__()[1][0],
 }
 _NESTED_MAX = 20
+_BITS_MAX = 10_000
 
 
 def digest_of(call: Callable[..., Any]) -> str:
@@ -86,22 +103,31 @@ def type_name(value: object) -> str:
 
 
 class _Telling:
-    """The texts of one function; `told` are the objects whose attributes have been told, by their addresses: each is told once."""
+    """
+    The texts of one function.
 
-    def __init__(self, told: Iterable[int] = ()) -> None:
-        self.told = set(told)
+    `told` are the objects whose attributes have been told, by their addresses: each is told once, and kept, so that no other gets its address.
+    """
+
+    def __init__(self, told: Mapping[int, Any] | None = None) -> None:
+        self.told = dict(told or {})
 
     def parts(self, value: Any, seen: frozenset[int]) -> Iterator[str]:
         """Texts that tell a value apart from others; `seen` are the addresses of those in which it stands."""
         if id(value) in seen:
             return
         seen |= {id(value)}
-        if isinstance(value, CodeType):
+        if (name := _library_name(value)) is not None:
+            yield name
+            yield from self._made_by_library(value, seen)
+        elif isinstance(value, CodeType):
             steps, constants = _steps(value)
             yield repr((steps, value.co_names, value.co_varnames, value.co_argcount, value.co_flags & ~_HAS_DOCSTRING))
             for constant in constants:
                 yield from self.parts(constant, seen)
-        elif isinstance(value, type) and value.__module__ != "builtins":
+        elif isinstance(value, Enum):
+            yield from self._enum_member(value, seen)
+        elif isinstance(value, type):
             yield from self._class(value, seen)
         elif isinstance(value, (staticmethod, classmethod)):
             yield from self.parts(value.__func__, seen)
@@ -135,6 +161,8 @@ class _Telling:
             yield from self._own_kind(value, seen)
         elif isinstance(value, memoryview):
             yield repr(value.tobytes())
+        elif _is_whole(value):
+            yield f"{type_name(value)} {_text(value)}"
         elif (made_of := _made_of(value)) is not None:
             yield type_name(value)
             yield from self.parts(made_of, seen)
@@ -142,7 +170,7 @@ class _Telling:
             yield type_name(value)
             yield from self.parts(value.args, seen)
             yield from self._own_kind(value, seen)
-        elif _is_array(value):  # their texts leave out the middle
+        elif is_array(value):  # their texts leave out the middle
             yield from self._array(value, seen)
         elif (values := _values_of(value)) is not None:
             yield type_name(value)
@@ -150,14 +178,33 @@ class _Telling:
         elif type(value).__module__ not in _TOLD_BY_THEIR_TEXT:
             yield from self._object(value, seen)
         else:
-            yield f"{type_name(value)} {_ADDRESS.sub(SOMEWHERE, repr(value))}"
+            yield f"{type_name(value)} {_ADDRESS.sub(SOMEWHERE, _text(value))}"
 
     def _array(self, value: Any, seen: frozenset[int]) -> Iterator[str]:
         """Its bytes, or the objects that it holds."""
         yield type_name(value)
-        items = _objects_in(value)
-        yield from [_bytes_digest(value)] if items is None else self.parts(items, seen)
+        yield from self.parts(array_parts(value), seen)
         yield from self._own_kind(value, seen)
+
+    def _enum_member(self, value: Enum, seen: frozenset[int]) -> Iterator[str]:
+        """Its name, and, if the class is the user's own, the class, the value and the attributes; else the value."""
+        kind = type(value)
+        yield f"{_full_name(kind)} {value._name_}"
+        if not _is_of_user(kind):
+            yield from self.parts(value._value_, seen)
+        elif id(value) not in self.told:
+            self.told[id(value)] = value
+            yield from self._class_once(kind, seen)
+            for name, attribute in sorted(_attributes(value).items()):
+                if name not in ("_name_", "_sort_order_"):
+                    yield from _under(name, self._held(attribute, kind.__module__, seen))
+
+    def _made_by_library(self, value: Any, seen: frozenset[int]) -> Iterator[str]:
+        """What a function holds that a library made while it ran, such as the user's function below a decorator."""
+        if not isinstance(value, FunctionType) or (value.__module__ == value.__globals__["__name__"] and _is_importable(value)):
+            return
+        yield from self.parts((value.__defaults__, value.__kwdefaults__), seen)
+        yield from self._cells(value, seen)
 
     def _class(self, value: type, seen: frozenset[int]) -> Iterator[str]:
         """Its functions and its values, and those of its bases in the same module; two of one text are told apart by where they are."""
@@ -165,7 +212,7 @@ class _Telling:
         if _is_of_user(type(value)):
             yield from self._class_once(type(value), seen)
         for base in value.__mro__:
-            if base.__module__ == value.__module__:
+            if base.__module__ == value.__module__ and _library_name(base) is None:
                 yield from self._members(base, seen)
 
     def _members(self, value: type, seen: frozenset[int]) -> Iterator[str]:
@@ -177,7 +224,7 @@ class _Telling:
                 yield from _under(name, self.parts((member.func, member.args, member.keywords), seen))
                 continue
             function = next((one for one in (*ways, member) if isinstance(getattr(one, "__code__", None), CodeType)), None)
-            if function is not None:
+            if function is not None and not isinstance(member, partial):
                 yield name
                 yield from self.parts(function, seen)
             elif not _is_dunder(name):
@@ -189,6 +236,10 @@ class _Telling:
         attributes = {name: one for name, one in getattr(value, "__dict__", {}).items() if not _is_dunder(name)}
         yield from self._held(attributes, str(getattr(value, "__module__", None)), seen)
         yield from self._globals(value, seen)
+        yield from self._cells(value, seen)
+
+    def _cells(self, value: Any, seen: frozenset[int]) -> Iterator[str]:
+        """The values that a function captured."""
         for cell in value.__closure__ or ():
             try:
                 yield from self.parts(cell.cell_contents, seen)
@@ -196,16 +247,22 @@ class _Telling:
                 yield f"nothing yet{SOMEWHERE}"
 
     def _object(self, value: Any, seen: frozenset[int], text: str | None = None) -> Iterator[str]:
-        """Its text, which may be that of another, as a fitted model's is, and its plain attributes. One that is called is its class, too."""
-        text = _ADDRESS.sub("", repr(value)) if text is None else text
-        yield f"{type_name(value)} {'' if is_dataclass(value) else text}{SOMEWHERE}"
+        """
+        Its class and its plain attributes.
+
+        Of one of a library its text, too, which may be that of another, as a fitted model's is.
+        """
+        if text is None:
+            text = "" if _is_of_user(type(value)) or is_dataclass(value) else _ADDRESS.sub("", _text(value))
+        yield f"{type_name(value)} {text}{SOMEWHERE}"
         if (known := _known_part(value)) is not None:
             yield known
-        if id(value) in self.told or isinstance(value, Enum) or type(value).__module__.partition(".")[0] in _STANDARD:
+        if id(value) in self.told or type(value).__module__.partition(".")[0] in _STANDARD:
             return
-        self.told.add(id(value))
-        if callable(value):
-            yield from self.parts(type(value), seen)
+        self.told[id(value)] = value
+        if isinstance(zone := getattr(value, "tzinfo", None), tzinfo):  # of a time of the user's own class
+            yield from self._held(zone, type(value).__module__, seen)
+        yield from self._class_once(type(value), seen)
         for name, attribute in sorted(_attributes(value).items()):
             yield from _under(name, self._held(attribute, type(value).__module__, seen))
 
@@ -218,18 +275,22 @@ class _Telling:
                 continue
             if not _is_code(value):
                 yield from _under(name, self._held(value, module, seen))
-            elif not _is_of(value, module):
+            elif not _is_of(value, module) and _is_importable(value):
                 yield f"{name} {_full_name(value)}"  # what another module has may change with its version
             elif id(value) not in self.told:
-                self.told.add(id(value))
+                self.told[id(value)] = value
                 yield from _under(name, self.parts(value, seen))
 
     def _held(self, value: Any, module: str, seen: frozenset[int]) -> Iterator[str]:
         """What can be told of a value that an object, or the module, holds; nothing of a lock, a connection, an object of a library."""
         if id(value) in seen:
             return
-        if _is_plain(value) or isinstance(value, (memoryview, ModuleType, BaseException)) or _is_array(value):
+        if _is_code(value) or _is_plain(value) or isinstance(value, (CodeType, memoryview, ModuleType, BaseException)):
             yield from self.parts(value, seen)
+        elif is_array(value):
+            yield type_name(value)
+            yield from self._held(array_parts(value), module, seen | {id(value)})
+            yield from self._own_kind(value, seen)
         elif (owner := _owner(value)) is not None:
             yield value.__name__
             yield from self._held(owner, module, seen | {id(value)})
@@ -249,21 +310,20 @@ class _Telling:
             yield from self._own_kind(value, seen)
         elif isinstance(value, partial):
             yield from self._held((value.func, value.args, value.keywords), module, seen | {id(value)})
-        elif _is_code(value):
-            yield from self.parts(value, seen) if _is_of(value, module) else (_full_name(value),)
+        elif isinstance(value, tzinfo) and not _is_of_user(type(value)):
+            yield _ADDRESS.sub("", _text(value))
         elif (made_of := _made_of(value)) is not None:
             yield type_name(value)
             yield from self._held(made_of, module, seen | {id(value)})
         elif type(value).__module__ == module or _is_of_user(type(value)):
             yield from self._object(value, seen | {id(value)}, text="")
-            yield from self._class_once(type(value), seen)
         elif (values := _values_of(value)) is not None:
             yield type_name(value)
             yield from self._held(values, module, seen | {id(value)})
 
     def _in_any_order(self, tell: Callable[[_Telling, Any], Iterable[str]], items: Iterable[Any]) -> str:
         """Describe a set: describe each item as if it came first, and sort the descriptions."""
-        known, texts = set(self.told), []
+        known, texts = dict(self.told), []
         for item in items:
             telling = _Telling(known)
             texts.append("\n".join(tell(telling, item)))
@@ -274,11 +334,10 @@ class _Telling:
         """What a list or dict of the user's own class has beside its items: attributes and methods."""
         if _is_of_user(type(value)):
             yield from self._object(value, seen | {id(value)}, text="")
-            yield from self._class_once(type(value), seen)
 
     def _class_once(self, value: type, seen: frozenset[int]) -> Iterator[str]:
         if id(value) not in self.told:
-            self.told.add(id(value))
+            self.told[id(value)] = value
             yield from self.parts(value, seen)
 
 
@@ -334,13 +393,23 @@ def _reduced(value: Any) -> Any:
     try:
         reduced = value.__reduce_ex__(2)
     except Exception:  # noqa: BLE001  a lock, a socket
-        return None
+        return _options(value)
     if isinstance(reduced, str):
         return reduced
     maker, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
     of_maker = (maker.args, maker.keywords) if isinstance(maker, partial) else ()
     own = [one for one in arguments if one is not type(value)]
     return own, state, [*(items or ())], [*(pairs or ())], of_maker
+
+
+def _options(value: Any) -> Any:
+    """Of options of Arrow, which cannot be pickled, their bytes or their text; None of others."""
+    if not (type(value).__module__.startswith("pyarrow") and type_name(value).endswith("Options")):
+        return None
+    try:
+        return value.serialize().to_pybytes()
+    except Exception:  # noqa: BLE001  some have no bytes
+        return _ADDRESS.sub("", _text(value))
 
 
 def _values_of(value: Any) -> Any:
@@ -351,7 +420,7 @@ def _values_of(value: Any) -> Any:
         return None
     if _is_of_user(kind) or not (package in _VALUES or any("__eq__" in vars(base) for base in kind.__mro__[:-1])):
         return None
-    has_text = kind.__module__ in _TEXTS and _ADDRESS.search(repr(value)) is None
+    has_text = kind.__module__ in _TEXTS and _ADDRESS.search(_text(value)) is None
     return None if has_text else _reduced(value)
 
 
@@ -361,24 +430,7 @@ def _known_part(value: Any) -> str | None:
     base = next((one for one in bases if one.__module__ in _TOLD_BY_THEIR_TEXT), None)
     if base is None or issubclass(base, (tuple, list, dict, set, frozenset, type)) or base.__repr__ is object.__repr__:
         return None
-    return _ADDRESS.sub("", base.__repr__(value))
-
-
-def _is_array(value: Any) -> bool:
-    return not isinstance(value, type) and (hasattr(value, "__array__") or hasattr(value, "__arrow_c_stream__"))
-
-
-def _objects_in(value: Any) -> Any:
-    """The items of an array or of a frame of pandas whose items are Python's own, since pickles of such vary; None of others."""
-    if hasattr(value, "dtypes") and hasattr(value, "columns"):
-        columns = [value.iloc[:, place] for place in range(len(value.columns))]
-        if not any(getattr(column.dtype, "hasobject", True) for column in (*columns, value.index, value.columns)):
-            return None
-        return [list(value.columns), list(value.index), *([str(column.dtype), *column.tolist()] for column in columns)]
-    if not getattr(getattr(value, "dtype", None), "hasobject", False) or not hasattr(value, "tolist"):
-        return None
-    labels = [list(value.index), value.name] if hasattr(value, "index") and hasattr(value, "name") else []
-    return [str(value.dtype), list(value.shape), value.tolist(), *labels]
+    return _ADDRESS.sub("", _text(value, base.__repr__))
 
 
 def _sequence_name(value: Any) -> str:
@@ -395,6 +447,54 @@ def _is_of(value: Any, module: str) -> bool:
     if module in ("builtins", "None"):  # which is said of all that such text makes
         return _is_of_user_module(str(name))
     return code.__globals__ is not getattr(sys.modules.get(str(code.__module__)), "__dict__", None)
+
+
+def _library_name(value: Any) -> str | None:
+    """
+    The name of a function or class of a library; None of the user's own, and of what is neither.
+
+    It is the one rule for which of them are told by their names. A function is of the module whose names its code uses, not of the one
+    that a decorator wrote on it.
+    """
+    if isinstance(value, FunctionType):
+        module = value.__globals__.get("__name__")
+    elif isinstance(value, MethodType) or _owner(value) is not None or not isinstance(getattr(value, "__qualname__", None), str):
+        return None
+    else:
+        module = getattr(value, "__module__", None)
+    if not isinstance(module, str) or _is_of_user_module(module):
+        return None
+    if isinstance(value, (FunctionType, BuiltinFunctionType)) or _is_importable(value):
+        return f"{module} {value.__qualname__}"
+    return None
+
+
+def _is_importable(value: Any) -> bool:
+    """Whether a function or class is found in its module by its name."""
+    found: Any = sys.modules.get(str(getattr(value, "__module__", None)))
+    for name in str(getattr(value, "__qualname__", "")).split("."):
+        found = getattr(found, name, None)
+    return found is value
+
+
+def _is_whole(value: Any) -> bool:
+    """Whether a value is a time of Python without a zone."""
+    return type(value) in (datetime, time) and value.tzinfo is None
+
+
+def _text(value: Any, text: Callable[[Any], str] = repr) -> str:
+    """Its text, also of numbers of any length, which Python writes in tens only up to a limit."""
+    if type(value) is int:
+        return hex(value) if value.bit_length() > _BITS_MAX else repr(value)
+    try:
+        return text(value)
+    except ValueError:
+        digits = sys.get_int_max_str_digits()
+        sys.set_int_max_str_digits(0)
+        try:
+            return text(value)
+        finally:
+            sys.set_int_max_str_digits(digits)
 
 
 def _full_name(value: Any) -> str:
@@ -456,21 +556,16 @@ def _is_plain(value: Any, depth: int = 0) -> bool:
         if _factory(value):
             return False
         return depth < _NESTED_MAX and all(_is_plain(one, depth + 1) for one in (*value.keys(), *value.values()))
-    if is_dataclass(value) and not isinstance(value, type):
+    if is_dataclass(value) and not isinstance(value, type) and not _is_of_user(type(value)):
         return depth < _NESTED_MAX and all(_is_plain(getattr(value, one.name, None), depth + 1) for one in fields(value))
-    if _is_array(value):
-        return _objects_in(value) is None and _bytes_digest(value) != SOMEWHERE
-    if isinstance(value, Enum) or isinstance(getattr(value, "__code__", None), CodeType):
+    if is_array(value):
+        return False
+    if isinstance(value, Enum) or isinstance(getattr(value, "__code__", None), CodeType) or _is_whole(value):
         return True
-    return type(value).__module__ in _TEXTS and not isinstance(value, ModuleType) and _ADDRESS.search(repr(value)) is None
+    if (type(value).__module__, type(value).__name__) in _MADE_OF or isinstance(value, ModuleType):
+        return False
+    return type(value).__module__ in _TEXTS and _ADDRESS.search(_text(value)) is None
 
 
 def _is_dunder(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
-
-
-def _bytes_digest(value: Any) -> str:
-    try:
-        return hashlib.sha256(pickle.dumps(value, protocol=5)).hexdigest()
-    except (pickle.PicklingError, TypeError, AttributeError, ValueError):
-        return SOMEWHERE

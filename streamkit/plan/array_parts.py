@@ -1,0 +1,76 @@
+"""Parts of arrays: values that tell arrays and frames apart by what they hold, however it lies in memory."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import sys
+from typing import Any
+
+NOT_TOLD = " of which nothing is told"
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is an array, a series, a table or a frame of some library."""
+    return not isinstance(value, type) and (hasattr(value, "__array__") or hasattr(value, "__arrow_c_stream__"))
+
+
+def array_parts(value: Any) -> list[Any]:
+    """Plain values, hashes, and the objects in arrays of objects; equal arrays have equal ones."""
+    numpy, pandas, arrow = (sys.modules.get(name) for name in ("numpy", "pandas", "pyarrow"))
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        return _numpy_parts(value, numpy)
+    if pandas is not None and isinstance(value, pandas.DataFrame):
+        columns = [_column_parts(value.iloc[:, place]) for place in range(len(value.columns))]
+        return [_column_parts(value.columns), _column_parts(value.index), columns, dict(value.attrs)]
+    if pandas is not None and isinstance(value, pandas.Series):
+        return [value.name, _column_parts(value), _column_parts(value.index), dict(value.attrs)]
+    if pandas is not None and isinstance(value, (pandas.Index, pandas.api.extensions.ExtensionArray)):
+        return [list(getattr(value, "names", ())), _column_parts(value)]
+    if arrow is not None and isinstance(value, (arrow.Array, arrow.ChunkedArray, arrow.RecordBatch, arrow.Table)):
+        return _arrow_parts(value, arrow)
+    return [_pickled(value)]
+
+
+def _numpy_parts(value: Any, numpy: Any) -> list[Any]:
+    kind, shape = str(value.dtype), list(value.shape)
+    if isinstance(value, numpy.ma.MaskedArray):
+        filled = value.filled(value.fill_value)
+        return [kind, *_numpy_parts(numpy.asarray(filled), numpy), numpy.ma.getmaskarray(value).tolist(), repr(value.fill_value)]
+    value = numpy.asarray(value)
+    if value.dtype.names:
+        return [kind, shape, [_numpy_parts(value[name], numpy) for name in value.dtype.names]]
+    if value.dtype.hasobject:
+        return [kind, shape, value.tolist()]
+    return [kind, shape, hashlib.sha256(value.tobytes()).hexdigest()]
+
+
+def _column_parts(column: Any) -> list[Any]:
+    """The type and the items of a column or an index of pandas."""
+    kind: Any = getattr(column, "dtype", None)
+    categories = [list(kind.categories), bool(kind.ordered)] if hasattr(kind, "categories") else []
+    if kind is None or not hasattr(kind, "hasobject") or kind.hasobject:
+        return [str(kind), categories, list(column)]
+    return _numpy_parts(column.to_numpy(), sys.modules["numpy"])
+
+
+def _arrow_parts(value: Any, arrow: Any) -> list[Any]:
+    """Columns are written as messages, in one chunk, without what lies in front of a slice or under a null."""
+    table = value if isinstance(value, arrow.Table) else None
+    if isinstance(value, arrow.RecordBatch):
+        table = arrow.Table.from_batches([value])
+    if table is None:
+        table = arrow.table({"": value})
+    rows = table.take(arrow.array(range(len(table)), arrow.int64())).combine_chunks()
+    written = arrow.BufferOutputStream()
+    with arrow.ipc.new_stream(written, rows.schema) as stream:
+        stream.write_table(rows)
+    return [type(value).__name__, str(rows.schema), hashlib.sha256(written.getvalue()).hexdigest()]
+
+
+def _pickled(value: Any) -> str:
+    """A hash of the pickle of an array of another library."""
+    try:
+        return hashlib.sha256(pickle.dumps(value, protocol=5)).hexdigest()
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError):
+        return NOT_TOLD

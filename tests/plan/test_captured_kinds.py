@@ -1,0 +1,207 @@
+"""Kinds of values at every place where a function may capture them: a change is noticed, and a restart that changed nothing is none."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import types
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from streamkit.plan.function_digest import digest_of
+from tests.plan.test_function_digest import Rate, using
+
+# The text of a module that makes X, with a mark where two versions of it differ, and these two.
+KINDS: dict[str, tuple[str, str, str]] = {
+    "a function of Python": ("import re\nX = re.@@", "sub", "subn"),
+    "a function written in C": ("import math, operator\nX = @@.pow", "math", "operator"),
+    "a function of an object of Python": ("import random\nX = random.@@", "randint", "uniform"),
+    "a class of Python": ("import decimal, fractions\nX = @@", "decimal.Decimal", "fractions.Fraction"),
+    "a method of a class of Python": ("import datetime\nX = datetime.datetime.@@", "fromisoformat", "fromtimestamp"),
+    "a function of pandas": ("import pandas\nX = pandas.@@", "to_datetime", "to_numeric"),
+    "a function of numpy": ("import numpy\nX = numpy.@@", "sum", "mean"),
+    "a function of numpy written in C": ("import numpy\nX = numpy.@@", "add", "subtract"),
+    "a function of Arrow": ("import pyarrow.compute\nX = pyarrow.compute.@@", "add", "subtract"),
+    "a partial of a function of Python": ("import functools, re\nX = functools.partial(re.sub, '@@')", "a", "b"),
+    "a cached function": ("import functools\n@functools.cache\ndef X(r): return @@", "1", "2"),
+    "a function that a library wraps": ("import contextlib\n@contextlib.contextmanager\ndef X(): yield @@", "1", "2"),
+    "a function for each class": ("import functools\n@functools.singledispatch\ndef X(r): return @@", "1", "2"),
+    "a function that imports": ("from re import @@ as other\ndef X(r): return other('a', 'b', r)", "sub", "subn"),
+    "a function": ("def X(r): return @@", "1", "2"),
+    "a function of a function": ("import re\ndef g(r, s=re.sub): return @@\ndef X(r): return g(r)", "1", "2"),
+    "a member whose method": ("import enum\nclass E(enum.Enum):\n  A = 1\n  def rate(self): return @@\nX = E.A", "1", "2"),
+    "a member whose attribute": (
+        "import enum\nclass E(enum.Enum):\n  A = 1\n  def __init__(self, n): self.rate = n + @@\nX = E.A",
+        "1",
+        "2",
+    ),
+    "a member whose value": ("import enum\nclass E(enum.Enum):\n  A = frozenset('abcdef@@')\nX = E.A", "g", "h"),
+    "a member whose property": (
+        "import enum\nclass E(enum.IntEnum):\n  A = 1\n  @property\n  def rate(self): return @@\nX = E.A",
+        "1",
+        "2",
+    ),
+    "members": ("import enum\nclass E(enum.Flag):\n  A = 1\n  B = 2\n  C = 4\nX = E.A | E.@@", "B", "C"),
+    "a member beside another": ("import enum\nclass E(enum.Enum):\n  A = 1\n  B = @@\nX = E.A", "2", "3"),
+    "a member of Python": ("import http\nX = http.HTTPStatus.@@", "OK", "CREATED"),
+    "an object whose method": ("class C:\n  def rate(self): return @@\nX = C()", "1", "2"),
+    "an object whose text": ("class C:\n  s = set('abcdef')\n  def __repr__(self): return f'{self.s}@@'\nX = C()", "1", "2"),
+    "a data class whose method": (
+        "import dataclasses\n@dataclasses.dataclass\nclass C:\n  n: int = 1\n  def rate(self): return @@\nX = C()",
+        "1",
+        "2",
+    ),
+    "a named tuple whose method": (
+        "from typing import NamedTuple\nclass C(NamedTuple):\n  n: int = 1\n  def rate(self): return @@\nX = C()",
+        "1",
+        "2",
+    ),
+    "a number whose method": ("class C(int):\n  def rate(self): return @@\nX = C(1)", "1", "2"),
+    "a method": ("class C:\n  def rate(self): return @@\nX = C().rate", "1", "2"),
+    "a class": ("class C:\n  def rate(self): return @@\nX = C", "1", "2"),
+    "large numbers": ("X = 10**5000 + @@", "1", "2"),
+    "large fractions": ("import fractions\nX = fractions.Fraction(10**5000 + @@, 7)", "1", "2"),
+    "code": ("X = compile('@@', '', 'eval')", "1", "2"),
+    "a part of a list": ("X = slice(1, @@)", "1", "2"),
+    "a namespace": (
+        "import types\nclass C:\n  def rate(self): return @@\nX = types.SimpleNamespace(n=C(), s=set('abc'))",
+        "1",
+        "2",
+    ),
+    "a list of Python's own": (
+        "import collections\nclass C:\n  def rate(self): return @@\nX = collections.UserList([C()])",
+        "1",
+        "2",
+    ),
+    "options of Arrow": ("import pyarrow.compute as pc\nX = pc.SplitPatternOptions('@@')", "a", "b"),
+    "options of Arrow with values": (
+        "import pyarrow, pyarrow.compute as pc\nX = pc.SetLookupOptions(pyarrow.array([*range(99), @@, *range(99)]))",
+        "1",
+        "2",
+    ),
+    "options of CSV": ("import pyarrow.csv\nX = pyarrow.csv.ParseOptions(delimiter='@@')", ";", "|"),
+    "options of CSV to write": ("import pyarrow.csv\nX = pyarrow.csv.WriteOptions(delimiter='@@')", ";", "|"),
+    "options of messages": ("import pyarrow\nX = pyarrow.ipc.IpcWriteOptions(compression='@@')", "lz4", "zstd"),
+    "conditions of Arrow": ("import pyarrow.compute as pc\nX = pc.field('a') > @@", "1", "2"),
+    "arrays": ("import numpy\nX = numpy.arange(6).reshape(2, 3) + @@", "1", "2"),
+    "arrays with gaps": ("import numpy\nX = numpy.ma.masked_equal([1, 2, 3], @@)", "1", "2"),
+    "frames": ("import pandas\nX = pandas.DataFrame({'a': [1], 'b': ['@@']})", "1", "2"),
+    "categories": ("import pandas\nX = pandas.Categorical(['a'], [*map(str, range(99)), 'a', '@@'])", "b", "c"),
+}
+_ZONE = (
+    "import datetime as dt\nclass Z(dt.tzinfo):\n  def __init__(self, h): self.h = h\n"
+    "  def utcoffset(self, _): return dt.timedelta(hours=self.h)\n  def dst(self, _): return None\n"
+)
+for _kind, _value in {
+    "an own zone": "Z(@@)",
+    "a time of an own zone": "dt.datetime(2020, 1, 1, tzinfo=Z(@@))",
+    "a time of day of an own zone": "dt.time(1, tzinfo=Z(@@))",
+    "a zone": "dt.timezone(dt.timedelta(hours=@@))",
+    "a time of a zone": "dt.datetime(2020, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=@@)))",
+    "one of two times": "dt.datetime(2020, 1, 1, fold=@@ % 2)",
+    "an own time of an own zone": "type('D', (dt.datetime,), {'__module__': __name__})(2020, 1, 1, tzinfo=Z(@@))",
+}.items():
+    KINDS[_kind] = (f"{_ZONE}X = {_value}", "1", "2")
+
+_HOLDER = "class H:\n  def __init__(self, x): self.x = x\n  def __call__(self, r): return self.x\n"
+_TAKES = "import functools\ndef take(x, r=None): return x\n"
+PLACES = {
+    "a global": "def f(r): return X",
+    "a default": "def f(r, x=X): return x",
+    "a named default": "def f(r, *, x=X): return x",
+    "a closure": "def make(x):\n  def f(r): return x\n  return f\nf = make(X)",
+    "a dict": "D = {'x': X}\ndef f(r): return D['x']",
+    "a list": "L = [1, X]\ndef f(r): return L[1]",
+    "a list in a closure": "def make(x):\n  def f(r): return x\n  return f\nf = make([1, X])",
+    "a list in a dict in a tuple": "T = ({'x': [X]},)\ndef f(r): return T",
+    "an attribute": f"{_HOLDER}f = H(X)",
+    "an attribute of a global": f"{_HOLDER}O = H(X)\ndef f(r): return O.x",
+    "an attribute of what a function captured": f"{_HOLDER}def f(r, o=H([X])): return o.x",
+    "an attribute of a class": "class C:\n  x = X\ndef f(r): return C.x",
+    "an attribute of the function": "def f(r): return f.x\nf.x = X",
+    "a partial": f"{_TAKES}f = functools.partial(take, X)",
+    "a partial by name": f"{_TAKES}P = functools.partial(take, x=X)\ndef f(r): return P(r=r)",
+}
+USED_BEFORE = """
+import decimal, functools, json, random, re, numpy, pandas, pyarrow.compute
+re.sub("zz+", "", "a"); re.match("yy+", "")
+random.seed(5); random.random(); decimal.getcontext().prec = 9
+pandas.to_datetime(["2020-01-01"] * 100); pandas.set_option("display.max_rows", 7); numpy.set_printoptions(precision=2)
+pyarrow.compute.split_pattern(pyarrow.array(["a b"]), " ")
+"""
+
+
+def digest_in_module(text: str, used: bool = False) -> str:
+    """The digest of the function f of a module of this text; `used`: after its X has been called, if it can be."""
+    module = types.ModuleType("usermod")
+    sys.modules["usermod"] = module
+    exec(compile(text, "usermod.py", "exec"), module.__dict__)
+    if used and not isinstance(module.X, type) and callable(module.X):
+        with contextlib.suppress(Exception):  # it takes something else
+            module.X(1)
+    return digest_of(module.f)
+
+
+def digests(used: bool = False) -> dict[str, str]:
+    """One of each kind at each place."""
+    return {
+        f"{kind} in {place}": digest_in_module(f"{text.replace('@@', version)}\n{function}\n", used)
+        for kind, (text, version, _) in KINDS.items()
+        for place, function in PLACES.items()
+    }
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_change_is_noticed_wherever_it_is_captured(place: str) -> None:
+    """Of every kind of value, at every place."""
+    function = PLACES[place]
+    found = {
+        kind: [digest_in_module(f"{text.replace('@@', version)}\n{function}\n") for version in versions]
+        for kind, (text, *versions) in KINDS.items()
+    }
+    assert [kind for kind, (one, other) in found.items() if one == other] == []
+
+
+def test_a_restart_that_changed_nothing_is_no_change() -> None:
+    """In processes that hash otherwise, and where the libraries, and the functions themselves, have been used before."""
+    program = "import json, sys\n{}from tests.plan.test_captured_kinds import digests\nprint(json.dumps(digests({})))"
+    first, again = (
+        subprocess.Popen(
+            [sys.executable, "-c", program.format(before, used)],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for before, used, seed in (("", False, "1"), (USED_BEFORE, True, "2"))
+    )
+    one, other = (json.loads(process.communicate()[0]) for process in (first, again))
+    assert len(one) == len(KINDS) * len(PLACES)
+    assert [name for name in one if one[name] != other[name]] == []
+
+
+def test_equal_arrays_are_equal_however_they_lie_in_memory() -> None:
+    """By columns or by rows, in chunks, behind a slice, in other blocks."""
+    rows = np.arange(6).reshape(2, 3)
+    frame = pd.DataFrame({"a": [1, 2], "b": [3, 4]})
+    pieces = pd.concat([frame[["a"]], frame[["b"]]], axis=1)
+    numbers = pa.array([1, None, 3])
+    equal = [
+        (rows, np.asfortranarray(rows)),
+        (np.ma.masked_equal(rows, 1), np.ma.masked_equal(np.asfortranarray(rows), 1)),
+        (rows[:, ::2], rows[:, ::2].copy()),
+        (frame, pieces),
+        (frame["a"], pd.Series([1, 2], name="a")),
+        (numbers, pa.array([7, 1, None, 3])[1:]),
+        (pa.chunked_array([[1], [2]]), pa.chunked_array([[1, 2]])),
+        (pa.table({"a": numbers}), pa.concat_tables([pa.table({"a": numbers[:1]}), pa.table({"a": numbers[1:]})])),
+    ]
+    other = [rows + 1, rows.T, rows.astype(float), frame.T, frame.rename(columns={"a": "c"}), pa.array([1, 2, 3])]
+    for make in (using, Rate, lambda value: using({"a": [value]})):
+        assert [place for place, (one, same) in enumerate(equal) if digest_of(make(one)) != digest_of(make(same))] == []
+        assert len({digest_of(make(value)) for value in [*other, *(one for one, _ in equal)]}) == len(other) + len(equal)
