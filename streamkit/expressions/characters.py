@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _BYTES_MAX = 2**31 - 1
+_LONG_BYTES = 256  # pieces that are as long on average are copied one by one
+_BLOCK_BYTES = 1 << 18  # of a long text that are changed at once
 
 
 @dataclass(frozen=True)
@@ -55,9 +58,16 @@ def offsets_of(sizes: np.ndarray) -> np.ndarray:
 def gathered(data: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The pieces of these sizes from these starts one after another, and their offsets."""
     offsets = offsets_of(sizes)
+    if are_long(sizes):  # a place for each byte would need eight times the bytes
+        return np.concatenate([data[start : start + size] for start, size in zip(starts, sizes, strict=True)]), offsets
     places = np.repeat(starts - offsets[:-1], sizes)
     places += np.arange(offsets[-1])
     return data[places], offsets
+
+
+def are_long(sizes: np.ndarray) -> bool:
+    """Whether rows are so long on average that each is better changed by itself than all together with a number for each byte."""
+    return bool(sizes.sum() > _LONG_BYTES * len(sizes))
 
 
 @dataclass(frozen=True)
@@ -77,20 +87,60 @@ def characters_of(texts: pa.Array) -> Characters:
     rows = bytes_of(texts)
     first, last = int(rows.offsets[0]), int(rows.offsets[-1])
     data, offsets = rows.data[first:last], rows.offsets - first
+    codes, before = _codes_of(data)
+    return Characters(codes, offsets if before is None else before[offsets])
+
+
+def recoded(texts: pa.Array, change: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray | None]]) -> pa.Array:
+    """
+    Texts in which other characters stand.
+
+    `change` gives new code points for code points, and how many of the new ones stand for each; None: one. It is called for a piece
+    after the other, within rows, too, so that a long text needs little more memory than it and the new one have.
+    """
+    rows = bytes_of(texts)
+    first, last = int(rows.offsets[0]), int(rows.offsets[-1])
+    data, offsets = rows.data[first:last], rows.offsets - first
+    ends, pieces, start, written = np.zeros(len(offsets), np.int64), [], 0, 0
+    while start < len(data):
+        end = min(start + _BLOCK_BYTES, len(data))
+        while end < len(data) and data[end] & 0xC0 == 0x80:
+            end -= 1
+        codes, before = _codes_of(data[start:end])
+        fresh, counts = change(codes)
+        places = slice(*np.searchsorted(offsets, [start, end], "right"))  # of the rows that end in this piece
+        inside = offsets[places] - start
+        inside = inside if before is None else before[inside]
+        inside = inside if counts is None else offsets_of(counts)[inside]
+        piece, sizes = _encoded(fresh)
+        ends[places] = written + (inside if sizes is None else offsets_of(sizes)[inside])
+        pieces.append(piece)
+        start, written = end, written + len(piece)
+        if written > _BYTES_MAX:
+            break  # an error below
+    ends[-1] = written
+    return array_of_bytes(np.concatenate(pieces) if pieces else np.zeros(0, np.uint8), ends, texts, pa.string())
+
+
+def _codes_of(data: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """The code points of bytes, and how many begin before each place; None if each byte is one."""
     if not len(data) or data.max() < 128:
-        return Characters(data.astype(np.uint32), offsets)
-    before = np.zeros(len(data) + 1, np.int64)
-    np.cumsum((data & 0xC0) != 0x80, out=before[1:])
-    return Characters(np.frombuffer(data.tobytes().decode().encode("utf-32-le"), np.uint32), before[offsets])
+        return data.astype(np.uint32), None
+    return np.frombuffer(data.tobytes().decode().encode("utf-32-le"), np.uint32), offsets_of((data & 0xC0) != 0x80)
+
+
+def _encoded(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """The bytes of code points, and how many each has; None if one."""
+    if not len(codes) or codes.max() < 128:
+        return codes.astype(np.uint8), None
+    sizes = 1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000)
+    return np.frombuffer(codes.astype(np.uint32).tobytes().decode("utf-32-le").encode(), np.uint8), sizes
 
 
 def texts_of(codes: np.ndarray, offsets: np.ndarray, like: pa.Array) -> pa.Array:
     """Texts of these code points, null where `like` is."""
-    if not len(codes) or codes.max() < 128:
-        return array_of_bytes(codes.astype(np.uint8), offsets, like, pa.string())
-    sizes = 1 + (codes >= 0x80).astype(np.int64) + (codes >= 0x800) + (codes >= 0x10000)
-    data = np.frombuffer(codes.astype(np.uint32).tobytes().decode("utf-32-le").encode(), np.uint8)
-    return array_of_bytes(data, offsets_of(sizes)[offsets], like, pa.string())
+    data, sizes = _encoded(codes)
+    return array_of_bytes(data, offsets if sizes is None else offsets_of(sizes)[offsets], like, pa.string())
 
 
 def sliced(values: pa.Array, first: np.ndarray, last: np.ndarray) -> pa.Array:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.expressions.characters import array_of_bytes, bytes_of, gathered, offsets_of
+from streamkit.expressions.characters import are_long, array_of_bytes, bytes_of, gathered, offsets_of
 from streamkit.expressions.literals import literal
 from streamkit.expressions.mapping import each_constant, each_value, on_arrays
 from streamkit.expressions.operation import (
@@ -73,12 +73,14 @@ def _unhex(_: TypedExpression, text: pa.Array) -> pa.Array:
     even = pc.if_else(pc.equal(pc.bit_wise_and(pc.binary_length(text), 1), 1), pc.binary_join_element_wise("0", text, ""), text)
     rows = bytes_of(even)
     values = _VALUES[rows.data[rows.offsets[0] : rows.offsets[-1]]]
-    wrong = offsets_of(values < 0)
+    full = rows.sizes > 0
+    sound = np.ones(len(text), bool)
+    if len(values):
+        sound[full] = ~np.logical_or.reduceat(values < 0, (rows.offsets - rows.offsets[0])[:-1][full])
     offsets = rows.offsets - rows.offsets[0]
     pairs = values.view(np.uint8).reshape(-1, 2)
     found = array_of_bytes((pairs[:, 0] << 4) | (pairs[:, 1] & 15), offsets // 2, even, pa.binary())
-    sound = pa.array(wrong[offsets[1:]] == wrong[offsets[:-1]])
-    return pc.if_else(sound, found, pa.scalar(None, pa.binary()))
+    return pc.if_else(pa.array(sound), found, pa.scalar(None, pa.binary()))
 
 
 @operation("base64", takes="binary", gives="string")
@@ -86,6 +88,9 @@ def _unhex(_: TypedExpression, text: pa.Array) -> pa.Array:
 def _base64(_: TypedExpression, value: pa.Array) -> pa.Array:
     """Every row filled up to groups of three bytes, and all rows encoded at once."""
     rows = bytes_of(value)
+    if are_long(rows.sizes):
+        pieces = [_lines_of(rows.data[start:end]) for start, end in zip(rows.offsets[:-1], rows.offsets[1:], strict=True)]
+        return array_of_bytes(np.concatenate(pieces), offsets_of(np.array([*map(len, pieces)])), value, pa.string())
     filled = -(-rows.sizes // 3) * 3
     starts = offsets_of(filled)
     padded = np.zeros(int(starts[-1]), np.uint8)
@@ -99,6 +104,16 @@ def _base64(_: TypedExpression, value: pa.Array) -> pa.Array:
 
 
 _LINE = 76  # characters in a line of encoded mail
+
+
+def _lines_of(data: np.ndarray) -> np.ndarray:
+    """One row in Base64, with its line ends."""
+    encoded = np.frombuffer(binascii.b2a_base64(data.tobytes(), newline=False), np.uint8)
+    whole = max(len(encoded) - 1, 0) // _LINE
+    lines = np.empty((whole, _LINE + 2), np.uint8)
+    lines[:, :_LINE] = encoded[: whole * _LINE].reshape(-1, _LINE)
+    lines[:, _LINE:] = ord("\r"), ord("\n")
+    return np.concatenate([lines.ravel(), encoded[whole * _LINE :]])
 
 
 def _in_lines(encoded: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, reduce
+from itertools import islice
 from unicodedata import category
 
 import numpy as np
@@ -14,12 +15,14 @@ from streamkit.chunks import check_sound
 from streamkit.data_type import element_of
 from streamkit.expressions.characters import (
     Characters,
+    array_of_bytes,
+    bytes_of,
     characters_of,
     null_with,
     numbers_of,
     offsets_of,
+    recoded,
     sliced,
-    texts_of,
     validity,
 )
 from streamkit.expressions.literals import literal
@@ -261,13 +264,13 @@ def _initcap(_: TypedExpression, text: pa.Array) -> pa.Array:
     """Lower case, but for the first character and those behind a space."""
     if pc.any(pc.invert(pc.string_is_ascii(text))).as_py():
         return each_value(_title_cased, pa.string(), text)
-    characters = characters_of(pc.ascii_lower(text))
-    codes = characters.codes.copy()
+    rows = bytes_of(pc.ascii_lower(text))
+    codes = rows.data[: rows.offsets[-1]].copy()
     first = np.zeros(len(codes), bool)
-    first[characters.offsets[:-1][characters.sizes > 0]] = True
+    first[rows.offsets[:-1][rows.sizes > 0]] = True
     first[1:] |= codes[:-1] == ord(" ")
     codes[first & (codes >= ord("a")) & (codes <= ord("z"))] -= 32
-    return texts_of(codes, characters.offsets, text)
+    return array_of_bytes(codes, rows.offsets, text, pa.string())
 
 
 def _title_cased(text: str) -> str:
@@ -283,23 +286,30 @@ def _translate(_: TypedExpression, text: Datum, old: Datum, new: Datum) -> Datum
 def _translated(_: TypedExpression, text: pa.Array, old: pa.Array, new: pa.Array) -> pa.Array:
     if not len(text):
         return text
-    wanted = dict.fromkeys(old[0].as_py())
-    fresh = new[0].as_py()
-    for place, character in reversed(list(enumerate(old[0].as_py()))):
-        wanted[character] = fresh[place].strip("\0") or None if place < len(fresh) else None
-    characters = characters_of(text)
-    codes, kept = characters.codes.copy(), np.ones(len(characters.codes), bool)
-    for character, replacement in wanted.items():
-        found = characters.codes == ord(character)
-        if replacement is None:
-            kept &= ~found
-        else:
-            codes[found] = ord(replacement)
-    return texts_of(codes[kept], _kept_offsets(kept, characters.offsets), text)
+    former, fresh = old[0].as_py(), new[0].as_py()
+    wanted = {code: code for code in range(128)}  # the first of equal characters counts
+    wanted |= {ord(one): _replacement(fresh[place : place + 1]) for place, one in reversed([*enumerate(former)])}
+    keys = np.array(sorted(wanted), np.uint32)
+    values = np.array([wanted[key] for key in keys.tolist()], np.uint32)
+    return recoded(text, lambda codes: _replaced(codes, keys, values))
 
 
-def _kept_offsets(kept: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    return np.asarray(offsets_of(kept)[offsets])
+_NONE = 0xFFFFFFFF  # stands for no character
+
+
+def _replacement(character: str) -> int:
+    return ord(character) if character.strip("\0") else _NONE
+
+
+def _replaced(codes: np.ndarray, keys: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """The values of code points that are keys, and the others as they are; the first 128 are keys."""
+    if codes.max() < 128:
+        fresh = values[codes]
+    else:
+        places = np.minimum(np.searchsorted(keys, codes), len(keys) - 1)
+        fresh = np.where(keys[places] == codes, values[places], codes)
+    kept = fresh != _NONE
+    return (fresh, None) if kept.all() else (fresh[kept], kept)
 
 
 def _mask_rule(call: Invocation) -> TypedExpression:
@@ -326,11 +336,13 @@ def _mask(_: TypedExpression, text: Datum, *masks: pa.Scalar) -> Datum:
 
 
 def _masked(text: pa.Array, masks: tuple[str | None, ...]) -> pa.Array:
-    characters = characters_of(text)
-    kinds, places = np.unique(characters.codes, return_inverse=True)
-    changed = np.array([_masked_code(int(code), masks) for code in kinds], np.uint32)[places] if len(kinds) else characters.codes
-    units = np.where((characters.codes >= 0x10000) & (masks[3] is not None), 2, 1)
-    return texts_of(np.repeat(changed, units), offsets_of(units)[characters.offsets], text)
+    def change(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        kinds, places = np.unique(codes, return_inverse=True)
+        units = np.where((codes >= 0x10000) & (masks[3] is not None), 2, 1)
+        changed = np.array([_masked_code(int(code), masks) for code in kinds], np.uint32)[places]
+        return np.repeat(changed, units), units
+
+    return recoded(text, change)
 
 
 def _masked_code(code: int, masks: tuple[str | None, ...]) -> int:
@@ -393,8 +405,8 @@ def _matrix(characters: Characters, rows: np.ndarray, above: int) -> np.ndarray:
 
 def _distances_together(one: np.ndarray, ones: np.ndarray, other: np.ndarray, others: np.ndarray) -> np.ndarray:
     """The table of distances of all starts, line by line, for all rows at once."""
-    places = np.arange(other.shape[1] + 1)
-    line = np.broadcast_to(places, (len(one), len(places))).astype(np.int64)
+    places = np.arange(other.shape[1] + 1, dtype=np.int32)
+    line = np.broadcast_to(places, (len(one), len(places)))
     found = line[np.arange(len(one)), others]
     for row in range(one.shape[1]):
         fresh = line + 1
@@ -406,6 +418,7 @@ def _distances_together(one: np.ndarray, ones: np.ndarray, other: np.ndarray, ot
 
 
 _SOUNDS = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "01230127022455012623017202"))
+_SOUNDS |= {letter.lower(): sound for letter, sound in _SOUNDS.items()}
 
 
 @operation("soundex", takes="=string", gives="string")
@@ -415,11 +428,10 @@ def _soundex(_: TypedExpression, text: Datum) -> Datum:
 
 def _sound(text: str) -> str:
     """A letter and three digits; 7 stands for H and W, which do not part like sounds. A text that starts otherwise stays."""
-    upper = "".join(character.upper() if "a" <= character <= "z" else character for character in text)
-    if not upper or upper[0] not in _SOUNDS:
+    if not text or text[0] not in _SOUNDS:
         return text
-    found, last = upper[0], _SOUNDS[upper[0]]
-    for character in upper[1:]:
+    found, last = text[0].upper(), _SOUNDS[text[0]]
+    for character in islice(text, 1, None):
         code = _SOUNDS.get(character, "0")
         if code not in "07" and code != last:
             found += code
@@ -453,7 +465,7 @@ def _quote(_: TypedExpression, text: Datum) -> Datum:
 @on_arrays
 def _ascii(_: TypedExpression, text: pa.Array) -> pa.Array:
     """The number of the first character; 0 of the empty text."""
-    characters = characters_of(text)
+    characters = characters_of(pc.utf8_slice_codeunits(text, 0, 1))
     full = characters.sizes > 0
     numbers = np.zeros(len(text), np.int32)
     numbers[full] = characters.codes[characters.offsets[:-1][full]]

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import re
+import tracemalloc
+
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.errors import UnsupportedExpressionError
+from streamkit.expressions import characters
+from streamkit.expressions.analysis import ExpressionAnalyzer
+from streamkit.expressions.arrow import evaluate
+from streamkit.plan.expression import SqlText
+from streamkit.schema import Schema
 from tests.expressions.values import in_texts, value_of, values_of
 from tests.sampling import examples
 
@@ -69,6 +79,69 @@ def test_texts_are_as_python_makes_them(texts, count):
     assert in_texts("reverse(s)", *texts) == [text[::-1] for text in texts]
     assert in_texts("instr(s, 'é')", *texts) == [text.find("é") + 1 for text in texts]
     assert in_texts("replace(s, '😀', 'ab')", *texts) == [text.replace("😀", "ab") for text in texts]
+
+
+@examples(100)
+@given(st.lists(st.none() | WORDS, max_size=8), WORDS, WORDS.map(lambda text: text.replace("b", "\0")), st.integers(4, 9))
+def test_translate_is_as_python_makes_it(texts, former, fresh, block):
+    """In pieces that end within rows, too: the first of equal characters counts, and the character 0 stands for none."""
+    table = {ord(one): fresh[place : place + 1].strip("\0") for place, one in reversed([*enumerate(former)])}
+    wanted = [None if text is None else text.translate(table) for text in texts]
+    masked = [None if text is None else re.sub("[^abé]", "é", text.replace("😀", "éé")) for text in texts]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(characters, "_BLOCK_BYTES", block)
+        assert values_of(f"translate(s, '{former}', '{fresh}')", "s string", [texts]) == wanted
+        assert values_of("mask(s, 'b', NULL, 'n', 'é')", "s string", [texts]) == masked
+
+
+@pytest.mark.parametrize(
+    ("call", "unit"),
+    [
+        ("translate(s, 'a', 'b')", "ab"),
+        ("translate(s, 'b', '')", "ab"),
+        ("translate(s, 'a', 'é')", "aé"),
+        ("mask(s)", "aé"),
+        ("initcap(s)", "ab"),
+        ("lpad(s, 4000010, 'xy')", "ab"),
+        ("base64(encode(s, 'utf-8'))", "ab"),
+        ("unhex(s)", "ab"),
+        ("soundex(s)", "ab"),
+    ],
+)
+def test_a_long_text_needs_a_few_times_its_size(call, unit):
+    """Of two million units; 30 times the size, as of `translate` once, would end a worker."""
+    text = unit * 2_000_000
+    rows = pa.array([text])
+    ((_, typed),) = ExpressionAnalyzer().project(Schema.parse("s string"), [("r", SqlText(call))])
+    tracemalloc.start()
+    try:
+        evaluate(typed, pa.record_batch([rows], ["s"]))
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 4 * rows.nbytes + 12_000_000  # beside the pieces of the text
+
+
+@pytest.mark.parametrize("sizes", [(0, 1, 2, 3), (57, 58, 56, 0, 114), (1000, 0, 571, 570, 1001), (0, 5000)])
+def test_long_values_are_written_as_short_ones_are(sizes):
+    """Rows that are changed one by one, since they are long, and rows that are changed together."""
+    texts = [("aé😀b~" * size)[:size] for size in sizes] + [None]
+    written = [None if text is None else base64.encodebytes(text.encode()).rstrip(b"\n") for text in texts]
+    wanted = [None if text is None else text.replace(b"\n", b"\r\n" if len(text) > 76 else b"").decode() for text in written]
+    given = [None if text is None else text[:-1] + "!" if place % 2 else text for place, text in enumerate(texts)]
+    assert in_texts("base64(encode(s, 'utf-8'))", *texts) == wanted
+    assert in_texts("unhex(hex(s))", *texts) == [None if text is None else text.encode() for text in texts]
+    assert in_texts("unhex(s)", "0" * 3000, "a" * 2999 + "!", "", None, "f" * 601) == [
+        b"\0" * 1500,
+        None,
+        b"",
+        None,
+        b"\x0f" + b"\xff" * 300,
+    ]
+    assert in_texts("overlay(s placing '😀' from 3)", *given) == [
+        None if one is None else f"{one[:2]}😀{one[3:]}" for one in given
+    ]
+    assert in_texts("rpad(s, 700, 'xé')", *texts) == [None if text is None else (text + "xé" * 700)[:700] for text in texts]
 
 
 def test_no_rows_and_only_nulls():
