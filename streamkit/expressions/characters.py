@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 _BYTES_MAX = 2**31 - 1
 _LONG_BYTES = 256  # pieces that are as long on average are copied one by one
-_BLOCK_BYTES = 1 << 18  # of a long text that are changed at once
+BLOCK_BYTES = 1 << 18  # of a long text that are changed at once
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def recoded(texts: pa.Array, change: Callable[[np.ndarray], tuple[np.ndarray, np
     data, offsets = rows.data[first:last], rows.offsets - first
     ends, pieces, start, written = np.zeros(len(offsets), np.int64), [], 0, 0
     while start < len(data):
-        end = min(start + _BLOCK_BYTES, len(data))
+        end = min(start + BLOCK_BYTES, len(data))
         while end < len(data) and data[end] & 0xC0 == 0x80:
             end -= 1
         codes, before = _codes_of(data[start:end])

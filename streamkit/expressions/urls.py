@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.expressions.characters import array_of_bytes, bytes_of, offsets_of
+from streamkit.expressions.characters import BLOCK_BYTES, array_of_bytes, bytes_of, offsets_of
 from streamkit.expressions.mapping import each_value, on_arrays
 from streamkit.expressions.operation import Datum, Invocation, always, always_nullable, fitted, operation
 from streamkit.expressions.patterns import regular_expression
@@ -27,13 +27,27 @@ def _url_encode(_: TypedExpression, text: pa.Array) -> pa.Array:
     """As forms are sent: a space becomes +, any byte but letters, digits, and .-*_ becomes % and two digits."""
     rows = bytes_of(text)
     data = rows.data[rows.offsets[0] : rows.offsets[-1]]
+    offsets, ends, pieces = rows.offsets - rows.offsets[0], np.zeros(len(rows.offsets), np.int64), [np.zeros(0, np.uint8)]
+    written = 0
+    for start in range(0, len(data), BLOCK_BYTES):
+        end = min(start + BLOCK_BYTES, len(data))
+        piece, places = _encoded(data[start:end])
+        inside = slice(*np.searchsorted(offsets, [start, end], "right"))  # of the rows that end in this piece
+        ends[inside] = written + places[offsets[inside] - start]
+        pieces.append(piece)
+        written += len(piece)
+    return array_of_bytes(np.concatenate(pieces), ends, text, pa.string())
+
+
+def _encoded(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bytes as forms are sent, and where each of them begins, and the last ends."""
     kept = _KEPT[data]
     offsets = offsets_of(np.where(kept, 1, 3))
     written = np.empty(int(offsets[-1]), np.uint8)
     written[offsets[:-1][kept]] = np.where(data[kept] == ord(" "), ord("+"), data[kept])
     starts, others = offsets[:-1][~kept], data[~kept]
     written[starts], written[starts + 1], written[starts + 2] = ord("%"), _DIGITS[others >> 4], _DIGITS[others & 15]
-    return array_of_bytes(written, offsets[rows.offsets - rows.offsets[0]], text, pa.string())
+    return written, offsets
 
 
 @operation("url_decode", takes="string", gives="string", fails=always, nullable=always_nullable)
@@ -106,11 +120,19 @@ def _part(address: str, part: str, key: str | None = None) -> str | None:
 
 
 _ESCAPE = "%[0-9a-fA-F]{2}"
-_OTHER = r"[^\x00-\x7f]"  # spaces and control characters among them are refused apart
+_OTHER = r"\x80-\U0010ffff"  # spaces and control characters among them are refused apart
 _PLAIN = r"a-zA-Z0-9_\-!.~'()*"
-_URIC = rf"(?:[{_PLAIN};/?:@&=+$,\[\]]|{_ESCAPE}|{_OTHER})*"
-_PATH = rf"(?:[{_PLAIN}:@&=+$,;/]|{_ESCAPE}|{_OTHER})*"
-_AUTHORITY = rf"(?:[{_PLAIN}$,;:@&=+\[\]]|{_ESCAPE}|{_OTHER})*"
+
+
+def _many(characters: str) -> str:
+    """Any number of these characters, of those beyond ASCII, and of escapes; one by one they would need room for each to go back to."""
+    some = f"[{_PLAIN}{characters}{_OTHER}]*"
+    return f"{some}(?:{_ESCAPE}{some})*"
+
+
+_URIC = _many(r";/?:@&=+$,\[\]")
+_PATH = _many(":@&=+$,;/")
+_AUTHORITY = _many(r"$,;:@&=+\[\]")
 _ADDRESS = re.compile(
     rf"(?:(?P<scheme>[a-zA-Z][a-zA-Z0-9+\-.]*):(?=[^#])|(?![^/?#]*:))"
     rf"(?:(?P<opaque>(?<=:)(?!/){_URIC})"
@@ -122,16 +144,26 @@ _LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9\-]*[a-zA-Z0-9])?"
 _TOP = r"[a-zA-Z](?:[a-zA-Z0-9\-]*[a-zA-Z0-9])?"
 _BYTE = r"(?:[01]?\d?\d|2[0-4]\d|25[0-5])"
 _SERVER = re.compile(
-    rf"(?:(?P<user>(?:[{_PLAIN};:&=+$,]|{_ESCAPE}|{_OTHER})*)@)?"
+    rf"(?:(?P<user>{_many(';:&=+$,')})@)?"
     rf"(?P<host>\[[0-9a-fA-F:.]+(?:%[\w.]+)?\]|{_BYTE}(?:\.{_BYTE}){{3}}|(?:{_LABEL}\.)*{_TOP}\.?)(?::(?P<port>\d*))?"
 )
 
 
+_KEPT_MAX = 2048
 _BLANK = re.compile(r"[\x00-\x20\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 
 
-@lru_cache(maxsize=4096)
 def _parts(address: str) -> dict[str, str | None]:
+    """As `_parts_of`, which are kept for addresses of usual lengths."""
+    return _known_parts(address) if len(address) <= _KEPT_MAX else _parts_of(address)
+
+
+@lru_cache(maxsize=4096)
+def _known_parts(address: str) -> dict[str, str | None]:
+    return _parts_of(address)
+
+
+def _parts_of(address: str) -> dict[str, str | None]:
     """The parts as java.net.URI gives them; ValueError for a text that it refuses."""
     match = _ADDRESS.fullmatch(address)
     if not match or _BLANK.search(address):

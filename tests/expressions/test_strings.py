@@ -89,7 +89,7 @@ def test_translate_is_as_python_makes_it(texts, former, fresh, block):
     wanted = [None if text is None else text.translate(table) for text in texts]
     masked = [None if text is None else re.sub("[^abé]", "é", text.replace("😀", "éé")) for text in texts]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(characters, "_BLOCK_BYTES", block)
+        patch.setattr(characters, "BLOCK_BYTES", block)
         assert values_of(f"translate(s, '{former}', '{fresh}')", "s string", [texts]) == wanted
         assert values_of("mask(s, 'b', NULL, 'n', 'é')", "s string", [texts]) == masked
 
@@ -106,6 +106,7 @@ def test_translate_is_as_python_makes_it(texts, former, fresh, block):
         ("base64(encode(s, 'utf-8'))", "ab"),
         ("unhex(s)", "ab"),
         ("soundex(s)", "ab"),
+        ("url_encode(s)", "ab"),
     ],
 )
 def test_a_long_text_needs_a_few_times_its_size(call, unit):
