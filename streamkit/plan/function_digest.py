@@ -140,15 +140,20 @@ class _Telling:
             yield from self.parts(owner, seen)
         elif isinstance(getattr(value, "__code__", None), CodeType):
             yield from self._function(value, seen)
-        elif isinstance(value, (set, frozenset)):
-            yield self._in_any_order(lambda telling, item: telling.parts(item, seen), value)
-            yield from self._own_kind(value, seen)
         elif isinstance(value, ModuleType):
             yield f"module {value.__name__}"
         elif isinstance(getattr(wrapped := getattr(value, "__wrapped__", None), "__code__", None), CodeType):  # functools.cache
             yield from self.parts(wrapped, seen)
         elif hasattr(value, "func") and hasattr(value, "keywords"):  # functools.partial
             yield from self.parts((value.func, value.args, sorted(value.keywords.items())), seen)
+        else:
+            yield from self._value(value, seen)
+
+    def _value(self, value: Any, seen: frozenset[int]) -> Iterator[str]:
+        """Texts that tell apart a value that is no code."""
+        if isinstance(value, (set, frozenset)):
+            yield self._in_any_order(lambda telling, item: telling.parts(item, seen), value)
+            yield from self._own_kind(value, seen)
         elif isinstance(value, _SEQUENCES):
             yield f"{_sequence_name(value)} {len(value)}"
             for item in value:
