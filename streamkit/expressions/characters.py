@@ -154,6 +154,13 @@ def sliced(values: pa.Array, first: np.ndarray, last: np.ndarray) -> pa.Array:
         size = rows.sizes
         begin, end = np.clip(first, 0, size), np.clip(last, 0, size)
         starts, sizes = rows.offsets[:-1] + begin, np.maximum(end - begin, 0)
+    elif are_long(rows.sizes):
+        texts = [rows.data[start:end] for start, end in zip(rows.offsets[:-1], rows.offsets[1:], strict=True)]
+        starts, ends = (
+            rows.offsets[:-1] + [_place_of(text, int(number)) for text, number in zip(texts, numbers, strict=True)]
+            for numbers in (first, last)
+        )
+        sizes = np.maximum(ends - starts, 0)
     else:
         begins = np.append(np.flatnonzero((rows.data[: rows.offsets[-1]] & 0xC0) != 0x80), rows.offsets[-1])
         edges = np.searchsorted(begins, rows.offsets)
@@ -163,6 +170,18 @@ def sliced(values: pa.Array, first: np.ndarray, last: np.ndarray) -> pa.Array:
         sizes = np.maximum(begins[edges[:-1] + end] - starts, 0)
     data, offsets = gathered(rows.data, starts, sizes)
     return array_of_bytes(data, offsets, values, values.type)
+
+
+def _place_of(data: np.ndarray, number: int) -> int:
+    """Where the character of this number begins among the bytes of a text; its end behind the last one."""
+    if number <= 0:
+        return 0
+    for start in range(0, len(data), BLOCK_BYTES):
+        begins = np.flatnonzero((data[start : start + BLOCK_BYTES] & 0xC0) != 0x80)
+        if number < len(begins):
+            return start + int(begins[number])
+        number -= len(begins)
+    return len(data)
 
 
 def is_ascii(values: pa.Array) -> bool:

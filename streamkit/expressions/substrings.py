@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.errors import EvaluationError
-from streamkit.expressions.characters import bytes_of, null_with, numbers_of, offsets_of, sliced
+from streamkit.expressions.characters import are_long, bytes_of, null_with, numbers_of, offsets_of, sliced
 from streamkit.expressions.literals import literal
 from streamkit.expressions.mapping import each_constant, each_value, on_arrays
 from streamkit.expressions.operation import (
@@ -149,11 +149,19 @@ def characters_before(texts: pa.Array, places: pa.Array, astral: int = 1) -> pa.
     rows = bytes_of(texts)
     data = rows.data[: rows.offsets[-1]]
     found = numbers_of(places)
-    if len(data) and data.max() >= 128:
+    if are_long(rows.sizes) and data.max() >= 128:
+        starts = zip(rows.offsets[:-1], found, strict=True)
+        found = np.array([-1 if place < 0 else _count(data[start : start + place], astral) for start, place in starts])
+    elif len(data) and data.max() >= 128:
         counts = offsets_of(((data & 0xC0) != 0x80).astype(np.int64) + (astral - 1) * (data >= 0xF0))
         starts = rows.offsets[:-1]
         found = np.where(found < 0, -1, counts[starts + np.maximum(found, 0)] - counts[starts])
     return null_with(pa.array(found + 1, pa.int32()), texts)
+
+
+def _count(data: np.ndarray, astral: int) -> int:
+    """How many characters begin among bytes of a text."""
+    return int(np.count_nonzero((data & 0xC0) != 0x80) + (astral - 1) * np.count_nonzero(data >= 0xF0))
 
 
 def _locate_rule(call: Invocation) -> TypedExpression:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 import tracemalloc
+from urllib.parse import quote_plus
 
 import pyarrow as pa
 import pytest
@@ -107,6 +108,8 @@ def test_translate_is_as_python_makes_it(texts, former, fresh, block):
         ("unhex(s)", "ab"),
         ("soundex(s)", "ab"),
         ("url_encode(s)", "ab"),
+        ("instr(s, 'b')", "aé"),
+        ("overlay(s placing 'b' from 3)", "aé"),
     ],
 )
 def test_a_long_text_needs_a_few_times_its_size(call, unit):
@@ -129,6 +132,8 @@ def test_long_values_are_written_as_short_ones_are(sizes):
     texts = [("aé😀b~" * size)[:size] for size in sizes] + [None]
     written = [None if text is None else base64.encodebytes(text.encode()).rstrip(b"\n") for text in texts]
     wanted = [None if text is None else text.replace(b"\n", b"\r\n" if len(text) > 76 else b"").decode() for text in written]
+    places = [0 if text is None else text.find("😀b~" * 50) + 1 for text in texts]
+    parts = [None if text is None else text[150:350] for text in texts]
     given = [None if text is None else text[:-1] + "!" if place % 2 else text for place, text in enumerate(texts)]
     assert in_texts("base64(encode(s, 'utf-8'))", *texts) == wanted
     assert in_texts("unhex(hex(s))", *texts) == [None if text is None else text.encode() for text in texts]
@@ -142,6 +147,13 @@ def test_long_values_are_written_as_short_ones_are(sizes):
     assert in_texts("overlay(s placing '😀' from 3)", *given) == [
         None if one is None else f"{one[:2]}😀{one[3:]}" for one in given
     ]
+    assert in_texts(f"instr(s, '{'😀b~' * 50}')", *texts) == [*places[:-1], None]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(characters, "BLOCK_BYTES", 64)
+        assert in_texts("substring(s, 151, 200)", *texts) == parts
+        assert in_texts("url_encode(s)", *texts) == [
+            None if one is None else quote_plus(one, safe="*").replace("~", "%7E") for one in texts
+        ]
     assert in_texts("rpad(s, 700, 'xé')", *texts) == [None if text is None else (text + "xé" * 700)[:700] for text in texts]
 
 
