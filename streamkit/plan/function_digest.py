@@ -36,6 +36,7 @@ _STANDARD = sys.stdlib_module_names - {"__main__"}
 _INSTALLED = ("site-packages", "dist-packages")  # the folders of libraries
 _OURS = ("streamkit", "pyspark")
 _NEVER_TWICE = ("random", "itertools")  # modules of Python whose objects change while they are used
+_RANDOM = "numpy.random"
 _VALUES = ("numpy", "pandas", "pyarrow")  # libraries whose objects are values
 _OF_A_FILE = ("__file__", "__path__", "__cached__", "__spec__", "__loader__", "__builtins__", "__doc__")
 _SEQUENCES: tuple[type[Any], ...] = (tuple, list, deque, type({}.keys()), type({}.values()), type({}.items()))
@@ -423,7 +424,11 @@ def _values_of(value: Any) -> Any:
     package = kind.__module__.partition(".")[0]
     if package in _STANDARD or package in _OURS or isinstance(value, (Enum, type)) or hasattr(value, "__next__"):
         return None
-    if _is_of_user(kind) or not (package in _VALUES or any("__eq__" in vars(base) for base in kind.__mro__[:-1])):
+    if (
+        kind.__module__.startswith(_RANDOM)
+        or _is_of_user(kind)
+        or not (package in _VALUES or any("__eq__" in vars(base) for base in kind.__mro__[:-1]))
+    ):
         return None
     has_text = kind.__module__ in _TEXTS and _ADDRESS.search(_text(value)) is None
     return None if has_text else _reduced(value)

@@ -27,6 +27,7 @@ KINDS: dict[str, tuple[str, str, str]] = {
     "a function of pandas": ("import pandas\nX = pandas.@@", "to_datetime", "to_numeric"),
     "a function of numpy": ("import numpy\nX = numpy.@@", "sum", "mean"),
     "a function of numpy written in C": ("import numpy\nX = numpy.@@", "add", "subtract"),
+    "a function of an object of numpy": ("import numpy\nX = numpy.random.@@", "rand", "randn"),
     "a function of Arrow": ("import pyarrow.compute\nX = pyarrow.compute.@@", "add", "subtract"),
     "a partial of a function of Python": ("import functools, re\nX = functools.partial(re.sub, '@@')", "a", "b"),
     "a cached function": ("import functools\n@functools.cache\ndef X(r): return @@", "1", "2"),
