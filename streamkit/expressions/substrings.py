@@ -150,8 +150,8 @@ def characters_before(texts: pa.Array, places: pa.Array, astral: int = 1) -> pa.
     data = rows.data[: rows.offsets[-1]]
     found = numbers_of(places)
     if are_long(rows.sizes) and data.max() >= 128:
-        starts = zip(rows.offsets[:-1], found, strict=True)
-        found = np.array([-1 if place < 0 else _count(data[start : start + place], astral) for start, place in starts])
+        pairs = zip(rows.offsets[:-1], found, strict=True)
+        found = np.array([-1 if place < 0 else _count(data[start : start + place], astral) for start, place in pairs])
     elif len(data) and data.max() >= 128:
         counts = offsets_of(((data & 0xC0) != 0x80).astype(np.int64) + (astral - 1) * (data >= 0xF0))
         starts = rows.offsets[:-1]
