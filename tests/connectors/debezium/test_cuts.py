@@ -85,6 +85,9 @@ def test_a_bad_record_takes_none_with_it(seed, kinds):
     values = chance.choice(VALUES)
     records = [chance.choice(kinds)(chance, values) for _ in range(chance.choice([4, 8]))]
     settings = {"key": "id"} if chance.random() < 0.3 else {}
+    settings |= chance.choice(
+        [{}, {}, {"transforms": "more", "transforms.more.type": "expr", "transforms.more.select": "*, v AS same"}]
+    )
     alone = outcome(records, range(len(records) + 1), **settings)
     for cuts in ([0, len(records)], sorted({0, len(records), chance.randrange(len(records)), chance.randrange(len(records))})):
         assert outcome(records, cuts, **settings) == alone
