@@ -90,8 +90,9 @@ def test_keys_that_are_one_for_the_table(tmp_path, url, seed):
                 for cut in CUTS:
                     create(connection, f"{topic}_{cut}", column, index)
                 for number in range(COUNT):
-                    row = {"k": 1, "id": chance.choice(values), "v": str(number)}
-                    if chance.random() < 0.3:
+                    is_last = number >= COUNT - 2  # a row of the last value, and its deletion
+                    row = {"k": 1, "id": values[-1] if is_last else chance.choice(values), "v": str(number)}
+                    if number == COUNT - 1 or (not is_last and chance.random() < 0.3):
                         producer.delete(topic, {"k": 1, "id": row["id"]})
                     else:
                         producer.send(topic, row)
