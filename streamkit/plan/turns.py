@@ -27,16 +27,13 @@ def take_turns(plan: Plan) -> Plan:
     An operator with several inputs also learns from when on the rows of each are seen by who looks them up, and whether one record may
     cause rows of several.
     """
-    ways = _Ways(plan)
-    visit = _visited(plan, ways)
+    visit = _visited(_Ways(plan), _sources(plan))
     usual, turns = _numbers(plan, visit), {}
     shares, looked_through = _sharing(plan, visit)
-    visits = [_visited(plan, ways, number) for number in _inputs(plan)] if shares else []
-    of_inputs = [usual if one.is_as_in(visit) else _numbers(plan, one) for one in visits]
+    of_inputs = _of_inputs(plan, visit, shares, usual) if shares else []
     is_one = all(numbers is usual for numbers in of_inputs)
-    declared = {
-        moment: place for place, moment in enumerate(sorted({step.declared for step in plan.steps}))
-    }  # not of others before
+    moments = sorted({step.declared for step in plan.steps})  # without those of other topologies before
+    declared = {moment: place for place, moment in enumerate(moments)}
     for step in plan.steps:
         own, inputs, seen = (found := usual[step.id]).own, found.inputs, found.seen
         by_input = () if is_one else tuple(numbers[step.id] for numbers in of_inputs)
@@ -44,25 +41,38 @@ def take_turns(plan: Plan) -> Plan:
     return replace(plan, turns=turns)
 
 
-def _inputs(plan: Plan) -> range:
-    """The inputs of the program."""
-    return range(1 + max((step.operator.input_read for step in plan.steps if step.operator.input_read is not None), default=-1))
+def _sources(plan: Plan) -> list[Step]:
+    """The steps that read inputs, in the order in which they were declared."""
+    return sorted((step for step in plan.steps if step.operator.input_read is not None), key=lambda step: step.declared)
 
 
-def _visited(plan: Plan, ways: _Ways, first: int | None = None) -> _Visit:
-    """What records visit, those of one input before those of the others, which come in the order in which they were declared."""
+def _of_inputs(plan: Plan, visit: _Visit, shares: set[str], usual: dict[str, InputTurn]) -> list[dict[str, InputTurn]]:
+    """
+    The numbers by step for records of each input.
+
+    They are the usual ones, those of a visit, unless records of the input visit what they do in another order.
+    """
+    sources, order = _sources(plan), visit.numbers_in_paths(shares)
+    found = []
+    for number in range(1 + max(source.operator.input_read or 0 for source in sources)):
+        first = [source for source in sources if source.operator.input_read == number]
+        own = _visited(visit.ways, first).numbers_in_paths(shares)
+        in_turn = [order[one] for one in sorted(own, key=own.__getitem__)]
+        if in_turn == sorted(in_turn):
+            found.append(usual)
+        else:
+            others = [source for source in sources if source.operator.input_read != number]
+            found.append(_numbers(plan, _visited(visit.ways, [*first, *others])))
+    return found
+
+
+def _visited(ways: _Ways, sources: Sequence[Step]) -> _Visit:
+    """What the records of sources visit, one source after the other."""
     visit = _Visit(ways)
-    sources = [step for step in plan.steps if step.operator.input_read is not None]
-    sources.sort(key=lambda step: step.declared)
     for source in sources:
         visit.begin(source)
     for source in sources:
-        if source.operator.input_read == first:
-            visit.push(source)
-    visit.of_first = visit.order()
-    for source in sources:
-        if source.operator.input_read != first:
-            visit.push(source)
+        visit.push(source)
     return visit
 
 
@@ -136,6 +146,7 @@ class _Ways:
         self.takers: dict[str, list[tuple[Step, int]]] = {}
         self.behind: set[str] = set()
         self.moved_once: set[str] = set()
+        self.merges = {step.id for step in plan.steps if step.operator.kind == "merge"}
         rekeyed: set[str] = set()
         for step in plan.steps:
             operator, sources = step.operator, [plan.step(name) for name in step.sources]
@@ -200,21 +211,11 @@ class _Visit:
     inputs: dict[tuple[str, int], int] = field(default_factory=dict)
     waited: set[str] = field(default_factory=set)
     next: int = 0
-    of_first: tuple[tuple[str, int], ...] = ()  # what records of the first input visit, in order
 
-    def order(self) -> tuple[tuple[str, int], ...]:
-        """Operators and inputs in the order of their numbers."""
-        numbers = self._numbers()
-        return tuple(sorted(numbers, key=numbers.__getitem__))
-
-    def is_as_in(self, other: _Visit) -> bool:
-        """Whether records of the first input visit what they do in the order of the numbers of another visit."""
-        numbers = other._numbers()
-        found = [numbers[one] for one in self.of_first]
-        return found == sorted(found)
-
-    def _numbers(self) -> dict[tuple[str, int], int]:
-        return {**{(name, -1): number for name, number in self.own.items()}, **self.inputs}
+    def numbers_in_paths(self, shares: set[str]) -> dict[tuple[str, int], int]:
+        """The numbers that paths may have: of inputs where records come by several, and of operators but merges, which make no rows."""
+        own = {(name, -1): number for name, number in self.own.items() if name not in self.ways.merges}
+        return {**own, **{one: number for one, number in self.inputs.items() if one[0] in shares}}
 
     def begin(self, source: Step) -> None:
         """Number a source, before all that its records reach."""
