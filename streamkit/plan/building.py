@@ -97,7 +97,7 @@ class Building:
         `of_table` is its node if that is a step of a table whose changes may be left out where they fail, since each stands for itself.
         """
         check_key_types(step.key, step.schema, step.at)
-        step = replace(step, declared=self._declared(step))
+        step = replace(step, declared=self._declared(step, of_table))
         is_new = step.id not in self.steps
         known = self.steps.setdefault(step.id, step)
         assert known == step, f"two different steps are called {step.id!r}"
@@ -106,11 +106,13 @@ class Building:
             self.policies[step.id] = policy
         return known
 
-    def _declared(self, step: Step) -> int:
-        """When a step was declared: with its node, or as a stream became the table whose first step it is."""
+    def _declared(self, step: Step, of_table: Node | None) -> int:
+        """When a step was declared: with its node, that of a table's step too, or as a stream became the table whose first step it is."""
         sources = [self.steps[name] for name in step.sources]
         if step.became_table is not None and all(source.became_table != step.became_table for source in sources):
             return step.became_table
+        if of_table is not None and of_table in self.declarations:
+            return self.declarations[of_table]
         if self.under_way:
             return self.declarations.get(self.under_way[-1], 0)
         return max((one.declared for one in sources), default=0)

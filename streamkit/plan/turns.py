@@ -92,9 +92,10 @@ def _sharing(plan: Plan, visit: _Visit) -> tuple[set[str], set[str]]:
     The steps of which one record may cause rows of several inputs, and the views that they look up and that are made of joins of tables.
 
     Such a view gives no row for each of its values: it is another one between the changes of two tables, and who looks it up may see that.
-    A join that was given a store is none: it is looked up there.
+    A join that was given a store is none, and neither is a stream that became a table: they are looked up in their stores.
     """
-    causes, shares, looked_up, kept = _causes(plan), set[str](), set[str](), _kept(plan)
+    causes, shares, looked_up = _causes(plan), set[str](), set[str]()
+    kept = _kept(plan) | {step.id for step in plan.steps for name in step.sources if becomes_table(step, plan.step(name))}
     for step in reversed(plan.steps):
         several = [causes[name] for name in step.sources] if len(step.sources) > 1 else []
         if sum(map(len, several)) > len(frozenset().union(*several)):
@@ -114,12 +115,15 @@ def _sharing(plan: Plan, visit: _Visit) -> tuple[set[str], set[str]]:
 def _kept(plan: Plan) -> set[str]:
     """The joins of tables that were given a store, with the steps from there to it."""
     kept = set[str]()
-    for step in reversed(plan.steps):
+    for step in plan.steps:
         naming = plan.namings.get(getattr(step.operator, "store", None) or "") if step.operator.is_looked_up else None
-        if step.id in kept or (naming is not None and naming.words.startswith("store=")):
-            below = [plan.step(name) for name in step.sources]
-            if len(below) == 1 and below[0].operator.is_view:
-                kept |= {step.id, below[0].id}
+        if naming is None or not naming.words.startswith("store="):
+            continue
+        to_store = [step, plan.step(step.sources[0])]
+        while to_store[-1].operator.kind == "emit":
+            to_store.append(plan.step(to_store[-1].sources[0]))
+        if to_store[-1].operator.kind == "table_table_join":
+            kept.update(one.id for one in to_store)
     return kept
 
 
@@ -167,8 +171,9 @@ class _Ways:
         found = [arrival for step in steps for arrival in self._found(step, step, False)]
         together: dict[tuple[object, ...], list[_Arrival]] = {}
         for one in sorted(found, key=lambda one: one[:3]):
-            is_view = one.step.table and one.step.operator.is_view and len(one.step.sources) == 1
-            what = one.step.declared if is_view else (one.step.id, one.place)
+            is_table = one.step.table or one.declared < one.step.declared
+            is_view = is_table and one.step.operator.is_view and len(one.step.sources) == 1
+            what = one.declared if is_view else (one.step.id, one.place)
             together.setdefault((one.is_behind, what), []).append(one)
         return list(together.values())
 
@@ -178,7 +183,16 @@ class _Ways:
             if hands_on(taker, step):
                 yield from self._found(taker, origin, is_behind)
             else:
-                yield _Arrival(is_behind, taker.declared, place, taker, origin)
+                yield _Arrival(is_behind, self._declared(taker), place, taker, origin)
+
+    def _declared(self, step: Step) -> int:
+        """When a step was declared; what tells all changes of a table stands before the columns that the table was made of."""
+        declared = step.declared
+        while step.operator.kind == "emit" and len(takers := self.takers.get(step.id, [])) == 1:
+            step, _ = takers[0]
+            if step.operator.is_view:
+                declared = min(declared, step.declared)
+        return declared
 
 
 def key_of(send: Step) -> tuple[str, ...]:
