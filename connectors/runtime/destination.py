@@ -161,7 +161,7 @@ class Destination:
                 f"connector {source.name}: the key column {missing[0]!r} of topic {name} is not among the rows' columns "
                 f"{', '.join(_named(rows))}"
             )
-        _refuse_null_keys(rows, key)
+        _refuse_null_keys(name, rows, key)
         config = dict(source.config_of(name))
         if set(key) != set(source.key_of(name)):  # rows of another key are no versions of one row
             config.pop("cleanup.policy", None)
@@ -175,12 +175,14 @@ def _without_type(rows: pa.Table) -> list[str]:
     return [field.name for field in rows.schema if pa.types.is_null(field.type)]
 
 
-def _refuse_null_keys(rows: pa.Table, key: Sequence[str]) -> None:
+def _refuse_null_keys(topic: str, rows: pa.Table, key: Sequence[str]) -> None:
     """SchemaError for rows that a topic cannot take, before it is made: the others alone say its columns."""
     for name in key:
         if rows[name].null_count:
             numbers = tuple(pc.indices_nonzero(rows[name].is_null()).to_pylist())
-            raise SchemaError(f"row {numbers[0]}, column {name!r}: the key is null", numbers)
+            raise SchemaError(
+                f"row {numbers[0]}, topic {topic}: column {name!r}: found null, and the column is of the key", numbers
+            )
 
 
 def _without_foreign_nulls(topic: Topic, rows: pa.Table) -> pa.Table:

@@ -49,8 +49,6 @@ class Harness:
         self.seconds += report.duration
         if report.failed:
             self.failed.append(report.nodeid)
-        if report.when == "teardown":
-            self.ended.add(report.nodeid)
         if report.when != "call":
             return
         self.passed += report.passed
@@ -74,6 +72,11 @@ class Report:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a part of a test."""
         self.of(report.nodeid).take(report)
+        self.write()
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """Count a test that has ended; a part of it that had nothing to tell may not be reported."""
+        self.of(nodeid).ended.add(nodeid)
         self.write()
 
     def of(self, test: str) -> Harness:

@@ -28,6 +28,7 @@ def report(tmp_path):
 def run(report, test, outcome="passed", **tried):
     for when in ("setup", "call", "teardown"):
         report.pytest_runtest_logreport(part(test, outcome if when == "call" else "passed", when, **tried))
+    report.pytest_runtest_logfinish(test)
 
 
 def verdicts(report):
