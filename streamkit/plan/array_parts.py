@@ -7,6 +7,8 @@ import pickle
 import sys
 from typing import Any
 
+from streamkit.chunks import one_array
+
 NOT_TOLD = " of which nothing is told"
 
 
@@ -61,7 +63,8 @@ def _arrow_parts(value: Any, arrow: Any) -> list[Any]:
         table = arrow.Table.from_batches([value])
     if table is None:
         table = arrow.table({"": value})
-    rows = table.take(arrow.array(range(len(table)), arrow.int64())).combine_chunks()
+    taken = table.take(arrow.array(range(len(table)), arrow.int64()))
+    rows = arrow.Table.from_arrays([one_array(column) for column in taken.columns], schema=taken.schema)
     written = arrow.BufferOutputStream()
     with arrow.ipc.new_stream(written, rows.schema) as stream:
         stream.write_table(rows)
