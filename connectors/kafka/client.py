@@ -41,7 +41,7 @@ class Errors:
 
 
 def check_brokers(connector: Connector) -> None:
-    """Refuse brokers of which one has no address, since the client would ask for them for ever."""
+    """Refuse a broker whose address cannot be one, because the client would try it for ever."""
     written = connector.settings["bootstrap.servers"]
     for broker in written.split(","):
         found = _BROKER.fullmatch(broker.strip())

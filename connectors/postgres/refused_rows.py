@@ -52,7 +52,7 @@ class Pieces:
             waiting = sorted(left)
 
     def _not_taken_together(self, refused: dict[int, str]) -> dict[int, str]:
-        """Write each row with the refused rows that it names, and those that they name; the rows that are refused all the same."""
+        """Write each refused row together with the refused rows that it needs; return the rows that the server refuses even so."""
         if not any(map(_MISSING.search, refused.values())):
             return refused
         columns = [self.rows[name].take(pa.array(list(refused), pa.int64())).to_pylist() for name in self.named_by]

@@ -326,7 +326,7 @@ class PostgresSource(Source):
             )
 
     def _check_read_at_once(self, found: Identities) -> None:
-        """The tables that were read are those that were found behind them, with their columns: each takes a query of its own."""
+        """Refuse tables or columns that changed between the queries of this start: tables and identities are read one after the other."""
         for name, table in self._tables.items():
             one = found.tables[name]
             if one.oid != table.oid or one.columns is None or one.columns.there != table.declared:

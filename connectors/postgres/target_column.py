@@ -24,7 +24,7 @@ _PLAIN = ("text", "character varying", "name", '"char"')  # types of texts for w
 _SINGLE = (*_INTEGERS, *_FLOATS, "numeric", "oid", "boolean", "bytea", "date", *_LONG.values())  # one value has one spelling
 _ALIKE = (*_PLAIN, *_INTEGERS, "uuid", "oid", "boolean", "bytea", "date", *_LONG.values())  # what is one value looks the same
 _WHOLE_NUMBER = r"^(0|-?[1-9][0-9]*)$"
-_ORDINARY = {  # texts of which each is the only one of its value among those that look so
+_ORDINARY = {  # by type: texts of this shape differ only if their values differ
     "uuid": "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
     "date": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
     "character": r"[^ ]$",

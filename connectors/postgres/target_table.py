@@ -139,7 +139,7 @@ class TargetTable:
 
     @property
     def _compared_keys(self) -> list[Column]:
-        """The columns of the key of which several values of the log may be one in the table."""
+        """The key columns where the table may take different values of the log for the same key."""
         keys = [self.topic.schema[name] for name in self.topic.key] if self.is_upsert else []
         return [one for one in keys if one.name in self.key.collations or not self.targets[one.name].tells_apart(one)]
 
@@ -160,7 +160,7 @@ class TargetTable:
         return f"DELETE FROM {STAGED} WHERE {ROW_NUMBER} IN (SELECT {ROW_NUMBER} FROM ({place}) AS placed WHERE place > 1)"
 
     def may_have_older(self, rows: pa.Table) -> bool:
-        """Whether `older` may find some of these rows, other than those that the log's own comparison finds."""
+        """Whether `older` may find rows here that the log's own comparison of keys does not find."""
         keys = self._compared_keys
         return any(one.name in self.key.collations or not self.targets[one.name].is_ordinary(one, rows[one.name]) for one in keys)
 
@@ -186,7 +186,7 @@ class TargetTable:
         return "" if collation is None else f" COLLATE {collation}"
 
     def check_nulls(self, rows: pa.Table) -> None:
-        """SchemaError for rows with a null in a key of which the table may have several rows then."""
+        """SchemaError for rows with a null in a key column whose unique index allows several rows with null."""
         for name in self.topic.key if self.is_upsert else ():
             if name in self.key.doubled_by_null and rows[name].null_count:
                 numbers = tuple(number for number, is_null in enumerate(rows[name].is_null().to_pylist()) if is_null)

@@ -53,7 +53,7 @@ class Destination:
 
     def fitted(self, name: str, rows: pa.Table) -> dict[str, pa.Table]:
         """The rows, after the topic was made to fit them; SchemaError with `rows` for those that it cannot take."""
-        unknown = _without_type(rows)
+        unknown = [field.name for field in rows.schema if pa.types.is_null(field.type)]  # null in all rows, and of no type
         rows = rows.drop_columns(unknown)
         known = self._known(name)
         rows = rows if known is None else _without_foreign_nulls(known, rows)
@@ -170,11 +170,6 @@ class Destination:
         )
 
 
-def _without_type(rows: pa.Table) -> list[str]:
-    """The columns that are null in all rows and of no type: they say nothing that a topic could have."""
-    return [field.name for field in rows.schema if pa.types.is_null(field.type)]
-
-
 def _refuse_null_keys(topic: str, rows: pa.Table, key: Sequence[str]) -> None:
     """SchemaError for rows that a topic cannot take, before it is made: the others alone say its columns."""
     for name in key:
@@ -191,19 +186,15 @@ def _without_foreign_nulls(topic: Topic, rows: pa.Table) -> pa.Table:
 
     So a row without a value is what it is alone, whatever other rows have there.
     """
-    foreign = [
-        column.name
-        for column in topic.schema
-        if column.name in rows.column_names
-        and column.name not in topic.key
-        and not _goes_into(rows.schema.field(column.name).type, column.arrow.type)
-        and rows[column.name].null_count == rows.num_rows
-    ]
+    foreign = []
+    for column in topic.schema:
+        if column.name in topic.key or column.name not in rows.column_names:
+            continue
+        found, kept = rows.schema.field(column.name).type, column.arrow.type
+        one_widens = found == kept or is_wider(found, kept) or is_wider(kept, found)
+        if not one_widens and rows[column.name].null_count == rows.num_rows:
+            foreign.append(column.name)
     return rows.drop_columns(foreign)
-
-
-def _goes_into(found: pa.DataType, kept: pa.DataType) -> bool:
-    return bool(found == kept) or is_wider(found, kept) or is_wider(kept, found)
 
 
 def _schema_of(rows: pa.Table, key: Sequence[str], required: Collection[str]) -> Schema:

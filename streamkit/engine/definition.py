@@ -84,7 +84,7 @@ def definition(program: Program, store: Store, telling: Telling = Telling()) -> 
 
 
 def _window_texts(keeper: Operator, store: Store) -> dict[str, str]:
-    """How long the windows of a store are, and how long it keeps what it has, in the words of who declared them."""
+    """The length of a store's windows and its retention, as the topology declares them."""
     if (window := keeper.windowing) is not None:
         calendar = {} if window.calendar is None else {"the calendar of its windows": str(window.calendar)}
         declared = dict(keeper.declared_times)

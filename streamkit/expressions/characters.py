@@ -66,7 +66,7 @@ def gathered(data: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> tuple[n
 
 
 def are_long(sizes: np.ndarray) -> bool:
-    """Whether rows are so long on average that each is better changed by itself than all together with a number for each byte."""
+    """Whether rows are long on average: then one call a row costs less than an array with a number for each byte."""
     return bool(sizes.sum() > _LONG_BYTES * len(sizes))
 
 

@@ -176,7 +176,7 @@ def _ends(array: pa.Array) -> tuple[pa.Array, np.ndarray]:
 
 
 def _text_ends(array: pa.Array, of_others: int = 0) -> np.ndarray:
-    """How many bytes of texts stand before each row, and in all; `of_others` are those of each other value."""
+    """How many bytes of text lie before each row, and in all; a value that is no text counts `of_others` bytes."""
     if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
         return np.concatenate([[0], np.cumsum(np.asarray(pc.fill_null(pc.binary_length(array), 0)), dtype=np.int64)])
     if pa.types.is_list(array.type) or pa.types.is_map(array.type):

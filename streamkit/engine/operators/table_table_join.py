@@ -76,7 +76,7 @@ def table_table_join(operator: TableTableJoinRows, inputs: Sequence[Rows], conte
 
 
 def _changes(operator: TableTableJoinRows, came: Sequence[Rows], seen: Sequence[Rows], context: Context) -> pa.RecordBatch:
-    """The changes of the joined table as those of its sides come, each of which sees the other's."""
+    """The changes of the joined table: each change of a side meets the other side as it is at that moment."""
     sides = [
         Side("left", 0, 1, operator.left_key, operator.right_key, came[0], came[1], seen[1]),
         Side("right", 1, 0, operator.right_key, operator.left_key, came[1], came[0], seen[0]),
