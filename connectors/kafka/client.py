@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,6 +13,8 @@ from streamkit.connectors.setting import Setting
 from streamkit.errors import ConfigError, FencedError, StreamKitError, TopicNotFoundError
 
 ENDS_SECONDS = 30
+LEADER_SECONDS = 10.0  # for a partition to get a leader: one that was made a moment ago has none yet
+LEADER_PAUSE_SECONDS = 0.05
 METADATA_SECONDS = (0.5, 4.5)  # who is not let in hears it soon; who is far away has more time
 CLIENT_SETTINGS = (
     Setting("bootstrap.servers", "the brokers, such as host:9092,host:9092"),
@@ -163,8 +166,13 @@ def written_ends(connector: Connector, errors: Errors, places: Iterable[tuple[st
     if not asked:
         return {}
     client = admin.AdminClient(client_config(connector, errors))
-    found = client.list_offsets(asked, isolation_level=kafka.IsolationLevel.READ_UNCOMMITTED, request_timeout=ENDS_SECONDS)
-    try:
-        return {(place.topic, place.partition): future.result().offset for place, future in found.items()}
-    except kafka.KafkaException as error:
-        raise meaning(error, connector, errors) from error
+    deadline = time.monotonic() + LEADER_SECONDS
+    while True:
+        found = client.list_offsets(asked, isolation_level=kafka.IsolationLevel.READ_UNCOMMITTED, request_timeout=ENDS_SECONDS)
+        try:
+            return {(place.topic, place.partition): future.result().offset for place, future in found.items()}
+        except kafka.KafkaException as error:
+            has_no_leader = error.args[0].code() in (kafka.KafkaError._NOENT, kafka.KafkaError.LEADER_NOT_AVAILABLE)
+            if not has_no_leader or time.monotonic() > deadline:
+                raise meaning(error, connector, errors) from error
+        time.sleep(LEADER_PAUSE_SECONDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import threading
 import time
 from typing import Any, ClassVar
 
@@ -347,6 +348,19 @@ def test_transactions_that_are_being_committed(broker, name, log, monkeypatch):
             with committed_when_asked(monkeypatch, "source", producer):
                 run([source], log, once=True)
         assert [row["value"] for row in log.read("rows").to_pylist()] == [b"v0"]
+
+
+def test_a_partition_without_a_leader_yet(broker, name, monkeypatch):
+    """A topic that was made a moment ago has no leader yet: its end is asked for again, and not for ever."""
+    source = source_of(broker, name, topic="rows")
+    comes = threading.Timer(0.3, create, (broker, name, 1))
+    comes.start()
+    assert written_ends(source, Errors(), [(name, 0)]) == {(name, 0): 0}
+    comes.join()
+
+    monkeypatch.setattr("streamkit.connectors.kafka.client.LEADER_SECONDS", 0.1)
+    with pytest.raises(ConnectionError, match="No leaders found"):
+        written_ends(source, Errors(), [(f"{name}-never", 0)])
 
 
 def test_positions_that_are_being_committed(broker, name, monkeypatch):
