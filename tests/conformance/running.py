@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -63,6 +63,21 @@ def take(driver: TopologyTestDriver, step: Json, streams: set[str], timed: Mappi
         driver.delete(step["topic"], {"k": step["key"]}, timestamp=step["ts"])
     else:
         driver.pipe(step["topic"], {"k": step["key"], "v": step["value"], **own}, timestamp=written)
+
+
+def take_together(driver: TopologyTestDriver, steps: Sequence[Json], timed: Mapping[str, int] | None = None) -> None:
+    """Send the records of steps of one topic, that are not nothing for a table, in one commit; with their times as `take` does."""
+    topic = steps[0]["topic"]
+    written = (timed or {}).get(topic)
+    rows = []
+    for number, step in enumerate(steps):
+        row = {"k": step["key"], "v": step["value"], "_timestamp": np.datetime64(step["ts"], "ms")}
+        if step["value"] is None and step["key"] is not None:
+            row["_deleted"] = True
+        elif written is not None:
+            row |= {"at": step["ts"], "_timestamp": np.datetime64(written + number, "ms")}
+        rows.append(row)
+    driver.pipe(topic, rows)
 
 
 def new_records(driver: TopologyTestDriver, outputs: Mapping[str, str], case: Json) -> list[Record]:

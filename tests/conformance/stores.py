@@ -16,6 +16,7 @@ from streamkit.testing import TopologyTestDriver
 Json = dict[str, Any]
 TYPES = {"string": "string", "int": "int", "long": "bigint"}
 START_MS = 1_000_000
+KINDS = ("session_store", "window_store", "versioned_store")
 
 
 def difference(case: Json, **options: Any) -> str | None:

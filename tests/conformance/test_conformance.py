@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance import functions
+from tests.conformance import functions, stores
 from tests.conformance.__main__ import cases_in, main
 from tests.conformance.builder import Json
 from tests.conformance.kinds import deviation, difference
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:the subtractor .* does not undo"
 DATA = Path(__file__).parent / "data"
 CASES = list(cases_in(DATA / "cases"))
 MADE = list(cases_in(DATA / "made.json"))
-PARTS = 8
+PARTS = 4
 
 
 def name_of(case: Json) -> str:
@@ -34,9 +34,19 @@ def name_of(case: Json) -> str:
 
 
 def traits(case: Json) -> set[Any]:
-    """What a case of Kafka Streams' own tests is about: the family it is of, options and neighbours of its operators, steps without key or value."""
+    """What a listed case is about: the family it is of, options and neighbours of its operators, steps without key or value."""
+    if is_of_store(case):
+        return {(case["kind"], step["op"]) for step in case["steps"]}
     steps = {("step", *(name for name in ("key", "value") if step.get(name) is None)) for step in case["steps"]}
     return {name_of(case).partition("_")[0]} | options(case) | neighbours(case) | steps
+
+
+def is_topology(case: Json) -> bool:
+    return str(case.get("kind", "topology")) == "topology"
+
+
+def is_of_store(case: Json) -> bool:
+    return str(case.get("kind")) in stores.KINDS
 
 
 def can_be_at_once(case: Json) -> bool:
@@ -45,26 +55,29 @@ def can_be_at_once(case: Json) -> bool:
 
 
 def in_one_epoch() -> list[Json]:
-    """The cases of Kafka Streams' own tests that an ordinary run takes in one epoch, because others have all that they are about."""
-    cases = [case for case in CASES if case.get("kind", "topology") == "topology" and can_be_at_once(case)]
-    names = {*map(name_of, covering(cases, traits, cost))}
+    """The listed cases that an ordinary run takes in one epoch, because others have all that they are about."""
+    cases = [case for case in (*CASES, *MADE) if is_of_store(case) or (is_topology(case) and can_be_at_once(case))]
+    names = {*map(name_of, covering(cases, traits, lambda case: len(case["steps"]) if is_of_store(case) else cost(case)))}
     return [case for case in cases if name_of(case) not in names]
 
 
 AT_ONCE = in_one_epoch()
-STEP_BY_STEP = [case for case in CASES if TAKES_ALL or case not in AT_ONCE]
+STEP_BY_STEP, MADE_STEP_BY_STEP = ([case for case in cases if TAKES_ALL or case not in AT_ONCE] for cases in (CASES, MADE))
 
 
 @cache
 def step_by_step() -> list[Json]:
-    """The recorded cases that a run takes step by step: some that have every option of every operator."""
-    return chosen(recorded(), options, cost)
+    """The recorded cases that a run takes step by step: some that have every option of an operator that listed ones do not have."""
+    listed = set[Any]().union(*(options(case) for case in (*STEP_BY_STEP, *MADE_STEP_BY_STEP) if is_topology(case)))
+    return chosen(recorded(), lambda case: options(case) - listed, cost)
 
 
 @cache
 def at_once() -> list[Json]:
-    """Those that it takes in one epoch: some that have every operator behind every other that it was recorded behind."""
-    return chosen([case for case in recorded() if can_be_at_once(case)], neighbours, cost)
+    """Those that it takes in one epoch: some that have every operator behind every other that it was recorded behind, but in listed ones."""
+    listed = set[Any]().union(*map(neighbours, filter(is_topology, AT_ONCE)))
+    cases = [case for case in recorded() if can_be_at_once(case)]
+    return chosen(cases, lambda case: neighbours(case) - listed, lambda case: 20 + len(case["steps"]))
 
 
 @pytest.mark.parametrize("case", STEP_BY_STEP, ids=name_of)
@@ -75,11 +88,14 @@ def test_every_record_gives_what_kafka_streams_gives(case: Json) -> None:
 
 @pytest.mark.parametrize("case", AT_ONCE, ids=name_of)
 def test_all_records_at_once_give_what_the_rules_say(case: Json) -> None:
-    """All records of such a case in one epoch give what the interpreter says, which gives what Kafka Streams gives, see its own tests."""
-    assert difference_of_way(case, Way(seed=1, batching="all", tasks=2)) is None
+    """All records of a case in one epoch give what the interpreter says, which gives what Kafka Streams gives, see its own tests."""
+    if is_of_store(case):
+        assert stores.difference(case, batching="all") is None
+    else:
+        assert difference_of_way(case, Way(seed=1, batching="all", tasks=2, is_together=True)) is None
 
 
-@pytest.mark.parametrize("case", MADE, ids=name_of)
+@pytest.mark.parametrize("case", MADE_STEP_BY_STEP, ids=name_of)
 def test_every_option_of_the_format_is_taken(case: Json) -> None:
     """So does each step of small cases of stores, keys and lengths of time that the others do not have, replayed on Kafka Streams 4.3.0."""
     assert difference(case) is None
@@ -89,7 +105,7 @@ def test_every_option_of_the_format_is_taken(case: Json) -> None:
 def test_random_topologies_give_what_kafka_streams_gave(part: int) -> None:
     """So does each step of random topologies that Kafka Streams 4.3.0 has run."""
     cases = step_by_step()[part::PARTS]
-    assert len(cases) > 4
+    assert len(cases) > 3
     found = {case["name"]: difference(case) for case in cases}
     assert {name: text for name, text in found.items() if text is not None} == {}
 
@@ -99,7 +115,7 @@ def test_recorded_topologies_give_the_same_at_once(part: int) -> None:
     """All records of such a topology in one epoch, in some tasks, give for each key what the rules say, which explain what Kafka Streams gave."""
     cases = at_once()[part::PARTS]
     assert len(cases) > 5
-    ways = [Way(seed=number, batching="all", tasks=number % 3 + 1) for number in range(len(cases))]
+    ways = [Way(seed=number, batching="all", tasks=number % 3 + 1, is_together=number % 4 > 0) for number in range(len(cases))]
     found = {case["name"]: difference_of_way(case, way) for case, way in zip(cases, ways, strict=True)}
     assert {name: text for name, text in found.items() if text is not None} == {}
 
@@ -137,7 +153,7 @@ def test_windows_of_a_time_do_not_depend_on_the_times_before() -> None:
 def test_no_case_is_left_out() -> None:
     """All cases of the folder are run, under a name each."""
     assert len({case["name"] for case in CASES}) == len(CASES) == 205
-    assert {*map(name_of, STEP_BY_STEP)} | {*map(name_of, AT_ONCE)} == {*map(name_of, CASES)}
+    assert {*map(name_of, (*STEP_BY_STEP, *MADE_STEP_BY_STEP, *AT_ONCE))} == {*map(name_of, (*CASES, *MADE))}
 
 
 def test_a_deviation_is_explained_by_its_rule() -> None:

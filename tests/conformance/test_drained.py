@@ -18,7 +18,7 @@ from tests.conformance.ways import Way, is_bounded, random_way
 from tests.sampling import PARTS, SEEDS, TAKES_ALL
 
 pytestmark = pytest.mark.filterwarnings("ignore:the subtractor .* does not undo")
-CASES = SEEDS // len(PARTS) if TAKES_ALL else 3
+CASES = SEEDS // len(PARTS) if TAKES_ALL else 2
 
 
 @pytest.mark.parametrize("part", PARTS)

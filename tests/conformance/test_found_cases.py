@@ -331,7 +331,7 @@ def test_the_engine_gives_what_the_rules_say(name: str) -> None:
     """Step by step, and for each key in one epoch with several tasks."""
     case, _ = CASES[name]
     assert stepwise_difference(case) is None
-    assert is_bounded(case) or difference(case, Way(batching="all", tasks=3)) is None
+    assert is_bounded(case) or difference(case, Way(batching="all", tasks=3, is_together=True)) is None
 
 
 @pytest.mark.parametrize("name", [name for name, (_, rule) in CASES.items() if rule])

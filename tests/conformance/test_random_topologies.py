@@ -35,8 +35,7 @@ from tests.conformance.ways import Way, asking_for_old_values, difference, is_bo
 from tests.sampling import PARTS, SEEDS, TAKES_ALL
 
 pytestmark = pytest.mark.filterwarnings("ignore:the subtractor .* does not undo")  # cases append what they take away
-STEPWISE = IN_ANY_WAY = 6
-CHANGED = 4
+STEPWISE, IN_ANY_WAY, CHANGED = 4, 4, 3
 QUICK_SEED = 30
 Patch = Callable[[Any, str, Any], None]
 

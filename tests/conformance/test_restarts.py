@@ -14,7 +14,7 @@ from streamkit.plan.operators.suppress import Suppress
 from tests.conformance.restarts import difference_of_restarts
 from tests.sampling import PARTS, seeds
 
-RESTARTED = 8
+RESTARTED = 5
 QUICK_SEED = 3
 SEEDS_MAX = 400
 Patch = Callable[[Any, str, Any], None]

@@ -13,13 +13,14 @@ import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from streamkit.testing import TopologyTestDriver
 from tests.conformance.arrival import Arrival
 from tests.conformance.builder import Builder, Json, key_groups_of
 from tests.conformance.interpreter.rules import Rules
 from tests.conformance.interpreter.run import results
-from tests.conformance.running import Record, new_records, take
+from tests.conformance.running import Record, new_records, take, take_together
 
 TASKS = (1, 2, 3, 7)
 REKEYING = frozenset({"select_key", "map", "flat_map"})
@@ -47,7 +48,7 @@ class Way:
     `batching` is that of the driver, or "random". `is_shuffled`: records of different partitions arrive in any order, all before the
     only epoch. `is_late`: they arrive as the case has them, later ones after the epochs of earlier ones; else in canonical order.
     `crashes` and `restarts`: how likely one is before a record. `has_own_times`: a column says their event time, and they are written
-    under any other.
+    under any other. `is_together`: neighbours of one topic are sent in one commit, where no epoch asks for commits of their own.
     """
 
     seed: int = 0
@@ -59,6 +60,7 @@ class Way:
     crashes: float = 0.0
     restarts: float = 0.0
     has_own_times: bool = False
+    is_together: bool = False
 
 
 def random_way(seed: int) -> Way:
@@ -75,6 +77,7 @@ def random_way(seed: int) -> Way:
         crashes=chance.choice([0.0, 0.0, 0.1, 0.3]),
         restarts=chance.choice([0.0, 0.0, 0.1]),
         has_own_times=chance.random() < 0.3,
+        is_together=chance.random() < 0.5,
     )
 
 
@@ -101,14 +104,24 @@ def given(case: Json, way: Way) -> tuple[list[Record], list[Json]]:
     arrival = Arrival(case, builder.topics, way.partitions)
     steps = arrival.steps if way.is_late else arrival.canonical()
     with driver_of(builder, way) as driver:
-        for step in arrival.shuffled(chance) if way.is_shuffled else steps:
+        for sent in commits(arrival.shuffled(chance) if way.is_shuffled else steps, way):
             disturb(driver, way, chance)
             timed = {name: chance.randrange(100_000) for name in builder.topics} if way.has_own_times else None
-            take(driver, step, set(arrival.kinds), _timed(timed, arrival.kinds))
+            if len(sent) > 1:
+                take_together(driver, sent, _timed(timed, arrival.kinds))
+            else:
+                take(driver, sent[0], set(arrival.kinds), _timed(timed, arrival.kinds))
         driver.log
         if not driver.is_running:
             driver.restore(tasks=chance.choice(TASKS))
         return new_records(driver, outputs, case), steps
+
+
+def commits(steps: Sequence[Json], way: Way) -> list[list[Json]]:
+    """The records of each commit: neighbours of one topic, or one."""
+    if way.is_together and way.batching == "all":
+        return [list(sent) for _, sent in groupby(steps, key=lambda step: step["topic"])]
+    return [[step] for step in steps]
 
 
 def _timed(timed: Mapping[str, int] | None, kinds: Mapping[str, str]) -> Mapping[str, int]:
