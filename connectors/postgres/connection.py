@@ -8,20 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamkit.connectors.connector import needed
+from streamkit.connectors.postgres import session
 from streamkit.errors import ConfigError
 
 PASSING = ("08", "40", "53", "55", "57")  # classes of SQLSTATE: connection, serialization, resources, in use, shutdown
-SPELLING = (  # of values as texts, whatever the database prefers
-    "SET client_encoding = 'UTF8'",
-    "SET DateStyle = 'ISO'",
-    "SET IntervalStyle = 'iso_8601'",
-    "SET TimeZone = 'UTC'",
-    "SET extra_float_digits = 3",
-    "SET bytea_output = 'hex'",
-    "SET statement_timeout = 0",
-    "SET idle_in_transaction_session_timeout = 0",
-    "SET row_security = off",  # an error where policies would hide rows
-)
 PORT_MAX = 65535
 NOWHERE = "/nowhere"  # a folder without a socket of a server
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*")
@@ -49,8 +39,7 @@ def library() -> Any:
 def connect(url: str, **settings: Any) -> Any:
     """A connection in which values are spelled as `source_type` reads them, and that notices a server which is gone."""
     connection = library().connect(noticing(url), autocommit=True, **settings)
-    for statement in SPELLING:
-        connection.execute(statement)
+    connection.execute(session.beginning(session.SOURCE))
     return connection
 
 
@@ -114,6 +103,13 @@ def noticing(url: str) -> str:
     """The address with keep-alives and time limits, where it has none of its own."""
     parts = library().conninfo
     return str(parts.make_conninfo(**NOTICING | parts.conninfo_to_dict(url)))
+
+
+def without_quoting(url: str) -> str:
+    """The address whose sessions do not quote names of types from their first statement on: the driver of the sink asks for these at once."""
+    parts = library().conninfo
+    found = parts.conninfo_to_dict(url)
+    return str(parts.make_conninfo(**found | {"options": f"{found.get('options') or ''} -c {session.QUOTING}=off"}))
 
 
 def passes(error: Exception) -> bool:

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from streamkit import failpoints
 from streamkit.connectors.connector import needed
-from streamkit.connectors.postgres.connection import check_address, is_of_address, noticing
+from streamkit.connectors.postgres import session
+from streamkit.connectors.postgres.connection import check_address, is_of_address, noticing, without_quoting
 from streamkit.connectors.postgres.refused_rows import Pieces
 from streamkit.connectors.postgres.table_name import quoted_table
 from streamkit.connectors.postgres.target_column import TargetColumn
@@ -109,13 +110,27 @@ class PostgresSink(Sink):
     def open(self, generation: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Create or check the tables, and take the partitions' positions over."""
         self._generation = generation
-        self._connection = _library().connect(noticing(self.settings["connection.url"]), autocommit=True)
+        self._connect()
         try:
             return self._begun(partitions)
         except _library().Error as error:
             if error.sqlstate != DISK_FULL:
                 raise
             raise self.full("PostgreSQL", None, error) from error
+
+    def _connect(self) -> None:
+        """Begin a session in which statements mean what they say; a second one where the driver could not read names of types in the first."""
+        address = noticing(self.settings["connection.url"])
+        self._connection = _library().connect(address, autocommit=True)
+        with self._connection.cursor() as cursor:
+            cursor.execute(f"SELECT current_setting('{session.QUOTING}') = 'off'")
+            has_types = cursor.fetchone()[0] is True
+        if not has_types:
+            self._connection.close()
+            self._connection = _library().connect(without_quoting(address), autocommit=True)
+        with self._connection.cursor() as cursor:
+            cursor.execute(session.beginning(session.TARGET))
+            cursor.fetchall()
 
     def _begun(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         with self._transaction() as cursor:
@@ -126,7 +141,6 @@ class PostgresSink(Sink):
                 f"CREATE TABLE IF NOT EXISTS {POSITIONS} (connector text, topic text, partition int, generation bigint NOT NULL, "
                 "next_offset bigint, PRIMARY KEY (connector, topic, partition))"
             )
-            cursor.execute("SET TIME ZONE 'UTC'")  # where a time with a zone goes into a column without, or the other way round
             declare_targets(cursor)
             for name, table in self._tables.items():
                 check_target(cursor, self.name, name, table.name)

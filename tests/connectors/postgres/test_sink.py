@@ -18,6 +18,7 @@ from streamkit.connectors.runtime import status
 from streamkit.connectors.runtime.sink_task import reset_group
 from streamkit.errors import ConfigError, SchemaError
 from tests.connectors.contract import RefusingContract, SinkContract, UpsertContract, reason_of
+from tests.connectors.postgres.odd_settings import set_oddly
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.foreign("postgres")
@@ -119,7 +120,7 @@ class TestUpserts(UpsertContract):
 
 
 def test_types(log, url):
-    """Every type arrives as what PostgreSQL has for it; nested values as jsonb."""
+    """Every type arrives as what PostgreSQL has for it, whatever the database sets for its sessions; nested values as jsonb."""
     schema = (
         "k int NOT NULL, b boolean, t tinyint, s smallint, l bigint, f float, d double, x string, y binary, day date, at timestamp, "
         "wall timestamp_ntz, price decimal(12,2), tags array<string>, place struct<lat:double,names:map<string,int>>"
@@ -133,8 +134,9 @@ def test_types(log, url):
     with log.producer() as producer:
         producer.send("kinds", row)
         producer.send("kinds", dict.fromkeys(row) | {"k": 2})
-    run([upserting(url, "kinds")], log, once=True)
-    with psycopg.connect(url) as connection:
+    with psycopg.connect(url, autocommit=True) as connection:
+        set_oddly(connection)
+        run([upserting(url, "kinds")], log, once=True)
         cursor = connection.execute("SELECT * FROM kinds ORDER BY k")
         names = [column.name for column in cursor.description or ()]
         one, other = cursor.fetchall()
@@ -326,9 +328,14 @@ LISTS: dict[tuple[str, str], tuple[list[Any], list[Any]]] = {
 
 
 def test_texts_that_would_be_others(log, url):
-    """Of each type: what it has all of is there, and all else a dead letter with its column; so of items of lists, and of numbers."""
+    """
+    Of each type: what it has all of is there, and all else a dead letter with its column; so of items of lists, and of numbers.
+
+    The database has settings by which statements and texts would mean something else.
+    """
     columns: dict[str, tuple[str, list[Any], list[Any]]] = {}
     with psycopg.connect(url) as connection:
+        set_oddly(connection)
         connection.execute(
             "CREATE EXTENSION hstore; CREATE DOMAIN price AS numeric(6,2); CREATE DOMAIN dear_price AS price CHECK (VALUE > 1)"
         )

@@ -29,6 +29,7 @@ from streamkit.connectors.runtime.task import Orders
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.failpoints import SimulatedCrash
 from tests.connectors.contract import SourceContract, dies
+from tests.connectors.postgres.odd_settings import set_oddly
 from tests.postgres import Server, binaries
 from tests.sampling import TAKES_ALL, combined, in_turn
 from tests.waiting import wait_until
@@ -126,7 +127,7 @@ def test_changes_of_rows(log, url, database):
 
 
 def test_types(log, url, database):
-    """Each type has a column of its own kind, the same from a snapshot and from changes."""
+    """Each type has a column of its own kind, the same from a snapshot and from changes, whatever the database sets for its sessions."""
     columns = {
         "b": ("boolean", "true", True), "s": ("smallint", "-2", -2), "l": ("bigint", "1099511627776", 1 << 40), "f": ("real", "1.5", 1.5),
         "d": ("double precision", "'-Infinity'", float("-inf")), "n": ("numeric(12,2)", "12.3", decimal.Decimal("12.30")),
@@ -139,6 +140,7 @@ def test_types(log, url, database):
     }  # fmt: skip
     database.execute("CREATE TYPE mood AS ENUM ('glad')")
     database.execute("CREATE DOMAIN years AS smallint")
+    set_oddly(database)
     database.execute(f"CREATE TABLE kinds (k int PRIMARY KEY, {', '.join(f'{name} {one[0]}' for name, one in columns.items())})")
     values = ", ".join(one[1] for one in columns.values())
     database.execute(f"INSERT INTO kinds VALUES (1, {values})")
