@@ -14,6 +14,7 @@ from streamkit.engine.start import start
 from streamkit.errors import OrphanedStateError
 from streamkit.plan.program import Structures
 from tests.engine.engine_run import Run, append, execute, fresh_log, stored, written
+from tests.sampling import in_turn
 
 DAY = {"grace": "1 day"}
 
@@ -98,8 +99,7 @@ def held(log):
     return {name: stored(log, "t", name) for name in log.catalog.application("t").stores}
 
 
-@pytest.mark.parametrize("others", [(False, True), (True, False)], ids=["behind", "before"])
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(("verb", "others"), in_turn(VERBS, [(False, True), (True, False)]))  # declared behind it, and before
 def test_an_operator_of_the_same_name_leaves_the_state_of_the_first(log, verb, others):
     """Whatever is declared before or behind it, an operator goes on with its stores; what it holds is what it held."""
     run(log, verb, False)

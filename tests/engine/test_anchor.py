@@ -18,7 +18,7 @@ from streamkit.names import changelog_topic, fresh_token, plan_path
 from streamkit.state.stores import MemoryStores
 from tests.sampling import TAKES_ALL
 
-EPOCHS = 240 if TAKES_ALL else 100
+EPOCHS = 240 if TAKES_ALL else 60
 EXTENTS_MAX = 1  # of a plan, where it is 512
 FILES_MAX = 2 + math.log2(EPOCHS / EXTENTS_MAX)
 BYTES_OF_AN_EXTENT = 200
@@ -127,7 +127,7 @@ def test_plans_name_few_epochs_of_an_application_that_changes_nothing(log, monke
     app.stream("ins").filter("v > 1").group_by("k").agg(n=F.count("*"), store="counts").emit("every").to("outs")
     for application in (app, _without_stores()):
         with log.producer() as producer:
-            producer.send_batch("ins", [{"k": "k", "v": 1} for number in range(50)])
+            producer.send_batch("ins", [{"k": "k", "v": 1} for number in range(50 if TAKES_ALL else 25)])
         planner = start(log.catalog, log.storage, sk.compile(application, log), records_max=1)
         while run_next(planner, stores=MemoryStores()):
             planner = planner.with_near_anchor()

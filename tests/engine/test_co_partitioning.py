@@ -119,7 +119,7 @@ def test_results_do_not_depend_on_the_number_of_tasks(build):
 
     assert len(expected[1]) >= 7
     assert expected[0][-1][1] > 1
-    for tasks in range(1, 6) if TAKES_ALL else (5,):
+    for tasks in range(1, 6) if TAKES_ALL else (3,):
         assert results(build, tasks, 50 if tasks % 2 else None) == expected
     if build is renamed:
         assert results(per_user, 1, None) == expected

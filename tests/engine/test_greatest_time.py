@@ -8,6 +8,7 @@ import streamkit as sk
 from streamkit.errors import EvaluationError, SchemaError
 from streamkit.log.rows.event_time import TIME_MS_MAX
 from streamkit.testing import TopologyTestDriver
+from tests.sampling import in_turn
 
 FAR = ((1 << 63) - 1) // 1000  # what a timestamp holds at most
 WINDOWS = {
@@ -29,8 +30,7 @@ def counted(window, on_error="fail"):
     return app
 
 
-@pytest.mark.parametrize("name", WINDOWS)
-@pytest.mark.parametrize("time", [TIME_MS_MAX, TIME_MS_MAX - 3_600_000])
+@pytest.mark.parametrize(("name", "time"), in_turn([*WINDOWS], [TIME_MS_MAX, TIME_MS_MAX, TIME_MS_MAX - 3_600_000]))
 def test_the_last_windows_end(name, time):
     """Each has an end behind its start, and its result."""
     with TopologyTestDriver(counted(WINDOWS[name])) as driver:
@@ -43,8 +43,7 @@ def test_the_last_windows_end(name, time):
     assert any(start <= 1000 * time <= end for start, end in zip(starts, ends, strict=True))
 
 
-@pytest.mark.parametrize("name", WINDOWS)
-@pytest.mark.parametrize("time", [TIME_MS_MAX + 1, FAR, FAR + 1, (1 << 63) - 1])
+@pytest.mark.parametrize(("name", "time"), in_turn([*WINDOWS], [TIME_MS_MAX + 1, FAR, FAR + 1, (1 << 63) - 1]))
 def test_a_time_behind_them_is_refused(name, time):
     """As one that is out of range: the record is left out, or ends the run; others are counted."""
     with TopologyTestDriver(counted(WINDOWS[name], "skip")) as driver:

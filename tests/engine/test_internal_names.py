@@ -11,6 +11,7 @@ import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import TopologyError
 from streamkit.testing import TopologyTestDriver
+from tests.engine.engine_run import moment
 
 ROWS = [{"k": "a", "g": "x", "v": 1}, {"k": "b", "g": "x", "v": 3}, {"k": "b", "g": "y", "v": 3}]
 STATES = ["a.count", "a.sum", "A.Sum", "b.mean", "b.count"]
@@ -19,8 +20,8 @@ STATES = ["a.count", "a.sum", "A.Sum", "b.mean", "b.count"]
 def results(app: sk.Topology, name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What the topology gives for rows whose column `g` has another name, which is `g` again in the results."""
     with TopologyTestDriver(app) as driver:
-        for time, row in enumerate(rows):
-            driver.pipe("t", {name if column == "g" else column: value for column, value in row.items()}, timestamp=time)
+        named = [{name if column == "g" else column: value for column, value in row.items()} for row in rows]
+        driver.pipe("t", [{**row, "_timestamp": moment(time)} for time, row in enumerate(named)])
         driver.crash()
         driver.restore()
         driver.drain()

@@ -14,6 +14,7 @@ from streamkit.engine.start import start
 from streamkit.errors import OrphanedStateError
 from streamkit.state.stores import MemoryStores
 from tests.engine.engine_run import Run, append, execute, fresh_log, stored, written
+from tests.sampling import in_turn
 
 WINDOWS = {
     "tumbling": sk.tumbling("10 ms", grace="0 ms"),
@@ -83,8 +84,7 @@ def log():
         yield log
 
 
-@pytest.mark.parametrize("has_records", [True, False], ids=["records", "none"])
-@pytest.mark.parametrize("name", [name for name in OPERATORS if name != "suppress"])
+@pytest.mark.parametrize(("name", "has_records"), in_turn([name for name in OPERATORS if name != "suppress"], [True, False]))
 def test_what_waits_is_given_when_a_restart_brings_an_input_that_is_ahead(log, name, has_records):
     """Windows that the time of a new input has passed give their final results, rows that wait for it leave, and nothing stays behind."""
     append(log, "a", [row("x", 0), row("y", 3)])

@@ -14,7 +14,7 @@ from streamkit import functions as F
 from streamkit.errors import EvaluationError, TopologyError
 from streamkit.testing.driver import TopologyTestDriver
 from tests.engine.engine_run import moment
-from tests.sampling import TAKES_ALL, first
+from tests.sampling import TAKES_ALL, first, in_turn
 
 SCHEMA = "k string, v int, t array<int>"
 LIVE = {"k": "a", "v": 1, "t": [1, 2], "_timestamp": moment(10)}
@@ -44,7 +44,7 @@ def is_large(row: dict[str, Any]) -> bool | None:
     return None if row["v"] is None else row["v"] > 1
 
 
-@pytest.mark.parametrize("options", CUTS, ids=repr)
+@pytest.mark.parametrize("options", first(3, CUTS), ids=repr)
 def test_a_condition_may_be_a_function_of_the_row(app, stream, options):
     """filter, filter_not and split take one, and give what the same condition as a column gives, tombstones too."""
     parts = stream.split().branch(is_large, "large").branch("v IS NULL", "none").default("rest")
@@ -82,7 +82,7 @@ def keyed(row: dict[str, Any]) -> dict[str, Any]:
     return {"city": row["k"].upper(), "n": row["v"]}
 
 
-@pytest.mark.parametrize("options", CUTS, ids=repr)
+@pytest.mark.parametrize("options", first(3, CUTS), ids=repr)
 def test_map_gives_all_columns(app, stream, options):
     """What the function gives is the record, under the key that is named; a column that it leaves out is null. The time stays."""
     stream.map(keyed, "city string, n int, more int", key="city").to("out")
@@ -127,7 +127,7 @@ def test_a_given_key_moves_the_records(app, stream):
         assert driver.store("given").to_arrow().to_pylist() == [{"k": "x", "count": 2}]
 
 
-@pytest.mark.parametrize("options", CUTS, ids=repr)
+@pytest.mark.parametrize("options", first(3, CUTS), ids=repr)
 def test_flat_map_gives_a_record_for_each_dict(app, stream, options):
     """A list or generator of dicts, in their order; an empty one gives nothing."""
     stream.flat_map(lambda row: ({"w": f"{row['k']}{n}", "n": n} for n in range(row["v"])), "w string, n int", key="w").to("out")
@@ -138,7 +138,7 @@ def test_flat_map_gives_a_record_for_each_dict(app, stream, options):
         ]  # fmt: skip
 
 
-@pytest.mark.parametrize("options", CUTS, ids=repr)
+@pytest.mark.parametrize("options", first(3, CUTS), ids=repr)
 def test_the_order_of_what_one_record_becomes(app, stream, options):
     """What a record becomes stands at its place, in the order of the list, also where parts that went to different tasks meet again."""
     parts = stream.flat_map_values(twice, "w int").flat_map(
@@ -216,7 +216,7 @@ def test_tombstones_pass_without_a_call(app, stream):
     assert seen == []
 
 
-@pytest.mark.parametrize("options", CUTS, ids=repr)
+@pytest.mark.parametrize("options", first(3, CUTS), ids=repr)
 def test_a_function_that_gives_the_key_gives_that_of_tombstones_too(app, stream, options):
     """Map and select_key are called for a tombstone with None for its values, and it deletes the key that they give; a table behind it has that."""
     stream.map(lambda row: {"new": row["k"] + "!", "w": row["v"]}, "new string, w int", key="new").to_table(store="mapped").to(
@@ -276,7 +276,7 @@ def test_functions_that_take_tombstones_see_their_keys(app, stream, batching):
     assert {"k": "a"} in seen and {"k": "a", "v": 1, "t": [1, 2]} in seen
 
 
-@pytest.mark.parametrize("options", CUTS, ids=repr)
+@pytest.mark.parametrize("options", first(3, CUTS), ids=repr)
 def test_a_batch_becomes_rows(app, stream, options):
     """A function of batches gives a row for each row, or says by `_row` which row each one comes from, in any order, none or many."""
 
@@ -561,8 +561,7 @@ WHOLE = {  # functions that give the whole row, or lists of it, and the columns 
 }
 
 
-@pytest.mark.parametrize("form", WHOLE)
-@pytest.mark.parametrize("is_table", [False, True])
+@pytest.mark.parametrize(("form", "is_table"), in_turn([*WHOLE], [False, True]))
 def test_a_function_of_values_may_give_the_whole_row(app, stream, form, is_table):
     """Key columns as they were are taken and stay; the stream stays partitioned, so nothing moves."""
     verb, function, schema = WHOLE[form]

@@ -92,7 +92,7 @@ def test_records_that_arrive_between_epochs_are_late_by_the_time_reached(how: st
 def test_chains_do_not_depend_on_the_cut(seed: int) -> None:
     """Final results joined with a stream, the result joined again and counted in windows: each topic is the same however work is cut."""
     found = []
-    small = 1 if TAKES_ALL else 4
+    small = 1 if TAKES_ALL else 8
     for run in first(2, (Run(), Run(tasks=3, records_max=small, splits=2), Run(tasks=2, records_max=13, splits=2))):
         with fresh_log() as log:
             fill(log, seed, is_self_join=False, count=12 if TAKES_ALL else 8)

@@ -60,7 +60,7 @@ def rounded(found: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(round(value, 6) if isinstance(value, float) else value for value in found)
 
 
-@pytest.mark.parametrize(("tasks", "batching"), first(1, [(3, 2), (2, "one"), (3, 11), (1, "all")]))
+@pytest.mark.parametrize(("tasks", "batching"), first(1, [(3, 5), (3, 2), (2, "one"), (3, 11), (1, "all")]))
 def test_they_are_those_of_the_rows_in_each_group(tasks: int, batching: Any) -> None:
     """After every change the groups that it touches give one result each, of the rows that are in them now."""
     rows, users, expected = changes(1, 18), Users(), []

@@ -14,10 +14,11 @@ from streamkit import functions as F
 from streamkit.errors import TopologyError
 from streamkit.testing import TopologyTestDriver
 from tests.engine.engine_run import moment
-from tests.sampling import TAKES_ALL, first
+from tests.sampling import TAKES_ALL, first, in_turn
 
 CUTS = [(1, 4), (2, 9), (7, "all")]  # tasks, and which records an epoch takes
 SIZE_MS, GRACE_MS = 10, 5
+HOW = ["inner", "left", "outer"]
 SCHEMA = "k string, side string, v bigint"
 WINDOWS: dict[str, Callable[[], Any]] = {
     "hopping": lambda: sk.hopping("10 ms", "5 ms", grace="5 ms"),
@@ -82,12 +83,12 @@ def by_hand(piped: Piped, how: str, key: str) -> list[tuple[Any, ...]]:
     return given
 
 
-@pytest.mark.parametrize("how", ["inner", "left", "outer"])
-def test_a_change_meets_the_other_side_of_its_window(how: str) -> None:
+@pytest.mark.parametrize(("how", "cuts"), [(how, CUTS if TAKES_ALL else [cut]) for how, cut in in_turn(HOW, CUTS[:2])])
+def test_a_change_meets_the_other_side_of_its_window(how: str, cuts: Sequence[Any]) -> None:
     """Each change of a window is joined with the other table's row of the same key and window, by any tasks and cuts."""
     app = sk.Topology("joined")
     side(app, "l", tumbling()).join(side(app, "r", tumbling()), how=how).to_stream().to("out")
-    for seed, (tasks, batching) in enumerate(first(2, CUTS)):
+    for seed, (tasks, batching) in enumerate(cuts):
         piped = records(seed)
         (rows,) = read(app, piped, "out", tasks=tasks, batching=batching)
         for key in "ab":
@@ -107,7 +108,10 @@ def test_all_kinds_of_windows_are_joined(window: str) -> None:
     sums.join(counts).filter("n > 0").join(most, how="left").to_stream().to("out")
     stream.group_by_key().windowed_by(WINDOWS[window]()).agg(s=F.sum("v"), n=F.count("*"), m=F.max("v")).to_stream().to("all")
     for seed, (tasks, batching) in enumerate(first(1, CUTS[1:])):
-        ends = [_newest(rows) for rows in read(app, records(seed), "out", "all", tasks=tasks, batching=batching)]
+        ends = [
+            _newest(rows)
+            for rows in read(app, records(seed, 36 if TAKES_ALL else 18), "out", "all", tasks=tasks, batching=batching)
+        ]
         assert ends[0] == ends[1]
         assert len(ends[0]) > 5
 
