@@ -105,7 +105,9 @@ class PostgresSink(Sink):
                 f"topic {topic.name} has no key, and insert.mode=upsert needs one; use insert.mode=insert, or give the topic a key"
             )
         name = self.settings["table"].replace("${topic}", topic.name)
-        self._tables[topic.name] = TargetTable(name, topic, is_upsert)
+        table = TargetTable(name, topic, is_upsert)
+        table.check_names()
+        self._tables[topic.name] = table
 
     def open(self, generation: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Create or check the tables, and take the partitions' positions over."""

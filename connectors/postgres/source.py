@@ -20,6 +20,7 @@ from streamkit.connectors.postgres.identity import (
     read_identities,
     what_changed,
 )
+from streamkit.connectors.postgres.own_name import former_name, has_made, own_name
 from streamkit.connectors.postgres.patience import Patience
 from streamkit.connectors.postgres.pgoutput import (
     UNCHANGED,
@@ -71,20 +72,29 @@ from streamkit.connectors.postgres.source_table import (
 )
 from streamkit.connectors.postgres.source_topic import check_key, check_rows, listed
 from streamkit.connectors.postgres.source_type import Described, SourceType, source_type
-from streamkit.connectors.postgres.table_name import is_pattern, quoted_name, topic_name
+from streamkit.connectors.postgres.table_name import NAME_BYTES_MAX, is_pattern, quoted_name, topic_name
 from streamkit.connectors.redaction import logger_of
+from streamkit.connectors.runtime.positions import read_positions
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import BEGIN, RECREATED_MODE, Polled, Position, Source, kept_for_ever
-from streamkit.connectors.value_handling import DECIMAL_MODE, DECIMAL_SETTING, INFINITY, INFINITY_SETTING, ValueHandling
+from streamkit.connectors.value_handling import (
+    DECIMAL_MODE,
+    DECIMAL_SETTING,
+    DOUBLE,
+    INFINITY,
+    INFINITY_SETTING,
+    PRECISE,
+    STRING,
+    ValueHandling,
+)
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.log import Log
 from streamkit.log.topic.topic import Topic
 from streamkit.names import TIMESTAMP
 
 _LOGGER = logger_of(__name__)
-_NO_LETTERS = re.compile(r"[^a-z0-9_]")
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
-NAME_BYTES_MAX = 63
+DOUBLE_DIGITS = 15  # which a double keeps
 ASK_SECONDS = 0.02
 LOOK_SECONDS = 1.0  # between two looks at whether tables are what they were
 ONCE_SECONDS = 0.2  # how long a poll without patience waits for the server's answer
@@ -103,7 +113,7 @@ class PostgresSource(Source):
         Setting("connection.url", "where PostgreSQL is, such as postgresql://user:password@host/database", is_secret=True),
         Setting("tables", "the tables, with commas between, such as orders, sales.items, or sales.* for all of a schema", "list"),
         Setting("topic.prefix", "what the names of the topics begin with, before the table's name", default=""),
-        Setting("slot.name", "the replication slot; streamkit_<connector> unless given", default=""),
+        Setting("slot.name", "the replication slot; streamkit_<connector> unless given, with a digest where the name cannot be that of a slot", default=""),
         Setting("publication.name", "the publication; streamkit_<connector> unless given", default=""),
         Setting("heartbeat.interval.ms", "how often PostgreSQL hears how far an idle source has read", "integer", 10_000, least=1),
         Setting("truncate.mode", "what TRUNCATE does: fail stops the task, skip leaves the topic as it is", default="fail", choices=("fail", "skip")),
@@ -152,7 +162,7 @@ class PostgresSource(Source):
     def check(self) -> None:
         """Each table has a topic of its own, and PostgreSQL takes the names."""
         check_address(self.settings["connection.url"])
-        own = "streamkit_" + _NO_LETTERS.sub("_", self.name.lower())[:50]
+        own = own_name(self.name)
         self._slot = self.settings["slot.name"] or own
         self._publication = self.settings["publication.name"] or own
         tables = self.settings["tables"]
@@ -185,8 +195,10 @@ class PostgresSource(Source):
                 )
 
     def use(self, log: Log) -> None:
-        """What topics have of a table that was made again is deleted there."""
+        """What topics have of a table that was made again is deleted there; a slot that an earlier version has named keeps its name."""
         self._log = log
+        if not self.settings["slot.name"] and former_name(self.name) in read_positions(log, self.name):
+            self._slot = former_name(self.name)
 
     def splits(self) -> Sequence[str]:
         """The slot: it has all changes in one order."""
@@ -216,6 +228,8 @@ class PostgresSource(Source):
             return
         self._connection = connect(self.settings["connection.url"])
         check_encoding(self._connection)
+        if self._is_own_publication and has_made(self._connection, former_name(self.name), self.name):
+            self._publication = former_name(self.name)
         self._stream = Replication(self.settings["connection.url"], self._slot, self._again())
         self._system = self._stream.system()
         try:
@@ -234,6 +248,8 @@ class PostgresSource(Source):
         self._check_read_at_once(found)
         self._check_topics(list(self._tables))
         check_columns(self._tables.values())
+        for one in self._tables.values():
+            self._check_key_types(one.written, one.columns, key_now(one))
         for table, child in children_of(self._connection, self._tables.values()):
             _LOGGER.warning("table %s has the child %s, whose rows do not come with it; name it in tables, too", table, child)
         position, again = self._compared(known, found)
@@ -789,8 +805,23 @@ class PostgresSource(Source):
         }
 
     def _layout(self, table: str, columns: Sequence[RelationColumn], key: tuple[str, ...]) -> Layout:
+        self._check_key_types(table, columns, key)
         types = tuple(self._type(column) for column in columns)
         return Layout(table, self._topic(table), tuple(column.name for column in columns), types, key)
+
+    def _check_key_types(self, table: str, columns: Sequence[RelationColumn], key: Collection[str]) -> None:
+        """ConfigError for a key column of which two values would be one in the topic: numbers of more digits than a double keeps."""
+        if self.settings[DECIMAL_MODE] != DOUBLE:
+            return
+        for column in columns:
+            exact = source_type(column.type_oid, column.type_modifier, self._described, ValueHandling()).arrow
+            if column.name not in key or exact == self._type(column).arrow:
+                continue
+            if not pa.types.is_decimal(exact) or exact.precision > DOUBLE_DIGITS:
+                raise ConfigError(
+                    f"connector {self.name}: the key column {column.name!r} of the table {table} is a numeric that may have more digits than a double, "
+                    f"so that {DECIMAL_MODE}={DOUBLE} would make one row of two; expected {DECIMAL_MODE}={PRECISE} or {STRING}"
+                )
 
     def _type(self, column: RelationColumn) -> SourceType:
         handling = ValueHandling(self.settings[DECIMAL_MODE], self.settings[INFINITY])

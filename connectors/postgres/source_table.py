@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from streamkit.connectors.postgres.own_name import mark_of
 from streamkit.connectors.postgres.pgoutput import Relation, RelationColumn
 from streamkit.connectors.postgres.source_type import Described
 from streamkit.connectors.postgres.table_name import is_pattern, likes_of, quoted_name, quoted_table, spelled
@@ -187,7 +188,7 @@ def publish(connection: Any, name: str, tables: Sequence[SourceTable], *, maker:
         "FROM pg_publication WHERE pubname = %s",
         (name,),
     ).fetchone()
-    mark = f"made by StreamKit for the connector {maker}"
+    mark = mark_of(maker)
     if found is None:
         with connection.transaction():
             connection.execute(

@@ -6,6 +6,7 @@ import re
 
 from streamkit.errors import ConfigError
 
+NAME_BYTES_MAX = 63  # of any name; PostgreSQL cuts longer ones without an error, so that two of them may be one
 _NO_NAME = re.compile(r"[^a-zA-Z0-9._-]")  # what the name of a topic cannot have
 _PLAIN = re.compile(r"[^\".,\s*]+")
 _PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^".]+))\s*(\.|$)')
@@ -34,6 +35,12 @@ def table_parts(written: str) -> tuple[str, ...]:
             f"found the table {written!r}; expected a name such as orders, sales.items, or in double quotes what has dots in it: "
             '"Sales Data"."Order.Lines"'
         )
+    for part in parts:
+        if len(part.replace("*", "").encode()) > NAME_BYTES_MAX:
+            raise ConfigError(
+                f"found the table {written!r}, whose part {part!r} has {len(part.encode())} bytes; expected at most {NAME_BYTES_MAX}: PostgreSQL cuts "
+                "longer names, so that two of them may be one table"
+            )
     return tuple(parts)
 
 

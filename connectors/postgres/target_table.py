@@ -10,16 +10,17 @@ import pyarrow as pa
 
 from streamkit.connectors.files.record_lines import json_text
 from streamkit.connectors.newest import newest
-from streamkit.connectors.postgres.table_name import quoted_name, quoted_table
+from streamkit.connectors.postgres.table_name import NAME_BYTES_MAX, quoted_name, quoted_table, table_parts
 from streamkit.connectors.postgres.target_column import TargetColumn, type_of
 from streamkit.connectors.postgres.target_key import TargetKey, key_of
 from streamkit.data_type import is_nested
-from streamkit.errors import SchemaError
+from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.topic.topic import Topic
 from streamkit.log.values.python_values import python_values
 from streamkit.names import DELETED, ROW_NUMBER
 from streamkit.schema import Column
 
+_OF_POSTGRESQL = ("ctid", "xmin", "xmax", "cmin", "cmax", "tableoid")  # columns that each table has
 STAGED = "streamkit_staged"  # a temporary table with the rows of a put
 
 
@@ -40,6 +41,16 @@ class TargetTable:
     @property
     def columns(self) -> tuple[Column, ...]:
         return tuple(self.topic.schema)
+
+    def check_names(self) -> None:
+        """ConfigError for names that PostgreSQL would cut, so that two of them may be one, and for those of its own columns."""
+        table_parts(self.name)
+        for one in self.columns:
+            if len(one.name.encode()) > NAME_BYTES_MAX or one.name in _OF_POSTGRESQL:
+                raise ConfigError(
+                    f"topic {self.topic.name} has the column {one.name!r}, and PostgreSQL takes names of at most {NAME_BYTES_MAX} bytes, other than "
+                    f"{', '.join(_OF_POSTGRESQL)}; rename it with the transform ReplaceField"
+                )
 
     def creation(self) -> str:
         """The statement that makes the table unless it is there."""

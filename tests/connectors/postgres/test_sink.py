@@ -162,6 +162,20 @@ def test_a_table_that_does_not_fit(log, url):
         run([upserting(url, "people", table="nobody", auto_create=False)], log, once=True)
 
 
+def test_names_that_postgresql_cuts(log):
+    """Two topics whose names are one table, or two columns that are one, and columns that PostgreSQL has itself, are refused at the start."""
+    log.create_topic("x" * 64, "id int NOT NULL", key="id")
+    log.create_topic("columns", f"id int NOT NULL, {'c' * 64} int", key="id")
+    log.create_topic("own", "id int NOT NULL, xmin int", key="id")
+    for topic, said in (
+        ("x" * 64, r"has 64 bytes; expected at most 63: PostgreSQL cuts longer names"),
+        ("columns", r"column 'c{64}', and PostgreSQL takes names of at most 63 bytes"),
+        ("own", r"column 'xmin', and PostgreSQL takes names .* other than ctid, xmin"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            run([upserting("postgresql://127.0.0.1:1/none", topic)], log, once=True)
+
+
 FITTING = "id bigint NOT NULL, `a.b` decimal(20,4), u string, j string, m string, d double, at timestamp"
 
 

@@ -22,6 +22,7 @@ import streamkit as sk
 from streamkit.connectors import run
 from streamkit.connectors.postgres import PostgresSink, PostgresSource
 from streamkit.connectors.postgres.connection import connect
+from streamkit.connectors.postgres.own_name import former_name, own_name
 from streamkit.connectors.postgres.replication import Replication
 from streamkit.connectors.runtime import positions, status
 from streamkit.connectors.runtime.source_task import SourceTask
@@ -1196,6 +1197,49 @@ def test_names_that_postgresql_does_not_take(name):
         PostgresSource("in", connection_url="postgresql://h/d", tables="t", slot_name=name)
     with pytest.raises(ConfigError, match=r"publication\.name"):
         PostgresSource("in", connection_url="postgresql://h/d", tables="t", publication_name="é" * 32)
+
+
+def test_connectors_whose_names_are_one_for_postgresql():
+    """Their slots and publications are others all the same; so is a table's name that PostgreSQL would cut refused."""
+    names = ["a-b", "a_b", "a.b", "Shop", "shop", "L" * 60 + "x", "l" * 60 + "x", "l" * 60 + "y", "l" * 53, "l" * 54]
+    made = [PostgresSource(name, connection_url="postgresql://h/d", tables="t") for name in names]
+    assert len({slot for one in made for slot in one.splits()}) == len({own_name(name) for name in names}) == len(names)
+    assert made[1].splits() == ["streamkit_a_b"]
+    for table in ("t" * 64, "public." + "é" * 32):
+        with pytest.raises(ConfigError, match=r"has 64 bytes; expected at most 63: PostgreSQL cuts longer names"):
+            PostgresSource("in", connection_url="postgresql://h/d", tables=table)
+
+
+def test_a_slot_that_an_earlier_version_named(log, url, database, monkeypatch):
+    """A connector that has a position keeps its slot and its publication; only another one gets names with a digest."""
+    database.execute("CREATE TABLE people (id int PRIMARY KEY); INSERT INTO people VALUES (1)")
+    with monkeypatch.context() as earlier:
+        earlier.setattr("streamkit.connectors.postgres.source.own_name", former_name)
+        bring(log, PostgresSource("a-b", connection_url=url, tables="people"))
+    database.execute("INSERT INTO people VALUES (2)")
+    bring(log, PostgresSource("a-b", connection_url=url, tables="people"))
+    bring(log, PostgresSource("a.b", connection_url=url, tables="people", topic_prefix="other."))
+    assert [row["id"] for row in rows(log, "people")] == [1, 2] == sorted(row["id"] for row in rows(log, "other.people"))
+    for query in ("SELECT slot_name FROM pg_replication_slots", "SELECT pubname FROM pg_publication"):
+        assert {name for (name,) in database.execute(query).fetchall()} == {"streamkit_a_b", own_name("a.b")}
+
+
+def test_keys_that_a_double_takes_for_one(log, url, database):
+    """Numerics of a key that may have more digits than a double are refused as doubles, at the start and later; shorter ones are not."""
+    database.execute("CREATE DOMAIN number AS numeric")
+    double = {"decimal_handling_mode": "double"}
+    for table, kind in (("long", "numeric(20,0)"), ("any", "numeric"), ("domain", "number")):
+        database.execute(f'CREATE TABLE "{table}" (id {kind} PRIMARY KEY, n numeric)')
+        with pytest.raises(
+            ConfigError, match=rf"the key column 'id' of the table {table} is a numeric .* would make one row of two"
+        ):
+            bring(log, source(url, table, **double))
+    database.execute("CREATE TABLE short (id numeric(15,2) PRIMARY KEY, n numeric); INSERT INTO short VALUES (1.5, 1)")
+    bring(log, source(url, "short", **double))
+    assert rows(log, "short") == [{"id": 1.5, "n": 1.0}]
+    database.execute("ALTER TABLE short ALTER COLUMN id TYPE numeric; INSERT INTO short VALUES (1.50000000000000001, 1)")
+    with pytest.raises(ConfigError, match="the key column 'id' of the table short is a numeric"):
+        bring(log, source(url, "short", **double))
 
 
 ANOTHER = {
