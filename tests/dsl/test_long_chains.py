@@ -10,7 +10,7 @@ from streamkit.testing import TopologyTestDriver
 from tests.sampling import first
 
 STEPS = 220
-QUICK = 4  # kinds in an ordinary run
+QUICK = 3  # kinds in an ordinary run
 STREAM_STEPS = {
     "with_columns": lambda app, rows, number: rows.with_columns(v=F.col("v") + 1),
     "select": lambda app, rows, number: rows.select(v=F.col("v") + 1),

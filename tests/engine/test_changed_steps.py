@@ -14,6 +14,7 @@ from streamkit.engine.compile import compile
 from streamkit.engine.start import start
 from streamkit.errors import OrphanedStateError
 from tests.engine.engine_run import Run, append, execute, fresh_log, stored
+from tests.sampling import TAKES_ALL
 
 ROWS = [{"k": "a", "g": "x", "v": 1, "ts": 1}, {"k": "b", "g": "x", "v": 2, "ts": 2}, {"k": "c", "g": "y", "v": 3, "ts": 3}]
 WITHIN = sk.within("5 s", grace="1 s")
@@ -169,6 +170,7 @@ REFUSED: dict[str, Any] = {
         lambda app, rows: rows.join(app.stream("third").select("k", y="v"), within=WITHIN, name="s").to("out")),
     "how a foreign key joins": [by_foreign_key("g", "inner"), by_foreign_key("g", "left")],
 }  # fmt: skip
+OFTEN = [*REFUSED][::3]  # those of which an ordinary run tries that the old topology goes on
 FINE: dict[str, Any] = {
     "another reader": [
         lambda app: grouped(app.table("in")),
@@ -229,8 +231,9 @@ def test_other_rows_are_refused_and_the_way_on_is_right(log, name):
     with pytest.raises(OrphanedStateError) as refused:
         start(log.catalog, log.storage, compile(topology(now), log))
     assert log.catalog.application("t") == state
-    run(log, before)
-    assert held(log) == there
+    if TAKES_ALL or name in OFTEN:
+        run(log, before)
+        assert held(log) == there
     assert re.search(r"app\.drop_store\(('[^)]*')\)|Declare it as before", str(refused.value))
 
 
@@ -301,7 +304,7 @@ def test_rows_of_a_topic_that_was_made_again_are_refused(log, name):
     log.create_topic("in", "k string, g string, v int, w int", key="k", partitions=1)
     append(log, "in", [{"k": "z", "g": "z", "v": 9, "w": 0, "ts": 9}])
     before = log.catalog.application("t")
-    for _ in range(2):
+    for _ in range(2 if TAKES_ALL else 1):
         with pytest.raises(OrphanedStateError, match="has rows of records of 'in', deleted since"):
             start(log.catalog, log.storage, compile(topology(make), log))
         assert log.catalog.application("t") == before

@@ -44,7 +44,7 @@ def encoded(n):
 
 @pytest.mark.parametrize(
     ("send", "is_opaque", "epoch_rows"),
-    combined([send_rows, send_rows_with_deletions, send_a_batch], [True, False], [1, 1_000]),
+    combined([send_rows, send_rows_with_deletions, send_a_batch], [True, False], [1, 1_000], together=1),
 )
 def test_a_null_value_deletes_its_key(tmp_path, send, is_opaque, epoch_rows):
     """The table lacks the key, what is made of the table too, and a stream counts no value that is not there."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+from itertools import product
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from streamkit.engine.compile import compile
 from streamkit.errors import OrphanedStateError, TopologyError
 from streamkit.expressions.aggregates import AGGREGATES
 from tests.engine.engine_run import Run, append, execute, fresh_log, stored
-from tests.sampling import combined
+from tests.sampling import TAKES_ALL
 
 CALLS = {
     "count": lambda: F.count("v"),
@@ -60,7 +61,17 @@ def held(log):
     return stored(log, "t", "s")
 
 
-@pytest.mark.parametrize(("name", "types", "rows", "change"), combined(NAMES, [*WIDER], ["stream", "table"], ["altered", "cast"]))
+def ways():
+    """All; in an ordinary run each aggregate of an int and of one other type, once of a stream and once of a table."""
+    ways = [*product(["stream", "table"], ["altered", "cast"])]
+    if TAKES_ALL:
+        return [(name, types, *way) for name, types, way in product(NAMES, WIDER, ways)]
+    numbered = [*enumerate(NAMES)]
+    found = [(name, "int", *ways[number % 4]) for number, name in numbered]
+    return found + [(name, [*WIDER][number // 4 % 3 + 1], *ways[3 - number % 4]) for number, name in numbered]
+
+
+@pytest.mark.parametrize(("name", "types", "rows", "change"), ways())
 def test_an_aggregate_of_a_wider_column_is_right_or_refused(name, types, rows, change):
     """Whether its topic was altered or a cast was put in front: state whose bytes depend on the type is never read as of another."""
     before, now, first, later = WIDER[types]

@@ -247,7 +247,7 @@ def test_results_depend_on_the_records_alone(seed):
     options: Any
     for options in (
         {"batching": "all"},
-        {"batching": 3, "tasks": 3},
+        {"batching": 3 if TAKES_ALL else 6, "tasks": 3},
         *(
             [{"batching": "one"}, {"batching": "all", "tasks": 7}, {"batching": 5, "tasks": 3}, {"batching": 6}]
             if TAKES_ALL

@@ -14,7 +14,7 @@ from tests.engine.engine_run import Run, append, by_key, execute, fresh_log, mom
 from tests.sampling import first
 
 ASKED = {"k": "k", "f": "window_start", "t": "window_end"}
-RUNS = [Run(3, 5, 2), Run(7, 13, 3), Run(1, 1)]
+RUNS = [Run(3, 9, 2), Run(3, 5, 2), Run(7, 13, 3), Run(1, 1)]
 KEYS = {"asked": "k", "summed": "k", "held": "k", "final": "k", "joined": "k", "counts": "w"}
 SEEDS = [6, *range(6), *range(7, 12)]  # the first finds most of what was broken on purpose
 Row = dict[str, Any]

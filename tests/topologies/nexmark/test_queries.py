@@ -24,7 +24,7 @@ from topologies.nexmark.generator import BEGIN, BID, generate, load
 
 EVENTS = 1_000_000 if TAKES_ALL else 2_400
 FEW = 4_000
-EPOCHS = 4
+EPOCHS = 4 if TAKES_ALL else 2
 EPOCHS_ON_SPARK = 4 if TAKES_ALL else 2
 OUT_OF_ORDER = dt.timedelta(seconds=2.5)  # less than the grace of all queries: nothing is late
 TABLES = {  # what is the newest row of each of these; all other queries give rows that stay
