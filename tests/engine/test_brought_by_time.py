@@ -111,7 +111,7 @@ def test_record_metadata_is_of_the_row(given: Callable[..., list[Any]]) -> None:
     expected = given("all")
     assert "[11, 'in/1']" in expected
     assert "[3, None]" in expected
-    ways = [(cut, tasks) for cut in CUTS for tasks in (1, 2)] if TAKES_ALL else [(1, 2), ("each", 1)]
+    ways = [(cut, tasks) for cut in CUTS for tasks in (1, 2)] if TAKES_ALL else [(1, 2)]
     assert all(given(*way) == expected for way in ways)
 
 

@@ -15,7 +15,7 @@ from streamkit.plan.operators.exchange import Send
 from streamkit.plan.operators.source import Source
 from streamkit.testing.driver import TopologyTestDriver
 from tests.engine.engine_run import Run, execute, fresh_log, moment
-from tests.sampling import first
+from tests.sampling import TAKES_ALL, first
 
 SCHEMA = "k string, v int"
 TRACE = [("trace", b"\x01"), ("trace", b"\x02"), ("empty", None)]
@@ -73,16 +73,18 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_a_step_keeps_headers(app, stream, step):
+@pytest.mark.parametrize("steps", [[step] for step in STEPS] if TAKES_ALL else [[*STEPS]], ids=lambda steps: steps[0])
+def test_a_step_keeps_headers(app, stream, steps):
     """What a step gives of a record has the record's headers, in their order, with repeated names and nulls; without any it has none."""
-    STEPS[step](stream).to("out")
+    for number, step in enumerate(steps):
+        STEPS[step](stream).to(f"out{number}")
     with TopologyTestDriver(app, tasks=2) as driver:
         pipe(driver)
         pipe(driver, trace=None, timestamp=2)
-        found = headers(driver)
-        assert TRACE in found and None in found, found
-        assert all(one in (TRACE, None) for one in found)
+        for number, step in enumerate(steps):
+            found = headers(driver, f"out{number}")
+            assert TRACE in found and None in found, (step, found)
+            assert all(one in (TRACE, None) for one in found), step
 
 
 FORGETTING = {
