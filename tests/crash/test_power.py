@@ -24,7 +24,7 @@ from tests.crash import sales
 from tests.crash.outcome import finish
 from tests.crash.processes import IS_TORTURE
 
-IMAGES = 500 if IS_TORTURE else 4
+IMAGES = 500 if IS_TORTURE else 3
 VFS = "streamkit-crash-power"
 
 

@@ -14,7 +14,7 @@ from tests.crash.outcome import finish
 from tests.crash.processes import IS_TORTURE
 from tests.crash.test_points import SCENARIOS
 
-SEEDS = range(200 if IS_TORTURE else 2)
+SEEDS = range(200 if IS_TORTURE else 1)
 STEPS = 6
 POINTS = tuple(SCENARIOS)  # those that a run may come to
 ALWAYS = (
