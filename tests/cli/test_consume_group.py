@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 import threading
 
 import pyarrow as pa
@@ -17,6 +14,7 @@ from streamkit.cli.query.draining import drained
 from streamkit.cli.terminal.rendering import show_note
 from tests.cli.test_consume_live import numbers
 from tests.cli.test_groups import committed
+from tests.program import Program
 
 
 @pytest.fixture
@@ -33,19 +31,13 @@ def spoiled(root):
 @pytest.mark.parametrize("form", ["table", "json"])
 def test_what_could_not_be_written_is_not_committed(root, form):
     """Where standard output takes nothing, the command fails and the group has had nothing."""
-    command = [sys.executable, "-c", "from streamkit.cli.main import main; main()", "consume", "orders", "--group", "g"]
-    with open("/dev/full", "w") as full:
-        found = subprocess.run(
-            [*command, "--format", form],
-            env={**os.environ, "STREAMKIT_LOG": str(root)},
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+    code = "import os; os.dup2(os.open('/dev/full', os.O_WRONLY), 1); from streamkit.cli.main import main; main()"
+    arguments = ("consume", "orders", "--group", "g", "--format", form, "--log", str(root))
+    program = Program(None, *arguments, code=code, has_errors=True)
+    program.communicate()
 
-    assert found.returncode != 0
-    assert "No space left" in found.stderr
+    assert program.returncode != 0
+    assert "No space left" in program.stderr.read()
     assert committed(root, "g") == {0: 0}
 
 

@@ -17,6 +17,7 @@ import streamkit as sk
 from streamkit.connectors.files.guess import guess, guess_open
 from streamkit.connectors.files.record_file import Format
 from streamkit.errors import ConfigError, SchemaError, TopicExistsError
+from tests.program import Program
 
 CSV = """order_id,status,amount,created_at,note
 1,paid,10.5,2024-01-01T10:00:00,first
@@ -29,6 +30,11 @@ JSON = """{"user": {"id": 1, "name": "ann"}, "page": "/a", "tags": ["x", "y"], "
 {"user": {"id": 1, "name": "ann"}, "page": "/a", "tags": null, "ms": 7}
 {"user": null, "page": "/b", "tags": [null], "ms": null}
 """
+
+
+AS_SCRIPT = (
+    "import os, runpy, sys; sys.path.insert(0, os.path.dirname(sys.argv[1])); runpy.run_path(sys.argv[1], run_name='__main__')"
+)
 
 
 @pytest.fixture
@@ -63,14 +69,17 @@ def runs(streamkit, tmp_path, monkeypatch):
 
 def runs_as_told(tmp_path, name):
     """Run the topology as its line says, and its test; returns the rows of its output."""
-    module = tmp_path / f"{name}_counts.py"
-    for words in (
-        ["-m", "streamkit.cli", "run", str(module), "--local", "--drain", "--log", str(tmp_path / "mine")],
-        ["-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path / f"test_{name}_counts.py")],
-        [str(tmp_path / f"test_{name}_counts.py")],
+    module, test = tmp_path / f"{name}_counts.py", str(tmp_path / f"test_{name}_counts.py")
+    run = ("run", str(module), "--local", "--drain", "--log", str(tmp_path / "mine"))
+    for program in (
+        Program("streamkit.cli", *run, has_errors=True),
+        Program(None, test, code=AS_SCRIPT, has_errors=True),
     ):
-        done = subprocess.run([sys.executable, *words], check=False, capture_output=True, text=True, cwd=tmp_path)
-        assert done.returncode == 0, done.stdout + done.stderr
+        said, _ = program.communicate()
+        assert program.returncode == 0, said + program.stderr.read()
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
+    done = subprocess.run(words, check=False, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
     return rows_of(tmp_path, name)
 
 

@@ -22,7 +22,7 @@ from streamkit.connectors.sink import Sink
 from streamkit.connectors.source import Source
 from streamkit.errors import ConfigError, FencedError, OutcomeUnknownError
 from streamkit.failpoints import SimulatedCrash, armed
-from tests.sampling import TAKES_ALL
+from tests.sampling import TAKES_ALL, in_turn
 
 Row = tuple[Any, ...]
 _NAN = float("nan")
@@ -45,7 +45,27 @@ def deaths(*points: str) -> list[tuple[str, ...]]:
     return [points, *((point,) for point in points if TAKES_ALL)]
 
 
-class SourceContract:
+class InWays:
+    """Tests that a subclass runs in several ways, which its fixtures know by `way`: what depends on it most in each, the others in turn."""
+
+    WAYS: ClassVar[Sequence[Any]] = ()
+    IN_EACH: ClassVar[Sequence[str]] = (
+        "test_every_row_comes_once",
+        "test_every_row_goes_once",
+        "test_death",
+        "test_polls_of_one",
+        "test_what_was_made_again",
+    )
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if "way" in metafunc.fixturenames:
+            name = metafunc.function.__name__
+            turn = [one for one in dir(self) if one.startswith("test_")].index(name) % len(self.WAYS)
+            is_whole = TAKES_ALL or name in self.IN_EACH
+            metafunc.parametrize("way", self.WAYS if is_whole else [self.WAYS[turn]], ids=str)
+
+
+class SourceContract(InWays):
     """A source brings each row exactly once, whatever dies when. Rows are numbered from 0 on, in the order they were added."""
 
     TOPIC = "numbers"
@@ -226,7 +246,7 @@ def described(log: sk.Log, name: str) -> tuple[Any, ...]:
     return str(topic.schema), topic.key, topic.format, sorted(map(repr, rows))
 
 
-class SinkContract:
+class SinkContract(InWays):
     """A sink writes each row exactly once, whatever dies when. The topic `numbers` has the rows (n, text), keyed by n."""
 
     @abstractmethod
@@ -344,6 +364,7 @@ class RefusingContract:
 
     CASES: ClassVar[Sequence[Row]] = ((300, 1_000, 8), (40, 7, 2), (40, 1_000, 1)) if TAKES_ALL else ((50, 1_000, 3), (20, 7, 2))
     # rows, rows of a put at most, rows that are refused
+    WAYS: ClassVar[Sequence[Any]] = ("any",)  # with each of which a case is met, as fixtures know by `way`
 
     @abstractmethod
     def refusing(self, batch_rows: int) -> Sink:
@@ -367,8 +388,10 @@ class RefusingContract:
 
     ERRORS: ClassVar[Mapping[str, str]] = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "bad"}
 
-    @pytest.mark.parametrize("case", range(len(CASES)))
-    def test_rows_that_are_refused_go_alone(self, tmp_path, case):
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        metafunc.parametrize(("case", "way"), in_turn(range(len(RefusingContract.CASES)), self.WAYS), ids=str)
+
+    def test_rows_that_are_refused_go_alone(self, tmp_path, case, way):
         """Innocent rows of a batch are written; each guilty one is a dead letter with its own reason."""
         count, batch_rows, some = self.CASES[case]
         refused = sorted(random.Random(case).sample(range(count), some))
@@ -423,7 +446,7 @@ class UpsertContract:
             wanted: dict[Row, Any] = {}
             for batch in self.BATCHES:
                 with log.producer() as producer:
-                    for number in range(300):
+                    for number in range(300 if TAKES_ALL else 120):
                         key: dict[str, Any] = {"id": chance.choice(ids), "city": chance.choice(cities)}
                         if set(key.values()) == {None}:
                             continue

@@ -16,6 +16,7 @@ import pytest
 
 from streamkit.launch.main import main
 from streamkit.log.opening import open_log
+from tests.program import Program
 from tests.spark.conftest import append_flights, assert_equals_pandas, flights_of, load_few
 from tests.waiting import wait_until
 from topologies import flight_delays
@@ -140,12 +141,12 @@ runpy.run_path(sys.argv.pop(1), run_name="__main__")
 """
 
 
-def test_a_second_signal_leaves_the_epoch(folder, started):
+def test_a_second_signal_leaves_the_epoch(folder):
     """Where an epoch does not come to its end, a second signal ends the process at once, and nothing is committed."""
-    process = started(sys.executable, "-c", HANGS, str(FILE), "--local", "--log", folder)
+    process = Program(None, str(FILE), "--local", "--log", folder, code=HANGS)
     wait_until(Path(folder, "hangs").exists, WAIT_SECONDS)
     process.send_signal(signal.SIGTERM)
-    with pytest.raises(subprocess.TimeoutExpired):
+    with pytest.raises(AssertionError, match="does not end"):
         process.wait(0.5)
     process.send_signal(signal.SIGINT)
 

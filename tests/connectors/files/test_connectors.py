@@ -49,13 +49,14 @@ class TestSource(SourceContract):
         return [(row["n"], row["text"]) for row in log.read("numbers").to_pylist()]
 
 
-@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
 class TestSink(SinkContract):
     """Files below a folder, read as anybody would read them."""
 
+    WAYS = ("json", "csv", "parquet")
+
     @pytest.fixture(autouse=True)
-    def _folder(self, tmp_path, form):
-        self.folder, self.form = tmp_path / "out", form
+    def _folder(self, tmp_path, way):
+        self.folder, self.form = tmp_path / "out", way
 
     def sink(self, tasks=1):
         return FileSink("out", path=str(self.folder), topics="numbers", format=self.form, tasks_max=tasks)

@@ -199,13 +199,14 @@ class TestSink(SinkContract):
         wait_until(lambda: topic not in admin.list_topics(timeout=30).topics)
 
 
-@pytest.mark.parametrize("why", ["topic", "client"])
 class TestRefused(RefusingContract):
     """Records too large for the topic or for the client."""
 
+    WAYS = ("topic", "client")
+
     @pytest.fixture(autouse=True)
-    def _topic(self, broker, name, why):
-        self.broker, self.name, self.why = broker, name, why
+    def _topic(self, broker, name, way):
+        self.broker, self.name, self.why = broker, name, way
 
     def refusing(self, batch_rows):
         settings = {"kafka.message.max.bytes": "2000"} if self.why == "client" else {}

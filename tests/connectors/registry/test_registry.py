@@ -360,18 +360,19 @@ GROWN = {  # schemas of the numbers, each newer than the one before
 MORE: dict[str, Any] = {"more": 1.5, "last": []}
 
 
-@pytest.mark.parametrize("form", GROWN)
 class TestGrowingSchemas(SourceContract):
     """Records under three schemas in turn, which the registry knows by their ids: each is what its own schema says."""
 
+    WAYS = tuple(GROWN)
+
     @pytest.fixture(autouse=True)
-    def _records(self, form, registry, topic):
+    def _records(self, way, registry, topic):
         self.settings = settings_of(registry, **{"subject.name.strategy": "TopicNameStrategy"})
-        self.form = form
+        self.form = way
         RECORDS["in"] = []
         self.codecs = [
-            Codec(declare_format(form, text, {**settings_of(registry), "schema.compatibility": "NONE"}), None, topic)
-            for text in GROWN[form]
+            Codec(declare_format(way, text, {**settings_of(registry), "schema.compatibility": "NONE"}), None, topic)
+            for text in GROWN[way]
         ]
 
     def source(self, **settings):

@@ -53,13 +53,14 @@ SCHEMAS = {
 UNWRAPPED = {"transforms": "row", "transforms.row.type": "io.debezium.transforms.ExtractNewRecordState"}
 
 
-@pytest.mark.parametrize("form", SCHEMAS)
 class TestFormats(SourceContract):
     """Records of bytes, which `value.format` and `value.schema` say how to read."""
 
+    WAYS = tuple(SCHEMAS)
+
     @pytest.fixture(autouse=True)
-    def _records(self, form):
-        self.format, self.schema = SCHEMAS[form]
+    def _records(self, way):
+        self.format, self.schema = SCHEMAS[way]
         RECORDS["in"] = []
 
     def source(self, **settings):

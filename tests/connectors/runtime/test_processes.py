@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing, contextmanager
 
 import pytest
 
 import streamkit as sk
 from streamkit.connectors.runtime import status
+from tests.program import Program
 from tests.sampling import TAKES_ALL
 from tests.waiting import wait_until
 
@@ -46,12 +45,12 @@ def files(tmp_path):
 @contextmanager
 def worker(files, location):
     """What `streamkit connect run` runs, with a shorter session; killed at the end."""
-    command = [sys.executable, "-c", PROGRAM, str(files / "connectors.json"), str(location)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    process = Program(None, str(files / "connectors.json"), str(location), code=PROGRAM, has_errors=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 def add(files, first):
