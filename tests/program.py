@@ -87,6 +87,13 @@ class Program:
         assert self.returncode is not None, f"process {self.pid} does not end within {timeout} s"
         return self.returncode
 
+    def ended(self) -> tuple[int, str, str]:
+        """Its exit code once it has ended, what it printed, and its errors."""
+        said, _ = self.communicate()
+        assert self.stderr is not None and self.returncode is not None
+        with self.stderr:
+            return self.returncode, said, self.stderr.read()
+
     def communicate(self, text: str = "") -> tuple[str, None]:
         """Give it a last text; what it still prints until it has ended, nothing the second time."""
         if self.stdout.closed:

@@ -33,11 +33,10 @@ def test_what_could_not_be_written_is_not_committed(root, form):
     """Where standard output takes nothing, the command fails and the group has had nothing."""
     code = "import os; os.dup2(os.open('/dev/full', os.O_WRONLY), 1); from streamkit.cli.main import main; main()"
     arguments = ("consume", "orders", "--group", "g", "--format", form, "--log", str(root))
-    program = Program(None, *arguments, code=code, has_errors=True)
-    program.communicate()
+    returned, _, errors = Program(None, *arguments, code=code, has_errors=True).ended()
 
-    assert program.returncode != 0
-    assert "No space left" in program.stderr.read()
+    assert returned != 0
+    assert "No space left" in errors
     assert committed(root, "g") == {0: 0}
 
 

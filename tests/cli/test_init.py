@@ -75,8 +75,8 @@ def runs_as_told(tmp_path, name):
         Program("streamkit.cli", *run, has_errors=True),
         Program(None, test, code=AS_SCRIPT, has_errors=True),
     ):
-        said, _ = program.communicate()
-        assert program.returncode == 0, said + program.stderr.read()
+        returned, said, errors = program.ended()
+        assert returned == 0, said + errors
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
     done = subprocess.run(words, check=False, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

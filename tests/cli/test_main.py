@@ -185,13 +185,12 @@ def test_a_closed_stream_is_an_error(root, closed, arguments, message):
         code = "from streamkit.cli.main import main; main()"
         command = ["sh", "-c", f'exec "$@" {closed}>&-', "sh", sys.executable, "-c", code, *arguments, "--log", str(root)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
-        code, said, errors = done.returncode, done.stdout, done.stderr
+        returned, said, errors = done.returncode, done.stdout, done.stderr
     else:
-        program = Program(None, *arguments, "--log", str(root), code=WITHOUT_A_STREAM.format(closed=closed), has_errors=True)
-        said, _ = program.communicate()
-        code, errors = program.returncode, program.stderr.read()
+        without = WITHOUT_A_STREAM.format(closed=closed)
+        returned, said, errors = Program(None, *arguments, "--log", str(root), code=without, has_errors=True).ended()
 
-    assert (code, said.strip()) == (1, "")
+    assert (returned, said.strip()) == (1, "")
     assert message in errors and "Traceback" not in errors
 
 

@@ -18,8 +18,8 @@ SECONDS = {
     "runtime.source_task.POLL_SECONDS": 0.02,
     "runtime.source_task.SPLITS_SECONDS": 0.1,
     "runtime.sink_task.IDLE_SECONDS": 0.01,
-    "runtime.worker.LOOK_SECONDS": 0.02,
-    "runtime.worker.ONCE_SECONDS": 0.002,
+    "runtime.worker.LOOK_SECONDS": 0.05,
+    "runtime.worker.ONCE_SECONDS": 0.005,
 }
 
 

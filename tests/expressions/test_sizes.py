@@ -15,6 +15,7 @@ from streamkit import functions as F
 from streamkit.errors import EvaluationError
 from streamkit.expressions import sizes
 from streamkit.testing import TopologyTestDriver
+from tests.sampling import TAKES_ALL
 
 LARGE, ALMOST = 2**31 - 1, 2**31 - 100
 SCHEMA = "k string, i int, l bigint, s string, b binary, a array<int>, at timestamp"
@@ -28,6 +29,20 @@ EXPRESSIONS = [
 ]  # fmt: skip
 
 
+def at_once(expressions):
+    """All in one topology; in torture each in its own."""
+    return [[one] for one in expressions] if TAKES_ALL else [expressions]
+
+
+def selecting(schema, columns):
+    """A topology with an output of each column."""
+    app = sk.Topology("app", on_error="skip")
+    stream = app.stream("in", schema=schema, key="k")
+    for number, column in enumerate(columns):
+        stream.select("k", r=column).to(f"out{number}")
+    return app
+
+
 @pytest.fixture(autouse=True)
 def _little_memory():
     """What would take gigabytes fails here at once, and not on a machine that has more."""
@@ -39,14 +54,13 @@ def _little_memory():
     resource.setrlimit(resource.RLIMIT_AS, before)
 
 
-@pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_a_large_number_is_the_failure_of_its_record(expression):
+@pytest.mark.parametrize("expressions", at_once(EXPRESSIONS))
+def test_a_large_number_is_the_failure_of_its_record(expressions):
     """It is left out and counted; those beside it are computed."""
-    app = sk.Topology("app", on_error="skip")
-    app.stream("in", schema=SCHEMA, key="k").select("k", r=F.expr(expression)).to("out")
-    with TopologyTestDriver(app) as driver:
+    with TopologyTestDriver(selecting(SCHEMA, [F.expr(one) for one in expressions])) as driver:
         driver.pipe("in", [{"k": "ab"[number == 3], "i": number, **OTHERS} for number in (LARGE, 3, ALMOST)])
-        assert [row["k"] for row in driver.read("out")] == ["b"]
+        for number, expression in enumerate(expressions):
+            assert [row["k"] for row in driver.read(f"out{number}")] == ["b"], expression
 
 
 def test_the_error_names_the_record():
@@ -74,15 +88,15 @@ PRODUCTS = [
 ROWS = [{"k": "a", "s": ",,", "t": "xy"}, {"k": "b", "s": "," * 60_000, "t": "b" * 60_000}, {"k": "c", "s": "a,", "t": ""}]
 
 
-@pytest.mark.parametrize("expression", PRODUCTS)
+@pytest.mark.parametrize("expressions", at_once(PRODUCTS))
 @pytest.mark.parametrize("batching", ["one", "all"])
-def test_two_short_texts_may_make_a_large_one(expression, batching):
+def test_two_short_texts_may_make_a_large_one(expressions, batching):
     """One of 60 KB in place of each character of another is 3.6 GB: its record is left out, and Arrow is not asked for the bytes."""
-    app = sk.Topology("app", on_error="skip")
-    app.stream("in", schema="k string, s string, t string", key="k").select("k", r=F.expr(expression)).to("out")
+    app = selecting("k string, s string, t string", [F.expr(one) for one in expressions])
     with TopologyTestDriver(app, batching=batching) as driver:
         driver.pipe("in", ROWS)
-        assert [row["k"] for row in driver.read("out")] == ["a", "c"]
+        for number, expression in enumerate(expressions):
+            assert [row["k"] for row in driver.read(f"out{number}")] == ["a", "c"], expression
 
 
 CUTS = [
@@ -92,23 +106,21 @@ CUTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("expression", CUTS)
-def test_what_a_record_gives_does_not_depend_on_those_beside_it(expression, monkeypatch):
+@pytest.mark.parametrize("expressions", at_once(CUTS))
+def test_what_a_record_gives_does_not_depend_on_those_beside_it(expressions, monkeypatch):
     """With a small bound: each record fails alone as it does among others, and records that are too long together are taken apart."""
     monkeypatch.setattr(sizes, "BYTES_MAX", 100)
     monkeypatch.setattr(sizes, "ELEMENTS_MAX", 1000)
     monkeypatch.setattr(sizes, "_LITTLE", 1)
     found = []
     for batching in ("one", "all"):
-        app = sk.Topology("app", on_error="skip")
-        app.stream("in", schema="k string, s string, t string", key="k").select("k", r=F.expr(expression).cast("string")).to(
-            "out"
-        )
+        app = selecting("k string, s string, t string", [F.expr(one).cast("string") for one in expressions])
         with TopologyTestDriver(app, batching=batching) as driver:
             driver.pipe(
                 "in", [{"k": str(size), "s": "a," * size, "t": "t" * (size // 2)} for size in (3, 30, 4, 5, 12, 6, 20, 9, 7)]
             )
-            found.append({row["k"]: row["r"] for row in driver.read("out")})
-    assert found[0] == found[1]
-    assert "3" in found[0]
-    assert all(len(text.encode()) <= 100 for text in found[0].values())
+            found.append([{row["k"]: row["r"] for row in driver.read(f"out{number}")} for number in range(len(expressions))])
+    for expression, one, together in zip(expressions, *found, strict=True):
+        assert one == together, expression
+        assert "3" in one, expression
+        assert all(len(text.encode()) <= 100 for text in one.values()), expression

@@ -361,28 +361,30 @@ def test_texts_that_would_be_others(log, url):
         for (inner, type), (items, others) in LISTS.items():
             columns[f"{type} of {inner}"] = (f"array<{inner}>", [[item] for item in items], [[item] for item in others])
         columns["oid of int"] = ("int", [1, 2**31 - 1], [-1, -(2**31)])
-        types = {f"c{number}": type for number, type in enumerate(columns)}
-        declared = ", ".join(f"{name} {type.partition(' of ')[0]}" for name, type in types.items())
-        connection.execute(f"CREATE TABLE texts (id int PRIMARY KEY, {declared})")
-    log.create_topic(
-        "texts",
-        "id int NOT NULL, " + ", ".join(f"{name} {columns[type][0]}" for name, type in types.items()),
-        key="id",
-        partitions=1,
-    )
+        names = {f"c{number}": type for number, type in enumerate(columns)}
+        tables = [
+            dict([*names.items()][first : first + 8]) for first in range(0, len(names), 8)
+        ]  # narrow: each row that is refused is a statement
+        for number, types in enumerate(tables):
+            declared = ", ".join(f"{name} {type.partition(' of ')[0]}" for name, type in types.items())
+            connection.execute(f"CREATE TABLE texts{number} (id int PRIMARY KEY, {declared})")
     wanted: set[int] = set()
     rows: list[dict[str, Any]] = []
-    for is_kept in (True, False):  # so that few statements find those that are refused
-        for name, type in types.items():
-            for value in columns[type][1 if is_kept else 2]:
-                if is_kept:
-                    wanted.add(len(rows))
-                rows.append({**dict.fromkeys(types), "id": len(rows), name: value})
-    with log.producer() as producer:
-        producer.send_batch("texts", rows)
+    for number, types in enumerate(tables):
+        fields = ", ".join(f"{name} {columns[type][0]}" for name, type in types.items())
+        log.create_topic(f"texts{number}", f"id int NOT NULL, {fields}", key="id", partitions=1)
+        first = len(rows)
+        for is_kept in (True, False):  # so that few statements find those that are refused
+            for name, type in types.items():
+                for value in columns[type][1 if is_kept else 2]:
+                    if is_kept:
+                        wanted.add(len(rows))
+                    rows.append({**dict.fromkeys(types), "id": len(rows), name: value})
+        with log.producer() as producer:
+            producer.send_batch(f"texts{number}", rows[first:])
     letters = {"errors_tolerance": "all", "errors_deadletterqueue_topic_name": "dead"}
-    run([upserting(url, "texts", **letters)], log, once=True)
-    found = {id for (id,) in rows_of(url, "SELECT id FROM texts")}
+    run([upserting(url, ",".join(f"texts{number}" for number in range(len(tables))), **letters)], log, once=True)
+    found = {id for number in range(len(tables)) for (id,) in rows_of(url, f"SELECT id FROM texts{number}")}
     assert found == wanted, [list(rows[number].values()) for number in sorted(found ^ wanted)]
     assert log.read("dead").num_rows == len(rows) - len(wanted)
 

@@ -24,6 +24,7 @@ from streamkit.log.slab.slab import write_slab
 from streamkit.names import SlabName, fresh_token
 from tests.log import busy
 from tests.program import Program
+from tests.sampling import TAKES_ALL, in_turn
 
 ROOT = Path(__file__).parents[3]
 DAMAGES = 2_000 if os.environ.get("STREAMKIT_TORTURE") else 40
@@ -253,7 +254,8 @@ def test_damage_is_found(folder, name):
     assert (kind, severity) in kinds(report), report.findings
     assert report.is_clean == (severity == INFORMATION)
     assert all(finding.where and finding.message and finding.action for finding in report.findings)
-    assert (kind, severity) in kinds(check_folder(str(folder), deep=True))
+    if TAKES_ALL or [*SHALLOW].index(name) % 4 == 0:
+        assert (kind, severity) in kinds(check_folder(str(folder), deep=True))
     assert snapshot(folder) == before
 
 
@@ -393,8 +395,7 @@ def refuse(number, place):
     return patch.object(os, "scandir", scandir)
 
 
-@pytest.mark.parametrize("name", ["slabs", "journal", "."])
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EMFILE, errno.EIO])
+@pytest.mark.parametrize(("name", "number"), in_turn(["slabs", "journal", "."], [errno.EACCES, errno.EMFILE, errno.EIO]))
 def test_folder_that_cannot_be_listed_is_not_empty(folder, name, number):
     """A check that may not look into a folder of the log says so, instead of finding the log whole or without its files."""
     with refuse(number, folder / name), pytest.raises(StorageFailedError, match=os.strerror(number)):

@@ -20,6 +20,7 @@ from streamkit.log.rescue.copies import catalog_copies, copy_catalog
 from streamkit.log.rescue.rebuild import rebuild
 from streamkit.log.salvage import salvage
 from tests.log import busy
+from tests.sampling import in_turn
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
 
@@ -89,8 +90,7 @@ def set_back(folder):
     shutil.copy(folder / path, folder / "catalog.db")
 
 
-@pytest.mark.parametrize("keep_copies", [True, False])
-@pytest.mark.parametrize("harm", [delete, empty, truncate, garble, set_back])
+@pytest.mark.parametrize(("harm", "keep_copies"), in_turn([delete, empty, truncate, garble, set_back], [True, False]))
 def test_rebuilt_catalog_equals_the_lost_one(worked, folder, harm, keep_copies):
     """Whatever happened to the catalog, and with or without copies of it, all its tables come back row by row, and the log reads the same."""
     harm(folder)
