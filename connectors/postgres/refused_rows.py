@@ -32,6 +32,7 @@ class Pieces:
     complaint: Callable[[Exception], str | None]
     named_by: Sequence[str] = ()
     _refused: dict[int, str] = field(default_factory=dict)
+    _are_named: bool = False  # whether the last attempt said of each row that it is to blame, not of all together
 
     def refused(self) -> dict[int, str]:
         """
@@ -78,7 +79,7 @@ class Pieces:
         reasons = self._attempt(numbers)
         if not reasons:
             return
-        if len(numbers) == 1 or set(reasons) != set(numbers):
+        if len(numbers) == 1 or self._are_named or set(reasons) != set(numbers):
             self._refused |= reasons
             self._try([number for number in numbers if number not in reasons])
             return
@@ -93,6 +94,7 @@ class Pieces:
             self.write(_chosen(self.rows, numbers))
         except Exception as error:
             found = self._reasons(error, numbers)
+            self._are_named = isinstance(error, SchemaError)
             if not found:
                 raise
             self.cursor.execute(f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")

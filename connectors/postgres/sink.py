@@ -164,10 +164,12 @@ class PostgresSink(Sink):
             raise
 
     def _put_together(self, rows: pa.Table, ends: Mapping[TopicPartition, int]) -> str | None:
-        """Write all rows; what PostgreSQL says if one of them is to blame that it took none."""
+        """Write all rows; what is said of one that is to blame that none were taken: others may be, too, for another reason."""
         try:
             with self._moving(ends) as cursor:
                 self._write(cursor, rows)
+        except SchemaError as error:
+            return str(error)
         except _library().Error as error:
             complaint = _complaint(error) if rows.num_rows else None
             if complaint is None:

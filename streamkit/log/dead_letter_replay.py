@@ -66,7 +66,8 @@ def replay(log: Log, name: str, letters: Iterable[DeadLetter], *, is_dry: bool =
     """
     Send the records of dead letters of a topic back to where they came from: all of them or none, each once.
 
-    A record that several steps failed on is sent once. Columns that a topic got since are null. A dry run sends nothing, and refuses what
+    They are sent in the order in which they stand in their partitions, whatever order their letters have, so that of a key the newest stays
+    the newest. A record that several steps failed on is sent once. Columns that a topic got since are null. A dry run sends nothing, and refuses what
     would be refused. TopicNotFoundError if a topic is gone, SchemaError if it does not take the
     record any more; nothing is sent then. FencedError if another replay of the topic began meanwhile.
     """
@@ -128,4 +129,4 @@ def _chosen(letters: Iterable[DeadLetter], done: set[Origin]) -> tuple[list[Dead
             chosen[origin] = letter
             found.sent[origin[0]] = found.sent.get(origin[0], 0) + 1
     found.before = len(before)
-    return list(chosen.values()), found
+    return [chosen[origin] for origin in sorted(chosen)], found

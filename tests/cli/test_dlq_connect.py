@@ -15,12 +15,12 @@ from topologies.connectors.sqlite_connector import SqliteSink
 
 
 class PickySink(SqliteSink):
-    """A table that takes no negative numbers."""
+    """A table that takes no negative numbers, and finds the lowest of them first."""
 
     def insert(self, rows):
-        negative = tuple(row for row, value in enumerate(rows["n"].to_pylist()) if value < 0)
+        negative = [(value, row) for row, value in enumerate(rows["n"].to_pylist()) if value < 0]
         if negative:
-            raise SchemaError("found a negative number", negative)
+            raise SchemaError("found a negative number", (min(negative)[1],))
         super().insert(rows)
 
 
@@ -37,6 +37,7 @@ def letters(root, tmp_path):
 
     with sk.open_log(root) as log, log.producer() as producer:
         log.create_topic("numbers", "n int", partitions=1)
+        log.create_topic("bad", format="bytes", partitions=1)
         producer.send_batch("numbers", [{"n": n, "_headers": [("trace", b"1")]} for n in (-1, 2, -3)])
     return deliver
 
@@ -53,12 +54,12 @@ def test_they_are_listed_and_shown(streamkit, letters):
     )
     shown = [json.loads(line) for line in streamkit("dlq", "show", "bad", "--json").splitlines()]
     assert [(one["topic"], one["partition"], one["offset"], one["value"]) for one in shown] == [
-        ("numbers", 0, 0, '{"n": -1}'), ("numbers", 0, 2, '{"n": -3}'),
+        ("numbers", 0, 2, '{"n": -3}'), ("numbers", 0, 0, '{"n": -1}'),
     ]  # fmt: skip
 
 
 def test_they_are_sent_again_once(streamkit, root, letters):
-    """A replay sends their records to the topic again, headers and all, with the number of the attempt; a second replay nothing."""
+    """A replay sends their records to the topic again in the order of before, headers and all, with the attempt; a second replay nothing."""
     assert letters() == [2]
     for _ in range(2):
         streamkit("dlq", "replay", "bad")

@@ -533,6 +533,23 @@ def test_rows_that_are_refused_for_others_of_their_batch(log, url, case):
     assert all(refused[row] in text for row, text in said.items()), said
 
 
+def test_dead_letters_of_a_put_stand_in_its_order(log, url):
+    """Whoever refuses a row, the sink before PostgreSQL or PostgreSQL itself, and however the rows were cut into batches."""
+    log.create_topic("t", "id int NOT NULL, n string, v int", key="id", partitions=1)
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE t (id int PRIMARY KEY, n numeric(6,2), v int CHECK (v <> 3))")
+    with log.producer() as producer:
+        producer.send_batch(
+            "t", [{"id": id, "n": n, "v": v} for id, n, v in [(1, "1.5", 3), (1, "1.234", 1), (2, "1", 3), (2, "1.005", 3)]]
+        )
+    for cut in (1, 1000):
+        log.create_topic(f"bad{cut}", format="bytes", partitions=1)
+        errors = {"errors_tolerance": "all", "errors_deadletterqueue_topic_name": f"bad{cut}"}
+        sink = PostgresSink(f"by{cut}", connection_url=url, topics="t", insert_mode="upsert", batch_rows=cut, **errors)
+        run([sink], log, once=True)
+        assert [json.loads(one["value"])["n"] for one in log.read(f"bad{cut}").to_pylist()] == ["1.5", "1.234", "1", "1.005"]
+
+
 def test_a_deletion_that_is_not_wanted(log, url):
     """Without delete.enabled a deletion is an error, not a row of nulls."""
     log.create_topic("people", "id int NOT NULL, name string", key="id")

@@ -449,6 +449,7 @@ def test_changes_that_are_gone(log, url, database):
     database.execute("CREATE TABLE people (id int PRIMARY KEY)")
     bring(log, source(url, "people"))
     database.execute("INSERT INTO people VALUES (1)")
+    wait_until(lambda: not database.execute("SELECT FROM pg_replication_slots WHERE active").fetchall())
     database.execute("SELECT pg_replication_slot_advance('streamkit_in', pg_current_wal_lsn())")
     with pytest.raises(ConfigError, match=r"slot streamkit_in begins at .*changes between them are gone.*offsets reset in"):
         bring(log, source(url, "people"))
