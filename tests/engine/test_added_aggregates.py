@@ -16,6 +16,7 @@ from streamkit.engine.start import start
 from streamkit.errors import FencedError, OrphanedStateError
 from streamkit.failpoints import armed
 from tests.engine.engine_run import DiedError, Run, append, die, execute, fresh_log, stored, written
+from tests.sampling import TAKES_ALL
 
 SIZE_MS, GAP_MS, SPAN_MS = 10_000, 1_000, 60_000
 KEYS = ("a", "b", "c", "d", "e")
@@ -147,7 +148,7 @@ def test_windows_that_are_open_close_with_the_aggregates_they_have(log, windows)
     assert any(row["low"] is None for _, row in found)
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", POINTS if TAKES_ALL else POINTS[::2])
 def test_a_start_that_dies_leaves_state_that_goes_on(log, point):
     """After a start that died anywhere the state is what it was, or is to be; the next, which may die there again, brings it forward once."""
     names, rows = ("low", "n"), taken(0, [])

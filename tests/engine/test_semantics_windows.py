@@ -21,7 +21,7 @@ from tests.sampling import TAKES_ALL, first
 
 WINDOWS = 1_000 if TAKES_ALL else 300  # that a record is in
 TOPICS = {"clicks": "user string, n bigint"}
-CUTS = [Run(tasks=1), Run(tasks=2, records_max=1), Run(tasks=3, records_max=2, splits=2)]
+CUTS = first(2, [Run(tasks=2, records_max=1), Run(tasks=3), Run(tasks=1), Run(tasks=3, records_max=2, splits=2)])
 CUTS_LEFT_OPEN = [Run(tasks=run.tasks, records_max=run.records_max, splits=run.splits, drain=False) for run in CUTS]
 
 

@@ -105,6 +105,7 @@ def counted(context: Context) -> Counter[str]:
     return +Counter({name: count for (name, _), count in context.counts.items()})
 
 
+@examples(100)
 @given(windowings(), rows_in_order(), st.none() | st.integers(-100, 200))
 def test_rows_fall_into_the_windows_that_hold_them_and_are_open(window, rows, before):
     """A row is once in each window that holds its time, crosses no 1970 and has not closed; the others are counted."""
@@ -122,6 +123,7 @@ def test_rows_fall_into_the_windows_that_hold_them_and_are_open(window, rows, be
     assert counted(context) == counts
 
 
+@examples(100)
 @given(windowings(), rows_in_order())
 def test_rows_in_order_are_in_order_in_their_windows(window, rows):
     """Records that come in canonical order are in it once each is a row for each of its windows, and need not be sorted again."""
