@@ -13,6 +13,7 @@ from streamkit.engine.compile import compile
 from streamkit.errors import EvaluationError
 from streamkit.testing import TopologyTestDriver
 from tests.engine.engine_run import Run, append, execute, fresh_log
+from tests.sampling import in_turn
 
 LARGE = 2**62
 
@@ -27,8 +28,7 @@ def failing(app: sk.Topology, values: list[int], user: str = "u{place}") -> str:
     return str(raised.value)
 
 
-@pytest.mark.parametrize("place", [0, 1, 40, 99])
-@pytest.mark.parametrize("verb", ["select", "filter", "agg", "join"])
+@pytest.mark.parametrize(("verb", "place"), in_turn(["agg", "select", "filter", "join"], [0, 1, 40, 99]))
 def test_an_error_names_the_record_and_the_line(verb: str, place: int) -> None:
     """Whatever the step, and whether its rows are folded in the readers or run in a kernel, the record that fails is named."""
     app = sk.Topology("failing")

@@ -12,6 +12,7 @@ from streamkit import functions as F
 from streamkit.engine.compile import compile
 from streamkit.errors import TopologyError, UnfitFunctionError
 from streamkit.testing.driver import TopologyTestDriver
+from tests.sampling import in_turn
 
 BASE = 1_617_300_000_000
 SCHEMA = "k string, at bigint"
@@ -87,8 +88,7 @@ def test_processors_of_all_forms_are_seen_through(kind):
         compile(topology(PROCESSORS[kind], "tumbling"))
 
 
-@pytest.mark.parametrize("behind", BEHIND)
-@pytest.mark.parametrize("on_error", ["fail", "skip"])
+@pytest.mark.parametrize(("behind", "on_error"), in_turn([*BEHIND], ["fail", "skip"]))
 def test_what_the_code_does_not_show_is_refused_when_it_happens(behind, on_error):
     """The first row with another time ends the run, whatever on_error says, because no record is to blame."""
     app = topology(unseen, behind).with_on_error(on_error)

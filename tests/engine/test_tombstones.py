@@ -11,6 +11,7 @@ from streamkit import functions as F
 from streamkit.engine.rows import rows_of
 from streamkit.testing.driver import TopologyTestDriver
 from tests.engine.engine_run import moment
+from tests.sampling import in_turn
 
 SCHEMA = "k string, v int, t array<int>"
 LIVE = {"k": "a", "v": 1, "t": [1, 2], "_timestamp": moment(10)}
@@ -98,8 +99,7 @@ def test_merged_streams_bring_theirs(app, stream):
     assert outcome(app, "k", "v") == [("a", None, True), ("b", 2, False)]
 
 
-@pytest.mark.parametrize("options", CUTS, ids=repr)
-@pytest.mark.parametrize("mode", ["every", "latest"])
+@pytest.mark.parametrize(("options", "mode"), in_turn(CUTS, ["every", "latest"]), ids=repr)
 def test_groups_skip_and_count_them(app, stream, mode, options):
     """No aggregation takes a tombstone, folded in the readers or not; the metric says how many there were."""
     stream.group_by_key().agg(n=F.count("*"), store="n").emit(mode).to("out")
@@ -109,8 +109,7 @@ def test_groups_skip_and_count_them(app, stream, mode, options):
         assert (driver.metrics()["deletion"], driver.metrics()["null_key"]) == (1, 0)
 
 
-@pytest.mark.parametrize("how", ["inner", "left"])
-@pytest.mark.parametrize("kind", ["table", "global_table"])
+@pytest.mark.parametrize(("kind", "how"), in_turn(["table", "global_table"], ["left", "inner"]))
 def test_joins_skip_and_count_them(app, stream, kind, how):
     """A tombstone meets no row, and gives no result; the metric says how many there were."""
     other = getattr(app, kind)("names", schema="k string, name string", key="k")

@@ -13,7 +13,7 @@ import streamkit as sk
 from streamkit import functions as F
 from streamkit.testing import TopologyTestDriver
 from tests.engine.engine_run import moment
-from tests.sampling import TAKES_ALL, chosen, first
+from tests.sampling import TAKES_ALL, chosen, first, in_turn
 
 CUTS = [(1, "one"), (1, "all"), (3, 5)]  # tasks, and which records an epoch takes
 WINDOWS: dict[str, Callable[[], Any]] = {
@@ -112,8 +112,7 @@ def test_windows_are_grouped_by_their_values(window: str, by: str, tasks: int, b
     assert {value: count for value, count in last.items() if count} == {value: sums_found.count(value) for value in sums_found}
 
 
-@pytest.mark.parametrize("by", ["columns", "functions"])
-@pytest.mark.parametrize(("tasks", "batching"), CUTS)
+@pytest.mark.parametrize(("tasks", "batching", "by"), [(*cut, by) for cut, by in in_turn(CUTS, ["columns", "functions"])])
 def test_a_session_takes_the_place_of_a_closed_one_with_its_bounds(by: str, tasks: int, batching: Any) -> None:
     """A session that takes no more records is replaced by another of the same moment, and its value is the old one."""
     app = sk.Topology("twins")

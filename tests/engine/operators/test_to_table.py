@@ -9,6 +9,7 @@ from streamkit import functions as F
 from streamkit.errors import TopologyError
 from streamkit.testing.driver import TopologyTestDriver
 from tests.engine.engine_run import moment
+from tests.sampling import in_turn
 
 SCHEMA = "k string, v int"
 ROWS = [
@@ -100,9 +101,13 @@ def test_a_table_needs_a_key(app):
         sk.compile(app)
 
 
-@pytest.mark.parametrize("options", CUTS, ids=repr)
 @pytest.mark.parametrize(
-    ("kept", "deletions"), [({"store": "newest"}, 1), ({}, 3), ({"store": "newest", "versioned": "1 day"}, 3)]
+    ("options", "kept", "deletions"),
+    [
+        (options, *one)
+        for options, one in in_turn(CUTS, [({"store": "newest"}, 1), ({}, 3), ({"store": "newest", "versioned": "1 day"}, 3)])
+    ],
+    ids=repr,
 )
 def test_a_filter_behind_a_store_with_a_name_knows_what_was_there(app, stream, kept, deletions, options):
     """As of a topic's table: with store= rows that the filter never kept are not deleted, without it, or with history, each change is told."""

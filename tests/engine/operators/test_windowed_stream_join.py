@@ -94,7 +94,7 @@ def test_a_record_meets_the_row_of_its_key_and_window(how: str) -> None:
         rows = random_records(seed)
         wanted = [one for one in by_hand(rows) if how == "left" or one[1] is not None]
         assert len({one[1] for one in wanted}) > 3
-        for tasks, batching in CUTS:
+        for tasks, batching in first(2, CUTS):
             found = [(row["k"], row["s"]) for row in given(asking(how), rows, tasks=tasks, batching=batching)]
             for key in "ab":
                 assert [one for one in found if one[0] == key] == [one for one in wanted if one[0] == key], (tasks, batching)
