@@ -95,6 +95,55 @@ KINDS: dict[str, tuple[str, str, str]] = {
     "frames": ("import pandas\nX = pandas.DataFrame({'a': [1], 'b': ['@@']})", "1", "2"),
     "categories": ("import pandas\nX = pandas.Categorical(['a'], [*map(str, range(99)), 'a', '@@'])", "b", "c"),
 }
+_WRAPS = "import functools\nclass W:\n  def __init__(self, g, by): functools.update_wrapper(self, g); self.by = by\n  def __call__(self, r): "
+_OWN = "import functools, operator\nclass G:\n  def __init__(self, n): self.n = n\n  def __call__(self, r): return self.n\n"
+_MODULE = "import sys, types\nm = sys.modules['basemod'] = types.ModuleType('basemod')\n"
+KINDS |= {
+    "a long pattern": ("import re\nX = re.compile('a' * 300 + '@@')", "b", "c"),
+    "an object around a function": (f"{_WRAPS}return self.by\nX = W(lambda r: 1, @@)", "1", "2"),
+    "an object around a function whose method": (f"{_WRAPS}return @@\nX = W(lambda r: 1, 1)", "1", "2"),
+    "an object like a partial": (f"{_OWN}X = G(@@); X.func = len; X.keywords = {{}}", "1", "2"),
+    "an own partial": ("import functools\nclass P(functools.partial):\n  def __call__(self, r): return @@\nX = P(len)", "1", "2"),
+    "the extent of a try": (
+        "def X(r):\n  try:\n    n = int(r)@@\n    n = chr(n)\n  except TypeError: n = 2\n  return n",
+        "",
+        "\n  except ValueError: return 1\n  try:",
+    ),
+    "a setter": ("class X:\n  @property\n  def a(self): return 1\n  @a.setter\n  def a(self, n): self.n = @@", "1", "2"),
+    "a property of an itemgetter": ("import operator\nclass X(tuple):\n  a = property(operator.itemgetter(@@))", "0", "1"),
+    "a property of a partial": (
+        "import functools\nclass X:\n  a = functools.cached_property(functools.partial(max, @@))",
+        "0",
+        "1",
+    ),
+    "a static object": (f"{_OWN}class X:\n  a = staticmethod(G(@@))", "1", "2"),
+    "a cached method": (f"{_OWN}X = functools.lru_cache(G(@@).__call__)", "1", "2"),
+    "an object for a method": (f"{_OWN}class X:\n  __call__ = G(@@)", "1", "2"),
+    "no hash": ("class X:\n  __eq__ = lambda self, other: True\n  __hash__ = @@", "None", "object.__hash__"),
+    "places of a match": ("class X:\n  __match_args__ = ('@@',)", "a", "b"),
+    "metadata of a field": (
+        "import dataclasses\n@dataclasses.dataclass\nclass X:\n  n: int = dataclasses.field(metadata={'a': @@})",
+        "1",
+        "2",
+    ),
+    "a distribution": ("import statistics\nX = statistics.NormalDist(@@)", "1", "2"),
+    "where an attribute is": ("class O: pass\nX = O(); X.a = O(); X.a.b = 1; X.@@z = 2", "", "a."),
+    "a base in another module": (f"{_MODULE}exec('class B:\\n  n = @@', m.__dict__)\nclass X(m.B): pass", "1", "2"),
+}
+_TWO = {  # two values, of which a third name is one: A or B
+    "objects": f"{_OWN}A, B = G(1), G(2)",
+    "data classes": "import dataclasses\n@dataclasses.dataclass(frozen=True)\nclass C:\n  n: int\nA, B = C(1), C(2)",
+    "methods": f"{_OWN}A, B = G(1).__call__, G(2).__call__",
+    "functions": "def A(r): return 1\ndef B(r): return 2",
+    "lambdas": "A = lambda r: 1\nB = lambda r: 2",
+    "classes": "class A: n = 1\nclass B: n = 2",
+    "partials": f"{_OWN}A, B = functools.partial(G(1)), functools.partial(G(2))",
+    "lists": "A, B = [], []",
+    "sentinels": "A, B = object(), object()",
+    "members": "import enum\nclass E(enum.Enum):\n  A = 1\n  B = 2\nA, B = E.A, E.B",
+}
+for _kind, _two in _TWO.items():
+    KINDS[f"one of two {_kind} again"] = (f"{_two}\nX = dict(a=A, b=B, c=@@)", "A", "B")
 _ZONE = (
     "import datetime as dt\nclass Z(dt.tzinfo):\n  def __init__(self, h): self.h = h\n"
     "  def utcoffset(self, _): return dt.timedelta(hours=self.h)\n  def dst(self, _): return None\n"
@@ -138,21 +187,30 @@ pyarrow.compute.split_pattern(pyarrow.array(["a b"]), " ")
 """
 
 
-def digest_in_module(text: str, used: bool = False) -> str:
-    """The digest of the function f of a module of this text; `used`: after its X has been called, if it can be."""
-    module = types.ModuleType("usermod")
-    sys.modules["usermod"] = module
-    exec(compile(text, "usermod.py", "exec"), module.__dict__)
-    if used and not isinstance(module.X, type) and callable(module.X):
-        with contextlib.suppress(Exception):  # it takes something else
-            module.X(1)
-    return digest_of(module.f)
+NAMES = ("usermod", "__main__", "queue")  # of a module; one has the name of a module of Python
 
 
-def digests(used: bool = False) -> dict[str, str]:
+def digest_in_module(text: str, used: bool = False, name: str = NAMES[0]) -> str:
+    """The digest of the function f of a module of this text; `used`: after its X, and f, have been called, if they can be."""
+    module, other = types.ModuleType(name), sys.modules.get(name)
+    module.__file__ = f"/home/me/{name.strip('_')}.py"
+    sys.modules[name] = module
+    try:
+        exec(compile(text, module.__file__, "exec"), module.__dict__)
+        for call in (module.__dict__.get("X"), module.f):
+            if used and not isinstance(call, type) and callable(call):
+                with contextlib.suppress(Exception):  # it takes something else
+                    call(1)
+        return digest_of(module.f)
+    finally:
+        if other is not None:
+            sys.modules[name] = other
+
+
+def digests(used: bool = False, name: str = NAMES[0]) -> dict[str, str]:
     """One of each kind at each place."""
     return {
-        f"{kind} in {place}": digest_in_module(f"{text.replace('@@', version)}\n{function}\n", used)
+        f"{kind} in {place}": digest_in_module(f"{text.replace('@@', version)}\n{function}\n", used, name)
         for kind, (text, version, _) in KINDS.items()
         for place, function in PLACES.items()
     }
@@ -170,16 +228,19 @@ def test_a_change_is_noticed_wherever_it_is_captured(place: str) -> None:
 
 
 def test_a_restart_that_changed_nothing_is_no_change() -> None:
-    """In processes that hash otherwise, and where the libraries, and the functions themselves, have been used before."""
-    program = "import json, sys\n{}from tests.plan.test_captured_kinds import digests\nprint(json.dumps(digests({})))"
+    """
+    In processes that hash otherwise, that started the program in another way, as `python FILE` and `streamkit run FILE` do,
+    and where the libraries, and the functions themselves, have been used before.
+    """
+    program = "import json, sys\n{}from tests.plan.test_captured_kinds import digests\nprint(json.dumps(digests({}, {!r})))"
     first, again = (
         subprocess.Popen(
-            [sys.executable, "-c", program.format(before, used)],
+            [sys.executable, "-c", program.format(before, used, name)],
             env={**os.environ, "PYTHONHASHSEED": seed},
             stdout=subprocess.PIPE,
             text=True,
         )
-        for before, used, seed in (("", False, "1"), (USED_BEFORE, True, "2"))
+        for before, used, name, seed in (("", False, NAMES[0], "1"), (USED_BEFORE, True, NAMES[1], "2"))
     )
     one, other = (json.loads(process.communicate()[0]) for process in (first, again))
     assert len(one) == len(KINDS) * len(PLACES)
@@ -206,3 +267,43 @@ def test_equal_arrays_are_equal_however_they_lie_in_memory() -> None:
     for make in (using, Rate, lambda value: using({"a": [value]})):
         assert [place for place, (one, same) in enumerate(equal) if digest_of(make(one)) != digest_of(make(same))] == []
         assert len({digest_of(make(value)) for value in [*other, *(one for one, _ in equal)]}) == len(other) + len(equal)
+
+
+UNCHANGED = {  # texts that do the same, however often f has run, and whatever the module is called
+    "a logger": "import logging\ndef f(r): return logging.getLogger(__name__)",
+    "a local class": "def f(r):\n  class C:\n    @@\n    N = 1\n    try: M = r\n    except ValueError: M = 2\n  return C",
+    "flags": "import enum\nclass P(enum.IntFlag):\n  R = 4\n  W = 2\ndef f(r): return P.R | P.W, ~P.R",
+    "a context of decimals": "import decimal\nX = decimal.Context(prec=3)\ndef f(r): return X.divide(1, 3)",
+    "a cached property": "import functools\nclass C:\n  @functools.cached_property\n  def n(self): return [1]\nX = C()\ndef f(r): return X.n",
+    "a protocol": "import typing\nclass P(typing.Protocol):\n  n = 1\nclass C(P): pass\ndef f(r): return C()",
+    "a name of an attribute": 'def f(r): return r.strip()\nstrip = "@@"',
+    "objects of the process": "from os import environ\nfrom sys import argv, path, modules\ndef f(r): return environ, argv, path, modules",
+    "equal objects in a set": "class C: pass\nA, B = C(), C()\nS = {A, B}\ndef f(r, s=S): return s, A, B",
+}
+
+
+def test_a_second_start_and_other_starts_are_no_change() -> None:
+    """Whatever the function did before, and if it runs as a program, in a notebook, or from a file named like a module of Python."""
+    for kind, text in UNCHANGED.items():
+        found = {digest_in_module(text.replace("@@", doc), doc != "", name) for name in NAMES for doc in ("", "'doc'")}
+        os.environ["STREAMKIT_TEST_OF_DIGESTS"] = kind
+        assert found == {digest_in_module(text.replace("@@", "'other'"))}, kind
+    del os.environ["STREAMKIT_TEST_OF_DIGESTS"]
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_a_change_is_noticed_whatever_the_module_is_called(name: str) -> None:
+    """Also in a file that is named like a module of Python."""
+    assert digest_in_module("def f(r): return 1", name=name) != digest_in_module("def f(r): return 2", name=name)
+    assert digest_in_module("class X: n = 1\ndef f(r): return X", name=name) != digest_in_module(
+        "class X: n = 2\ndef f(r): return X", name=name
+    )
+
+
+def test_chains_of_any_length_are_told() -> None:
+    """Objects that hold each other, and functions that call each other."""
+    objects = "class C:\n  def __init__(self, x): self.x = x\nX = C(@@)\nfor n in range(600): X = C([X])\ndef f(r): return X"
+    functions = "".join(f"def f{n}(r): return f{n + 1}(r)\n" for n in range(400)) + "f400 = lambda r: @@\ndef f(r): return f0(r)"
+    for text in (objects, functions):
+        one, again, other = (digest_in_module(text.replace("@@", version)) for version in "112")
+        assert one == again != other

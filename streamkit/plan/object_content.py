@@ -1,0 +1,288 @@
+"""
+What objects are made of: plain values, and other objects, that tell one from another.
+
+Plain values are told by a text. Some objects of Python say themselves what they are made of, for pickles, and so do values of libraries.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+import sys
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping
+from contextvars import Context, ContextVar
+from dataclasses import is_dataclass
+from datetime import tzinfo
+from enum import Enum
+from functools import cached_property, partial
+from operator import attrgetter
+from types import FunctionType, MappingProxyType
+from typing import Any
+
+from streamkit.plan.array_parts import array_parts, is_array
+from streamkit.plan.own_code import is_own_class
+
+SOMEWHERE = " at an address"  # ends what is told of a value that only its address tells from others
+MUTABLE = (list, dict, set, deque, OrderedDict)  # what two names may share, and see each other's changes of
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_PLAIN = (int, float, complex, str, bytes, bytearray, bool, type(None), type(...), range)
+_BASES_WITH_TEXTS = ("builtins", "datetime", "decimal", "fractions", "numpy", "uuid", "zoneinfo")
+_TEXTS = ("collections", "ipaddress", "pathlib", "types", *_BASES_WITH_TEXTS)
+_STANDARD = sys.stdlib_module_names - {"__main__"}
+_OURS = ("streamkit", "pyspark")
+_CHANGING = (
+    "random",
+    "_random",
+    "itertools",
+    "weakref",
+    "_weakref",
+    "_weakrefset",
+    "asyncio",
+    "importlib",
+    "_frozen_importlib_external",
+)
+_RANDOM = "numpy.random"
+_VALUES = ("numpy", "pandas", "pyarrow")  # libraries whose objects are values
+_SEQUENCES: tuple[type[Any], ...] = (tuple, list, deque, type({}.keys()), type({}.values()), type({}.items()))
+_MAPPINGS: tuple[type[Any], ...] = (OrderedDict, dict, MappingProxyType)
+_FUNCTIONS = (FunctionType, classmethod, staticmethod)
+_BITS_MAX = 10_000
+_ABOUT = frozenset(  # what an object or a class says about itself, keeps for Python, or declares for checkers of types
+    """
+__module__ __name__ __qualname__ __doc__ __dict__ __weakref__ __firstlineno__ __static_attributes__ __slotnames__ _abc_impl
+__annotations__ __annotate__ __annotate_func__ __annotations_cache__ __type_params__ __orig_bases__ __parameters__ __abstractmethods__
+__protocol_attrs__ __non_callable_proto_members__
+    """.split()  # noqa: SIM905
+)
+
+
+def type_name(value: object) -> str:
+    """The name of a value's class."""
+    return value.__class__.__name__
+
+
+def _default(value: ContextVar[Any]) -> tuple[Any, ...]:
+    """The name and the default of a variable of contexts."""
+    try:
+        return value.name, Context().run(value.get)
+    except LookupError:
+        return (value.name,)
+
+
+def _moment(value: Any) -> tuple[Any, ...]:
+    """A time without its zone, which of two of that name it is, and the zone, of which the text may say nothing."""
+    names = ("year", "month", "day", "hour", "minute", "second", "microsecond", "fold", "tzinfo")
+    return tuple(getattr(value, name, None) for name in names)
+
+
+def _iterated(value: Any) -> Any:
+    return value.__reduce__()[1][0]
+
+
+_MADE_OF: dict[tuple[str, str], Callable[[Any], Any]] = {  # what no pickle, and no whole text, says
+    ("argparse", "Namespace"): vars,
+    ("types", "SimpleNamespace"): vars,
+    ("types", "GenericAlias"): attrgetter("__origin__", "__args__"),
+    ("types", "UnionType"): attrgetter("__args__"),
+    ("collections", "UserList"): attrgetter("data"),
+    ("collections", "UserDict"): attrgetter("data"),
+    ("collections", "ChainMap"): attrgetter("maps"),
+    ("builtins", "slice"): attrgetter("start", "stop", "step"),
+    ("builtins", "property"): attrgetter("fget", "fset", "fdel"),
+    ("builtins", "staticmethod"): attrgetter("__func__"),
+    ("builtins", "classmethod"): attrgetter("__func__"),
+    ("builtins", "memoryview"): lambda value: value.tobytes(),
+    ("builtins", "map"): _iterated,
+    ("builtins", "filter"): _iterated,
+    ("builtins", "BaseException"): attrgetter("args"),
+    ("datetime", "datetime"): _moment,
+    ("datetime", "time"): _moment,
+    ("dataclasses", "Field"): attrgetter("default", "default_factory", "init", "repr", "hash", "compare", "metadata"),
+    ("decimal", "Context"): attrgetter(
+        "prec", "rounding", "Emin", "Emax", "capitals", "clamp", "traps"
+    ),  # its flags tell of its use
+    ("re", "Pattern"): attrgetter("pattern", "flags"),
+    ("string", "Template"): vars,
+    ("_struct", "Struct"): attrgetter("format"),
+    ("functools", "KeyWrapper"): lambda value: [
+        one for one in gc.get_referents(value) if not isinstance(one, type)
+    ],  # of cmp_to_key
+    ("functools", "partial"): attrgetter("func", "args", "keywords"),
+    ("functools", "partialmethod"): attrgetter("func", "args", "keywords"),
+    ("functools", "cached_property"): attrgetter("func"),
+    ("functools", "singledispatchmethod"): attrgetter("func", "dispatcher"),
+    ("functools", "_lru_cache_wrapper"): attrgetter("__wrapped__"),
+    ("_contextvars", "ContextVar"): _default,
+}
+
+
+def text_of(value: Any) -> str | None:
+    """The text of a value that is told by one in the same way in every process: a number, a text, a day, a zone; None of others."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return f"{kind.__name__} {_text(value)}"
+    if is_own_class(kind) or _rule(kind) is not None or issubclass(kind, (*_SEQUENCES, *_MAPPINGS, set, frozenset, Enum, type)):
+        return None
+    if issubclass(kind, tzinfo):
+        return f"{kind.__name__} {_ADDRESS.sub('', _text(value))}"
+    if kind.__module__ not in _TEXTS or _is_array(value) or _ADDRESS.search(text := _text(value)):
+        return None
+    return f"{kind.__name__} {text}"
+
+
+def content_of(value: Any) -> tuple[str, Any] | None:
+    """A name and the values that an object is made of, beside its attributes; None if it does not say so."""
+    kind = type(value)
+    if (base := _base(kind, _SEQUENCES)) is not None:
+        return f"{base.__name__} {kind.__name__} {getattr(value, 'maxlen', '')}", tuple(base.__iter__(value))
+    if (base := _base(kind, _MAPPINGS)) is not None:
+        return f"dict {kind.__name__}", (*base.items(value), getattr(value, "default_factory", None))
+    if (rule := _rule(kind)) is not None:
+        return kind.__name__, rule(value)
+    if _is_array(value):  # their texts leave out the middle
+        return kind.__name__, array_parts(value)
+    if is_own_class(kind):
+        text = _known_part(value)
+        return None if text is None else (kind.__name__, text)
+    if issubclass(kind, Mapping) and kind.__module__ not in _CHANGING:
+        return kind.__name__, tuple(value.items())
+    made_of = _made_of(value)
+    return None if made_of is None else (kind.__name__, made_of)
+
+
+def attributes_of(value: Any) -> dict[str, Any]:
+    """What an object holds under names, in slots or not, without what its cached properties keep."""
+    kind = type(value)
+    try:
+        held = dict(object.__getattribute__(value, "__dict__"))
+    except AttributeError:
+        held = {}
+    for base in kind.__mro__:
+        slots = vars(base).get("__slots__", ())
+        for slot in [slots] if isinstance(slots, str) else slots:
+            is_hidden = slot.startswith("__") and not slot.endswith("__")
+            name = f"_{base.__name__.lstrip('_')}{slot}" if is_hidden else slot
+            try:
+                held[name] = vars(base)[name].__get__(value)
+            except (AttributeError, KeyError):
+                continue
+    return {name: one for name, one in held.items() if name not in _ABOUT and not _is_cached(kind, name)}
+
+
+def members_of(kind: type) -> dict[str, Any]:
+    """What a class itself has under names: its functions and its values; of an enumeration also the members that were declared."""
+    found = {name: one for name, one in vars(kind).items() if name not in _ABOUT}
+    if issubclass(kind, Enum):
+        kept = kind._member_map_
+        found = {
+            name: one for name, one in found.items() if name not in kept and (not _is_sunder(name) or type(one) in _FUNCTIONS)
+        }
+        return {**found, "_member_map_": dict(kept)}
+    if getattr(kind, "_is_protocol", None) is not None and type(found.get("__init__")) is not FunctionType:
+        found.pop("__init__", None)  # Python sets it at the first use
+    return found
+
+
+def member_parts(value: Enum) -> tuple[str | None, Any, dict[str, Any]]:
+    """The name, the value and the attributes of a member of an enumeration."""
+    held = {name: one for name, one in attributes_of(value).items() if not _is_sunder(name) and name != "__objclass__"}
+    return value._name_, value._value_, held
+
+
+def _is_sunder(name: str) -> bool:
+    return name.startswith("_") and name.endswith("_") and not name.startswith("__")
+
+
+def _is_cached(kind: type, name: str) -> bool:
+    found = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+    return isinstance(found, cached_property)
+
+
+def _base(kind: type, bases: tuple[type[Any], ...]) -> type[Any] | None:
+    return next((one for one in bases if issubclass(kind, one)), None)
+
+
+def _rule(kind: type) -> Callable[[Any], Any] | None:
+    """How an object of a class, or of the user's own below it, says what it is made of."""
+    if not is_own_class(kind) and not issubclass(kind, BaseException):
+        return _MADE_OF.get((kind.__module__, kind.__name__))
+    rules = (_MADE_OF.get((base.__module__, base.__name__)) for base in kind.__mro__)
+    return next((rule for rule in rules if rule is not None), None)
+
+
+def _is_array(value: Any) -> bool:
+    """Whether a value is an array of a library, or of a class of the user's below it."""
+    kind = type(value)
+    ways = ("__array__", "__arrow_c_stream__")
+    return is_array(value) and any(way in vars(base) for base in kind.__mro__ for way in ways if not is_own_class(base))
+
+
+def _made_of(value: Any) -> Any:
+    """What an object of Python's own library, or a value of another, says for pickles that it is made of; None if it does not."""
+    kind = type(value)
+    package = kind.__module__.partition(".")[0]
+    if (
+        package in _CHANGING
+        or kind.__module__.startswith(_RANDOM)
+        or hasattr(kind, "__next__")
+        or isinstance(value, (Enum, type))
+    ):
+        return None
+    if package in _TEXTS and package not in _VALUES:
+        return None
+    is_value = package in _VALUES or any("__eq__" in vars(base) for base in kind.__mro__[:-1])
+    if package in _STANDARD:
+        says = any(getattr(kind, way) is not getattr(object, way) for way in ("__reduce__", "__reduce_ex__"))
+        return _reduced(value) if says or is_value else None
+    if package in _OURS and not is_dataclass(value):
+        return None
+    return _reduced(value) if is_value else None
+
+
+def _reduced(value: Any) -> Any:
+    """What an object says for pickles that it is made of; None if it does not."""
+    try:
+        reduced = value.__reduce_ex__(2)
+    except Exception:  # noqa: BLE001  a lock, a socket
+        return _options(value)
+    if isinstance(reduced, str):
+        return reduced
+    maker, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
+    of_maker = (maker.args, maker.keywords) if isinstance(maker, partial) else ()
+    own = [one for one in arguments if one is not type(value)]
+    return own, state, [*(items or ())], [*(pairs or ())], of_maker
+
+
+def _options(value: Any) -> Any:
+    """Of options of Arrow, which cannot be pickled, their bytes or their text; None of others."""
+    if not (type(value).__module__.startswith("pyarrow") and type_name(value).endswith("Options")):
+        return None
+    try:
+        return value.serialize().to_pybytes()
+    except Exception:  # noqa: BLE001  some have no bytes
+        return _ADDRESS.sub("", _text(value))
+
+
+def _known_part(value: Any) -> str | None:
+    """Of an object of the user's own class that is a number, a text or a day, which."""
+    bases = (base for base in type(value).__mro__[1:] if base is not object)
+    base = next((one for one in bases if one.__module__ in _BASES_WITH_TEXTS), None)
+    if base is None or issubclass(base, (set, frozenset, type)) or base.__repr__ is object.__repr__:
+        return None
+    return _ADDRESS.sub("", _text(value, base.__repr__))
+
+
+def _text(value: Any, text: Callable[[Any], str] = repr) -> str:
+    """Its text, also of numbers of any length, which Python writes in tens only up to a limit."""
+    if type(value) is int:
+        return hex(value) if value.bit_length() > _BITS_MAX else repr(value)
+    try:
+        return text(value)
+    except ValueError:
+        digits = sys.get_int_max_str_digits()
+        sys.set_int_max_str_digits(0)
+        try:
+            return text(value)
+        finally:
+            sys.set_int_max_str_digits(digits)

@@ -1,0 +1,113 @@
+"""
+Which code is the user's own, and what of a library, or of the process, is told by its name alone.
+
+A module is a library by where its file lies, not by its name: a file of the user's may be called `queue.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import PurePath
+from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType, ModuleType
+from typing import Any
+
+_STANDARD_FOLDER = PurePath(os.__file__).parent
+_INSTALLED = ("site-packages", "dist-packages")  # the folders of libraries
+_OURS = ("streamkit", "pyspark")
+_VALUES = frozenset((str, bytes, int, float, bool, type(None), tuple, frozenset))
+
+
+def is_library_module(name: str) -> bool:
+    """Whether a module is of Python, of StreamKit, or of an installed library."""
+    package = name.partition(".")[0]
+    if package in _OURS:
+        return True
+    module = sys.modules.get(name)
+    if module is None and package != name:
+        return is_library_module(package)
+    file = getattr(module, "__file__", None)
+    if file is None and module is not None:  # text that ran as a module has a name for what Python brings; code in C has none
+        return "__builtins__" not in vars(module)
+    if file is None:
+        return name in sys.stdlib_module_names
+    return _is_library_file(str(file))
+
+
+def is_own_class(kind: type) -> bool:
+    """Whether a class is of the user's own modules."""
+    return not is_library_module(str(kind.__module__))
+
+
+def owner_of(value: Any) -> Any:
+    """The object whose method a value is, if Python itself made that method, such as `get` of a dict; else None."""
+    owner = value.__self__ if issubclass(type(value), (BuiltinFunctionType, MethodWrapperType)) else None
+    return None if isinstance(owner, ModuleType) else owner
+
+
+def library_name(value: Any) -> str | None:
+    """
+    The name of a function, class or module of a library; None of the user's own, and of what is neither.
+
+    A function is of the module whose names its code uses, not of the one that a decorator wrote on it.
+    """
+    if type(value) in _VALUES:
+        return None
+    if isinstance(value, ModuleType):
+        return f"module {value.__name__ if is_library_module(value.__name__) else own_module_name(value.__name__)}"
+    if type(value) is FunctionType:
+        return f"{value.__globals__['__name__']} {value.__qualname__}" if _is_of_library(value.__globals__) else None
+    if type(value) is MethodType or owner_of(value) is not None:
+        return None
+    name, module = getattr(value, "__qualname__", None), getattr(value, "__module__", None)
+    if not isinstance(name, str) or not isinstance(module, str) or not is_library_module(module):
+        return None
+    return f"{module} {name}" if issubclass(type(value), BuiltinFunctionType) or is_importable(value) else None
+
+
+def is_importable(value: Any) -> bool:
+    """Whether a function or class is found in its module by its name."""
+    found: Any = sys.modules.get(str(getattr(value, "__module__", None)))
+    for name in str(getattr(value, "__qualname__", "")).split("."):
+        found = getattr(found, name, None)
+    return found is value
+
+
+def is_elsewhere(value: Any, names: Mapping[str, Any]) -> bool:
+    """Whether a function or class is of another module than the one that has these names."""
+    function = getattr(value, "__wrapped__", None) if type(value).__module__ == "functools" else value
+    if type(function) is FunctionType:
+        return function.__globals__ is not names and is_importable(value)
+    return isinstance(value, type) and value.__module__ != names.get("__name__") and is_importable(value)
+
+
+def own_module_name(name: str) -> str:
+    """What a module of the user's is called however the program is started: the last part of its name, or that of its file."""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return PurePath(file).stem if name == "__main__" and file else name.rpartition(".")[2]
+
+
+def names_of_the_process() -> dict[int, str]:
+    """What `os` and `sys` hold of this process, such as its environment and its arguments: names by addresses."""
+    return {
+        id(value): f"{module.__name__}.{name} of the process"
+        for module in (sys, os)
+        for name, value in vars(module).items()
+        if not isinstance(value, type) and type(value) not in (*_VALUES, FunctionType, BuiltinFunctionType, ModuleType)
+    }
+
+
+def _is_of_library(names: Mapping[str, Any]) -> bool:
+    """Whether the names that a function uses are those of a library's module."""
+    name = names.get("__name__")
+    if not isinstance(name, str):
+        return False
+    if getattr(sys.modules.get(name), "__dict__", None) is names or not names.get("__file__"):
+        return is_library_module(name)
+    return name.partition(".")[0] in _OURS or _is_library_file(str(names["__file__"]))
+
+
+def _is_library_file(file: str) -> bool:
+    path = PurePath(file)
+    return any(folder in path.parts for folder in _INSTALLED) or _STANDARD_FOLDER in path.parents
