@@ -71,7 +71,7 @@ def test_it_is_the_topic_as_of_the_plan_whatever_was_read_before(log, program, s
     monkeypatch.setattr(global_table, "SUPERSEDED_MAX", 8)
     chance, rows = random.Random(seed), {}
     plans: list[Any] = []
-    for _ in range(60 if TAKES_ALL else 40):
+    for _ in range(60 if TAKES_ALL else 25):
         with log.producer() as producer:
             for key in chance.sample(KEYS, chance.choice([0, 1, 3, 40])):
                 value = chance.choice(["x", "y", "z", None])

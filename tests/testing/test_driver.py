@@ -198,7 +198,7 @@ def test_no_row_of_a_topic_that_is_read_twice_is_left_behind():
 @pytest.mark.parametrize("seed", first(1, range(3)))
 def test_results_depend_neither_on_batching_nor_on_tasks(seed):
     """One by one, all at once or cut at random, by one task or several: the same records and the same final state."""
-    rows = flights_of(seed, 40 if TAKES_ALL else 24)
+    rows = flights_of(seed, 40 if TAKES_ALL else 18)
     with driven() as driver:
         pipe_all(driver, rows)
         assert driver.epoch == len(rows)
@@ -256,7 +256,7 @@ def test_a_crash_anywhere_changes_no_result(point, undisturbed):
 def test_state_comes_back_from_the_changelog():
     """After a crash stores are restored from what was committed, by any number of tasks; outputs can be read meanwhile."""
     rows = flights_of(5, 20)
-    with driven() as driver:
+    with driven(batching="each" if TAKES_ALL else "all") as driver:
         pipe_all(driver, rows)
         expected = outcome(driver)
 
