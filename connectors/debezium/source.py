@@ -43,6 +43,8 @@ from streamkit.names import TOPIC as TOPIC_COLUMN
 
 FORMATS = ("json", "avro")
 FIELDS = ("op", "before", "after", "source", "ts_ms")  # of an envelope, which are looked at
+Place = tuple[str, int, int]  # topic, partition and offset of a record
+Refused = tuple[Place, bytes, SchemaError]
 _LOGGER = logger_of(__name__)
 
 
@@ -76,6 +78,7 @@ class DebeziumSource(Source):
         self._values, self._key_records = self._formats()
         self._envelopes = EnvelopeReader(self.settings[INFINITY])
         self._keys: dict[str, tuple[str, ...]] = {}
+        self._says_key: dict[str, Place] = {}  # the record that said the key of a topic
         self._log: Log | None = None
         self._reader: KafkaSource | LogReader | None = self._kafka() if self.settings["kafka.topic"] else None
 
@@ -202,21 +205,34 @@ class DebeziumSource(Source):
 
     def _tables(self, topic: str, records: pa.Table) -> list[pa.Table]:
         """The rows of a poll: those of one layout together, since a poll may have several, in one table if they go together."""
+        is_known = topic in self._keys
+        tables, refused = self._read(topic, records)
+        first = self._says_key.get(topic)
+        if not is_known and any(one[0] == first for one in refused):
+            # A record that is refused says nothing of others: they are read again as if it had not come.
+            del self._keys[topic], self._says_key[topic]
+            self._refuse(topic, [one for one in refused if one[0] == first])
+            places = zip(*(records[name].to_pylist() for name in (TOPIC_COLUMN, PARTITION, OFFSET)), strict=True)
+            return self._tables(topic, records.filter(pa.array([place != first for place in places], pa.bool_())))
+        self._refuse(topic, refused)
+        return joined(tables, self.key_of(topic), is_transformed=self.chain is not None)
+
+    def _read(self, topic: str, records: pa.Table) -> tuple[list[pa.Table], list[Refused]]:
         runs: list[TableRows] = []
-        for row, types in self._rows(topic, records):
+        refused: list[Refused] = []
+        for row, types in self._rows(topic, records, refused):
             if not runs or runs[-1].types is not types or not runs[-1].takes(row):
                 runs.append(TableRows(types))
             runs[-1].add(row)
         tables = []
         for run in runs:
-            rows, refused = run.table()
-            for bad, error in refused:
-                self._refuse(topic, bad.place, bad.record, error)
+            rows, bad = run.table()
+            refused += [(one.place, one.record, error) for one, error in bad]
             if rows is not None:
                 tables.append(rows)
-        return joined(tables, self.key_of(topic), is_transformed=self.chain is not None)
+        return tables, sorted(refused, key=lambda one: one[0])
 
-    def _rows(self, topic: str, records: pa.Table) -> Iterator[tuple[TableRow, Types | None]]:
+    def _rows(self, topic: str, records: pa.Table, refused: list[Refused]) -> Iterator[tuple[TableRow, Types | None]]:
         keys, values, *places = (records[name].to_pylist() for name in (KEY, VALUE, TOPIC_COLUMN, PARTITION, OFFSET))
         times = records[TIMESTAMP].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()
         read = zip(self._key_records.read(keys), self._values.read(values), strict=True)
@@ -229,15 +245,17 @@ class DebeziumSource(Source):
                 found = self._change(topic, key, value, where, record)
             except SchemaError as error:
                 if not has_key:
-                    self._keys.pop(topic, None)  # a record that is refused says nothing of others
-                self._refuse(topic, where, record, error)
+                    self._keys.pop(topic, None)
+                refused.append((where, record, error))
                 continue
+            if not has_key and topic in self._keys:
+                self._says_key[topic] = where
             if found is not None:
                 row, types = found
                 yield (row if row.time_ms is not None else replace(row, time_ms=time_ms)), types
 
     def _change(
-        self, topic: str, key: Read, value: Parts | SchemaError, place: tuple[str, int, int], record: bytes
+        self, topic: str, key: Read, value: Parts | SchemaError, place: Place, record: bytes
     ) -> tuple[TableRow, Types | None] | None:
         envelope = self._envelopes.envelope(value)
         if envelope.op == MESSAGE:
@@ -247,7 +265,7 @@ class DebeziumSource(Source):
             self._truncate(topic, place)
             return None
         found = self._envelopes.key(key) if key is not None else None
-        self._learn_key(topic, found)
+        self._learn_key(topic, tuple(found.values) if found else ())
         self._compare_key(found, envelope.after if envelope.op in ROWS else envelope.before)
         if envelope.op in ROWS:
             assert envelope.after is not None
@@ -258,9 +276,7 @@ class DebeziumSource(Source):
             return TableRow(row, False, envelope.time_ms, place, record), self._envelopes.types(envelope, found)
         return self._deletion(topic, envelope, found, place, record), self._envelopes.types(envelope, found)
 
-    def _deletion(
-        self, topic: str, envelope: Envelope, key: RecordKey | None, place: tuple[str, int, int], record: bytes
-    ) -> TableRow:
+    def _deletion(self, topic: str, envelope: Envelope, key: RecordKey | None, place: Place, record: bytes) -> TableRow:
         """The key alone; where the setting names it, from the row before."""
         row = {**(envelope.before or {}), **(key.values if key else {})}
         names = self.key_of(topic)
@@ -297,21 +313,28 @@ class DebeziumSource(Source):
         """Whether keys are of another format than values, so that equal ones may look different."""
         return self.settings["key.format"] not in (None, self.settings["value.format"] or FORMATS[0])
 
-    def _learn_key(self, topic: str, key: RecordKey | None) -> None:
-        if key is None or self.settings["key"]:
+    def _learn_key(self, topic: str, names: tuple[str, ...]) -> None:
+        """
+        The first record says the key of a topic that is not there yet, even that it has none.
+
+        Transforms may give a topic other key columns than its records have, so behind them a record must say its key itself.
+        """
+        if self.settings["key"]:
             return
-        names = tuple(key.values)
-        known = self._keys.setdefault(topic, self._key_of_topic(topic) or names)
-        if set(known) != set(names):
+        there = self._log.topic(topic) if self._log is not None and topic in self._log.topics() else None
+        if there is not None and (self.chain is None or not there.key):
+            self._keys.setdefault(topic, tuple(there.key))
+        elif there is None or names:
+            self._keys.setdefault(topic, names)
+        known = self._keys.get(topic)
+        if known and names and set(known) != set(names):
             raise SchemaError(
                 f"found the key columns {', '.join(names)}, and {', '.join(known)} before; expected the same, since a topic keeps its key"
             )
-
-    def _key_of_topic(self, topic: str) -> tuple[str, ...]:
-        """The key that the topic has; none where there is no topic yet, or transforms may give it another."""
-        if self._log is None or self.chain is not None or topic not in self._log.topics():
-            return ()
-        return tuple(self._log.topic(topic).key)
+        if known != () and not names and self.chain is not None:
+            raise SchemaError(
+                "found a record without a key, and others have one; expected a key, or the setting key=… with its columns"
+            )
 
     def _refuse_placeholders(self, row: Mapping[str, Any]) -> None:
         names = self._unavailable.columns(row)
@@ -326,7 +349,7 @@ class DebeziumSource(Source):
         if said:
             raise SchemaError(said)
 
-    def _truncate(self, topic: str, place: tuple[str, int, int]) -> None:
+    def _truncate(self, topic: str, place: Place) -> None:
         what = f"{_where(place)}: TRUNCATE emptied the table"
         if self.settings["truncate.mode"] == "fail":
             raise ConfigError(
@@ -335,9 +358,11 @@ class DebeziumSource(Source):
             )
         _LOGGER.warning("%s; topic %s keeps its rows, since truncate.mode=skip", what, topic)
 
-    def _refuse(self, topic: str, place: tuple[str, int, int], record: bytes, error: SchemaError) -> None:
-        self.refuse_record(topic, record, SchemaError(f"{_where(place)}: {error}"))
+    def _refuse(self, topic: str, refused: Sequence[Refused]) -> None:
+        """Make dead letters of records in their order, or end the task."""
+        for place, record, error in refused:
+            self.refuse_record(topic, record, SchemaError(f"{_where(place)}: {error}"))
 
 
-def _where(place: tuple[str, int, int]) -> str:
+def _where(place: Place) -> str:
     return f"topic {place[0]}, partition {place[1]}, offset {place[2]}"

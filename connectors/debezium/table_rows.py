@@ -70,10 +70,12 @@ class TableRows:
         return columns, bad
 
     def _kinds(self) -> Iterator[tuple[str, ConnectType]]:
+        named = dict.fromkeys(name for row in self.rows for name in row.values)
         if self.types is not None:
-            yield from self.types.items()
+            has_rows = not all(row.is_deleted for row in self.rows)  # deletions say their key alone, whatever their schema has
+            yield from ((name, kind) for name, kind in self.types.items() if has_rows or name in named)
             return
-        for name in dict.fromkeys(name for row in self.rows for name in row.values):
+        for name in named:
             yield name, guessed_type([row.values.get(name) for row in self.rows]) or UNKNOWN
 
     def _own(self) -> dict[str, pa.Array]:

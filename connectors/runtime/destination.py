@@ -115,6 +115,8 @@ class Destination:
                 f"connector {self._source.name}: the transforms give the key {', '.join(given) or 'none'}, and the topic {name} has the key "
                 f"{', '.join(topic.key) or 'none'}; expected the same, or another topic"
             )
+        if topic.format is None:
+            _refuse_null_keys(name, rows, [one for one in topic.key if not topic.schema[one].nullable])
         wanted = _widened(topic, rows)
         if wanted != topic.schema and topic.format is None:
             topic = self._log.alter_topic(name, schema=wanted)
@@ -171,12 +173,14 @@ class Destination:
 
 
 def _refuse_null_keys(topic: str, rows: pa.Table, key: Sequence[str]) -> None:
-    """SchemaError for rows that a topic cannot take, before it is made: the others alone say its columns."""
+    """SchemaError for rows that a topic cannot take, before its columns are made to fit them: the others alone say these."""
     for name in key:
-        if rows[name].null_count:
-            numbers = tuple(pc.indices_nonzero(rows[name].is_null()).to_pylist())
+        numbers = range(rows.num_rows)
+        if name in rows.column_names:
+            numbers = pc.indices_nonzero(rows[name].is_null()).to_pylist()
+        if numbers:
             raise SchemaError(
-                f"row {numbers[0]}, topic {topic}: column {name!r}: found null, and the column is of the key", numbers
+                f"row {numbers[0]}, topic {topic}: column {name!r}: found null, and the column is of the key", tuple(numbers)
             )
 
 

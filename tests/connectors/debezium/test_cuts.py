@@ -28,14 +28,14 @@ Record = tuple[Any, Any]
 
 
 def plain(chance, values):
-    """A change without schema, with values of several types, a key that may be no key, or no envelope at all."""
+    """A change without schema, with values of several types, a key that may be null or not there, or no envelope at all."""
     if chance.random() < 0.05:
         return {"id": 1}, chance.choice([{"op": "c"}, 5, "text", {}])
     key = {"id": chance.randint(1, 4) if chance.random() < 0.95 else None}
     if chance.random() < 0.1:
         return {**key, "w": 1}, {"op": "c", "after": {**key, "v": "__debezium_unavailable_value"}}
     row = {**key, "v": chance.choice([*values, *values, None, "y"])} | ({"w": 1} if chance.random() < 0.2 else {})
-    return key, change(chance, key, row)
+    return None if chance.random() < 0.1 else key, change(chance, key, row)
 
 
 def with_schema(chance, _):
@@ -51,7 +51,10 @@ def with_schema(chance, _):
         "fields": [{"field": name, "type": "struct", "fields": fields, "optional": True} for name in ("before", "after")],
     }
     of_key = {"type": "struct", "fields": fields[:1]}
-    return {"schema": of_key, "payload": key}, {"schema": schema, "payload": change(chance, key, row)}
+    return None if chance.random() < 0.1 else {"schema": of_key, "payload": key}, {
+        "schema": schema,
+        "payload": change(chance, key, row),
+    }
 
 
 def change(chance, key, row):
@@ -60,19 +63,19 @@ def change(chance, key, row):
 
 
 def outcome(records: Sequence[Record], cuts: Sequence[int], **settings: Any) -> tuple[Any, ...]:
-    """The rows, the columns and the dead letters that records become."""
+    """The rows, the key, the columns and the dead letters that records become."""
     with sk.open_log(":memory:") as log:
         log.create_topic("raw", format="bytes", partitions=1)
         for start, end in pairwise(cuts):
             with log.producer() as producer:
                 for key, value in records[start:end]:
-                    producer.send("raw", {"key": json.dumps(key).encode(), "value": json.dumps(value).encode()})
+                    producer.send("raw", {"key": key and json.dumps(key).encode(), "value": json.dumps(value).encode()})
             errors = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "bad"}
             config = {"source.topic": "raw", "topic": "rows", "topic.partitions": 1, **errors, **settings}
             run([DebeziumSource("in", config)], log, once=True)
         names = [*log.topic("rows").schema.names, "_deleted"] if "rows" in log.topics() else []
         rows = log.read("rows").to_pylist() if names else []
-        columns = sorted(str(column) for column in log.topic("rows").schema) if names else []
+        columns = [log.topic("rows").key, sorted(str(column) for column in log.topic("rows").schema)] if names else []
         bad = sorted(repr(row["value"]) for row in log.read("bad").to_pylist())
     return [{name: row.get(name) or None for name in sorted(names)} for row in rows], columns, bad
 
@@ -88,6 +91,9 @@ def test_a_bad_record_takes_none_with_it(seed, kinds):
     settings |= chance.choice(
         [{}, {}, {"transforms": "more", "transforms.more.type": "expr", "transforms.more.select": "*, v AS same"}]
     )
+    if "transforms" in settings:
+        # Behind them a record with a null key is refused last, and may have said a column: docs/connectors/debezium.md.
+        records = [one for one in records if '"id": null' not in json.dumps(one)]
     alone = outcome(records, range(len(records) + 1), **settings)
     for cuts in ([0, len(records)], sorted({0, len(records), chance.randrange(len(records)), chance.randrange(len(records))})):
         assert outcome(records, cuts, **settings) == alone
