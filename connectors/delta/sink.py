@@ -146,13 +146,14 @@ class DeltaSink(Sink):
                 )
 
     def _check_partitions(self, topic: Topic, names: Sequence[str]) -> None:
-        """A merge of the library finds no row by bytes in the name of a folder: the row would be there twice, and never be deleted."""
-        wrong = [name for name in names if name in topic.key and topic.schema[name].type == "binary"]
-        if wrong and self.settings["write.mode"] == "upsert":
-            raise ConfigError(
-                f"the Delta table {self._path(topic.name)} is partitioned by {wrong[0]!r}, a key column of type binary, by which the library does "
-                "not find rows; expected partition.by without it, or write.mode=append"
-            )
+        """Refuse folders named by bytes or fractions: the library writes other bytes into the name, and -1.50 as -1.-50."""
+        for name in names:
+            kind = topic.schema[name].arrow.type if name in topic.schema else None
+            if kind is not None and (pa.types.is_binary(kind) or (pa.types.is_decimal(kind) and kind.scale > 0)):
+                raise ConfigError(
+                    f"the Delta table {self._path(topic.name)} is partitioned by {name!r} of type {topic.schema[name].type}, whose values the "
+                    "library does not write as they are; expected partition.by without it"
+                )
 
     def _refuse_empty_texts(self, topic: Topic, rows: pa.Table) -> None:
         """Delta has no empty text in a partition column: it is null there, so it would come back as another value."""

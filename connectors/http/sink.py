@@ -24,6 +24,7 @@ from streamkit.names import TOPIC as TOPIC_COLUMN
 
 _HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)  # a header's name, by RFC 9110
 _LINE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")  # its value
+_OURS = ("content-length", "transfer-encoding", "connection", "expect", "idempotency-key")  # each request says its own
 RETRIED = (408, 425, 429, 500, 502, 503, 504)
 
 
@@ -79,6 +80,10 @@ class HttpSink(Sink):
         for name, value in self.settings["headers."].items():
             if not _HEADER.fullmatch(name):
                 raise ConfigError(f"found the header {name!r}; expected a name of letters, digits and hyphens")
+            if name.lower() in _OURS:
+                raise ConfigError(
+                    f"found headers.{name}, which each request of connector {self.name} says itself; expected no such setting"
+                )
             if not _LINE.fullmatch(value):
                 raise ConfigError(
                     f"the value of headers.{name} has a line end, a control character or one that Latin-1 has not; expected one line of "

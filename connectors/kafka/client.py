@@ -21,6 +21,15 @@ CLIENT_SETTINGS = (
     Setting("kafka.", "any setting of the client, such as kafka.security.protocol", default=None, is_secret=True),
 )
 
+# Settings of the client on which "exactly once" rests.
+_OURS = (
+    "bootstrap.servers",
+    "isolation.level",
+    "auto.offset.reset",
+    "enable.auto.commit",
+    "enable.partition.eof",
+    "transactional.id",
+)
 _BROKER = re.compile(r"(?:\w+://)?(?:\[[^\s\[\]]+\]|[^\s:/\[\]]+)(?::(?P<port>[0-9]{1,5}))?")
 
 
@@ -43,13 +52,17 @@ class Errors:
             self.last = error
 
 
-def check_brokers(connector: Connector) -> None:
-    """Refuse a broker whose address cannot be one, because the client would try it for ever."""
+def check_client(connector: Connector) -> None:
+    """Refuse a broker whose address cannot be one, because the client would try it for ever, and settings that are the connector's own."""
     written = connector.settings["bootstrap.servers"]
     for broker in written.split(","):
         found = _BROKER.fullmatch(broker.strip())
         if found is None or not 0 < int(found["port"] or 9092) < 65536:
-            raise ConfigError(f"bootstrap.servers={written!r}; expected such as host:9092,host:9092, with ports from 1 to 65535")
+            shown = "an address with @, which may hold a password" if "@" in written else repr(written)
+            raise ConfigError(f"bootstrap.servers={shown}; expected such as host:9092,host:9092, with ports from 1 to 65535")
+    for name in connector.settings["kafka."]:
+        if name in _OURS:
+            raise ConfigError(f"found kafka.{name}, which connector {connector.name} sets itself; expected no such setting")
 
 
 def client_config(connector: Connector, errors: Errors) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from streamkit.connectors.kafka.client import (
     CLIENT_SETTINGS,
     Errors,
     admin_client,
-    check_brokers,
+    check_client,
     client_config,
     largest_batch,
     library,
@@ -59,7 +59,7 @@ class KafkaSink(Sink):
 
     def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
         super().__init__(name, config, **settings)
-        check_brokers(self)
+        check_client(self)
         self._errors = Errors()
         self._topics: dict[str, Topic] = {}
         self._counts: dict[str, int] = {}

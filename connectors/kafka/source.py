@@ -15,7 +15,7 @@ from streamkit.connectors.kafka.client import (
     CLIENT_SETTINGS,
     Errors,
     admin_client,
-    check_brokers,
+    check_client,
     client_config,
     library,
     meaning,
@@ -67,7 +67,7 @@ class KafkaSource(Source):
 
     def check(self) -> None:
         """The brokers have addresses; several topics need names that differ."""
-        check_brokers(self)
+        check_client(self)
         if len(self.settings["kafka.topic"]) > 1 and "${topic}" not in self.settings["topic"]:
             raise ConfigError(
                 f"found {len(self.settings['kafka.topic'])} topics in kafka.topic, and topic={self.settings['topic']!r}; expected ${{topic}} in it"

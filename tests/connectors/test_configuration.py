@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -130,6 +131,18 @@ def test_brokers_that_are_none(made, brokers):
     """An address that no broker has is refused when the connector is made, not asked for ever."""
     with pytest.raises(ConfigError, match=r"bootstrap\.servers=.*expected such as host:9092"):
         made("orders", {"topic" if made is KafkaSource else "topics": "t", "kafka.topic": "x", "bootstrap.servers": brokers})
+
+
+@pytest.mark.parametrize("made", [KafkaSource, KafkaSink])
+@pytest.mark.parametrize("setting", ["isolation.level", "bootstrap.servers", "transactional.id"])
+def test_settings_on_which_exactly_once_rests(made, setting):
+    """Settings of the client that the connector sets itself are refused, and an address with a password is not shown."""
+    config = {"topic" if made is KafkaSource else "topics": "t", "kafka.topic": "x"}
+    with pytest.raises(ConfigError, match=rf"found kafka\.{re.escape(setting)}, which connector orders sets itself"):
+        made("orders", {**config, "bootstrap.servers": "h", f"kafka.{setting}": "x"})
+    with pytest.raises(ConfigError, match="expected such as host:9092") as raised:
+        made("orders", {**config, "bootstrap.servers": "user:hush-hush@h:9092"})
+    assert "hush" not in str(raised.value)
 
 
 def test_brokers():

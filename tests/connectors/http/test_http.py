@@ -329,3 +329,5 @@ def test_headers_that_are_none(value):
     assert "hush" not in str(raised.value)
     with pytest.raises(ConfigError, match="expected a name"):
         HttpSink("out", {"url": "http://h/", "topics": "t", "headers.X Api": "a"})
+    with pytest.raises(ConfigError, match=r"found headers\.Content-Length, which each request"):
+        HttpSink("out", {"url": "http://h/", "topics": "t", "headers.Content-Length": "5"})
