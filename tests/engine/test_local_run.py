@@ -24,7 +24,7 @@ from tests.waiting import wait_until
 WAIT_SECONDS = 60
 
 
-@pytest.fixture(params=["file", "memory"])
+@pytest.fixture(params=first(1, ["file", "memory"]))
 def log(request, tmp_path):
     """An empty log with the topic of orders; nothing maintains it, unless a test says so."""
     with open_log(":memory:" if request.param == "memory" else tmp_path / "log") as opened:

@@ -25,7 +25,7 @@ from streamkit.engine import kernels
 from streamkit.engine.operators import foreign_key_join, table_table_join
 from streamkit.errors import StreamKitError
 from streamkit.testing import TopologyTestDriver
-from tests.sampling import PARTS, TAKES_ALL, seeds
+from tests.sampling import PARTS, TAKES_ALL, in_turn, seeds
 
 SCHEMA = "k string, g string, v bigint"
 KEYS = "abcd"
@@ -201,8 +201,7 @@ def of_final_results(stream: Any) -> Any:
     return stream.group_by("k").windowed_by(window).agg(v=F.max("v")).emit("final").select_key("k")
 
 
-@pytest.mark.parametrize("on", [None, {"g": "k"}], ids=["by key", "by foreign key"])
-@pytest.mark.parametrize("kind", LATE_TABLES)
+@pytest.mark.parametrize(("kind", "on"), in_turn([*LATE_TABLES], [None, {"g": "k"}]))  # by key, and by foreign key
 def test_rows_that_time_brings_meet_each_other_and_themselves(kind, on):
     """Each result of such a table joined with itself has both rows that there are, and drains in between change none."""
     ways: Any = (

@@ -12,7 +12,7 @@ from streamkit import functions as F
 from streamkit.errors import TopologyError
 from streamkit.testing import TopologyTestDriver
 from tests.engine.engine_run import moment
-from tests.sampling import TAKES_ALL, combined
+from tests.sampling import TAKES_ALL, combined, in_turn
 
 Row = dict[str, Any]
 SCHEMA = "user string, v bigint"
@@ -177,8 +177,7 @@ def test_late_for_sliding_windows(seed: int, is_by_function: bool) -> None:
         assert late_rows(app, rows, tasks, batching)[0] == sorted(wanted), (tasks, batching)
 
 
-@pytest.mark.parametrize("window", [sk.tumbling, sk.sliding, sk.session])
-@pytest.mark.parametrize("key", ["user", "v", "other"])
+@pytest.mark.parametrize(("window", "key"), in_turn([sk.tumbling, sk.sliding, sk.session], ["user", "v", "other"]))
 def test_late_records_of_any_group_keep_their_key(window: Any, key: str) -> None:
     """Whatever column windows are grouped by, late records go to the topic with the columns and the key of the stream."""
     app = sk.Topology("late")

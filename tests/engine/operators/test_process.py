@@ -275,7 +275,7 @@ def undisturbed():
 @pytest.mark.parametrize("at", first(1, ["kernel.in_operator", None, "kernel.slab_durable"]))
 def test_a_crash_leaves_no_trace(at, undisturbed):
     """An application that died, and goes on with another number of tasks, gives what one gives that did not."""
-    size = 1 if TAKES_ALL else 8  # of an epoch
+    size = 1 if TAKES_ALL else 16  # of an epoch
     with TopologyTestDriver(everything(), tasks=2) as driver:
         rows = random_rows(7)
         for number in range(0, len(rows), size):

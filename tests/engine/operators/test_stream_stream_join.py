@@ -23,7 +23,7 @@ from tests.engine.reference import canonical_order
 from tests.sampling import TAKES_ALL, chosen, first
 
 KINDS = ("inner", "left", "outer")
-MANY = 30 if TAKES_ALL else 20
+MANY = 30 if TAKES_ALL else 16
 CUTS = [  # how the work is cut, how many rows each commit of a topic has, and the windows: before, after, grace
     (Run(tasks=1), MANY, [(5, 5, 0), (-2, 6, 1), (0, 0, 0)]),
     (Run(tasks=1, records_max=1), 6, [(5, 5, 7)]),

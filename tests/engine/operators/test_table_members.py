@@ -70,7 +70,7 @@ def test_they_are_those_of_the_rows_in_each_group(tasks: int, batching: Any) -> 
     assert by_city([(rounded(row), *rest) for row, *rest in found]) == by_city(expected)
 
 
-@pytest.mark.parametrize("seed", first(2, range(4)))
+@pytest.mark.parametrize("seed", first(1, range(4)))
 def test_the_newest_are_those_of_the_rows_in_each_group(seed: int) -> None:
     """If only the newest results are asked for, they are those of the rows that are there at the end."""
     rows, users = changes(seed, 60), Users()
@@ -94,7 +94,7 @@ def test_a_restart_goes_on_with_the_members() -> None:
                 {"user": row["user"], "city": row["city"], "age": row["age"], "ts": row["_timestamp"], "deleted": row.get("_deleted", False)}
                 for row in part
             ])  # fmt: skip
-            execute(log, compile(app_of("latest"), log), Run(tasks, records_max=6, drain=False), ON_DISK)
+            execute(log, compile(app_of("latest"), log), Run(tasks, records_max=6 if TAKES_ALL else 8, drain=False), ON_DISK)
         newest = {emitted.row["city"]: rounded(tuple(emitted.row.values())) for emitted in written(log, "latest")}
         assert newest == {city: by_hand(city, group) for city, group in users.groups.items()}
         kept = [row["count"] for row in stored(log, "members", "cities-members") if row["aggregate"] == "ages"]
