@@ -38,7 +38,7 @@ RETENTION_MS = 100
 CONFIG: dict[str, Scalar] = {"cleanup.policy": "compact", "delete.retention.ms": RETENTION_MS}
 KEYS = [bytes([0, 0, number]) for number in range(3)]
 STORE_BYTES = 1 << 20
-HISTORIES, STEPS = (1_000, 60) if os.environ.get("STREAMKIT_TORTURE") else (10, 16)
+HISTORIES, STEPS = (1_000, 60) if os.environ.get("STREAMKIT_TORTURE") else (7, 16)
 RAM = "/dev/shm"
 ACTIONS = (
     *(("put", key) for key in range(len(KEYS))),

@@ -17,6 +17,7 @@ from tests.sampling import TAKES_ALL
 
 ROOT = Path(__file__).parents[2]
 BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE", "streamkit", "pyspark_streamkit", "connectors", "state")
+BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"  # what `build` asks in a process of its own
 IMPORT_ALL = """
 import importlib, pkgutil, streamkit
 names = [module.name for module in pkgutil.walk_packages(streamkit.__path__, "streamkit.")]
@@ -73,7 +74,12 @@ def build_wheel(folder):
         else:
             (folder / "source").mkdir(exist_ok=True)
             shutil.copy(source, folder / "source" / name)
-    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder / "dist", folder / "source", folder=folder)
+    if TAKES_ALL:
+        command = ("-m", "build", "--wheel", "--no-isolation", "--outdir", folder / "dist", folder / "source")
+        run(sys.executable, *command, folder=folder)
+    else:
+        (folder / "dist").mkdir()
+        run(sys.executable, "-c", BUILD, folder / "dist", folder=folder / "source")
     return next((folder / "dist").glob("*.whl"))
 
 

@@ -35,7 +35,7 @@ INT8 = {"fields": [{"field": "after", "type": "struct", "fields": [{"field": "id
 
 @pytest.fixture
 def log(tmp_path):
-    with sk.open_log(tmp_path / "log") as log:
+    with sk.open_log(tmp_path / "log" if TAKES_ALL else ":memory:") as log:
         yield log
 
 

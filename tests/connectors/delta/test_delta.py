@@ -30,7 +30,7 @@ FEED = {"delta.enableChangeDataFeed": "true"}
 
 @pytest.fixture
 def log(tmp_path):
-    with sk.open_log(tmp_path / "log") as log:
+    with sk.open_log(tmp_path / "log" if TAKES_ALL else ":memory:") as log:
         yield log
 
 

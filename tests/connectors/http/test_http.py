@@ -22,12 +22,13 @@ from streamkit.connectors.runtime.task import Orders
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.failpoints import SimulatedCrash
 from tests.connectors.contract import RefusingContract, dies
+from tests.sampling import TAKES_ALL
 from tests.waiting import wait_until
 
 
 @pytest.fixture
 def log(tmp_path):
-    with sk.open_log(tmp_path / "log") as log:
+    with sk.open_log(tmp_path / "log" if TAKES_ALL else ":memory:") as log:
         yield log
 
 

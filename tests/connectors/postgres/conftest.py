@@ -25,18 +25,37 @@ def empty(connection, name):
     connection.execute("CREATE SCHEMA public; GRANT USAGE ON SCHEMA public TO PUBLIC")
 
 
+class Target:
+    """The database that each test has for itself in its turn; a session of it stays, since each new one costs as much as the emptying."""
+
+    def __init__(self, url):
+        self.url = url
+        self._connect()
+
+    def _connect(self):
+        self.connection = psycopg.connect(self.url, autocommit=True)
+
+    def empty(self):
+        try:
+            empty(self.connection, "target")
+        except psycopg.OperationalError:  # a test has ended all sessions
+            self._connect()
+            empty(self.connection, "target")
+
+
 @pytest.fixture(scope="session")
 def target(postgres):
-    """Where the database is that each test has for itself in its turn."""
+    """The database."""
     base = f"postgresql://streamkit@/{{}}?host={postgres.folder}"
     with psycopg.connect(base.format("postgres"), autocommit=True) as connection:
         connection.execute("CREATE DATABASE target")
-    return base.format("target")
+    found = Target(base.format("target"))
+    yield found
+    found.connection.close()
 
 
 @pytest.fixture
 def url(target):
     """Where the database is, which is empty."""
-    with psycopg.connect(target, autocommit=True) as connection:
-        empty(connection, "target")
-    return target
+    target.empty()
+    return target.url

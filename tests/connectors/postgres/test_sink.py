@@ -19,6 +19,7 @@ from streamkit.connectors.runtime.sink_task import reset_group
 from streamkit.errors import ConfigError, SchemaError
 from tests.connectors.contract import RefusingContract, SinkContract, UpsertContract, reason_of
 from tests.connectors.postgres.odd_settings import set_oddly
+from tests.sampling import TAKES_ALL
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.foreign("postgres")
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.foreign("postgres")
 
 @pytest.fixture
 def log(tmp_path):
-    with sk.open_log(tmp_path / "log") as log:
+    with sk.open_log(tmp_path / "log" if TAKES_ALL else ":memory:") as log:
         yield log
 
 

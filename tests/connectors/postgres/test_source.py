@@ -43,7 +43,7 @@ OWN_NAMES = ("_deleted", "_timestamp", "_row", "_offset")
 
 @pytest.fixture
 def log(tmp_path):
-    with sk.open_log(tmp_path / "log") as log:
+    with sk.open_log(tmp_path / "log" if TAKES_ALL else ":memory:") as log:
         yield log
 
 
@@ -104,6 +104,11 @@ def kept(log, topic):
 
 def bring(log, one):
     run([one], log, once=True)
+
+
+def times(is_example):
+    """How often something is refused: an ordinary run asks a second time in one case of each kind."""
+    return 2 if TAKES_ALL or is_example else 1
 
 
 def test_changes_of_rows(log, url, database):
@@ -625,7 +630,7 @@ def test_changes_that_no_message_tells(log, url, database, gap, is_own):
     for statement in statements.replace("mine", name).split("; "):
         database.execute(statement)
     database.execute("INSERT INTO other VALUES (5)")
-    for _ in range(2):
+    for _ in range(times(gap in ("swapped", "out"))):
         with pytest.raises(
             ConfigError, match=rf"({said.replace('mine', name)}).*is lost.*recreated\.mode=begin.*offsets reset in"
         ):
@@ -667,7 +672,7 @@ def test_a_column_of_a_former_name(log, url, database, case):
     bring(log, source(url, "people"))
     for statement in statements.split("; "):
         database.execute(statement)
-    for _ in range(2):
+    for _ in range(times(case == "again")):
         with pytest.raises(ConfigError, match=f"{said}.*offsets reset in"):
             bring(log, source(url, "people"))
     if case != "and_back":
@@ -1268,7 +1273,7 @@ def test_a_table_made_again_that_does_not_fit(log, url, database, another):
     database.execute("CREATE TABLE people (id int PRIMARY KEY, s text); INSERT INTO people VALUES (1, 'x'), (2, 'y')")
     bring(log, source(url, "people"))
     database.execute(f"DROP TABLE people; CREATE TABLE people ({columns}); {insert}")
-    for _ in range(2):
+    for _ in range(times(another == "key")):
         with pytest.raises(SchemaError, match=said):
             bring(log, source(url, "people", recreated_mode="begin"))
         assert kept(log, "people") == {1, 2}

@@ -16,6 +16,7 @@ from streamkit.connectors import run
 from streamkit.connectors.files import FileSink, FileSource
 from streamkit.errors import SchemaError
 from tests.connectors.raw import RECORDS, WRITTEN, ColumnSink, RawSink, RawSource
+from tests.sampling import TAKES_ALL
 
 NAN, INF = math.nan, math.inf
 COLUMNS = "id int, f double, g float, a array<double>, s struct<x:double>, m map<string,double>, k map<double,int>"
@@ -35,7 +36,7 @@ MOMENT = dt.datetime(2024, 5, 6, 7, 8, 9, 10, dt.timezone.utc)
 @pytest.fixture
 def log(tmp_path):
     WRITTEN.clear()
-    with sk.open_log(tmp_path / "log") as log:
+    with sk.open_log(tmp_path / "log" if TAKES_ALL else ":memory:") as log:
         log.create_topic("numbers", COLUMNS, key="id", partitions=1)
         yield log
 

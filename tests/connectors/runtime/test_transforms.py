@@ -12,6 +12,7 @@ import streamkit as sk
 from streamkit.connectors import Polled, Sink, Source, run
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.names import DELETED, RESERVED_COLUMNS
+from tests.sampling import TAKES_ALL
 
 ROWS = pa.table(
     {
@@ -66,7 +67,7 @@ class Named(Kept):
 
 @pytest.fixture
 def log(tmp_path):
-    with sk.open_log(tmp_path / "log") as log:
+    with sk.open_log(tmp_path / "log" if TAKES_ALL else ":memory:") as log:
         yield log
 
 

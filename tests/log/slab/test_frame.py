@@ -247,7 +247,7 @@ def batches(draw):
     return schema, batch.slice(draw(st.integers(0, rows - 1)))
 
 
-@examples(60)
+@examples(60, share=8)
 @given(batches(), st.sampled_from(COMPRESSIONS), st.integers(0, 3))
 def test_rows_of_every_type_come_back(case, compression, lines):
     """Any rows of any schema, sliced or not, null or not, are decoded as they were encoded, with their range of times."""
