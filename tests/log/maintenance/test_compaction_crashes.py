@@ -116,7 +116,7 @@ def survives(place, expected, ends):
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("point", POINTS)
 def test_death_at_any_step(prepared, point, record_property):
-    """Dead at each visit of the point, in an ordinary run at every second one, and dead there again in the pass that recovers: old or new, never both, never neither."""
+    """Dead at a visit of the point, and dead there again in the pass that recovers: old or new, never both, never neither."""
     visits = die_at_each_visit(prepared, point)
     record_property("tried", {"deaths in a compaction": visits})
     assert visits > 1
