@@ -149,8 +149,23 @@ class PostgresSink(Sink):
             self._tables = {name: self._prepared(cursor, table) for name, table in self._tables.items()}
             for name, table in self._tables.items():
                 remember_target(cursor, self.name, name, table.name)
+        self._warn_of_keys(partitions)
         with self._transaction() as cursor:
             return {place: offset for place in partitions if (offset := self._taken_over(cursor, place)) is not None}
+
+    def _warn_of_keys(self, partitions: Sequence[TopicPartition]) -> None:
+        """Say that the table may take keys of several partitions for one: by the task that has a topic's first partition."""
+        for name in dict.fromkeys(place.topic for place in partitions if place.partition == 0):
+            table = self._tables.get(self.target_of(name))
+            if table is None or table.topic.partitions == 1 or not (joined := table.joined_keys):
+                continue
+            column = table.targets[joined[0]]
+            _LOGGER.warning(
+                "connector %s: the table %s may take several keys of topic %s for one, since its key column %r is %s; they may lie in different "
+                "partitions, whose rows have no order among each other, so that an older row or deletion may replace a newer one; expected "
+                "a topic of one partition, or the same type of key in topic and table",
+                self.name, table.name, name, column.name, column.type,
+            )  # fmt: skip
 
     def put(self, rows: pa.Table, ends: Mapping[TopicPartition, int]) -> None:
         """Write rows and positions in one transaction; SchemaError names the rows that PostgreSQL refuses."""

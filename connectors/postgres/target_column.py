@@ -91,6 +91,12 @@ class TargetColumn:
             return False
         return self.kind in _PLAIN if given == "text" or self.is_text else self.kind in _SINGLE
 
+    def may_join(self, column: Column) -> bool:
+        """Whether two keys of the log may be one here: keys that lie in different partitions. The log takes 0 and -0 for one, too."""
+        if type_of(column) in _FLOATS:
+            return self.kind == "numeric" and self.modified != self.kind
+        return not self.tells_apart(column)
+
     @property
     def looks_alike(self) -> bool:
         """Whether values that are one are the same in all, unlike `1` and `1.0` in a `numeric`."""

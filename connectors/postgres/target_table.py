@@ -154,6 +154,12 @@ class TargetTable:
         keys = [self.topic.schema[name] for name in self.topic.key] if self.is_upsert else []
         return [one for one in keys if one.name in self.key.collations or not self.targets[one.name].tells_apart(one)]
 
+    @property
+    def joined_keys(self) -> list[str]:
+        """The key columns where the table may take several keys of the log for one; these lie in different partitions."""
+        names = self.key.collations
+        return [one.name for one in self._compared_keys if one.name in names or self.targets[one.name].may_join(one)]
+
     @cached_property
     def older(self) -> str | None:
         """

@@ -104,6 +104,32 @@ def test_keys_that_are_one_for_the_table(tmp_path, url, seed):
     assert sum(map(bool, found[1].values())) > len(topics) / 2
 
 
+JOINING = {  # whether a table of the first type, and a key of the second, may take several keys of a topic for one
+    ("numeric", "string"): True, ("citext", "string"): True, ("uuid", "string"): True, ("char(3)", "string"): True, ("numeric(6,2)", "double"): True,
+    ("text COLLATE ci", "string"): True, ("text", "string"): False, ("int", "int"): False, ("bigint", "int"): False, ("numeric", "int"): False,
+    ("double precision", "double"): False, ("text", "double"): False, ("timestamptz", "timestamp"): False, ("text", "int"): False,
+}  # fmt: skip
+
+
+def test_keys_of_several_partitions_that_are_one_are_said(tmp_path, url, caplog):
+    """The order of partitions is none, so the log says which tables may take keys of several for one; of one partition it says nothing."""
+    said = []
+    with sk.open_log(tmp_path / "log") as log, psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(BEFORE)
+        for number, (column, type) in enumerate(JOINING):
+            for count in (1, 2):
+                connection.execute(f"CREATE TABLE t{number}_{count} (id {column} PRIMARY KEY)")
+                log.create_topic(f"t{number}_{count}", f"id {type} NOT NULL", key="id", partitions=count)
+        topics = log.topics()
+        run([PostgresSink("out", connection_url=url, topics=topics, insert_mode="upsert", tasks_max=2)], log, once=True)
+        for number, (column, type) in enumerate(JOINING):
+            found = caplog.text.count(
+                f"the table t{number}_2 may take several keys of topic t{number}_2 for one, since its key column 'id'"
+            )
+            said.append((column, type, found, f"t{number}_1 may" in caplog.text))
+    assert said == [(column, type, int(joins), False) for (column, type), joins in JOINING.items()]
+
+
 def _written(log, url, connection, topics, cut):
     """What each table has."""
     settings = {
