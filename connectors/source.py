@@ -15,6 +15,8 @@ from streamkit.log.log import Log
 from streamkit.log.topic.topic import Topic
 
 Position: TypeAlias = Mapping[str, Any]
+Place: TypeAlias = tuple[str, int, int]  # of a record where it was read: `_topic`, `_partition` and `_offset`
+Refused: TypeAlias = tuple[str, bytes, Exception, Place | None]  # the topic it was bound for, the record, why, and its place
 RECREATED_MODE, BEGIN = "recreated.mode", "begin"
 
 
@@ -62,7 +64,7 @@ class Source(Connector):
             "topic.config.", "Kafka's settings of a topic that is created, such as topic.config.cleanup.policy", default=None
         ),
     )
-    refused: list[tuple[str, bytes, Exception]]  # of the poll under way; the runtime takes them
+    refused: list[Refused]  # of the poll under way; the runtime takes them
     keeps_partitions = False  # True: a row of an opaque topic goes to its `_partition`, if the topic has as many
     says_columns: ClassVar[str] = "value.format and value.schema, such as 'id bigint, name string'"  # the settings
     is_bounded = False  # True: what is there now is read, then the task ends; the runtime says so before it opens the source
@@ -119,15 +121,16 @@ class Source(Connector):
     def topic(self, topic: Topic) -> None:
         """Hear of the topic of the setting `topic`, if it is there and no transform makes other columns of the rows, before `open`."""
 
-    def refuse_record(self, topic: str, record: bytes, error: Exception) -> None:
+    def refuse_record(self, topic: str, record: bytes, error: Exception, place: Place | None = None) -> None:
         """
         Leave out a record that cannot even be made a row: within a poll, before it returns.
 
-        Raises the error unless `errors.tolerance` is `all`; else the record is counted, and is a dead letter of this poll.
+        Raises the error unless `errors.tolerance` is `all`; else the record is counted, and is a dead letter of this poll: by its `place`
+        it stands in its order among rows that fail later on their way, which have `_topic`, `_partition` and `_offset`.
         """
         if self.settings["errors.tolerance"] == "none":
             raise error
-        self.refused.append((topic, record, error))
+        self.refused.append((topic, record, error, place))
 
     def without_refused(self, reason_of: Callable[[str, pa.Table], SchemaError | None]) -> Polled | None:
         """

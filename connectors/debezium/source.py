@@ -30,7 +30,7 @@ from streamkit.connectors.kafka.source import KafkaSource
 from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.connectors.setting import Setting
-from streamkit.connectors.source import Polled, Position, Source, kept_for_ever
+from streamkit.connectors.source import Place, Polled, Position, Source, kept_for_ever
 from streamkit.connectors.value_handling import INFINITY, INFINITY_SETTING
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.formats.codec import declare_format
@@ -43,7 +43,6 @@ from streamkit.names import TOPIC as TOPIC_COLUMN
 
 FORMATS = ("json", "avro")
 FIELDS = ("op", "before", "after", "source", "ts_ms")  # of an envelope, which are looked at
-Place = tuple[str, int, int]  # topic, partition and offset of a record
 Refused = tuple[Place, bytes, SchemaError]
 _LOGGER = logger_of(__name__)
 
@@ -361,7 +360,7 @@ class DebeziumSource(Source):
     def _refuse(self, topic: str, refused: Sequence[Refused]) -> None:
         """Make dead letters of records in their order, or end the task."""
         for place, record, error in refused:
-            self.refuse_record(topic, record, SchemaError(f"{_where(place)}: {error}"))
+            self.refuse_record(topic, record, SchemaError(f"{_where(place)}: {error}"), place)
 
 
 def _where(place: Place) -> str:

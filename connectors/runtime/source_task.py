@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -21,13 +22,14 @@ from streamkit.connectors.runtime.shares import splits_of
 from streamkit.connectors.runtime.steps import steps_of_source
 from streamkit.connectors.runtime.targets import TARGETS, Targets, check_targets, topic_ids, with_targets
 from streamkit.connectors.runtime.task import POLL_SECONDS, Orders, Progress, check_columns, close, origin_of, refuse
-from streamkit.connectors.source import Polled, Position, Source
+from streamkit.connectors.source import Place, Polled, Position, Source
 from streamkit.errors import OutcomeUnknownError, RecordTooLargeError, SchemaError
 from streamkit.log.log import Log
 from streamkit.log.produce.producer import Producer
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.names import OFFSET, PARTITION, ROW_NUMBER, TOPIC
 
+Placed: TypeAlias = tuple[Place | None, dict[str, object]]  # a dead letter, and where its record was read
 _SETTLE_TRIES = 20
 SPLITS_SECONDS = 2.0  # between two looks for new splits
 IDENTITY_SECONDS = 1.0  # between two looks at whether splits are what they were
@@ -175,7 +177,7 @@ class SourceTask:
 
     def _write_all(self, producer: Producer, polled: Polled) -> None:
         sends: list[tuple[str, pa.Table]] = []
-        letters: list[dict[str, object]] = []
+        letters: list[Placed] = []
         taken = 0
         for topic, found in polled.tables.items():
             for rows in [found] if isinstance(found, pa.Table) else found:
@@ -186,7 +188,7 @@ class SourceTask:
                 taken += rows.num_rows
         letters += self._refused_letters()
         if sends or letters or polled.positions:
-            self._commit(producer, sends, letters, polled)
+            self._commit(producer, sends, _in_order(letters), polled)
         self._positions.update(polled.positions)
         self._source.committed(polled.positions)
         self.progress.rows += taken
@@ -203,19 +205,18 @@ class SourceTask:
             is_tolerant=is_tolerant,
         )
 
-    def _refused_letters(self) -> list[dict[str, object]]:
+    def _refused_letters(self) -> list[Placed]:
         """Dead letters of what never was a row."""
         refused, self._source.refused = self._source.refused, []
-        letters = []
-        for topic, record, error in refused:
+        letters: list[Placed] = []
+        for topic, record, error, place in refused:
             rows = pa.table({KEY: pa.nulls(1, pa.binary()), VALUE: pa.array([record], pa.binary())})
-            letters += self._letters(topic, rows, [Failure(0, "VALUE_CONVERTER", error)], is_of_poll=False)
+            found = self._letters(topic, rows, [Failure(0, "VALUE_CONVERTER", error)], is_of_poll=False)
+            letters += [(place, letter) for _, letter in found]
         return letters
 
-    def _letters(
-        self, topic: str, rows: pa.Table, failures: Sequence[Failure], *, is_of_poll: bool = True
-    ) -> list[dict[str, object]]:
-        """Dead letters of failed rows; the source knows the places of rows of the last poll alone, which `is_of_poll` says they are."""
+    def _letters(self, topic: str, rows: pa.Table, failures: Sequence[Failure], *, is_of_poll: bool = True) -> list[Placed]:
+        """Dead letters of failed rows, each with its place; the source knows the places of rows of the last poll alone, which `is_of_poll` says they are."""
         if not failures:
             return []
         if not (self._source.has_schemas_of_records and self._has_passed):
@@ -233,7 +234,8 @@ class SourceTask:
             return []
         has_nulls = not (is_of_poll and self._source.has_schemas_of_records)
         key = self._source.settings["key"]
-        return dead_letters(origin_of(self._source, self._task), topic, rows, key, failures, has_nulls=has_nulls)
+        letters = dead_letters(origin_of(self._source, self._task), topic, rows, key, failures, has_nulls=has_nulls)
+        return [(_place_of(rows, failure), letter) for failure, letter in zip(failures, letters, strict=True)]
 
     def _commit(
         self, producer: Producer, sends: Sequence[tuple[str, pa.Table]], letters: list[dict[str, object]], polled: Polled
@@ -264,6 +266,22 @@ def _settle(producer: Producer) -> None:
                 raise
         else:
             return
+
+
+def _in_order(letters: Sequence[Placed]) -> list[dict[str, object]]:
+    """In the order of what was read, where all have a place there; else in that in which they were found."""
+    places = [place for place, _ in letters if place is not None]
+    if len(places) < len(letters):
+        return [letter for _, letter in letters]
+    order = sorted(range(len(letters)), key=places.__getitem__)
+    return [letters[number][1] for number in order]
+
+
+def _place_of(rows: pa.Table, failure: Failure) -> Place | None:
+    """Where a record came from, as places are compared; None if the source does not say it."""
+    if any(name not in rows.column_names or not rows[name][failure.row].is_valid for name in (TOPIC, PARTITION, OFFSET)):
+        return None
+    return str(rows[TOPIC][failure.row]), int(rows[PARTITION][failure.row].as_py()), int(rows[OFFSET][failure.row].as_py())
 
 
 def _place(rows: pa.Table, failure: Failure) -> str:

@@ -65,7 +65,8 @@ def change(chance, key, row):
 def outcome(records: Sequence[Record], cuts: Sequence[int], **settings: Any) -> tuple[Any, ...]:
     """The rows, the key, the columns and the dead letters that records become."""
     with sk.open_log(":memory:") as log:
-        log.create_topic("raw", format="bytes", partitions=1)
+        for name in ("raw", "bad"):
+            log.create_topic(name, format="bytes", partitions=1)
         for start, end in pairwise(cuts):
             with log.producer() as producer:
                 for key, value in records[start:end]:
@@ -76,14 +77,14 @@ def outcome(records: Sequence[Record], cuts: Sequence[int], **settings: Any) -> 
         names = [*log.topic("rows").schema.names, "_deleted"] if "rows" in log.topics() else []
         rows = log.read("rows").to_pylist() if names else []
         columns = [log.topic("rows").key, sorted(str(column) for column in log.topic("rows").schema)] if names else []
-        bad = sorted(repr(row["value"]) for row in log.read("bad").to_pylist())
+        bad = [row["value"] for row in log.read("bad").to_pylist()]
     return [{name: row.get(name) or None for name in sorted(names)} for row in rows], columns, bad
 
 
 @pytest.mark.parametrize("kinds", [(plain,), (plain, with_schema)])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_bad_record_takes_none_with_it(seed, kinds):
-    """Polls of one record, one of all, and some between make the same rows, columns and dead letters."""
+    """Polls of one record, one of all, and some between make the same rows, columns and dead letters, in one order."""
     chance = random.Random(seed)
     values = chance.choice(VALUES)
     records = [chance.choice(kinds)(chance, values) for _ in range(chance.choice([4, 8]))]
