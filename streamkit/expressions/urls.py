@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
@@ -18,6 +19,10 @@ from streamkit.plan.expression import TypedExpression
 
 _KEPT = np.zeros(256, bool)  # bytes that stay as they are in a form
 _KEPT[np.frombuffer(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-*_ ", np.uint8)] = True
+_NO_ESCAPE = re.compile("%(?![0-9a-fA-F]{2})")
+_SHORT_MAX = 2048
+_PIECE_CHARACTERS = 65_536
+_VALUES = bytes(int(chr(byte), 16) if chr(byte) in "0123456789abcdefABCDEF" else 0 for byte in range(256))
 _DIGITS = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 
 
@@ -70,9 +75,34 @@ def _try_url_decode(_: TypedExpression, text: Datum) -> Datum:
 
 def _decoded(text: str) -> str | None:
     """Bytes that are no text become U+FFFD."""
-    if re.search("%(?![0-9a-fA-F]{2})", text):
+    if _NO_ESCAPE.search(text):
         return None
-    return unquote_to_bytes(text.replace("+", " ")).decode(errors="replace")
+    text = text.replace("+", " ")
+    if len(text) <= _SHORT_MAX:
+        return unquote_to_bytes(text).decode(errors="replace")
+    return b"".join(_without_escapes(piece.encode()) for piece in _pieces(text)).decode(errors="replace")
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """A text in pieces, none of which ends within an escape."""
+    start = 0
+    while start < len(text):
+        end = start + _PIECE_CHARACTERS
+        inside = text.find("%", end - 2, end)
+        end = end if inside < 0 else inside
+        yield text[start:end]
+        start = end
+
+
+def _without_escapes(text: bytes) -> bytes:
+    """As `unquote_to_bytes`, which makes an object of each escape: too many of a long text."""
+    data, values = np.frombuffer(text, np.uint8).copy(), np.frombuffer(text.translate(_VALUES), np.uint8)
+    begins = data[:-2] == ord("%")
+    np.copyto(data[:-2], values[1:-1] << 4 | values[2:], where=begins)
+    kept = np.ones(len(data), bool)
+    kept[1:-1] &= ~begins
+    kept[2:] &= ~begins
+    return data[kept].tobytes()
 
 
 def _parse_rule(call: Invocation) -> TypedExpression:
@@ -119,15 +149,13 @@ def _part(address: str, part: str, key: str | None = None) -> str | None:
     return match[2] if match else None
 
 
-_ESCAPE = "%[0-9a-fA-F]{2}"
 _OTHER = r"\x80-\U0010ffff"  # spaces and control characters among them are refused apart
 _PLAIN = r"a-zA-Z0-9_\-!.~'()*"
 
 
 def _many(characters: str) -> str:
-    """Any number of these characters, of those beyond ASCII, and of escapes; one by one they would need room for each to go back to."""
-    some = f"[{_PLAIN}{characters}{_OTHER}]*"
-    return f"{some}(?:{_ESCAPE}{some})*"
+    """Any number of these characters, of those beyond ASCII, and of escapes, which are checked apart: a group would need room for each."""
+    return f"[{_PLAIN}{characters}{_OTHER}%]*"
 
 
 _URIC = _many(r";/?:@&=+$,\[\]")
@@ -166,7 +194,7 @@ def _known_parts(address: str) -> dict[str, str | None]:
 def _parts_of(address: str) -> dict[str, str | None]:
     """The parts as java.net.URI gives them; ValueError for a text that it refuses."""
     match = _ADDRESS.fullmatch(address)
-    if not match or _BLANK.search(address):
+    if not match or _BLANK.search(address) or _NO_ESCAPE.search(address):
         raise ValueError(f"{address!r} is no address")
     scheme, opaque, authority, path, query, fragment = match.group("scheme", "opaque", "authority", "path", "query", "fragment")
     server = _SERVER.fullmatch(authority) if authority else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import re
 import tracemalloc
-from urllib.parse import quote_plus
+from urllib.parse import quote_plus, unquote_plus
 
 import pyarrow as pa
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.errors import UnsupportedExpressionError
-from streamkit.expressions import characters
+from streamkit.expressions import characters, urls
 from streamkit.expressions.analysis import ExpressionAnalyzer
 from streamkit.expressions.arrow import evaluate
 from streamkit.plan.expression import SqlText
@@ -108,6 +108,8 @@ def test_translate_is_as_python_makes_it(texts, former, fresh, block):
         ("unhex(s)", "ab"),
         ("soundex(s)", "ab"),
         ("url_encode(s)", "ab"),
+        ("url_decode(s)", "%C3"),
+        ("parse_url(s, 'QUERY')", "?%C3"),
         ("instr(s, 'b')", "aé"),
         ("overlay(s placing 'b' from 3)", "aé"),
     ],
@@ -124,6 +126,21 @@ def test_a_long_text_needs_a_few_times_its_size(call, unit):
     finally:
         tracemalloc.stop()
     assert most < 4 * rows.nbytes + 12_000_000  # beside the pieces of the text
+
+
+@pytest.mark.parametrize("piece", range(3, 10))
+def test_a_form_is_decoded_however_it_is_cut(piece):
+    """In pieces, none of which ends within an escape."""
+    texts = [
+        "é" * before + form
+        for before in range(9)
+        for form in ("%41%C3%A9+é", "%c3a%C3%A9😀%2541", "+%4a+%4A%", "%4%41", "%41" * 9)
+    ]
+    wanted = [None if re.search("%(?![0-9A-Fa-f]{2})", text) else unquote_plus(text, errors="replace") for text in texts]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(urls, "_SHORT_MAX", 2)
+        patch.setattr(urls, "_PIECE_CHARACTERS", piece)
+        assert values_of("try_url_decode(s)", "s string", [texts]) == wanted
 
 
 @pytest.mark.parametrize("sizes", [(0, 1, 2, 3), (57, 58, 56, 0, 114), (1000, 0, 571, 570, 1001), (0, 5000)])
