@@ -21,6 +21,7 @@ from enum import Enum
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
+from streamkit.errors import TopologyError
 from streamkit.plan.code_steps import CodeSteps, code_steps
 from streamkit.plan.object_content import (
     MUTABLE,
@@ -76,7 +77,14 @@ def digest_of_parts(parts: Iterable[str]) -> str:
 
 def parts_of(call: Callable[..., Any]) -> Iterator[str]:
     """Texts that tell a function apart from others, the same in every process."""
-    return _Telling().texts(call)
+    try:
+        yield from _Telling().texts(call)
+    except RecursionError:
+        name = getattr(call, "__name__", type_name(call))
+        message = (
+            f"the function {name!r} captures sets within sets that go deeper than Python can follow; keep them in lists or tuples"
+        )
+        raise TopologyError(message) from None
 
 
 class _Telling:

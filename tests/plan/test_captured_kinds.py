@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from streamkit.errors import TopologyError
 from streamkit.plan.function_digest import digest_of
 from tests.plan.test_function_digest import Rate, using
 
@@ -105,9 +106,9 @@ KINDS |= {
     "an object like a partial": (f"{_OWN}X = G(@@); X.func = len; X.keywords = {{}}", "1", "2"),
     "an own partial": ("import functools\nclass P(functools.partial):\n  def __call__(self, r): return @@\nX = P(len)", "1", "2"),
     "the extent of a try": (
-        "def X(r):\n  try:\n    n = int(r)@@\n    n = chr(n)\n  except TypeError: n = 2\n  return n",
-        "",
-        "\n  except ValueError: return 1\n  try:",
+        "def X(r):\n  try:\n    n = int(r)\n@@  return n",
+        "    n = chr(n)\n  except ValueError:\n    return 1\n",
+        "  except ValueError:\n    return 1\n  else:\n    n = chr(n)\n",
     ),
     "a setter": ("class X:\n  @property\n  def a(self): return 1\n  @a.setter\n  def a(self, n): self.n = @@", "1", "2"),
     "a property of an itemgetter": ("import operator\nclass X(tuple):\n  a = property(operator.itemgetter(@@))", "0", "1"),
@@ -307,3 +308,5 @@ def test_chains_of_any_length_are_told() -> None:
     for text in (objects, functions):
         one, again, other = (digest_in_module(text.replace("@@", version)) for version in "112")
         assert one == again != other
+    with pytest.raises(TopologyError, match="sets within sets"):
+        digest_in_module("X = frozenset()\nfor n in range(5000): X = frozenset((X,))\ndef f(r): return X")
