@@ -129,7 +129,7 @@ class _Telling:
         elif (owner := owner_of(value)) is not None:
             yield self._by_value(value, f"{value.__name__}{SOMEWHERE}", (owner,))  # what it does to its object is its own
         elif (text := text_of(value)) is not None:
-            yield text
+            yield text + _where(value)
         elif type(value) is frozenset:
             yield self._in_any_order(value)
         elif isinstance(value, type):
@@ -147,15 +147,17 @@ class _Telling:
         is_own = is_own_class(kind)
         content = None if issubclass(kind, (set, frozenset)) else content_of(value)
         if not is_own and content is not None and kind not in MUTABLE:
-            yield self._by_value(value, *content)
+            name, parts = content
+            yield self._by_value(value, name + _where(value), parts)
         else:
             yield self._numbered(value, self._parts_of_object(value, is_own, content))
 
     def _parts_of_object(self, value: Any, is_own: bool, content: tuple[str, Any] | None) -> _Walk:
         if isinstance(value, (set, frozenset)):
+            yield type(value).__name__ + _where(value)
             yield self._in_any_order(value)
         elif content is not None:
-            yield content[0]
+            yield content[0] + _where(value)
             yield self._items(content[1])
         if is_own or (content is None and not isinstance(value, (set, frozenset))):
             yield f"{type(value).__name__}{SOMEWHERE}"
@@ -284,6 +286,11 @@ class _Telling:
                     self.told[address] = again, value
         self.next_number = number
         yield ")"
+
+
+def _where(value: Any) -> str:
+    """What tells that a value may change, as what has no hash may: two functions that captured equal ones must not share one."""
+    return SOMEWHERE if type(value).__hash__ is None else ""
 
 
 def _is_of_its_module(function: FunctionType) -> bool:
