@@ -42,7 +42,7 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "tests/log/topic/test_alteration.py tests/log/topic/test_declaration.py",
     "siege": "tests/history tests/log/database/test_contention.py",
     "engine": "tests/crash/test_points.py tests/crash/test_commit_faults.py tests/crash/test_random.py tests/crash/test_power.py "
-    "tests/crash/test_kill.py",
+    "tests/crash/test_kill.py tests/crash/test_laws.py tests/crash/test_faults.py tests/crash/test_compaction.py tests/crash/test_commit_checks.py",
     "simulation": "tests/simulation",
     "power": "tests/power",
     "expressions": "tests/expressions",
@@ -55,7 +55,8 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "tests/log/topic/test_formats.py tests/log/topic/test_evolution.py tests/log/catalog/test_assignors.py tests/log/maintenance/test_compaction.py",
     "dataframes": "tests/spark/dataframe",
     "spark": "tests/spark/test_run.py tests/spark/test_postgres.py",
-    "cli": "tests/cli/test_consume_position.py tests/cli/query/test_condition.py tests/cli/query/test_predicate.py",
+    "cli": "tests/cli/test_main.py tests/cli/test_consume_position.py tests/cli/query/test_condition.py tests/cli/query/test_predicate.py",
+    "wheel": "tests/wheel",
 }
 LOG = "streamkit/log"
 GUARDED = {  # the rooms whose promises a harness shows, not all that it uses
@@ -82,6 +83,7 @@ GUARDED = {  # the rooms whose promises a harness shows, not all that it uses
     "dataframes": "streamkit/spark/dataframe",
     "spark": "streamkit/spark/run.py",
     "cli": "streamkit/cli/consume.py",
+    "wheel": "pyproject.toml",
 }
 
 
