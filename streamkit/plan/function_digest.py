@@ -235,7 +235,7 @@ class _Telling:
             yield self._tell(value)
 
     def _by_value(self, value: Any, name: str, parts: Any) -> _Walk:
-        """A value of which two equal ones are one; one that holds itself is not told again within."""
+        """Tell a value by its parts, so that equal values have equal texts; inside itself it is told as `itself`."""
         if id(value) in self.within:
             yield "itself"
             return
@@ -246,7 +246,7 @@ class _Telling:
         self.within.discard(id(value))
 
     def _numbered(self, value: Any, parts: _Walk) -> _Walk:
-        """An object that is told once: from then on by its number."""
+        """Tell an object and give it a number, by which it is told wherever it comes again."""
         self.told[id(value)] = self.next_number, value
         self.next_number += 1
         yield "("

@@ -23,7 +23,7 @@ from typing import Any
 from streamkit.plan.array_parts import array_parts, is_array
 from streamkit.plan.own_code import is_own_class
 
-SOMEWHERE = " at an address"  # ends what is told of a value that only its address tells from others
+SOMEWHERE = " at an address"  # ends the text of a value that may differ from another one of the same text
 MUTABLE = (list, dict, set, deque, OrderedDict)  # what two names may share, and see each other's changes of
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PLAIN = (int, float, complex, str, bytes, bytearray, bool, type(None), type(...), range)
@@ -71,7 +71,7 @@ def _default(value: ContextVar[Any]) -> tuple[Any, ...]:
 
 
 def _moment(value: Any) -> tuple[Any, ...]:
-    """A time without its zone, which of two of that name it is, and the zone, of which the text may say nothing."""
+    """The fields of a time, `fold` and the zone: the text of a time may leave out the last two."""
     names = ("year", "month", "day", "hour", "minute", "second", "microsecond", "fold", "tzinfo")
     return tuple(getattr(value, name, None) for name in names)
 
@@ -118,7 +118,7 @@ _MADE_OF: dict[tuple[str, str], Callable[[Any], Any]] = {  # what no pickle, and
 
 
 def text_of(value: Any) -> str | None:
-    """The text of a value that is told by one in the same way in every process: a number, a text, a day, a zone; None of others."""
+    """The text of a number, a text, a day, a zone or the like, the same in every process; None for other values."""
     kind = type(value)
     if kind in _PLAIN:
         return f"{kind.__name__} {_text(value)}"
