@@ -810,7 +810,7 @@ class PostgresSource(Source):
         return Layout(table, self._topic(table), tuple(column.name for column in columns), types, key)
 
     def _check_key_types(self, table: str, columns: Sequence[RelationColumn], key: Collection[str]) -> None:
-        """ConfigError for a key column of which two values would be one in the topic: numbers of more digits than a double keeps."""
+        """ConfigError for a key column of numbers with more digits than a double keeps: two keys could become one in the topic."""
         if self.settings[DECIMAL_MODE] != DOUBLE:
             return
         for column in columns:

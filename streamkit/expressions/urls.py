@@ -95,7 +95,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _without_escapes(text: bytes) -> bytes:
-    """As `unquote_to_bytes`, which makes an object of each escape: too many of a long text."""
+    """As `unquote_to_bytes`, but without an object for each escape: a long text has too many of them."""
     data, values = np.frombuffer(text, np.uint8).copy(), np.frombuffer(text.translate(_VALUES), np.uint8)
     begins = data[:-2] == ord("%")
     np.copyto(data[:-2], values[1:-1] << 4 | values[2:], where=begins)

@@ -120,8 +120,10 @@ class _Telling:
             yield f"again {number}"
         elif (name := self.process.get(id(value)) or library_name(value)) is not None:
             yield name
-            if type(value) is FunctionType and not (_is_of_its_module(value) and is_importable(value)):
-                yield self._numbered(value, self._made_by_library(value))
+            if type(value) is FunctionType:
+                uses_its_module = value.__module__ == value.__globals__.get("__name__")
+                if not (uses_its_module and is_importable(value)):
+                    yield self._numbered(value, self._made_by_library(value))
         elif isinstance(value, CodeType):
             yield self._code(code_steps(value))
         elif type(value) is MethodType:
@@ -289,10 +291,5 @@ class _Telling:
 
 
 def _where(value: Any) -> str:
-    """What tells that a value may change, as what has no hash may: two functions that captured equal ones must not share one."""
+    """A mark for values that may change, as all without a hash may: two functions that captured equal ones are not one function."""
     return SOMEWHERE if type(value).__hash__ is None else ""
-
-
-def _is_of_its_module(function: FunctionType) -> bool:
-    """Whether a function's module is the one whose names it uses."""
-    return bool(function.__module__ == function.__globals__.get("__name__"))

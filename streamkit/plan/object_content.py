@@ -16,6 +16,7 @@ from dataclasses import is_dataclass
 from datetime import tzinfo
 from enum import Enum
 from functools import cached_property, partial
+from inspect import getattr_static
 from operator import attrgetter
 from types import FunctionType, MappingProxyType
 from typing import Any
@@ -167,7 +168,11 @@ def attributes_of(value: Any) -> dict[str, Any]:
                 held[name] = vars(base)[name].__get__(value)
             except (AttributeError, KeyError):
                 continue
-    return {name: one for name, one in held.items() if name not in _ABOUT and not _is_cached(kind, name)}
+    return {
+        name: one
+        for name, one in held.items()
+        if name not in _ABOUT and not isinstance(getattr_static(kind, name, None), cached_property)
+    }
 
 
 def members_of(kind: type) -> dict[str, Any]:
@@ -192,11 +197,6 @@ def member_parts(value: Enum) -> tuple[str | None, Any, dict[str, Any]]:
 
 def _is_sunder(name: str) -> bool:
     return name.startswith("_") and name.endswith("_") and not name.startswith("__")
-
-
-def _is_cached(kind: type, name: str) -> bool:
-    found = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
-    return isinstance(found, cached_property)
 
 
 def _base(kind: type, bases: tuple[type[Any], ...]) -> type[Any] | None:

@@ -26,7 +26,7 @@ class PickySink(SqliteSink):
 
 @pytest.fixture
 def letters(root, tmp_path):
-    """A sink that has left out two of three records; gives what runs it again."""
+    """A sink that has left out two of three records; returns a function that runs the sink again."""
 
     def deliver():
         with sk.open_log(root) as log:

@@ -364,7 +364,7 @@ class RefusingContract:
 
     CASES: ClassVar[Sequence[Row]] = ((300, 1_000, 8), (40, 7, 2), (40, 1_000, 1)) if TAKES_ALL else ((50, 1_000, 3), (20, 7, 2))
     # rows, rows of a put at most, rows that are refused
-    WAYS: ClassVar[Sequence[Any]] = ("any",)  # with each of which a case is met, as fixtures know by `way`
+    WAYS: ClassVar[Sequence[Any]] = ("any",)  # each case runs in each of these ways; fixtures read it from `way`
 
     @abstractmethod
     def refusing(self, batch_rows: int) -> Sink:
