@@ -159,8 +159,8 @@ def moves(case: Json) -> int:
 
 
 def makes_several(case: Json) -> bool:
-    """Whether a record becomes several rows, of which each that gets another key waits for itself alone."""
-    return any(node["op"] == "flat_map_values" for node in case["topology"]["nodes"])
+    """Whether a record may become several rows, of which each that gets another key waits for itself alone (docs/engine.md)."""
+    return any(node.get("kind", node["op"]) in ("flat_map_values", "stream_stream") for node in case["topology"]["nodes"])
 
 
 def unshared(monkeypatch: pytest.MonkeyPatch) -> None:
