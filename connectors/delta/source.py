@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from streamkit.connectors.delta.changes import CHANGE, changes_of, has_old
+from streamkit.connectors.delta.partitions import has_missing_files, is_missing, refuse_bytes, refuse_encoded
 from streamkit.connectors.delta.table import STORAGE, errors, open_table
 from streamkit.connectors.former_rows import deletions_of_all
 from streamkit.connectors.redaction import logger_of
@@ -102,6 +103,8 @@ class DeltaSource(Source):
             return
         known = positions[SPLIT]
         table = self._newest()
+        if known is None and self.settings["read.mode"] == "changes":
+            refuse_encoded(table, self.settings["path"])
         if known is not None:
             self._position = self._again(known)
         elif self.settings["starting.version"] is not None:
@@ -166,6 +169,7 @@ class DeltaSource(Source):
         table = open_table(self, self.settings["path"])
         if table is None:
             raise ConfigError(f"there is no Delta table at {self.settings['path']}")
+        refuse_bytes(table, self.settings["path"])
         return table
 
     def _again(self, known: Position) -> dict[str, Any]:
@@ -180,16 +184,32 @@ class DeltaSource(Source):
                 return self._whole(version, is_by_path=not position["rows"] or position.get("order") == ORDER)
             return self._changes(version) if self.settings["read.mode"] == "changes" else self._added(version)
         except (FileNotFoundError, errors().DeltaError) as error:
+            said = f"version {version} of the Delta table {self.settings['path']} cannot be read"
+            if not self._is_gone(version, is_whole=position["snapshot"]):
+                raise ConfigError(
+                    f"{said}, although its files are there: {type(error).__name__}: {error}; a position that leaves it out would lose what it changes"
+                ) from error
             raise ConfigError(
-                f"version {version} of the Delta table {self.settings['path']} cannot be read any more: its files were vacuumed, or its log "
-                f"was cleaned up. To go on at another: streamkit connect offsets set {self.name} {SPLIT} "
-                f"'{_after(version)}'. {type(error).__name__}: {error}"
+                f"{said} any more: its files were vacuumed, or its log was cleaned up. To go on at another: streamkit connect offsets set "
+                f"{self.name} {SPLIT} '{_after(version)}'. {type(error).__name__}: {error}"
             ) from error
+
+    def _is_gone(self, version: int, *, is_whole: bool) -> bool:
+        """Whether the log of a version is not there, or a file of it; ConfigError if the library does not find a file that is there."""
+        files = self._newest().to_pyarrow_dataset().filesystem
+        try:
+            if is_whole:
+                return any(is_missing(files, fragment.path) for fragment in self._dataset(version).get_fragments())
+            actions = _actions(files, version)
+        except (FileNotFoundError, errors().DeltaError):
+            return True
+        return has_missing_files(files, actions, version, self.settings["path"])
 
     def _dataset(self, version: int) -> Any:
         table = open_table(self, self.settings["path"], version)
         if table is None:
             raise FileNotFoundError("there is no table any more")
+        refuse_bytes(table, self.settings["path"])
         try:
             return table.to_pyarrow_dataset()
         except errors().DeltaProtocolError as error:

@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 from streamkit.connectors.connector import Connector, needed
+from streamkit.connectors.delta.partitions import UNREADABLE
 from streamkit.connectors.setting import Setting
 from streamkit.errors import ConfigError
 
@@ -34,3 +35,10 @@ def open_table(connector: Connector, path: str, version: int | None = None) -> A
         return None
     except errors().DeltaProtocolError as error:
         raise ConfigError(f"the Delta table {path} has features that the library does not read: {error}") from error
+    except errors().DeltaError as error:
+        if UNREADABLE not in str(error):
+            raise
+        raise ConfigError(
+            f"the Delta table {path} has a folder whose name the library cannot read, as it writes it for a negative decimal: {error}; expected a "
+            "table that is partitioned by other columns"
+        ) from error

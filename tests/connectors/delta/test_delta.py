@@ -9,12 +9,14 @@ import random
 import re
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
 
 import streamkit as sk
 from streamkit.connectors import run
@@ -338,6 +340,61 @@ def test_a_version_that_is_gone(log, path, mode):
     table.vacuum(0, dry_run=False, enforce_retention_duration=False)
     with pytest.raises(ConfigError, match=r"version 1 of the Delta table .* vacuumed.*offsets set in table"):
         run([source], log, once=True)
+
+
+ENCODED = ["New York", "München", "a/b", "50%", "a:b", "a=b", dt.datetime(2024, 1, 1, tzinfo=dt.UTC)]
+
+
+@pytest.mark.parametrize("value", ENCODED, ids=str)
+def test_changes_of_folders_with_encoded_names(log, path, value):
+    """The library does not find them: the start says so, a version says so, and neither advises to leave it out until its file is gone."""
+
+    def rows(n, of):
+        return pa.table({"id": [n], "part": pa.array([of], pa.scalar(value).type)})
+
+    def source(name="in", topic="rows", mode="changes"):
+        return DeltaSource(name, path=path, topic=topic, key="id", read_mode=mode)
+
+    write_deltalake(path, rows(1, None), partition_by=["part"], configuration=FEED)
+    run([source()], log, once=True)
+    write_deltalake(path, rows(2, value), mode="append")
+    for name, topic in (("in", "rows"), ("later", "later")):  # at the version, and at the start
+        with pytest.raises(ConfigError, match=r"encodes it a second time.*Nothing is lost.*read\.mode=snapshot") as raised:
+            run([source(name, topic)], log, once=True)
+        assert "offsets set" not in str(raised.value) and "vacuumed" not in str(raised.value)
+    run([source("whole", "whole", "snapshot")], log, once=True)
+    assert sorted((row["id"], row["part"]) for row in log.read("whole").to_pylist()) == [(1, None), (2, value)]
+    table = DeltaTable(path)
+    table.delete()
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    with pytest.raises(ConfigError, match=r"version 1 .* vacuumed.*offsets set in table"):
+        run([source()], log, once=True)
+
+
+@pytest.mark.parametrize("mode", ["snapshot", "changes"])
+@pytest.mark.parametrize(
+    ("value", "kind", "said"),
+    [
+        (b"abc", pa.binary(), "partitioned by 'part' of bytes"),
+        (decimal.Decimal("-1.50"), pa.decimal128(10, 2), "a folder whose name the library cannot read"),
+        (decimal.Decimal("1.50"), pa.decimal128(10, 2), None),
+        (-1.5, pa.float64(), None),
+        (float("nan"), pa.float64(), None),
+        (dt.date(1, 1, 1), pa.date32(), None),
+        (True, pa.bool_(), None),
+    ],
+)
+def test_values_of_folders(log, path, mode, value, kind, said):
+    """What the library reads of a folder's name is the value, or the table is refused; bytes came as the text of their escapes."""
+    with suppress(DeltaError):  # of a decimal, which it cannot read once it has written it
+        write_deltalake(path, pa.table({"id": [1], "part": pa.array([value], kind)}), partition_by=["part"], configuration=FEED)
+    source = DeltaSource("in", path=path, topic="rows", key="id", read_mode=mode, starting_version=0)
+    if said is not None:
+        with pytest.raises(ConfigError, match=said):
+            run([source], log, once=True)
+        return
+    run([source], log, once=True)
+    assert [repr(row["part"]) for row in log.read("rows").to_pylist()] == [repr(value)]
 
 
 @pytest.mark.parametrize("mode", ["snapshot", "changes"])
