@@ -29,6 +29,14 @@ def has_placeholder(written: Any) -> bool:
     return isinstance(written, str) and _PLACEHOLDER.search(written) is not None
 
 
+def check_names(setting: str, written: str, known: tuple[str, ...] = ("topic",)) -> None:
+    """ConfigError for a ${name} in a template that stands for nothing there: it would be a part of the name."""
+    for match in re.finditer(r"\$\{([^{}]*)(\}?)", written):
+        if match[1] not in known or not match[2]:
+            expected = " or ".join(f"${{{name}}}" for name in known)
+            raise ConfigError(f"{setting}: found {match[0]}, which stands for nothing; expected {expected}, or a name without it")
+
+
 def _value(setting: str, written: str) -> str:
     return _PLACEHOLDER.sub(lambda match: _found(setting, match[1], match[2]), written)
 

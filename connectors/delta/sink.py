@@ -14,6 +14,7 @@ from streamkit import failpoints
 from streamkit.connectors.delta.refused_rows import refused_rows
 from streamkit.connectors.delta.table import STORAGE, errors, library, open_table
 from streamkit.connectors.newest import newest
+from streamkit.connectors.placeholders import check_names
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.sink import Sink
 from streamkit.errors import ConfigError, SchemaError
@@ -53,6 +54,10 @@ class DeltaSink(Sink):
         self._tables: dict[str, Any] = {}
         self._offsets: dict[TopicPartition, int | None] = {}
         self._generation = 0
+
+    def check(self) -> None:
+        """The path has no placeholder that stands for nothing."""
+        check_names("path", self.settings["path"])
 
     def topic(self, topic: Topic) -> None:
         """An upsert needs a key."""

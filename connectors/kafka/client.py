@@ -9,8 +9,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from streamkit.connectors.connector import Connector, needed
+from streamkit.connectors.kafka.client_settings import check_client_settings
 from streamkit.connectors.setting import Setting
 from streamkit.errors import ConfigError, FencedError, StreamKitError, TopicNotFoundError
+from streamkit.names import is_name
 
 ENDS_SECONDS = 30
 LEADER_SECONDS = 10.0  # for a partition to get a leader: one that was made a moment ago has none yet
@@ -19,16 +21,6 @@ METADATA_SECONDS = (0.5, 4.5)  # who is not let in hears it soon; who is far awa
 CLIENT_SETTINGS = (
     Setting("bootstrap.servers", "the brokers, such as host:9092,host:9092"),
     Setting("kafka.", "any setting of the client, such as kafka.security.protocol", default=None, is_secret=True),
-)
-
-# Settings of the client on which "exactly once" rests.
-_OURS = (
-    "bootstrap.servers",
-    "isolation.level",
-    "auto.offset.reset",
-    "enable.auto.commit",
-    "enable.partition.eof",
-    "transactional.id",
 )
 _BROKER = re.compile(r"(?:\w+://)?(?:\[[^\s\[\]]+\]|[^\s:/\[\]]+)(?::(?P<port>[0-9]{1,5}))?")
 
@@ -60,9 +52,15 @@ def check_client(connector: Connector) -> None:
         if found is None or not 0 < int(found["port"] or 9092) < 65536:
             shown = "an address with @, which may hold a password" if "@" in written else repr(written)
             raise ConfigError(f"bootstrap.servers={shown}; expected such as host:9092,host:9092, with ports from 1 to 65535")
-    for name in connector.settings["kafka."]:
-        if name in _OURS:
-            raise ConfigError(f"found kafka.{name}, which connector {connector.name} sets itself; expected no such setting")
+    check_client_settings(connector.name, connector.settings["kafka."])
+
+
+def check_topic(setting: str, name: str, written: str) -> None:
+    """ConfigError for a setting that names no topic of Kafka; `name` is what is `written` with a topic in place of ${topic}."""
+    if not is_name(name):
+        raise ConfigError(
+            f"{setting}={written!r}; expected the name of one topic, of a-z A-Z 0-9 . _ -, in which ${{topic}} may stand for the other side's name"
+        )
 
 
 def client_config(connector: Connector, errors: Errors) -> dict[str, Any]:
@@ -74,6 +72,7 @@ def client_config(connector: Connector, errors: Errors) -> dict[str, Any]:
         "log_level": 2,
         "topic.metadata.refresh.interval.ms": 10_000,
         **connector.settings["kafka."],
+        "allow.auto.create.topics": False,  # else a question about a topic creates it
     }
 
 

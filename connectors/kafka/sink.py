@@ -15,6 +15,7 @@ from streamkit.connectors.kafka.client import (
     Errors,
     admin_client,
     check_client,
+    check_topic,
     client_config,
     largest_batch,
     library,
@@ -23,6 +24,7 @@ from streamkit.connectors.kafka.client import (
     partitions_of,
     topic_ids,
 )
+from streamkit.connectors.kafka.client_settings import BATCH_BYTES, BY_KEY, DEALS_EMPTY_KEYS, TRANSACTION_MS
 from streamkit.connectors.kafka.target_positions import Claim, create_topic, key_of, positions_topic, read_claims
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.sink import Sink
@@ -37,7 +39,6 @@ COMMIT_SECONDS = 60.0
 SEND_SECONDS = 0.2  # between two looks at what came back
 BEGIN_SECONDS = (2.0, 30.0)  # between two looks, and in all
 IDENTITY_SECONDS = 5.0  # how long a topic that was made a moment ago may have no id
-BATCH_BYTES = 1_000_000
 OVERHEAD_BYTES = 512  # of a batch and a record, at most
 
 
@@ -59,7 +60,6 @@ class KafkaSink(Sink):
 
     def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
         super().__init__(name, config, **settings)
-        check_client(self)
         self._errors = Errors()
         self._topics: dict[str, Topic] = {}
         self._counts: dict[str, int] = {}
@@ -70,6 +70,11 @@ class KafkaSink(Sink):
         self._failed: Any = None
         self._returned: set[tuple[bytes | None, bytes | None]] = set()  # records whose batch the broker found too large
         self._batch_bytes = BATCH_BYTES
+
+    def check(self) -> None:
+        """The brokers have addresses, and Kafka's topic a name."""
+        check_client(self)
+        check_topic("kafka.topic", self._target("topic"), self.settings["kafka.topic"])
 
     def topic(self, topic: Topic) -> None:
         """Remember the topic; its target is found or created when the sink is opened."""
@@ -153,8 +158,8 @@ class KafkaSink(Sink):
             "linger.ms": 5,
             "batch.size": BATCH_BYTES,
             "queue.buffering.max.messages": 1_000_000,
-            "transaction.timeout.ms": 60_000,
-            "partitioner": "murmur2_random",
+            "transaction.timeout.ms": TRANSACTION_MS,
+            "partitioner": BY_KEY[0],
             **client_config(self, self._errors),
             **({} if self._batch_bytes == BATCH_BYTES else {"batch.size": self._batch_bytes}),
             "transactional.id": writer,
@@ -311,7 +316,7 @@ class KafkaSink(Sink):
         target, is_kept = self._target(name), self._counts[name] == self._topics[name].partitions
         times = pc.cast(rows[TIMESTAMP].cast(pa.timestamp("ms", tz="UTC"), safe=False), pa.int64())
         keys, values = rows[KEY].to_pylist(), rows[VALUE].to_pylist()
-        partitions = rows[PARTITION].to_pylist() if is_kept else [-1] * rows.num_rows
+        partitions = rows[PARTITION].to_pylist() if is_kept else [self._partition_of(key) for key in keys]
         headers = rows[HEADERS] if HEADERS in rows.column_names and rows[HEADERS].null_count < rows.num_rows else None
         pairs = [()] * rows.num_rows if headers is None else [_pairs(found) for found in headers.to_pylist()]
         large = []
@@ -326,6 +331,10 @@ class KafkaSink(Sink):
             self._producer.abort_transaction(COMMIT_SECONDS)
             limit = int(self.settings["kafka."].get("message.max.bytes", 1_000_000))
             raise self._too_large(rows, large, target, f"kafka.message.max.bytes={limit}")
+
+    def _partition_of(self, key: bytes | None) -> int:
+        """-1, by which the partitioner says it; but for an empty key, which one of them deals at random, and its twin `consistent` to the first."""
+        return 0 if key == b"" and self.settings["kafka."].get("partitioner") == DEALS_EMPTY_KEYS else -1
 
     def _produce_one(self, target: str, value: Any, key: Any, partition: int, time_ms: int, headers: Any) -> None:
         while True:

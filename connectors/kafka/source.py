@@ -16,6 +16,7 @@ from streamkit.connectors.kafka.client import (
     Errors,
     admin_client,
     check_client,
+    check_topic,
     client_config,
     library,
     meaning,
@@ -68,6 +69,11 @@ class KafkaSource(Source):
     def check(self) -> None:
         """The brokers have addresses; several topics need names that differ."""
         check_client(self)
+        if not self.settings["kafka.topic"]:
+            raise ConfigError("kafka.topic is empty; expected the topics of Kafka, with commas between")
+        for name in self.settings["kafka.topic"]:
+            check_topic("kafka.topic", name, name)
+        check_topic("topic", self._target("topic"), self.settings["topic"])
         if len(self.settings["kafka.topic"]) > 1 and "${topic}" not in self.settings["topic"]:
             raise ConfigError(
                 f"found {len(self.settings['kafka.topic'])} topics in kafka.topic, and topic={self.settings['topic']!r}; expected ${{topic}} in it"

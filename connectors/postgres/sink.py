@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from streamkit import failpoints
 from streamkit.connectors.connector import needed
+from streamkit.connectors.placeholders import check_names
 from streamkit.connectors.postgres import session
 from streamkit.connectors.postgres.connection import check_address, is_of_address, noticing, without_quoting
 from streamkit.connectors.postgres.refused_rows import Pieces
@@ -92,6 +93,7 @@ class PostgresSink(Sink):
     def check(self) -> None:
         """The address can be one, and deletions find their row by the key that upserts keep."""
         check_address(self.settings["connection.url"])
+        check_names("table", self.settings["table"])
         if self.settings["delete.enabled"] and self.settings["insert.mode"] != "upsert":
             raise ConfigError(
                 "found delete.enabled=true and insert.mode=insert; expected insert.mode=upsert: only there a key has one row"

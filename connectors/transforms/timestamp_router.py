@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow.compute as pc
 
+from streamkit.connectors.placeholders import check_names
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.transforms.records import Records
 from streamkit.connectors.transforms.simple_date_format import SimpleDateFormat
@@ -30,6 +31,7 @@ class TimestampRouter(Transform):
         return True
 
     def check(self) -> None:
+        check_names("topic.format", self.settings["topic.format"], ("topic", "timestamp"))
         self._format = SimpleDateFormat(self.settings["timestamp.format"])
 
     def apply(self, records: Records) -> Iterable[Records]:

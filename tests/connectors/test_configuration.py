@@ -8,6 +8,7 @@ import re
 import pytest
 
 from streamkit.connectors.connector_file import read_connectors
+from streamkit.connectors.delta import DeltaSink
 from streamkit.connectors.kafka import KafkaSink, KafkaSource
 from streamkit.connectors.placeholders import properties
 from streamkit.connectors.postgres import PostgresSink
@@ -46,6 +47,18 @@ def test_lines_of_properties():
     """Separators, comments, continued lines and escapes are read as Java reads them."""
     text = "a=1\n b : 2\nc 3\n!no\n\nd=x\\\n   y\ne\\=f=g\\u0041\\n\nh\n"
     assert properties(text) == {"a": "1", "b": "2", "c": "3", "d": "xy", "e=f": "gA\n", "h": ""}
+
+
+@pytest.mark.parametrize("written", ["${Topic}", "a-${topics}", "${}", "${topic", "${timestamp}"])
+def test_names_that_stand_for_nothing(tmp_path, written):
+    """A template with a name that is none is refused by whatever has one; it was the name of a table, or a folder, of all topics."""
+    for setting, make in (
+        ("table", lambda: PostgresSink("out", connection_url="postgresql://h/d", topics="a,b", table=written)),
+        ("path", lambda: DeltaSink("out", path=f"{tmp_path}/{written}", topics="a,b")),
+        ("kafka.topic", lambda: KafkaSink("out", bootstrap_servers="h:9092", topics="a,b", kafka_topic=written)),
+    ):
+        with pytest.raises(ConfigError, match=rf"{setting}.*expected"):
+            make()
 
 
 def test_placeholders(tmp_path, monkeypatch):

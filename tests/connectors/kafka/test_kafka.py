@@ -285,6 +285,19 @@ def test_records_with_neither_key_nor_value(broker, name, log):
     assert [(row["key"], row["value"]) for row in log.read("newest").to_pylist()] == [(b"k", b"v"), (b"k", None)]
 
 
+def test_partitions_of_an_empty_key(broker, name, log):
+    """It is a key: its records are in one partition, in their order, also with the partitioner that deals them at random."""
+    log.create_topic("words", format="bytes", partitions=1)
+    with log.producer() as producer:
+        producer.send_batch("words", [{"key": b"", "value": str(n).encode()} for n in range(12)])
+    create(broker, name, 5)
+    client = prefixed({"partitioner": "consistent_random", "sticky.partitioning.linger.ms": "0"})
+    run([sink_of(broker, name, topics="words", **client)], log, once=True)
+    found = consume(broker, name)
+    assert [message.value() for message in found] == [str(n).encode() for n in range(12)]
+    assert len({message.partition() for message in found}) == 1
+
+
 def test_partitions_of_kafkas_own_partitioner(broker, name, log):
     """Where a record of a topic with other partitions goes, Kafka's own partitioner says by its key."""
     log.create_topic("words", format="string", partitions=2)
