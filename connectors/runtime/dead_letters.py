@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -46,14 +47,23 @@ def declare_dead_letters(log: Log, topic: str) -> None:
 
 
 def dead_letters(
-    origin: Origin, topic: str, rows: pa.Table, key: Sequence[str], failures: Sequence[Failure], *, has_nulls: bool = True
+    origin: Origin,
+    topic: str,
+    rows: pa.Table,
+    key: Sequence[str],
+    failures: Sequence[Failure],
+    *,
+    has_nulls: bool = True,
+    identities: Mapping[str, str] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
     """
     The rows to write for failed records: `rows` are those that came in, `topic` where they came from or were bound for.
 
-    Without `has_nulls` a letter leaves out columns that are null: the record may not have them, but others that came with it.
+    `identities` are the ids of topics by `<topic>-<partition>`. Without `has_nulls` a letter leaves out columns that are null: the record may not have them, but others that came with it.
     """
-    return [_letter(origin, topic, _row(rows, failure.row, has_nulls=has_nulls), key, failure) for failure in failures]
+    return [
+        _letter(origin, topic, _row(rows, failure.row, has_nulls=has_nulls), key, failure, identities) for failure in failures
+    ]
 
 
 def _row(rows: pa.Table, number: int, *, has_nulls: bool) -> dict[str, Any]:
@@ -63,8 +73,12 @@ def _row(rows: pa.Table, number: int, *, has_nulls: bool) -> dict[str, Any]:
     return {name: value for name, value in found.items() if has_nulls or value is not None}
 
 
-def _letter(origin: Origin, topic: str, row: Mapping[str, Any], key: Sequence[str], failure: Failure) -> dict[str, Any]:
-    letter = {**_payload(row, key), HEADERS: [*(_pairs(row.get(HEADERS))), *_context(origin, topic, row, failure)]}
+def _letter(
+    origin: Origin, topic: str, row: Mapping[str, Any], key: Sequence[str], failure: Failure, identities: Mapping[str, str]
+) -> dict[str, Any]:
+    place = (str(row.get(TOPIC) or topic), row.get(PARTITION), row.get(OFFSET))
+    context = _context(origin, place, identities.get(f"{place[0]}-{place[1]}", ""), failure)
+    letter = {**_payload(row, key), HEADERS: [*(_pairs(row.get(HEADERS))), *context]}
     return letter if row.get(TIMESTAMP) is None else letter | {TIMESTAMP: row[TIMESTAMP]}
 
 
@@ -90,15 +104,18 @@ def class_of(origin: Origin, failure: Failure) -> str:
     return getattr(failure.error, "class_name", origin.class_name)
 
 
-def _context(origin: Origin, topic: str, row: Mapping[str, Any], failure: Failure) -> list[tuple[str, bytes]]:
+def _context(
+    origin: Origin, place: tuple[str, int | None, int | None], topic_id: str, failure: Failure
+) -> list[tuple[str, bytes]]:
     if not origin.has_headers:
         return []
     error = failure.error
     trace = "".join(traceback.format_exception(error))
     said = {
-        "topic": row.get(TOPIC) or topic,
-        "partition": row.get(PARTITION),
-        "offset": row.get(OFFSET),
+        "topic": place[0],
+        "topic.id": topic_id,
+        "partition": place[1],
+        "offset": place[2],
         "connector.name": origin.connector,
         "task.id": origin.task,
         "stage": failure.stage,

@@ -227,7 +227,9 @@ class SinkTask:
     def _write_letters(self, topic: str, rows: pa.Table, fresh: Sequence[Failure]) -> None:
         """Write dead letters, and which they are: a batch that is read again after a failure does not write them twice."""
         assert self._producer is not None
-        letters = dead_letters(origin_of(self._sink, self._task), topic, rows, self._log.topic(topic).key, fresh)
+        found = self._log.topic(topic)
+        ids = {f"{topic}-{partition}": str(found.id) for partition in range(found.partitions)}
+        letters = dead_letters(origin_of(self._sink, self._task), topic, rows, found.key, fresh, identities=ids)
         known = {split: set(offsets) for split, offsets in self._lettered.items()}
         for one in fresh:
             known.setdefault(_split(topic, rows, one), set()).add(rows[OFFSET][one.row].as_py())

@@ -234,7 +234,8 @@ class SourceTask:
             return []
         has_nulls = not (is_of_poll and self._source.has_schemas_of_records)
         key = self._source.settings["key"]
-        letters = dead_letters(origin_of(self._source, self._task), topic, rows, key, failures, has_nulls=has_nulls)
+        origin = origin_of(self._source, self._task)
+        letters = dead_letters(origin, topic, rows, key, failures, has_nulls=has_nulls, identities=self._identities)
         return [(_place_of(rows, failure), letter) for failure, letter in zip(failures, letters, strict=True)]
 
     def _commit(

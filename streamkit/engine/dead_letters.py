@@ -12,7 +12,7 @@ from streamkit.engine.place import OPERATORS
 from streamkit.engine.rows import brought_by_time, own_columns, plain, rows_of
 from streamkit.engine.stream_time import UNKNOWN
 from streamkit.errors import EvaluationError
-from streamkit.log.dead_letter import SCHEMA, attempt_of, encoded, shown
+from streamkit.log.dead_letter import SCHEMA, attempt_of, encoded, of_topic, shown
 from streamkit.log.slab.slab import read_rows
 from streamkit.names import DELETED, HEADERS, INPUT, KEY_GROUP, OFFSET, ORDER, PARTITION, TIMESTAMP
 from streamkit.plan.function_digest import type_name
@@ -92,7 +92,7 @@ def original(row: pa.RecordBatch, context: Context) -> pa.RecordBatch | None:
             for extent in piece.extents:
                 if extent.base_offset <= offset < extent.next_offset:
                     found, _ = read_rows(context.storage, extent, offset, offset + 1, columns, source)
-                    return found if found.num_rows else None
+                    return of_topic(found, extent.topic_id) if found.num_rows else None
     return None
 
 

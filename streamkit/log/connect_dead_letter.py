@@ -1,7 +1,8 @@
 """
 Dead letters of connectors: bytes of a key and a value, and Connect's headers `__connect.errors.*`, which say what failed.
 
-Those of a sink name a record of the log, which a replay can send again. Those of a source were never in the log.
+Those of a sink name a record of the log, which a replay can send again. Those of a source do so if it reads topics of the log. The
+header `topic.id` says of which topic a record is, since another system may have one of the same name: it is empty where nothing says it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from streamkit.chunks import one_batch
 from streamkit.errors import OffsetOutOfRangeError
-from streamkit.log.dead_letter import DeadLetter, attempt_of
+from streamkit.log.dead_letter import UNKNOWN_ID, DeadLetter, attempt_of
 from streamkit.log.log import Log
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP, TOPIC
@@ -37,7 +38,7 @@ def connect_dead_letters_of(log: Log, rows: pa.RecordBatch) -> Iterator[DeadLett
     for number, row in enumerate(rows.to_pylist()):
         said = _said(row[HEADERS])
         topic, partition, offset = said.get("topic"), _integer(said.get("partition")), _integer(said.get("offset"))
-        found = _record(log, topic, partition, offset)
+        found = _record(log, topic, said.get("topic.id"), partition, offset)
         record = rows.slice(number, 1).select([KEY, VALUE]) if found is None else found
         yield DeadLetter(
             place=(row[PARTITION], row[OFFSET]),
@@ -54,16 +55,19 @@ def connect_dead_letters_of(log: Log, rows: pa.RecordBatch) -> Iterator[DeadLett
             operator=said.get("stage", ""),
             line=None,
             attempt=1 if found is None else attempt_of(found),
+            topic_id=_integer(said.get("topic.id")) or UNKNOWN_ID,
             application=said.get("connector.name", ""),
         )
 
 
-def _record(log: Log, topic: str | None, partition: int | None, offset: int | None) -> pa.RecordBatch | None:
-    """The record of the log that a dead letter names; None if it is not there."""
+def _record(
+    log: Log, topic: str | None, topic_id: str | None, partition: int | None, offset: int | None
+) -> pa.RecordBatch | None:
+    """The record of the log that a dead letter names; None if it is not there, or if its topic is another one of that name."""
     if topic is None or partition is None or offset is None or topic not in log.topics():
         return None
     declared = log.topic(topic)
-    if not 0 <= partition < declared.partitions:
+    if not 0 <= partition < declared.partitions or topic_id not in (None, str(declared.id)):
         return None
     try:
         found = log.read(topic, [*declared.schema.names, DELETED, HEADERS], [partition], offset, offset + 1)

@@ -2,7 +2,8 @@
 Dead letters: records that could not be processed, with what went wrong, as rows of a topic.
 
 `record` holds the record itself as an Arrow IPC stream of one row: its columns, and `_timestamp`, `_deleted` and `_headers`. So every
-type survives. `key` and `value` show it as JSON, for people and for other programs. Where no record is to blame (a result that
+type survives. The stream's schema has the id of the record's topic, for a topic that is deleted and made again has the name alone in
+common. `key` and `value` show it as JSON, for people and for other programs. Where no record is to blame (a result that
 time brought, say), `record` is the row that came to the step, `is_whole` is false, and topic, partition and offset are null.
 """
 
@@ -14,7 +15,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -29,6 +30,9 @@ SCHEMA = Schema.parse(
     "attempt int NOT NULL, application string NOT NULL"
 )
 ATTEMPT_HEADER = "__streamkit.errors.attempt"  # which attempt a record is that was sent again; the first has none
+UNKNOWN_ID = 0  # of the topic of a dead letter that does not say it, as those of earlier versions
+_TOPIC_ID = b"streamkit.topic.id"  # in the metadata of the stream's schema
+Origin: TypeAlias = tuple[str, int, int, int]  # the topic's name and its id, the partition, the offset
 
 
 class Described(Protocol):
@@ -44,7 +48,7 @@ class DeadLetter:
     A record that could not be processed, wherever its description was written.
 
     `place` is (partition, offset) in the dead-letter topic; `topic`, `partition` and `offset` are the record's own place. `record` is the
-    row itself. `attempt` counts from 1. `timestamp` is its event time.
+    row itself. `attempt` counts from 1. `timestamp` is its event time. `topic_id` is the id that the topic had.
     """
 
     place: tuple[int, int]
@@ -62,13 +66,14 @@ class DeadLetter:
     line: str | None
     attempt: int
     application: str
+    topic_id: int = UNKNOWN_ID
 
     @property
-    def origin(self) -> tuple[str, int, int] | None:
+    def origin(self) -> Origin | None:
         """The record's own place; None if it is not one that can be sent again."""
         if not self.is_whole or self.topic is None or self.partition is None or self.offset is None:
             return None
-        return self.topic, self.partition, self.offset
+        return self.topic, self.topic_id, self.partition, self.offset
 
     def again(self) -> pa.RecordBatch:
         """The record as it was, as a row for a producer; its header says which attempt it is."""
@@ -89,7 +94,8 @@ def dead_letters_of(rows: pa.RecordBatch) -> Iterator[DeadLetter]:
     """The dead letters in rows of their topic, which come with `_partition` and `_offset`."""
     for row in _rows(rows.select([*SCHEMA.names, PARTITION, OFFSET])):
         place = (row.pop(PARTITION), row.pop(OFFSET))
-        yield DeadLetter(place, **{**row, "record": decoded(row["record"])})
+        record = decoded(row["record"])
+        yield DeadLetter(place, **{**row, "record": record, "topic_id": _topic_id(record)})
 
 
 def encoded(record: pa.RecordBatch) -> bytes:
@@ -106,6 +112,15 @@ def decoded(content: bytes) -> pa.RecordBatch:
     """The row of an Arrow IPC stream."""
     with pa.ipc.open_stream(content) as stream:
         return stream.read_next_batch()
+
+
+def of_topic(record: pa.RecordBatch, topic_id: int) -> pa.RecordBatch:
+    """The row of a record, which says the id of its topic."""
+    return record.replace_schema_metadata({_TOPIC_ID: str(topic_id)})
+
+
+def _topic_id(record: pa.RecordBatch) -> int:
+    return int((record.schema.metadata or {}).get(_TOPIC_ID, UNKNOWN_ID))
 
 
 def attempt_of(record: pa.RecordBatch) -> int:

@@ -7,23 +7,23 @@ transaction that sends the records. So a replay that is run twice, or again afte
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from streamkit.errors import SchemaError, TopicNotFoundError
 from streamkit.log.connect_dead_letter import has_connect_dead_letters
-from streamkit.log.dead_letter import DeadLetter, is_dead_letter_topic
+from streamkit.log.dead_letter import UNKNOWN_ID, DeadLetter, Origin, is_dead_letter_topic
 from streamkit.log.log import Log
 from streamkit.log.rows.records import records_of
 from streamkit.log.topic.settings import CLEANUP_POLICY
 from streamkit.log.topic.topic import Topic
 
-Origin = tuple[str, int, int]
 SUFFIX = "-replayed"
-MARKS = "topic string NOT NULL, partition int NOT NULL, offset bigint NOT NULL"
-KEY = ("topic", "partition", "offset")
+KEY = ("topic", "topic_id", "partition", "offset")  # by id, for a topic that was made again begins at offset 0 again
+MARKS = "topic string NOT NULL, topic_id bigint NOT NULL, partition int NOT NULL, offset bigint NOT NULL"
+MARKS_OF_BEFORE = "topic string NOT NULL, partition int NOT NULL, offset bigint NOT NULL, topic_id bigint"
 
 
 @dataclass
@@ -59,7 +59,8 @@ def replayed(log: Log, name: str) -> set[Origin]:
     marks = f"{name}{SUFFIX}"
     if marks not in log.topics():
         return set()
-    return {(row["topic"], row["partition"], row["offset"]) for row in log.read(marks, list(KEY)).to_pylist()}
+    rows = log.read(marks).to_pylist()
+    return {(row["topic"], row.get("topic_id") or UNKNOWN_ID, row["partition"], row["offset"]) for row in rows}
 
 
 def replay(log: Log, name: str, letters: Iterable[DeadLetter], *, is_dry: bool = False) -> Replay:
@@ -68,7 +69,7 @@ def replay(log: Log, name: str, letters: Iterable[DeadLetter], *, is_dry: bool =
 
     They are sent in the order in which they stand in their partitions, whatever order their letters have, so that of a key the newest stays
     the newest. A record that several steps failed on is sent once. Columns that a topic got since are null. A dry run sends nothing, and refuses what
-    would be refused. TopicNotFoundError if a topic is gone, SchemaError if it does not take the
+    would be refused. TopicNotFoundError if a topic is gone, or is another one of that name, SchemaError if it does not take the
     record any more; nothing is sent then. FencedError if another replay of the topic began meanwhile.
     """
     check_dead_letter_topic(log, name)
@@ -83,8 +84,7 @@ def replay(log: Log, name: str, letters: Iterable[DeadLetter], *, is_dry: bool =
         if not chosen:
             return found
         records = _records(log, chosen)
-        if marks not in log.topics():
-            log.create_topic(marks, MARKS, key=KEY, partitions=1, config={CLEANUP_POLICY: "compact"})
+        _declare_marks(log, marks)
         with producer.transaction():
             for letter, (topic, record) in zip(chosen, records, strict=True):
                 assert letter.origin is not None
@@ -93,10 +93,18 @@ def replay(log: Log, name: str, letters: Iterable[DeadLetter], *, is_dry: bool =
     return found
 
 
-def _records(log: Log, letters: Iterable[DeadLetter]) -> list[tuple[str, pa.RecordBatch]]:
+def _declare_marks(log: Log, name: str) -> None:
+    if name not in log.topics():
+        log.create_topic(name, MARKS, key=KEY, partitions=1, config={CLEANUP_POLICY: "compact"})
+    elif "topic_id" not in log.topic(name).schema:
+        log.alter_topic(name, schema=MARKS_OF_BEFORE)
+
+
+def _records(log: Log, letters: Sequence[DeadLetter]) -> list[tuple[str, pa.RecordBatch]]:
     """The topic and the record of each letter, in the columns that the topic has now."""
     found = [(letter.origin[0], letter.again()) for letter in letters if letter.origin is not None]
     topics = {name: _topic(log, name) for name, _ in found}
+    _check_identities(letters, topics)
     return [(name, _with_new_columns(topics[name], record)) for name, record in found]
 
 
@@ -106,6 +114,19 @@ def _topic(log: Log, name: str) -> Topic:
             f"topic {name} is gone, so its records cannot be sent again; expected it back, or --where \"topic <> '{name}'\""
         )
     return log.topic(name)
+
+
+def _check_identities(letters: Sequence[DeadLetter], topics: Mapping[str, Topic]) -> None:
+    """A letter that does not say of which topic it is counts as of the one that has the name."""
+    known = [letter for letter in letters if letter.topic_id != UNKNOWN_ID]
+    former = [letter for letter in known if letter.topic_id != topics[str(letter.topic)].id]
+    if former:
+        last = max(former, key=lambda letter: letter.place[1])
+        raise TopicNotFoundError(
+            f"topic {last.topic} was deleted and made again, and {len(former)} records of dead letters are of the former one, the last of them at offset "
+            f"{last.place[1]}, so they cannot be sent again; expected dead letters of the topic that is there: "
+            f"--offset {last.place[1] + 1} or --where leaves the others out"
+        )
 
 
 def _with_new_columns(topic: Topic, record: pa.RecordBatch) -> pa.RecordBatch:
@@ -125,8 +146,8 @@ def _chosen(letters: Iterable[DeadLetter], done: set[Origin]) -> tuple[list[Dead
             found.rows += 1
         elif origin in done:
             before.add(origin)
-        elif origin not in chosen:
-            chosen[origin] = letter
-            found.sent[origin[0]] = found.sent.get(origin[0], 0) + 1
+        else:
+            found.sent[origin[0]] = found.sent.get(origin[0], 0) + (origin not in chosen)
+            chosen[origin] = letter  # the last one of the record, which says where the letters of a topic end
     found.before = len(before)
     return [chosen[origin] for origin in sorted(chosen)], found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +15,7 @@ from streamkit.engine.compile import compile
 from streamkit.engine.local import run_available
 from streamkit.engine.start import start
 from streamkit.errors import FencedError, SchemaError, TopicNotFoundError
-from streamkit.log.dead_letter import ATTEMPT_HEADER, dead_letters_of
+from streamkit.log.dead_letter import ATTEMPT_HEADER, UNKNOWN_ID, dead_letters_of
 from streamkit.log.dead_letter_replay import replay, replayed
 from tests.cli.test_groups import words
 from tests.engine.engine_run import moment
@@ -173,6 +174,60 @@ def test_what_cannot_be_replayed_is_said(streamkit, root):
             replay(log, "broken", found)
 
 
+def made_again(log, topic="items"):
+    """The topic is deleted, and made again with one item that has no price, which becomes dead letters at the place of the former one."""
+    found = log.topic(topic)
+    log.delete_topic(topic)
+    log.create_topic(topic, SCHEMA, key="id", partitions=2)
+    with log.producer() as producer:
+        for number in range(4, 8):
+            producer.send(topic, {"id": number, "price": Decimal(0), "tags": [], "raw": b""})
+    process(log)
+    return found
+
+
+def test_a_topic_that_is_made_again_is_another_one(streamkit, root):
+    """Its records are none that were sent before, though they have the same places; what was sent stays sent."""
+    assert "2 records were sent" in streamkit("dlq", "replay", "broken")
+    with sk.open_log(root) as log:
+        former = made_again(log)
+        new = log.topic("items").id
+        assert {(letter.topic_id) for letter in letters(log)} == {former.id, new}
+        before = {origin[2:] for origin in replayed(log, "broken")}
+        assert before & {letter.origin[2:] for letter in letters(log) if letter.topic_id == new}, "no place twice"
+    assert "4 records were sent; 2 had been sent before" in streamkit("dlq", "replay", "broken")
+    assert "0 records were sent; 6 had been sent before" in streamkit("dlq", "replay", "broken")
+    with sk.open_log(root) as log:
+        assert sorted(row["id"] for row in log.read("items").to_pylist()) == [4, 4, 5, 5, 6, 6, 7, 7]
+
+
+def test_records_of_a_deleted_topic_do_not_go_into_its_successor(streamkit, root):
+    """They are refused before anything is sent, and the message says behind which dead letter the others begin."""
+    with sk.open_log(root) as log:
+        made_again(log)
+        last = max(letter.place[1] for letter in letters(log) if letter.topic_id != log.topic("items").id)
+    for options in ((), ("--dry-run",)):
+        with pytest.raises(TopicNotFoundError, match=f"topic items was deleted and made again, and 2 .* at offset {last}"):
+            streamkit("dlq", "replay", "broken", *options)
+    with sk.open_log(root) as log:
+        assert len(log.read("items")) == 4
+    assert "4 records were sent" in streamkit("dlq", "replay", "broken", "--offset", str(last + 1))
+
+
+def test_dead_letters_and_marks_of_before_count_by_name(root):
+    """Those of earlier versions do not say the id of a topic: they are sent to the one of their name, each once."""
+    with sk.open_log(root) as log:
+        found = [replace(letter, topic_id=UNKNOWN_ID) for letter in letters(log)]
+        log.create_topic("broken-replayed", "topic string NOT NULL, partition int NOT NULL, offset bigint NOT NULL",
+                         key=("topic", "partition", "offset"), partitions=1)  # fmt: skip
+        _, _, partition, offset = found[0].origin
+        with log.producer() as producer:
+            producer.send("broken-replayed", {"topic": "items", "partition": partition, "offset": offset})
+        for sent in ({"items": 1}, {}):
+            assert replay(log, "broken", found).sent == sent
+        assert replay(log, "broken", letters(log)).sent == {"items": 2}
+
+
 def test_a_topic_that_got_a_column_takes_its_records_again(streamkit, root):
     """A column that a topic got since is null in what is sent again, and a wider one takes the value; the dry run says so before."""
     with sk.open_log(root) as log:
@@ -197,6 +252,7 @@ def test_a_dry_run_refuses_what_a_run_refuses(root):
             with pytest.raises(TopicNotFoundError, match="topic items is gone"):
                 replay(log, "broken", found, is_dry=is_dry)
         log.create_topic("items", "id int, price decimal(9,2), tags array<string>, raw binary, note string NOT NULL", key="id")
+        found = [replace(letter, topic_id=UNKNOWN_ID) for letter in found]
         for is_dry in (True, False):
             with pytest.raises(SchemaError, match="topic items: the data have no column 'note'"):
                 replay(log, "broken", found, is_dry=is_dry)

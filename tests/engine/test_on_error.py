@@ -271,7 +271,7 @@ def test_a_dead_letter_is_the_whole_record() -> None:
             assert b"beside" not in stored  # nothing of other records comes along
             for column in (*schema_names(schema), "_timestamp", "_headers"):
                 assert letter.record[column].equals(wanted[column]), column
-            assert (letter.origin, letter.attempt, letter.is_whole) == (("in", 0, 1), 1, True)
+            assert (letter.origin, letter.attempt, letter.is_whole) == (("in", driver.log.topic("in").id, 0, 1), 1, True)
             assert (letter.operator, letter.application, letter.key) == (operator, "app", '{"k": "ä"}')
             assert letter.value == '{"v": 0, "b": "AP8=", "t": [{"x": "1.25"}, null], "m": {"a": 1152921504606846976}}'
             assert str(letter.line).startswith(__file__)

@@ -19,6 +19,8 @@ from streamkit.connectors.runtime.sound_texts import SOUND_TEXTS
 from streamkit.connectors.runtime.task import Orders
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.failpoints import SimulatedCrash
+from streamkit.log.connect_dead_letter import connect_dead_letters_of
+from streamkit.log.dead_letter_replay import replay
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP, TOPIC
 from tests.connectors.contract import dies
 
@@ -269,3 +271,40 @@ def test_a_topic_that_takes_no_dead_letters(tmp_path, topic, said):
         ):
             with pytest.raises(ConfigError, match=rf"errors\.deadletterqueue\.topic\.name=bad, and the topic bad {said}"):
                 run([one], log, once=True)
+
+
+def test_a_letter_names_the_topic_by_its_id(monkeypatch):
+    """A topic that is made again begins at offset 0 again: a letter of the former one is of none of its records."""
+    monkeypatch.setattr(Forgetful, "PUT", [])
+    config = {"topics": "people", "errors.tolerance": "all", "errors.deadletterqueue.topic.name": "bad"}
+    with sk.open_log(":memory:") as log:
+        for connector in ("out", "again"):
+            log.create_topic("people", "id int, name string", partitions=1)
+            with log.producer() as producer:
+                producer.send_batch("people", [{"id": 0, "name": None}])
+            SinkTask(Forgetful(connector, config), 0, 1, log, is_once=True).run(Orders())
+            if connector == "out":
+                log.delete_topic("people")
+        found = [letter for rows in log.scan("bad", ["key", "value", HEADERS]) for letter in connect_dead_letters_of(log, rows)]
+        assert [letter.is_whole for letter in found] == [False, True]
+        assert found[1].topic_id == log.topic("people").id != 0
+        assert replay(log, "bad", found).sent == {"people": 1}
+        assert replay(log, "bad", found).before == 1
+
+
+def test_a_record_of_another_system_is_none_of_the_log():
+    """A letter of a source names Kafka's topic, by Kafka's id, or by none: a topic of the log of that name has other records."""
+    error = SchemaError("bad")
+    rows = pa.table(
+        {"key": pa.array([b"k"]), "value": pa.array([b"v"]), TOPIC: ["people"], PARTITION: pa.array([0]), OFFSET: pa.array([0])}
+    )
+    with sk.open_log(":memory:") as log:
+        log.create_topic("people", "id int", partitions=1)
+        log.create_topic("bad", format="bytes", partitions=1)
+        with log.producer() as producer:
+            producer.send("people", {"id": 1})
+            for ids in ({}, {"people-0": "9f3k"}, {"people-0": str(log.topic("people").id)}):
+                letters = dead_letters(Origin("in", 0, "X", True, str), "t", rows, (), [Failure(0, "PUT", error)], identities=ids)
+                producer.send_batch("bad", letters)
+        found = [letter for rows in log.scan("bad", ["key", "value", HEADERS]) for letter in connect_dead_letters_of(log, rows)]
+        assert [letter.is_whole for letter in found] == [False, False, True]
