@@ -15,6 +15,7 @@ from streamkit.log.log import Log
 from streamkit.log.topic.topic import Topic
 
 Position: TypeAlias = Mapping[str, Any]
+Record: TypeAlias = tuple[bytes | None, bytes | None]  # the key and the value, as they were read
 Place: TypeAlias = tuple[str, int, int]  # of a record where it was read: `_topic`, `_partition` and `_offset`
 Refused: TypeAlias = tuple[str, bytes, Exception, Place | None]  # the topic it was bound for, the record, why, and its place
 RECREATED_MODE, BEGIN = "recreated.mode", "begin"
@@ -140,6 +141,10 @@ class Source(Connector):
         rows, does with them what is done with a poll up to the topic, and says what is wrong with the first that fails; its `rows`
         has the number. None if nothing was refused, or nobody waits: then the error stops the task.
         """
+        return None
+
+    def record_of(self, place: Place) -> Record | None:
+        """A record of the last poll that the source made a row of, or refused, for its dead letter; None where rows are what was read."""
         return None
 
     def place_of(self, topic: str, row: int) -> str:

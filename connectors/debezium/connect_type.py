@@ -90,7 +90,7 @@ def completed(row: Mapping[str, Any], types: Mapping[str, ConnectType]) -> Mappi
 
     A null stays null where the schema allows it: it is what the database has.
     """
-    if len(row) >= len(types) and None not in row.values():
+    if None not in row.values() and row.keys() >= types.keys():
         return row
     added: dict[str, Any] = {}
     for name, kind in types.items():

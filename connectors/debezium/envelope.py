@@ -86,11 +86,14 @@ class EnvelopeReader:
         return Envelope(op, before, after, time_ms if isinstance(time_ms, int) else None, types)
 
     def key(self, key: Parts | SchemaError) -> RecordKey | None:
-        """The key that a record has by column; None if it is no object or an empty one, and so says no columns."""
+        """The key that a record has by column; None if it is no object or an empty one; SchemaError for a null that its schema forbids."""
         schema, payload, token = _good(key)
         if not isinstance(payload, dict) or not payload:
             return None
-        return RecordKey(payload, None if schema is None else self._known(token, schema, field_types))
+        if schema is None:
+            return RecordKey(payload, None)
+        types = self._known(token, schema, field_types)
+        return RecordKey(completed(payload, types), types)
 
     def types(self, envelope: Envelope, key: RecordKey | None) -> Types | None:
         """The types of a row's columns, those of its key among them: the same object for the same schemas, so that such rows go together."""

@@ -30,7 +30,7 @@ from streamkit.connectors.kafka.source import KafkaSource
 from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.connectors.setting import Setting
-from streamkit.connectors.source import Place, Polled, Position, Source, kept_for_ever
+from streamkit.connectors.source import Place, Polled, Position, Record, Source, kept_for_ever
 from streamkit.connectors.value_handling import INFINITY, INFINITY_SETTING
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.formats.codec import declare_format
@@ -78,6 +78,8 @@ class DebeziumSource(Source):
         self._envelopes = EnvelopeReader(self.settings[INFINITY])
         self._keys: dict[str, tuple[str, ...]] = {}
         self._says_key: dict[str, Place] = {}  # the record that said the key of a topic
+        self._polled: Sequence[pa.Table] = ()  # the records of the last poll
+        self._records: dict[Place, Record] = {}  # the same by their places, once one is asked for
         self._log: Log | None = None
         self._reader: KafkaSource | LogReader | None = self._kafka() if self.settings["kafka.topic"] else None
 
@@ -130,9 +132,18 @@ class DebeziumSource(Source):
         polled = self._reader.poll(timeout)
         if polled is None:
             return None
-        read = ((self._target(name), records) for name, records in polled.tables.items() if isinstance(records, pa.Table))
-        tables = {name: self._tables(name, records) for name, records in read}
+        read = {self._target(name): records for name, records in polled.tables.items() if isinstance(records, pa.Table)}
+        self._polled, self._records = tuple(read.values()), {}
+        tables = {name: self._tables(name, records) for name, records in read.items()}
         return Polled({name: rows for name, rows in tables.items() if rows}, polled.positions)
+
+    def record_of(self, place: Place) -> Record | None:
+        """The record as it was, since a row does not say it: a deletion has no row, and a row no envelope."""
+        if not self._records:
+            names = (TOPIC_COLUMN, PARTITION, OFFSET, KEY, VALUE)
+            rows = (row for records in self._polled for row in zip(*(records[name].to_pylist() for name in names), strict=True))
+            self._records = {(topic, partition, offset): (key, value) for topic, partition, offset, key, value in rows}
+        return self._records.get(place)
 
     def committed(self, positions: Mapping[str, Position]) -> None:
         """Tell Kafka, which shows the lag."""
@@ -265,8 +276,9 @@ class DebeziumSource(Source):
             return None
         found = self._envelopes.key(key) if key is not None else None
         self._learn_key(topic, tuple(found.values) if found else ())
-        self._compare_key(found, envelope.after if envelope.op in ROWS else envelope.before)
-        if envelope.op in ROWS:
+        is_deletion = envelope.op not in ROWS
+        self._compare_key(found, envelope.before if is_deletion else envelope.after, is_deletion=is_deletion)
+        if not is_deletion:
             assert envelope.after is not None
             self._refuse_placeholders(envelope.after)
             self._refuse_reserved(envelope.after)
@@ -296,12 +308,14 @@ class DebeziumSource(Source):
                 f"the key column {names[0]!r} is null; expected a value, since the topic keeps the last row of each key"
             )
 
-    def _compare_key(self, key: RecordKey | None, row: Mapping[str, Any] | None) -> None:
+    def _compare_key(self, key: RecordKey | None, row: Mapping[str, Any] | None, *, is_deletion: bool) -> None:
         """A key that is another one than the row's would have the row under one, and its deletion under the other."""
         if key is None or row is None or self.settings["key"] or self._has_two_formats:
             return
         for name, value in key.values.items():
-            if value is not None and row.get(name) is not None and row[name] != value:
+            if name not in row or (is_deletion and row[name] is None):
+                continue  # of a row that was deleted, `before` may have no more than the database says of it
+            if row[name] != value or isinstance(row[name], bool) != isinstance(value, bool):
                 raise SchemaError(
                     f"the record's key has {name}={value!r}, and the row has {name}={row[name]!r}; expected the same. To go by the row alone, "
                     "set key to its key columns"

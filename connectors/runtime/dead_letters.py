@@ -14,6 +14,7 @@ from streamkit.connectors.connector import DEAD_LETTERS
 from streamkit.connectors.files.record_lines import json_text, plain
 from streamkit.connectors.runtime.pipeline import Failure
 from streamkit.connectors.runtime.sound_texts import shown_value
+from streamkit.connectors.source import Record
 from streamkit.errors import ConfigError
 from streamkit.log.connect_dead_letter import PREFIX
 from streamkit.log.log import Log
@@ -59,11 +60,20 @@ def dead_letters(
     """
     The rows to write for failed records: `rows` are those that came in, `topic` where they came from or were bound for.
 
-    `identities` are the ids of topics by `<topic>-<partition>`. Without `has_nulls` a letter leaves out columns that are null: the record may not have them, but others that came with it.
+    `identities` are the ids of topics by `<topic>-<partition>`. Without `has_nulls` a letter leaves out columns that are null: the
+    record may not have them, but others that came with it.
     """
     return [
         _letter(origin, topic, _row(rows, failure.row, has_nulls=has_nulls), key, failure, identities) for failure in failures
     ]
+
+
+def as_read(record: Record | None) -> dict[str, Any]:
+    """What a letter has of a record that its source can still say; nothing if it cannot."""
+    if record is None:
+        return {}
+    key, value = record
+    return {KEY: key, VALUE: value, DELETED: value is None and key is not None}
 
 
 def _row(rows: pa.Table, number: int, *, has_nulls: bool) -> dict[str, Any]:
@@ -77,7 +87,8 @@ def _letter(
     origin: Origin, topic: str, row: Mapping[str, Any], key: Sequence[str], failure: Failure, identities: Mapping[str, str]
 ) -> dict[str, Any]:
     place = (str(row.get(TOPIC) or topic), row.get(PARTITION), row.get(OFFSET))
-    context = _context(origin, place, identities.get(f"{place[0]}-{place[1]}", ""), failure)
+    topic_id = None if place[2] is None else identities.get(f"{place[0]}-{place[1]}", "")
+    context = _context(origin, place, topic_id, failure)
     letter = {**_payload(row, key), HEADERS: [*(_pairs(row.get(HEADERS))), *context]}
     return letter if row.get(TIMESTAMP) is None else letter | {TIMESTAMP: row[TIMESTAMP]}
 
@@ -105,7 +116,7 @@ def class_of(origin: Origin, failure: Failure) -> str:
 
 
 def _context(
-    origin: Origin, place: tuple[str, int | None, int | None], topic_id: str, failure: Failure
+    origin: Origin, place: tuple[str, int | None, int | None], topic_id: str | None, failure: Failure
 ) -> list[tuple[str, bytes]]:
     if not origin.has_headers:
         return []

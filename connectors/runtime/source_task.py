@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from streamkit import failpoints
 from streamkit.connectors.runtime import positions
-from streamkit.connectors.runtime.dead_letters import dead_letters, declare_dead_letters
+from streamkit.connectors.runtime.dead_letters import as_read, dead_letters, declare_dead_letters
 from streamkit.connectors.runtime.destination import Destination
 from streamkit.connectors.runtime.error_log import log_failures
 from streamkit.connectors.runtime.identity import adopted, checked, with_identities, without_identities
@@ -210,7 +210,7 @@ class SourceTask:
         refused, self._source.refused = self._source.refused, []
         letters: list[Placed] = []
         for topic, record, error, place in refused:
-            rows = pa.table({KEY: pa.nulls(1, pa.binary()), VALUE: pa.array([record], pa.binary())})
+            rows = pa.table({KEY: pa.nulls(1, pa.binary()), VALUE: pa.array([record], pa.binary()), **_place_columns(place)})
             found = self._letters(topic, rows, [Failure(0, "VALUE_CONVERTER", error)], is_of_poll=False)
             letters += [(place, letter) for _, letter in found]
         return letters
@@ -233,10 +233,11 @@ class SourceTask:
         if not self._dead_letters:
             return []
         has_nulls = not (is_of_poll and self._source.has_schemas_of_records)
-        key = self._source.settings["key"]
+        key = self._source.key_of(topic)
         origin = origin_of(self._source, self._task)
         letters = dead_letters(origin, topic, rows, key, failures, has_nulls=has_nulls, identities=self._identities)
-        return [(_place_of(rows, failure), letter) for failure, letter in zip(failures, letters, strict=True)]
+        found = ((_place_of(rows, failure), letter) for failure, letter in zip(failures, letters, strict=True))
+        return [(place, letter | as_read(place and self._source.record_of(place))) for place, letter in found]
 
     def _commit(
         self, producer: Producer, sends: Sequence[tuple[str, pa.Table]], letters: list[dict[str, object]], polled: Polled
@@ -276,6 +277,18 @@ def _in_order(letters: Sequence[Placed]) -> list[dict[str, object]]:
         return [letter for _, letter in letters]
     order = sorted(range(len(letters)), key=places.__getitem__)
     return [letters[number][1] for number in order]
+
+
+def _place_columns(place: Place | None) -> dict[str, pa.Array]:
+    """Where a record came from, as rows say it."""
+    if place is None:
+        return {}
+    topic, partition, offset = place
+    return {
+        TOPIC: pa.array([topic]),
+        PARTITION: pa.array([partition], pa.int32()),
+        OFFSET: pa.array([offset], pa.int64()),
+    }
 
 
 def _place_of(rows: pa.Table, failure: Failure) -> Place | None:

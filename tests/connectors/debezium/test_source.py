@@ -400,7 +400,35 @@ def test_records_that_are_refused(log, value, message):
         run([source()], log, once=True)
     run([source(errors_tolerance="all", errors_deadletterqueue_topic_name="bad")], log, once=True)
     assert by_key(log) == {7: [(), ()]}
-    assert len(log.read("bad").to_pylist()) == 1
+    assert letters(log) == [(key, value)]
+
+
+def letters(log):
+    """The keys and the values of the dead letters."""
+    return [(row["key"] and row["key"].decode(), row["value"].decode()) for row in log.read("bad").to_pylist()]
+
+
+@pytest.mark.parametrize(
+    "transforms", [{}, {"transforms": "t", "transforms.t.type": "expr", "transforms.t.select": "*, v + 1 AS w"}]
+)
+def test_a_dead_letter_is_the_record(log, transforms):
+    """It has the key and the value as they were, wherever the record failed; a deletion too, whose row is nothing."""
+    good = envelope("c", after={"id": 1, "v": 1}, key={"id": 1})
+    bad = [
+        envelope("u", after={"id": 2, "v": "text"}, key={"id": 2}),  # does not fit the topic
+        envelope("d", key={"id": "x"}),
+        envelope("d", key={"id": None}),
+        envelope("c", after={"id": 3, "v": 1}, key={"id": 4}),
+    ]
+    fill(log, "raw", [good, *bad, good])
+    fill(log, "bad", [])
+    config = {"source.topic": "raw", "topic": "rows", "errors.tolerance": "all", "errors.deadletterqueue.topic.name": "bad"}
+    run([DebeziumSource("in", {**config, **transforms})], log, once=True)
+    assert letters(log) == [(one["key"], one["value"]) for one in bad]
+    places = [
+        pair["value"] for row in log.read("bad", ["_headers"]).to_pylist() for pair in row["_headers"] if ".offset" in pair["key"]
+    ]
+    assert places == [b"1", b"2", b"3", b"4"]
 
 
 def with_schema(row, *fields):
@@ -457,12 +485,39 @@ def test_no_value_where_there_has_to_be_one(log, row, field):
     assert log.read("rows")["id"].to_pylist() == [2]
 
 
-@pytest.mark.parametrize(("op", "row"), [("c", {"after": {"id": 1, "v": 5}}), ("d", {"before": {"id": 1}})])
-def test_a_key_that_is_not_the_rows(log, op, row):
-    """It is refused: the row would be under one key, and its deletion under the other."""
-    record = envelope(op, **row, key={"id": 2})
-    with pytest.raises(SchemaError, match="the record's key has id=2, and the row has id=1; expected the same"):
+@pytest.mark.parametrize(
+    ("op", "row"),
+    [
+        ("c", {"after": {"id": 1, "v": 5}}),
+        ("c", {"after": {"id": None, "v": 5}}),
+        ("c", {"after": {"id": True, "v": 5}}),
+        ("d", {"before": {"id": 1}}),
+    ],
+)
+@pytest.mark.parametrize("key", [2, None])
+def test_a_key_that_is_not_the_rows(log, op, row, key):
+    """It is refused: the row would be under one key, and its deletion under the other; null is another value than any."""
+    of_row = (row.get("after") or row["before"])["id"]
+    if of_row is None and key is None:
+        return
+    record = envelope(op, **row, key={"id": key})
+    with pytest.raises(SchemaError, match=f"the record's key has id={key}, and the row has id={of_row}; expected the same"):
         bring(log, [envelope("c", after={"id": 2, "v": 1}, key={"id": 2}), record])
+
+
+@pytest.mark.parametrize("payload", [{"id": None}, {"w": 1}])
+def test_a_null_in_a_key_that_has_to_have_a_value(log, payload):
+    """The schema of a key is as good as a row's: a null is refused where it says optional=false, a deletion's too."""
+    schema = {"type": "struct", "fields": [ID]}
+    for value in ({"op": "c", "after": {"id": 1}}, {"op": "d", "before": None}):
+        bad = {"key": json.dumps({"schema": schema, "payload": payload}), "value": json.dumps(value)}
+        with pytest.raises(SchemaError, match=r"column 'id' is (null|missing), and its schema says optional=false"):
+            bring(log, [bad])
+    by_default = {"key": json.dumps({"schema": {**schema, "fields": [{**ID, "default": 1}]}, "payload": payload})}
+    run([source(errors_tolerance="all")], log, once=True)
+    fill(log, "raw", [by_default | {"value": json.dumps({"op": "c", "after": {"id": 1, "v": "a"}})}])
+    run([source(errors_tolerance="all")], log, once=True)
+    assert [row["id"] for row in log.read("rows").to_pylist()] == [1]
 
 
 def test_a_fraction_behind_whole_numbers(log):
