@@ -1,5 +1,5 @@
 """
-Digests of functions of users: by them a plan, and a start, tell whether a function does what it did.
+Digests of functions of users: by them a start tells whether a function does what it did.
 
 A walk tells all that a function may reach, and three rules say how:
 
@@ -25,7 +25,6 @@ from streamkit.errors import TopologyError
 from streamkit.plan.code_steps import CodeSteps, code_steps
 from streamkit.plan.object_content import (
     MUTABLE,
-    SOMEWHERE,
     attributes_of,
     content_of,
     member_parts,
@@ -43,7 +42,7 @@ from streamkit.plan.own_code import (
     owner_of,
 )
 
-__all__ = ["SOMEWHERE", "digest_of", "digest_of_parts", "parts_of", "type_name"]
+__all__ = ["digest_of", "type_name"]
 _OF_A_FILE = (
     "__name__",
     "__package__",
@@ -64,18 +63,13 @@ def digest_of(call: Callable[..., Any]) -> str:
 
     It holds within one version of Python, since it is made of the code that Python compiled.
     """
-    return digest_of_parts(parts_of(call))
-
-
-def digest_of_parts(parts: Iterable[str]) -> str:
-    """A digest of texts in their order."""
     digest = hashlib.sha256()
-    for part in parts:
+    for part in _parts_of(call):
         digest.update(f"{len(part)} {part}\n".encode(errors="backslashreplace"))
     return digest.hexdigest()
 
 
-def parts_of(call: Callable[..., Any]) -> Iterator[str]:
+def _parts_of(call: Callable[..., Any]) -> Iterator[str]:
     """Texts that tell a function apart from others, the same in every process."""
     try:
         yield from _Telling().texts(call)
@@ -129,9 +123,9 @@ class _Telling:
         elif type(value) is MethodType:
             yield self._by_value(value, "method", (value.__func__, value.__self__))
         elif (owner := owner_of(value)) is not None:
-            yield self._by_value(value, f"{value.__name__}{SOMEWHERE}", (owner,))  # what it does to its object is its own
+            yield self._by_value(value, value.__name__, (owner,))  # what it does to its object is its own
         elif (text := text_of(value)) is not None:
-            yield text + _where(value)
+            yield text
         elif type(value) is frozenset:
             yield self._in_any_order(value)
         elif isinstance(value, type):
@@ -150,19 +144,19 @@ class _Telling:
         content = None if issubclass(kind, (set, frozenset)) else content_of(value)
         if not is_own and content is not None and kind not in MUTABLE:
             name, parts = content
-            yield self._by_value(value, name + _where(value), parts)
+            yield self._by_value(value, name, parts)
         else:
             yield self._numbered(value, self._parts_of_object(value, is_own, content))
 
     def _parts_of_object(self, value: Any, is_own: bool, content: tuple[str, Any] | None) -> _Walk:
         if isinstance(value, (set, frozenset)):
-            yield type(value).__name__ + _where(value)
+            yield type(value).__name__
             yield self._in_any_order(value)
         elif content is not None:
-            yield content[0] + _where(value)
+            yield content[0]
             yield self._items(content[1])
         if is_own or (content is None and not isinstance(value, (set, frozenset))):
-            yield f"{type(value).__name__}{SOMEWHERE}"
+            yield type(value).__name__
         if is_own:
             yield self._tell(type(value))
             yield self._named(attributes_of(value))
@@ -178,7 +172,7 @@ class _Telling:
 
     def _class(self, value: type) -> _Walk:
         """Its bases, its functions and its values; two of one text are told apart by where they are."""
-        yield f"class {value.__qualname__}{SOMEWHERE}"
+        yield f"class {value.__qualname__}"
         if is_own_class(type(value)):
             yield self._tell(type(value))
         for base in value.__bases__:
@@ -209,7 +203,7 @@ class _Telling:
             try:
                 yield self._tell(cell.cell_contents)
             except ValueError:  # a name that is given its value later, such as the function's own below a decorator
-                yield f"nothing yet{SOMEWHERE}"
+                yield "nothing yet"
 
     def _globals(self, used: set[str], names: dict[str, Any]) -> _Walk:
         """What a function uses under the names of its module; a function or class of another module of the user's by its name."""
@@ -288,8 +282,3 @@ class _Telling:
                     self.told[address] = again, value
         self.next_number = number
         yield ")"
-
-
-def _where(value: Any) -> str:
-    """A mark for values that may change, as all without a hash may: two functions that captured equal ones are not one function."""
-    return SOMEWHERE if type(value).__hash__ is None else ""

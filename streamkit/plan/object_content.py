@@ -24,7 +24,6 @@ from typing import Any
 from streamkit.plan.array_parts import array_parts, is_array
 from streamkit.plan.own_code import is_own_class
 
-SOMEWHERE = " at an address"  # ends the text of a value that may differ from another one of the same text
 MUTABLE = (list, dict, set, deque, OrderedDict)  # what two names may share, and see each other's changes of
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PLAIN = (int, float, complex, str, bytes, bytearray, bool, type(None), type(...), range)

@@ -68,24 +68,37 @@ def library_name(value: Any) -> str | None:
 
 def is_importable(value: Any) -> bool:
     """Whether a function or class is found in its module by its name."""
-    found: Any = sys.modules.get(str(getattr(value, "__module__", None)))
+    found = _module_of(value)
     for name in str(getattr(value, "__qualname__", "")).split("."):
         found = getattr(found, name, None)
     return found is value
 
 
 def is_elsewhere(value: Any, names: Mapping[str, Any]) -> bool:
-    """Whether a function or class is of another module than the one that has these names."""
+    """
+    Whether a function or class is of another module than the one that has these names, which imports it.
+
+    A function is of the module whose names its code uses: a decorator of another module may give its own function the name and the
+    module of what it decorates.
+    """
+    if isinstance(value, type):
+        return value.__module__ != names.get("__name__") and is_importable(value)
     function = getattr(value, "__wrapped__", None) if type(value).__module__ == "functools" else value
-    if type(function) is FunctionType:
-        return function.__globals__ is not names and is_importable(value)
-    return isinstance(value, type) and value.__module__ != names.get("__name__") and is_importable(value)
+    if type(function) is not FunctionType or function.__globals__ is names:
+        return False
+    return function.__globals__ is getattr(_module_of(value), "__dict__", None) and is_importable(value)
 
 
 def own_module_name(name: str) -> str:
-    """What a module of the user's is called however the program is started: the last part of its name, or that of its file."""
-    file = getattr(sys.modules.get(name), "__file__", None)
-    return PurePath(file).stem if name == "__main__" and file else name.rpartition(".")[2]
+    """What a module of the user's is called however the program is started: the name that imports give it, or that of its file."""
+    module = sys.modules.get(name) if name == "__main__" else None
+    spec, file = getattr(module, "__spec__", None), getattr(module, "__file__", None)
+    return spec.name.removesuffix(".__main__") if spec is not None else PurePath(file).stem if file else name
+
+
+def _module_of(value: Any) -> Any:
+    """The module that a function or class says it is of."""
+    return sys.modules.get(str(getattr(value, "__module__", None)))
 
 
 def names_of_the_process() -> dict[int, str]:

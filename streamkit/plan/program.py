@@ -23,6 +23,7 @@ from streamkit.names import HEADERS
 from streamkit.plan.event_time import EventTime
 from streamkit.plan.operator import KINDS, Operator, source_of
 from streamkit.plan.plain import from_plain, to_plain
+from streamkit.plan.python_function import renumbered
 from streamkit.schema import Schema
 
 PROGRAM_FORMAT = 2
@@ -236,7 +237,7 @@ class Program:
     def fingerprint(self) -> str:
         """SHA-256 of the program's canonical JSON, in hexadecimal: equal for equal programs, wherever they were declared."""
         plain = {name: value for name, value in self._plain.items() if name not in _NOTES and (name not in _LATER or value)}
-        return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(renumbered(json.dumps(plain, sort_keys=True)).encode()).hexdigest()
 
     @cached_property
     def _plain(self) -> dict[str, Any]:

@@ -131,6 +131,58 @@ KINDS |= {
     "where an attribute is": ("class O: pass\nX = O(); X.a = O(); X.a.b = 1; X.@@z = 2", "", "a."),
     "a base in another module": (f"{_MODULE}exec('class B:\\n  n = @@', m.__dict__)\nclass X(m.B): pass", "1", "2"),
 }
+_HELPER = """import sys, types
+m = sys.modules['helpermod'] = types.ModuleType('helpermod')
+exec('''import functools
+def logged(g):
+  @functools.wraps(g)
+  def wrapper(*values): return g(*values)
+  return wrapper
+def times(n):
+  def around(g):
+    @functools.wraps(g)
+    def wrapper(*values): return g(*values) * n
+    return wrapper
+  return around
+def late(g):
+  @functools.wraps(g)
+  async def wrapper(*values): return await g(*values)
+  return wrapper
+def made(n):
+  @functools.wraps(logged)
+  def wrapper(*values): return n
+  return wrapper
+def renamed(g):
+  class Wrapper:
+    def __call__(self, *values): return g(*values)
+  return functools.update_wrapper(Wrapper(), g)
+def above(kind):
+  return functools.update_wrapper(type(kind.__name__, (kind,), {}), kind, updated=())
+''', m.__dict__)
+import functools
+"""
+KINDS |= {  # own functions below decorators of another own module, which give the name and the module to their wrappers
+    "a function below a decorator of another module": (f"{_HELPER}@m.logged\ndef X(r): return @@", "1", "2"),
+    "an argument of a decorator of another module": (f"{_HELPER}@m.times(@@)\ndef X(r): return 1", "1", "2"),
+    "a function below two decorators": (f"{_HELPER}@m.times(2)\n@m.logged\ndef X(r): return @@", "1", "2"),
+    "a cached function below a decorator": (f"{_HELPER}@functools.lru_cache\n@m.logged\ndef X(r): return @@", "1", "2"),
+    "a cached function above a decorator": (f"{_HELPER}@m.logged\n@functools.lru_cache\ndef X(r): return @@", "1", "2"),
+    "an async function below a decorator": (f"{_HELPER}@m.late\nasync def X(r): return @@", "1", "2"),
+    "a method below a decorator": (f"{_HELPER}class X:\n  @m.logged\n  def of(self): return @@", "1", "2"),
+    "a static method below a decorator": (f"{_HELPER}class X:\n  @staticmethod\n  @m.logged\n  def of(): return @@", "1", "2"),
+    "a function that another module made": (f"{_HELPER}X = m.made(@@)", "1", "2"),
+    "a function below an object of another module": (f"{_HELPER}@m.renamed\ndef X(r): return @@", "1", "2"),
+    "a class below a decorator of another module": (f"{_HELPER}@m.above\nclass X:\n  n = @@", "1", "2"),
+    "which decorator of another module": (f"{_HELPER}@m.@@\ndef X(r): return 1", "logged", "renamed"),
+    "a function in a package": (
+        (
+            "import sys, types\nfor n in ('kindeu.rates', 'kindus.rates'):\n  m = sys.modules[n] = types.ModuleType(n)\n"
+            "  exec('def rate(): return 1', m.__dict__)\nX = sys.modules['@@.rates']"
+        ),
+        "kindeu",
+        "kindus",
+    ),
+}
 _TWO = {  # two values, of which a third name is one: A or B
     "objects": f"{_OWN}A, B = G(1), G(2)",
     "data classes": "import dataclasses\n@dataclasses.dataclass(frozen=True)\nclass C:\n  n: int\nA, B = C(1), C(2)",

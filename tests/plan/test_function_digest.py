@@ -33,7 +33,6 @@ import pyarrow as pa
 import pytest
 
 from streamkit.plan.function_digest import digest_of
-from streamkit.plan.python_function import python_function
 
 
 class Rate:
@@ -368,35 +367,3 @@ def digests() -> list[str]:
     sets = [digest_of(make(value)) for make in FORMS.values() for value in (1, {"a", "b", "c"})]
     some = [FORMS[form] for form in IN_SOME[1:3]]
     return sets + [digest_of(make(value)) for make in some for one in (*VALUES.values(), *OTHERS.values()) for value in one]
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        list,
-        dict,
-        set,
-        bytearray,
-        collections.Counter,
-        collections.deque,
-        types.SimpleNamespace,
-        lambda: Rate(1),
-        lambda: ([],),
-        lambda: collections.defaultdict(int),
-        lambda: np.zeros(1),
-        lambda: {"a": [1]},
-    ],
-)
-def test_functions_that_captured_what_may_change_are_two(make):
-    """Two functions of one text are one in this process, but for those that hold something of their own that they may change."""
-
-    def made(held):
-        def function(row):
-            return held
-
-        return python_function(function, "row", "map")
-
-    first, second = made(make()), made(make())
-    assert first.id == second.id
-    assert first.known_as != second.known_as
-    assert made((1, "a")).known_as == made((1, "a")).known_as
