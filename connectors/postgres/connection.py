@@ -38,8 +38,14 @@ def library() -> Any:
 
 def connect(url: str, **settings: Any) -> Any:
     """A connection in which values are spelled as `source_type` reads them, and that notices a server which is gone."""
-    connection = library().connect(noticing(url), autocommit=True, **settings)
-    connection.execute(session.beginning(session.SOURCE))
+    psycopg = library()
+    connection = psycopg.connect(noticing(url), autocommit=True, **settings)
+    try:
+        connection.execute(session.beginning(session.SOURCE))
+    except psycopg.OperationalError:  # such as a time limit, by which the server may end the session
+        connection.close()
+        connection = psycopg.connect(at_once(noticing(url)), autocommit=True, **settings)
+        connection.execute(session.beginning(session.SOURCE))
     return connection
 
 
@@ -73,6 +79,10 @@ def check_address(url: str) -> None:
     ports = [port for port in str(found.get("port") or "").split(",") if port]
     if not all(port.isascii() and port.isdigit() and 0 < int(port) <= PORT_MAX for port in ports):
         raise ConfigError(f"connection.url has a port that is no number from 1 to {PORT_MAX}; {expected}")
+    if found.get("replication") is not None:
+        raise ConfigError(
+            "connection.url has the option replication, which a source sets itself where it needs it; expected no such option"
+        )
     _check_options(found)
 
 
@@ -105,11 +115,16 @@ def noticing(url: str) -> str:
     return str(parts.make_conninfo(**NOTICING | parts.conninfo_to_dict(url)))
 
 
-def without_quoting(url: str) -> str:
-    """The address whose sessions do not quote names of types from their first statement on: the driver of the sink asks for these at once."""
+def at_once(url: str) -> str:
+    """
+    The address whose sessions have no time limit, and do not quote names of types, from their first statement on.
+
+    The driver of the sink has a query of its own. A pooler may refuse such an address, so it is for where the plain one does not do.
+    """
     parts = library().conninfo
     found = parts.conninfo_to_dict(url)
-    return str(parts.make_conninfo(**found | {"options": f"{found.get('options') or ''} -c {session.QUOTING}=off"}))
+    options = [found.get("options") or "", *(f"-c {name}={value}" for name, value in session.AT_ONCE.items())]
+    return str(parts.make_conninfo(**found | {"options": " ".join(options)}))
 
 
 def passes(error: Exception) -> bool:

@@ -14,7 +14,7 @@ from streamkit import failpoints
 from streamkit.connectors.connector import needed
 from streamkit.connectors.placeholders import check_names
 from streamkit.connectors.postgres import session
-from streamkit.connectors.postgres.connection import check_address, is_of_address, noticing, without_quoting
+from streamkit.connectors.postgres.connection import at_once, check_address, is_of_address, noticing
 from streamkit.connectors.postgres.refused_rows import Pieces
 from streamkit.connectors.postgres.table_name import quoted_table
 from streamkit.connectors.postgres.target_column import TargetColumn
@@ -38,7 +38,8 @@ OF_RECORDS = ("21", "22", "23", "44", "54", "P0")
 # Classes of errors of statements. A text for a type such as regclass, tsquery or jsonpath has them, too, so they are a row's
 # where the same statements work without rows.
 OF_STATEMENTS = ("0A", "3F", "42")
-DISK_FULL = "53100"
+DISK_FULL, CANCELLED = "53100", "57014"
+OWN_QUERY = "Failed to execute query"  # what the driver says if the server ends the session in its first query, which has no SQLSTATE then
 INTERNAL = "XX000"  # hstore has no other for a text that it cannot read
 _OF_FUNCTION = re.compile(r"CONTEXT:.*\bfunction\b", re.DOTALL)  # a statement of a trigger, which is no better with another row
 _UNREADABLE = re.compile(r"ERROR:\s+(Unexpected end of string|Syntax error near)")
@@ -125,16 +126,31 @@ class PostgresSink(Sink):
     def _connect(self) -> None:
         """Begin a session in which statements mean what they say; a second one where the driver could not read names of types in the first."""
         address = noticing(self.settings["connection.url"])
-        self._connection = _library().connect(address, autocommit=True)
-        with self._connection.cursor() as cursor:
-            cursor.execute(f"SELECT current_setting('{session.QUOTING}') = 'off'")
-            has_types = cursor.fetchone()[0] is True
-        if not has_types:
-            self._connection.close()
-            self._connection = _library().connect(without_quoting(address), autocommit=True)
+        if not self._has_types(address):
+            self.close()
+            self._connection = _library().connect(at_once(address), autocommit=True)
         with self._connection.cursor() as cursor:
             cursor.execute(session.beginning(session.TARGET))
             cursor.fetchall()
+            cursor.execute(f"SELECT current_setting('{session.REPLICATION_ROLE}'), current_user")
+            role, user = cursor.fetchone()
+        if role != "origin":
+            raise ConfigError(
+                f"the sessions of {user} have {session.REPLICATION_ROLE}={role}, so that foreign keys and triggers do nothing, and it may not set "
+                f"another; expected origin: ALTER ROLE {user} RESET {session.REPLICATION_ROLE}, or of the database if that says it"
+            )
+
+    def _has_types(self, address: str) -> bool:
+        """Connect as the address says, and whether the driver could read the names of types: in time, and not quoted."""
+        try:
+            self._connection = _library().connect(address, autocommit=True)
+            with self._connection.cursor() as cursor:
+                cursor.execute(f"SELECT current_setting('{session.QUOTING}') = 'off'")
+                return cursor.fetchone()[0] is True
+        except _library().Error as error:
+            if error.sqlstate != CANCELLED and OWN_QUERY not in str(error):
+                raise
+            return False
 
     def _begun(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         with self._transaction() as cursor:

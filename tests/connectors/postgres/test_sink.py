@@ -344,6 +344,35 @@ LISTS: dict[tuple[str, str], tuple[list[Any], list[Any]]] = {
 }
 
 
+def test_sessions_of_odd_settings(log, url):
+    """Foreign keys and zones count as they do by themselves, and a commit outlives the server; a stricter one stays, whoever says it."""
+    log.create_topic("child", "id int, parent int, at string", key="id")
+    with log.producer() as producer:
+        producer.send("child", {"id": 1, "parent": 1, "at": "2024-01-01 10:00 EST"})
+        producer.send("child", {"id": 2, "parent": 99, "at": None})
+    with psycopg.connect(url, autocommit=True) as connection:
+        set_oddly(connection)
+        connection.execute("CREATE TABLE parent (id int PRIMARY KEY); INSERT INTO parent VALUES (1)")
+        for level, kept in (("off", "on"), ("local", "local"), ("remote_write", "remote_write")):
+            connection.execute(f"ALTER DATABASE {connection.info.dbname} SET synchronous_commit = '{level}'")
+            connection.execute("DROP TABLE IF EXISTS child")
+            connection.execute(
+                "CREATE TABLE child (id int PRIMARY KEY, parent int REFERENCES parent, at timestamptz, "
+                "level text DEFAULT current_setting('synchronous_commit'))"
+            )
+            settings = {"topics": "child", "insert.mode": "upsert", "errors.tolerance": "all"}
+            run([PostgresSink(f"out-{level}", settings, connection_url=url)], log, once=True)
+            found = connection.execute("SELECT id, at AT TIME ZONE 'UTC', level FROM child").fetchall()
+            assert found == [(1, dt.datetime(2024, 1, 1, 15), kept)]
+        connection.execute("CREATE ROLE plain")
+        try:
+            given = f"{url}&options=-c%20session_replication_role%3Dreplica%20-c%20role%3Dplain"
+            with pytest.raises(ConfigError, match=r"sessions of plain have session_replication_role=replica.*RESET"):
+                run([PostgresSink("other", settings, connection_url=given)], log, once=True)
+        finally:
+            connection.execute("DROP ROLE plain")
+
+
 def test_texts_that_would_be_others(log, url):
     """
     Of each type: what it has all of is there, and all else a dead letter with its column; so of items of lists, and of numbers.
