@@ -81,7 +81,7 @@ def check_address(url: str) -> None:
         raise ConfigError(f"connection.url has a port that is no number from 1 to {PORT_MAX}; {expected}")
     if found.get("replication") is not None:
         raise ConfigError(
-            "connection.url has the option replication, which a source sets itself where it needs it; expected no such option"
+            "connection.url has an option that is not its own: a source sets replication where it needs it; expected none"
         )
     _check_options(found)
 

@@ -40,11 +40,7 @@ _OF_ALL = {
 _STRICTER = {
     "synchronous_commit": ("local", "remote_write", "remote_apply")
 }  # what stays as it is: each outlives the server, too
-SOURCE = _OF_ALL | {
-    "IntervalStyle": "iso_8601",
-    "row_security": "off",  # an error where policies would hide rows
-    "wal_sender_timeout": "60000",  # a source speaks up in less
-}
+SOURCE = _OF_ALL | {"IntervalStyle": "iso_8601", "row_security": "off"}  # an error where policies would hide rows
 TARGET = _OF_ALL | {"IntervalStyle": "postgres"}  # by which texts are read, too: a minus counts for one field
 
 

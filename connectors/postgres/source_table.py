@@ -13,6 +13,7 @@ from streamkit.connectors.postgres.table_name import is_pattern, likes_of, quote
 from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.errors import ConfigError, SchemaError
 
+FIRST_OF_USERS = 16384  # the oid; tables with smaller ones are made with the server
 _TABLE = """
 SELECT c.oid, n.nspname, c.relname, c.relkind::text, c.relreplident::text, c.relpersistence = 'p'
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)
@@ -78,6 +79,10 @@ def read_table(connection: Any, written: str) -> SourceTable:
     oid, schema, name, kind, identity, is_logged = found
     if kind not in ("r", "p"):
         raise ConfigError(f"{written} is no table, and PostgreSQL does not publish what changes in it; expected a table")
+    if oid < FIRST_OF_USERS:
+        raise ConfigError(
+            f"{written} is a table of PostgreSQL's own, and it does not publish what changes there; expected another table"
+        )
     if not is_logged:
         raise ConfigError(
             f"the table {written} is unlogged or temporary, and PostgreSQL does not write to its log what changes in it; expected ALTER TABLE "
@@ -168,9 +173,10 @@ def check_columns_of_relation(relation: Relation) -> None:
 
 
 def read_type(connection: Any, oid: int) -> Described | None:
-    """A type that is not built in, or an array."""
+    """A type that is not built in, or an array; int2vector and oidvector are texts, as their items have blanks between and begin at 0."""
     found = connection.execute(
-        "SELECT typbasetype, typtypmod, CASE typcategory WHEN 'A' THEN typelem ELSE 0 END FROM pg_type WHERE oid = %s", (oid,)
+        "SELECT typbasetype, typtypmod, CASE WHEN typcategory = 'A' AND oid NOT IN (22, 30) THEN typelem ELSE 0 END FROM pg_type WHERE oid = %s",
+        (oid,),
     ).fetchone()
     return Described(*found) if found else None
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.connectors.postgres.table_name import quoted_name
-from streamkit.connectors.postgres.target_text import difference_in_array, difference_of_row, difference_of_text
+from streamkit.connectors.postgres.target_text import difference_in_array, difference_of_row, difference_of_text, negative_zero
 from streamkit.data_type import inner_types, is_nested
 from streamkit.schema import Column
 
@@ -113,7 +113,9 @@ class TargetColumn:
         name, given = quoted_name(column.name), type_of(column)
         if self._is_array_of(column):
             return self._difference_of_array(_items(name), inner_types(column.type)[0])
-        if is_nested(column.type) or self._takes_all(given):
+        if is_nested(column.type):
+            return negative_zero(name) if any(number in column.type for number in ("float", "double")) else None
+        if self._takes_all(given):
             return None
         if given == "text":
             return self._difference_of_text(name)

@@ -33,6 +33,7 @@ _NO_INTERVAL = r"'[^[:alnum:][:space:]:.,+@-]'"
 _NUMBER = r"'[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:inf(?:inity)?|nan)'"
 _PLACE_TOO_FAR = r"'[:,]0*(1638[4-9]|1639\d|16[4-9]\d\d|1[7-9]\d{3}|[2-9]\d{4}|\d{6,})'"  # a tsvector has 16383 places
 _IN_QUOTES = r"'\"(\\.|[^\"\\])*\"'"
+_NEGATIVE_ZERO = r"'(^|[[:space:][,:])-0(\.0*)?([eE][+-]?\d+)?([^0-9.eE]|$)'"
 _UNSIGNED = r"(\d+(\.\d*)?|\.\d+|\d{1,3}(,\d{3})+(\.\d*)?)"
 _AMOUNT = rf"'^\s*([+-]?\s*\$?\s*{_UNSIGNED}|\$\s*[+-]\s*{_UNSIGNED}|\(\s*\$?\s*{_UNSIGNED}\s*\))\s*$'"
 _OF_THE_WRITE = r"'\y(now|today|tomorrow|yesterday)\y'"
@@ -63,6 +64,11 @@ def difference_in_array(texts: str, kind: str, modified: str) -> str | None:
     """The same of an array of texts in a column of an array."""
     inner = difference_of_text("item", kind.removesuffix("[]"), modified.removesuffix("[]"))
     return None if inner is None else f"EXISTS (SELECT FROM unnest({texts}) AS items(item) WHERE {inner})"
+
+
+def negative_zero(text: str) -> str:
+    """Whether a number in a JSON text is -0, outside of quotes: numbers of jsonb have no sign there."""
+    return f"({text} LIKE '%-0%' AND regexp_replace({text}, {_IN_QUOTES}, '', 'g') ~ {_NEGATIVE_ZERO})"
 
 
 def difference_of_row(text: str, kind: str) -> str:
@@ -106,6 +112,7 @@ def _conditions_of_texts(text: str, kind: str) -> list[str]:
     if kind == "tsvector":
         found.append(f"regexp_replace({text}, $$'([^']|'')*'$$, '', 'g') ~ {_PLACE_TOO_FAR}")
     if kind == "jsonb":
+        found.append(negative_zero(text))
         found.append(f"{_signs(text, ':')} IS DISTINCT FROM {_signs(f'{text}::{kind}::text', ':')}")
     if kind.rpartition(".")[2] == "hstore":
         found.append(f"{_signs(text, '=>')} IS DISTINCT FROM {_signs(f'{text}::{kind}::text', '=>')}")

@@ -26,7 +26,6 @@ ODD = {
     "statement_timeout": "1",
     "lock_timeout": "1",
     "idle_in_transaction_session_timeout": "500",
-    "wal_sender_timeout": "1000",
     "timezone_abbreviations": "Australia",
     "session_replication_role": "replica",
     "row_security": "off",

@@ -144,6 +144,7 @@ def test_types(log, url, database):
         "tags": ("text[]", """'{a,NULL,"b \\"c\\\\",""}'""", ["a", None, 'b "c\\', ""]), "numbers": ("int[]", "'{1,2}'", [1, 2]), "none": ("int[]", "'{}'", []),
         "doc": ("jsonb", """'{"a": 1}'""", '{"a": 1}'), "id": ("uuid", "'6b9e1c1c-3c3a-4c3e-9d4e-0123456789ab'", "6b9e1c1c-3c3a-4c3e-9d4e-0123456789ab"),
         "mood": ("mood", "'glad'", "glad"), "age": ("years", "7", 7), "span": ("interval", "'1 day 2 hours'", "P1DT2H"), "c": ("char(3)", "'ab'", "ab "),
+        "places": ("int2vector", "'1 2'", "1 2"), "oids": ("oidvector", "'3 4'", "3 4"),
     }  # fmt: skip
     database.execute("CREATE TYPE mood AS ENUM ('glad')")
     database.execute("CREATE DOMAIN years AS smallint")
@@ -1340,7 +1341,7 @@ def test_rows_that_postgresql_never_sends(log, url, database, caplog):
      "postgresql://u:hu/sh@h/d", "", "postgresql://u:hush@h/d?sslmode=bogus", "host=h password=hush keepalives=x",
      "postgresql://u:hush@h,i/d?target_session_attrs=bogus", "postgresql://u:hush@h/d?connect_timeout=soon",
      "postgresql://u:hush@h/d?channel_binding=x", "postgresql://u:hush@h/d?gssencmode=x", "host=h,i,j port=1,2 password=hush",
-     "postgresql://u:hush@h/d?ssl_min_protocol_version=x"],
+     "postgresql://u:hush@h/d?ssl_min_protocol_version=x", "postgresql://u:hush@h/d?replication=database", "host=h replication=true"],
 )  # fmt: skip
 def test_addresses_that_can_be_none(kind, address):
     """They are refused when the connector is made, and nothing of them is shown: an @ or a / may have been in a password."""
@@ -1379,6 +1380,13 @@ def test_a_database_whose_texts_are_of_no_encoding(log, url):
                 run([PostgresSource("in", {"connection.url": other, "tables": "t"})], log, once=True)
         finally:
             connection.execute("DROP DATABASE no_encoding WITH (FORCE)")
+
+
+@pytest.mark.parametrize("name", ["pg_class", "pg_catalog.pg_class", "information_schema.sql_features"])
+def test_tables_of_the_system(log, url, name):
+    """They are refused with the reason; an error of the library came through."""
+    with pytest.raises(ConfigError, match=f"{name} is a table of PostgreSQL's own"):
+        bring(log, source(url, name))
 
 
 @pytest.mark.parametrize(("definition", "said"), [
