@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +16,7 @@ from streamkit.errors import ConfigError
 KINDS = ("string", "integer", "boolean", "list", "texts")
 _SECRET = re.compile("(?i)password|secret|token|key|jaas|auth|credential|userinfo")
 _PASSWORD = re.compile(
-    r"(?i)://[^:/@\s]*:(?P<of_user>[^/?#\s]*(?=@)|[^@\s]+(?=@))"  # up to the last @ before the path, else to the first @ there is
+    r"(?i)://(?P<user>[^:/@\s]*):(?P<of_user>[^/?#\s]*(?=@)|[^@\s]+(?=@))"  # up to the last @ before the path, else to the first @ there is
     r"|[?&](?:[\w.-]*(?:password|secret|token|signature)|(?:[\w.-]*[._-])?(?:(?:api|access|auth)?key|sig|auth|code))=(?P<parameter>[^&#\s]+)"
     r"|\bpassword=(?P<password>[^@&\s]+)"
 )
@@ -121,6 +122,8 @@ def _passwords(text: str) -> Iterator[str]:
     for match in _PASSWORD.finditer(text):
         found = match["of_user"] or match["parameter"] or match["password"] or ""
         yield from (found, unquote(found))
+        if match["of_user"]:  # as HTTP's Basic sends it
+            yield base64.b64encode(f"{unquote(match['user'])}:{unquote(found)}".encode()).decode()
     for match in _MALFORMED.finditer(text):
         yield match[1]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import re
 import ssl
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
@@ -24,7 +25,17 @@ from streamkit.names import TOPIC as TOPIC_COLUMN
 
 _HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)  # a header's name, by RFC 9110
 _LINE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")  # its value
-_OURS = ("content-length", "transfer-encoding", "connection", "expect", "idempotency-key")  # each request says its own
+_OURS = (
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "expect",
+    "idempotency-key",
+    "te",
+    "trailer",
+    "upgrade",
+)  # each says its own
+_CHARSET = re.compile(r"(?i);\s*charset\s*=(?!\s*\"?utf-?8\b)")
 RETRIED = (408, 425, 429, 500, 502, 503, 504)
 
 
@@ -32,7 +43,7 @@ class HttpSink(Sink):
     """
     Sends each record as JSON, in the order of its partition.
 
-    `Idempotency-Key` is `<connector>/<topic>/<partition>/<offset>`. A request is tried again after 429 and 5xx, as the
+    A user in `url` is sent as `Authorization: Basic`. `Idempotency-Key` is `<connector>/<topic>/<partition>/<offset>`. A request is tried again after 429 and 5xx, as the
     receiver's `Retry-After` says; any other answer but 2xx is an error of the record. A deletion is a DELETE with the key.
     """
 
@@ -65,6 +76,7 @@ class HttpSink(Sink):
             if found.port == 0:
                 raise ValueError("nobody listens at port 0")
             (found.hostname or "").encode("idna")
+            path = f"{found.path}{found.query}"
         except ValueError as error:
             raise ConfigError(
                 f"connector {self.name}: the url has no port that is a number from 1 to 65535, or no host: {error}; expected such as "
@@ -76,10 +88,32 @@ class HttpSink(Sink):
             raise ConfigError(
                 "the url has a space, or an @ behind a password; expected %20 for a space, and %40 for an @ that is not in front of the host"
             )
+        if not path.isascii():
+            raise ConfigError(
+                "the url has letters behind the host that no request can have; expected them percent-encoded, such as %C3%A4 for ä"
+            )
+        if ":" in unquote(found.username or ""):
+            raise ConfigError(
+                "the url has a : in the name of its user, where a password begins; expected another name, or headers.Authorization"
+            )
+        self._check_headers(found.username is not None)
 
+    def _check_headers(self, has_user: bool) -> None:
+        """Each is one that a request can have, once, and that says nothing else than the request is."""
+        names: dict[str, str] = {}
         for name, value in self.settings["headers."].items():
             if not _HEADER.fullmatch(name):
                 raise ConfigError(f"found the header {name!r}; expected a name of letters, digits and hyphens")
+            if (other := names.setdefault(name.lower(), name)) != name:
+                raise ConfigError(f"found headers.{other} and headers.{name}, which are one header; expected one of them")
+            if name.lower() == "authorization" and has_user:
+                raise ConfigError(
+                    f"found headers.{name}, and a user in the url, which is sent as Authorization: Basic; expected one of them"
+                )
+            if name.lower() == "content-encoding":
+                raise ConfigError(f"found headers.{name}, and bodies are not compressed; expected no such setting")
+            if name.lower() == "content-type" and _CHARSET.search(value):
+                raise ConfigError(f"headers.{name}={value!r}, and bodies are UTF-8; expected charset=utf-8, or none")
             if name.lower() in _OURS:
                 raise ConfigError(
                     f"found headers.{name}, which each request of connector {self.name} says itself; expected no such setting"
@@ -89,6 +123,17 @@ class HttpSink(Sink):
                     f"the value of headers.{name} has a line end, a control character or one that Latin-1 has not; expected one line of "
                     "text (a file with a secret may end in a line end: leave it out)"
                 )
+
+    def _headers(self, key: str) -> dict[str, str]:
+        """Those of a request: the settings', and what they do not say."""
+        given = self.settings["headers."]
+        own = {"Content-Type": "application/json", "Idempotency-Key": key}
+        target = urlsplit(self.settings["url"])
+        if target.username is not None:
+            user = f"{unquote(target.username)}:{unquote(target.password or '')}"
+            own["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
+        said = {name.lower() for name in given}
+        return {name: value for name, value in own.items() if name.lower() not in said} | given
 
     def topic(self, topic: Topic) -> None:
         """Opaque values are decoded by the topic's format."""
@@ -144,9 +189,9 @@ class HttpSink(Sink):
             values = {name: row[name] for name in topic.key}
         target = urlsplit(self.settings["url"])
         path = (target.path or "/") + (f"?{target.query}" if target.query else "")
-        headers = {"Content-Type": "application/json", "Idempotency-Key": key, **self.settings["headers."]}
         connection = self._connected()
-        connection.request("DELETE" if row[DELETED] else self.settings["method"], path, json_text(values).encode(), headers)
+        method = "DELETE" if row[DELETED] else self.settings["method"]
+        connection.request(method, path, json_text(values).encode(), self._headers(key))
         response = connection.getresponse()
         said = response.read().decode(errors="replace")
         after = response.headers.get("Retry-After", "")

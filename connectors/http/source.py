@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import hmac
 import io
 import json
 import queue
 import re
+import socket
 import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -22,14 +24,21 @@ import pyarrow as pa
 from streamkit.connectors.files.record_file import Format, RecordFile
 from streamkit.connectors.http.records import records_of
 from streamkit.connectors.request_body import BodyError, length_of_body, whole_body
+from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import Polled, Position, Source
 from streamkit.errors import ConfigError, RecordTooLargeError, SchemaError
+from streamkit.log.log import Log
+from streamkit.log.topic.evolution import is_wider
 from streamkit.log.topic.formats import OPAQUE_SCHEMA, declare_format
 from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.names import check_name
+from streamkit.schema import Schema
 
-_PATH = re.compile(r"/[^\s?#]*")
+_PATH = re.compile(r"/(?!/)[!-~]*")
+_SEGMENT = re.compile(r"/\.{1,2}(/|$)")  # which clients leave out of a path
+_TOKEN = re.compile(r"[!-~]+( +[!-~]+)*")
+_NOWHERE = (errno.EADDRNOTAVAIL, errno.EACCES)
 BUCKETS = 64  # of idempotency keys; each is a split, so that a commit writes few of them
 KEYS_KEPT = 1_000  # in each bucket
 ROWS_MAX = 50_000  # of a poll
@@ -90,14 +99,71 @@ class HttpSource(Source):
     def check(self) -> None:
         """A topic is needed, and a path that a request can have."""
         check_name(self.settings["topic"], "topic")
-        if not _PATH.fullmatch(self.settings["path"]):
+        path, token = self.settings["path"], self.settings["token"]
+        if not _PATH.fullmatch(path) or "?" in path or "#" in path or _SEGMENT.search(path):
             raise ConfigError(
-                f"path={self.settings['path']!r}; expected a / and what follows it, as a request writes it: no space, ? or #"
+                f"path={path!r}; expected a / and what follows it, as a request writes it: no space, ? or #, one / at the beginning, no /../, and "
+                "%C3%A4 for ä"
             )
+        if not self.settings["host"].strip():
+            raise ConfigError(
+                "host is empty; expected an address to listen at, such as 127.0.0.1, or 0.0.0.0 for all of this machine"
+            )
+        if token is not None and not _TOKEN.fullmatch(token):
+            raise ConfigError(
+                "the token is empty, or has a line end, a blank at an end or a letter that is no ASCII, so no request could have it; expected one "
+                "line of letters, digits and signs (a file with a secret may end in a line end: leave it out)"
+            )
+        self._check_schema()
+
+    def _check_schema(self) -> None:
+        """The columns can be those of a topic, and have the key."""
+        schema, key = self.settings["schema"], self.settings["key"]
+        try:
+            columns = None if schema is None else Schema.parse(schema)
+        except SchemaError as error:
+            raise ConfigError(f"schema={schema!r}: {error}") from None
+        names = () if columns is None else columns.names
+        said = reserved_columns("schema", names)
+        if said:
+            raise ConfigError(said)
+        missing = [name for name in key if name not in names]
+        if columns is not None and missing and self.chain is None:
+            raise ConfigError(f"schema has no column {missing[0]!r} of key={','.join(key)}; it has {', '.join(names)}")
 
     def topic(self, topic: Topic) -> None:
-        """Records are read in the types of the topic."""
+        """Records are read in the types of the topic; ConfigError where `schema` or `key` say something else."""
+        expected = "expected what the topic has, or another topic"
+        said = f"connector {self.name}: topic {topic.name}"
+        for column in Schema.parse(self.settings["schema"]) if self.settings["schema"] is not None else ():
+            if column.name not in topic.schema or topic.schema == OPAQUE_SCHEMA:
+                raise ConfigError(
+                    f"{said} has no column {column.name!r}, which schema has: it has {_columns_of(topic)}; {expected}"
+                )
+            known = topic.schema[column.name]
+            if known.type != column.type and not is_wider(known.arrow.type, column.arrow.type):
+                raise ConfigError(
+                    f"{said} has the column {column.name!r} of type {known.type}, and schema says {column.type}; {expected}"
+                )
+            if known.arrow.nullable and not column.arrow.nullable:
+                raise ConfigError(f"{said} takes null in the column {column.name!r}, and schema says NOT NULL; {expected}")
+        if self.settings["key"] and set(self.settings["key"]) != set(topic.key):
+            found = ",".join(topic.key) or "no key"
+            raise ConfigError(
+                f"{said} has the key {found}, and the setting says key={','.join(self.settings['key'])}; {expected}"
+            )
         self._topic = topic
+
+    def use(self, log: Log) -> None:
+        """Without columns a topic of any JSON is made, which has no key columns."""
+        says_columns = self.chain is not None or any(
+            self.settings[name] for name in ("schema", "topic.schema", "value.", "value.format")
+        )
+        if self.settings["key"] and not says_columns and self.settings["topic"] not in log.topics():
+            raise ConfigError(
+                f"connector {self.name}: found key={','.join(self.settings['key'])} without schema; expected schema with the columns of topic "
+                f"{self.settings['topic']}, which is not there: without it the topic takes any JSON, and has no columns for a key"
+            )
 
     def format_of_bytes(self) -> str | None:
         """Without a schema a topic takes any JSON."""
@@ -120,9 +186,21 @@ class HttpSource(Source):
         """Remember the keys, and listen."""
         self._keys = {split: dict.fromkeys(position["keys"] if position else ()) for split, position in positions.items()}
         if self._keys and self._server is None:
-            self._server = ThreadingHTTPServer((self.settings["host"], self.settings["port"]), _handler(self))
+            self._server = self._listening()
             self._server.daemon_threads = True
             threading.Thread(target=self._server.serve_forever, args=(0.05,), name="http", daemon=True).start()
+
+    def _listening(self) -> ThreadingHTTPServer:
+        """ConfigError for a place that this machine has not, or that the user may not have."""
+        host, port = self.settings["host"], self.settings["port"]
+        try:
+            return ThreadingHTTPServer((host, port), _handler(self))
+        except (OSError, UnicodeError) as error:
+            if isinstance(error, OSError) and not isinstance(error, socket.gaierror) and error.errno not in _NOWHERE:
+                raise
+            raise ConfigError(
+                f"connector {self.name} cannot listen at host={host}, port={port}: {error}; expected an address of this machine"
+            ) from error
 
     def poll(self, timeout: float) -> Polled | None:
         """The requests that have come, as one transaction."""
@@ -177,7 +255,10 @@ class HttpSource(Source):
         except SchemaError:
             if self.settings["errors.tolerance"] == "none":
                 raise
-        pieces, refused = _fitting(topic, records_of(body, takes_any_bytes=True))
+        records = records_of(body, takes_any_bytes=True)
+        refused = [(one, SchemaError(_no_object(one))) for one in records if not one.startswith(b"{")]
+        pieces, others = _fitting(topic, [one for one in records if one.startswith(b"{")])
+        refused += others
         rows = pa.concat_tables(pieces, promote_options="default") if pieces else topic.schema.arrow.empty_table()
         return Posted(rows, key, refused)
 
@@ -241,6 +322,14 @@ class HttpSource(Source):
             posted.answer(is_committed=is_committed)
 
 
+def _columns_of(topic: Topic) -> str:
+    return "any JSON" if topic.schema == OPAQUE_SCHEMA else ", ".join(topic.schema.names)
+
+
+def _no_object(record: bytes) -> str:
+    return f"found {record[:40].decode(errors='replace')}; expected an object of JSON"
+
+
 def _hashed(key: str | None) -> str:
     return hashlib.blake2b((key or "").encode(), digest_size=12).hexdigest()
 
@@ -265,6 +354,9 @@ def _fitting(topic: Topic, records: Sequence[bytes]) -> tuple[list[pa.Table], li
 def _rows_of(topic: Topic, body: bytes) -> pa.Table:
     if topic.format is not None or topic.schema == OPAQUE_SCHEMA:
         values = records_of(body)
+        for number, value in enumerate(values):
+            if not value.startswith(b"{"):
+                raise SchemaError(f"record {number + 1} of the request: {_no_object(value)}", (number,))
         return pa.table({"key": pa.nulls(len(values), pa.binary()), "value": pa.array(values, pa.binary())})
     if not _is_of_lines(body):
         return _rows_of_lines(topic, b"\n".join(records_of(body)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import decimal
 import json
 import math
@@ -10,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from contextlib import contextmanager, suppress
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -82,21 +84,30 @@ def test_an_answer_means_a_commit(log):
 
 
 def test_any_json(log):
-    """Without a schema the topic takes any JSON."""
+    """Without a schema the topic takes any objects, and nothing else: a null would be a deletion, and 1 has no columns for a reader."""
     with receiving(log) as post:
-        assert post([{"a": 1}, [2]])[0] == 200
-    assert sorted(row["value"] for row in log.read("clicks").to_pylist()) == [b"[2]", b'{"a": 1}']
+        assert post([{"a": 1}, {"b": [2]}])[0] == 200
+        for other in (None, 1, "x", True, [2], [{}]):
+            for body in (other, [{}, other]):
+                if body != [{}]:
+                    code, said = post(body)
+                    assert (code, "expected an object" in said["error"]) == (400, True), body
+    assert sorted(row["value"] for row in log.read("clicks").to_pylist()) == [b'{"a": 1}', b'{"b": [2]}']
+    with receiving(log, errors_tolerance="all", errors_deadletterqueue_topic_name="bad") as post:
+        assert post([{"c": 1}, 1, None, [{"d": 1}]])[0] == 200
+    assert [row["value"] for row in log.read("bad").to_pylist()] == [b"1", b"null", b'[{"d": 1}]']
+    assert log.read("clicks").num_rows == 3
 
 
 WRITTEN = b'{"b": 12345678901234567.89,\r\n "a": "x\\ny"}'
 
 
-@pytest.mark.parametrize("body", [WRITTEN, b" [%s ,1e2]" % WRITTEN, WRITTEN + b"\n1e2\n", b"\xef\xbb\xbf" + WRITTEN])
+@pytest.mark.parametrize("body", [WRITTEN, b' [%s ,{"a":1e2}]' % WRITTEN, WRITTEN + b'\n{"a":1e2}\n', b"\xef\xbb\xbf" + WRITTEN])
 def test_records_are_kept_as_they_are_written(log, body):
     """A number keeps all its digits, and an object of several lines is one record, alone, in a list and among others."""
     with receiving(log) as post:
         assert post(body)[0] == 200
-    expected = {WRITTEN.replace(b"\r\n", b"  ")} | ({b"1e2"} if b"1e2" in body else set())
+    expected = {WRITTEN.replace(b"\r\n", b"  ")} | ({b'{"a":1e2}'} if b"1e2" in body else set())
     assert {row["value"] for row in log.read("clicks").to_pylist()} == expected
 
 
@@ -162,6 +173,7 @@ class Receiver:
 
     def __init__(self):
         self.requests: list[tuple[object, ...]] = []
+        self.headers: list[Message] = []
         self.codes: list[int] = []
         self.echoes = False
         self.refused: Sequence[int] = ()  # every n that gets 422, and itself as the reason
@@ -174,6 +186,7 @@ class Receiver:
             def answer(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 row = json.loads(body)
+                receiver.headers.append(self.headers)
                 is_refused = row.get("n") in receiver.refused
                 code = receiver.codes.pop(0) if receiver.codes else 422 if is_refused else 200
                 receiver.requests.append((self.command, self.headers["Idempotency-Key"], row, code, self.headers["X-Token"]))
@@ -314,12 +327,100 @@ def test_addresses_that_are_none(place):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("port", "65536"), ("port", "-1"), ("path", ""), ("path", "x"), ("path", "/x?y"), ("path", "/x y")]
+    ("name", "value"),
+    [
+        *(("port", one) for one in ("65536", "-1")),
+        *(("path", one) for one in ("", "x", "/x?y", "/x y", "/\u00e4", "/x#y", "//x", "/x/../y", "/.", "/x\n")),
+        *(("schema", one) for one in ("", "k integr", "k int, k int", "_offset int", "k int, _deleted boolean")),
+    ],
 )
 def test_places_that_are_none(name, value):
     """A port that no socket has, and a path that no request has, are refused when the connector is made."""
-    with pytest.raises(ConfigError, match=f"{name}=.*expected "):
+    with pytest.raises(ConfigError, match=f"{name}[= ].*(expected|empty|twice)"):
         HttpSource("in", {"topic": "t", name: value})
+
+
+@pytest.mark.parametrize("token", ["", "hush\n", " hush", "hush\r\n", "hush\u00e4", "hush\tx"])
+def test_tokens_that_are_none(token):
+    """No request could have one, or any would do; it is not shown."""
+    with pytest.raises(ConfigError, match="the token is empty, or") as raised:
+        HttpSource("in", {"topic": "t", "token": token})
+    assert "hush" not in str(raised.value)
+
+
+CONTRADICTED = [
+    ({"schema": "k string, v int"}, r"the column 'k' of type int, and schema says string"),
+    ({"schema": "k int, v int, w int"}, r"has no column 'w', which schema has: it has k, v"),
+    ({"schema": "k int, v int NOT NULL"}, r"takes null in the column 'v', and schema says NOT NULL"),
+    ({"schema": "k int, v int", "key": "v"}, r"has the key k, and the setting says key=v"),
+    ({"key": "v"}, r"has the key k, and the setting says key=v"),
+    ({"topic": "any", "schema": "k int"}, r"has no column 'k', which schema has: it has any JSON"),
+    ({"topic": "any", "key": "k"}, r"topic any has the key key, and the setting says key=k"),
+    ({"topic": "other", "key": "k"}, r"found key=k without schema"),
+    ({"host": "no.such.invalid"}, r"cannot listen at host=no\.such\.invalid"),
+    ({"host": "192.0.2.1"}, r"cannot listen at host=192\.0\.2\.1"),
+]
+
+
+@pytest.mark.parametrize(("settings", "said"), CONTRADICTED)
+@pytest.mark.parametrize("tolerance", ["none", "all"])
+def test_settings_that_the_topic_contradicts(log, settings, said, tolerance):
+    """They are refused at the start: each sender got 400, or they did nothing."""
+    log.create_topic("rows", "k int, v int", key="k")
+    log.create_topic("any", format="json")
+    with pytest.raises(ConfigError, match=said):
+        run([HttpSource("in", {"topic": "rows", "port": 0, "errors.tolerance": tolerance, **settings})], log, once=True)
+
+
+def test_settings_that_the_topic_has(log):
+    """Fewer columns, narrower ones, and the key that it has: requests are read in the columns of the topic."""
+    log.create_topic("clicks", "k bigint, v int", key="k")
+    for settings in ({"schema": "k int"}, {"schema": "k bigint, v int", "key": "k"}, {"key": "k"}, {}):
+        with receiving(log, **settings) as post:
+            assert post({"k": 1, "v": 2})[0] == 200
+    with pytest.raises(ConfigError, match=r"schema has no column 'j' of key=j; it has k"):
+        HttpSource("in", {"topic": "other", "schema": "k int", "key": "j"})
+
+
+@pytest.mark.parametrize(
+    ("user", "sent"),
+    [("u:p%40ss:w", "u:p@ss:w"), ("u", "u:"), ("%C3%BC:p%2Fs", "\u00fc:p/s"), ("", None), (":p", ":p")],
+)
+def test_a_user_in_the_address(log, receiver, people, user, sent):
+    """It is sent as Basic, by each request; also to a receiver that says what it was sent, of which nothing is shown."""
+    receiver.codes, receiver.echoes = [400], True
+    url = receiver.url.replace("://", f"://{user}@" if user else "://")
+    settings = {"url": url, "topics": "people", "headers.content-type": "text/x-json"}
+    with pytest.raises(SchemaError, match=r"answered 400.*text/x-json") as raised:
+        run([HttpSink("out", settings)], log, once=True)
+    expected = None if sent is None else f"Basic {base64.b64encode(sent.encode()).decode()}"
+    assert receiver.headers[-1].get_all("Authorization") == (None if expected is None else [expected])
+    assert receiver.headers[-1].get_all("Content-Type") == ["text/x-json"]
+    if sent is not None and not sent.endswith(":"):
+        assert expected is not None and expected.partition(" ")[2] not in str(raised.value)
+    receiver.codes, receiver.echoes = [], False
+    run([HttpSink("out", settings)], log, once=True)
+    assert {one["Authorization"] for one in receiver.headers} == {expected}
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"headers.X-A": "1", "headers.x-a": "2"}, "headers.X-A and headers.x-a, which are one header"),
+        ({"url": "http://u:p@h/", "headers.authorization": "Bearer x"}, "a user in the url"),
+        ({"headers.content-encoding": "gzip"}, "bodies are not compressed"),
+        ({"headers.Content-Type": "text/plain; charset=latin-1"}, "bodies are UTF-8"),
+        ({"headers.Upgrade": "h2c"}, "which each request"),
+        ({"url": "http://h/\u00e4"}, "percent-encoded"),
+        ({"url": "http://h/?q=\u00e4"}, "percent-encoded"),
+        ({"url": "http://a%3Ab:p@h/"}, "a : in the name of its user"),
+    ],
+)
+def test_requests_that_nobody_could_mean(settings, said):
+    """They are refused when the connector is made."""
+    with pytest.raises(ConfigError, match=said):
+        HttpSink("out", {"url": "http://h/", "topics": "t", **settings})
+    HttpSink("out", {"url": "http://h/", "topics": "t", "headers.Content-Type": 'text/plain; charset="UTF-8"'})
 
 
 @pytest.mark.parametrize("value", ["hush-hush\n", "hush-hush\nsecond", "hush-hush\0", "hush-hush\u20ac", "hush-hush\r"])
