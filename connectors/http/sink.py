@@ -43,7 +43,9 @@ class HttpSink(Sink):
     """
     Sends each record as JSON, in the order of its partition.
 
-    A user in `url` is sent as `Authorization: Basic`. `Idempotency-Key` is `<connector>/<topic>/<partition>/<offset>`. A request is tried again after 429 and 5xx, as the
+    A user in `url` is sent as `Authorization: Basic`.
+
+    `Idempotency-Key` is `<connector>/<topic>/<partition>/<offset>`. A request is tried again after 429 and 5xx, as the
     receiver's `Retry-After` says; any other answer but 2xx is an error of the record. A deletion is a DELETE with the key.
     """
 
@@ -126,7 +128,7 @@ class HttpSink(Sink):
 
     def _headers(self, key: str) -> dict[str, str]:
         """Those of a request: the settings', and what they do not say."""
-        given = self.settings["headers."]
+        given: dict[str, str] = self.settings["headers."]
         own = {"Content-Type": "application/json", "Idempotency-Key": key}
         target = urlsplit(self.settings["url"])
         if target.username is not None:

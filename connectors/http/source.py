@@ -147,11 +147,8 @@ class HttpSource(Source):
                 )
             if known.arrow.nullable and not column.arrow.nullable:
                 raise ConfigError(f"{said} takes null in the column {column.name!r}, and schema says NOT NULL; {expected}")
-        if self.settings["key"] and set(self.settings["key"]) != set(topic.key):
-            found = ",".join(topic.key) or "no key"
-            raise ConfigError(
-                f"{said} has the key {found}, and the setting says key={','.join(self.settings['key'])}; {expected}"
-            )
+        if self.settings["key"] and topic.schema == OPAQUE_SCHEMA:
+            raise ConfigError(f"{said} has any JSON, and no column for key={','.join(self.settings['key'])}; {expected}")
         self._topic = topic
 
     def use(self, log: Log) -> None:

@@ -171,6 +171,11 @@ class PostgresSource(Source):
         twice = next((table for table in tables if tables.count(table) > 1), None)
         if twice is not None:
             raise ConfigError(f"the connector {self.name} names the table {twice} twice; expected names that differ")
+        if self.settings["key"]:
+            raise ConfigError(
+                f"the connector {self.name} has key={','.join(self.settings['key'])}; expected no key, because that of a topic is the table's primary "
+                "key, or the index that is its replica identity"
+            )
         self._check_topics([table for table in tables if not is_pattern(table)])
         if not _SLOT.fullmatch(self._slot):
             raise ConfigError(

@@ -23,10 +23,11 @@ from streamkit.connectors.runtime.steps import steps_of_source
 from streamkit.connectors.runtime.targets import TARGETS, Targets, check_targets, topic_ids, with_targets
 from streamkit.connectors.runtime.task import POLL_SECONDS, Orders, Progress, check_columns, close, origin_of, refuse
 from streamkit.connectors.source import Place, Polled, Position, Source
-from streamkit.errors import OutcomeUnknownError, RecordTooLargeError, SchemaError
+from streamkit.errors import ConfigError, OutcomeUnknownError, RecordTooLargeError, SchemaError
 from streamkit.log.log import Log
 from streamkit.log.produce.producer import Producer
-from streamkit.log.topic.formats import KEY, VALUE
+from streamkit.log.topic.formats import KEY, OPAQUE_SCHEMA, VALUE
+from streamkit.log.topic.topic import Topic
 from streamkit.names import OFFSET, PARTITION, ROW_NUMBER, TOPIC
 
 Placed: TypeAlias = tuple[Place | None, dict[str, object]]  # a dead letter, and where its record was read
@@ -83,13 +84,24 @@ class SourceTask:
             self._source.refused = []
             is_of_rows = self._source.chain is None or self._source.chain.keeps_columns  # else its columns are others
             if is_of_rows and self._source.settings["topic"] in self._log.topics():
-                self._source.topic(self._log.topic(self._source.settings["topic"]))
+                topic = self._log.topic(self._source.settings["topic"])
+                self._check_key(topic)
+                self._source.topic(topic)
             self._positions = {split: known.get(split) for split in mine}
             targets = {split: position[TARGETS] for split, position in before.items() if TARGETS in position and split in mine}
             self._identify(producer, targets)
             self._compare_targets(producer, targets)
             self._source.open(without_identities(self._positions))
             self._follow(producer, orders)
+
+    def _check_key(self, topic: Topic) -> None:
+        """ConfigError if the setting `key` names other columns than the key of the topic that is there: nothing would come of it."""
+        key = self._source.settings["key"]
+        if key and topic.schema != OPAQUE_SCHEMA and set(key) != set(topic.key):
+            raise ConfigError(
+                f"connector {self._source.name}: topic {topic.name} has {'the key ' + ','.join(topic.key) if topic.key else 'no key'}, and the setting "
+                f"says key={','.join(key)}; expected the key that the topic has, or another topic"
+            )
 
     def _identify(self, producer: Producer, targets: Mapping[str, Targets]) -> None:
         """Find out whether the positions are of what is there now."""

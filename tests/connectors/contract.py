@@ -22,6 +22,7 @@ from streamkit.connectors.sink import Sink
 from streamkit.connectors.source import Source
 from streamkit.errors import ConfigError, FencedError, OutcomeUnknownError
 from streamkit.failpoints import SimulatedCrash, armed
+from streamkit.log.topic.formats import OPAQUE_SCHEMA
 from tests.sampling import TAKES_ALL, in_turn
 
 Row = tuple[Any, ...]
@@ -69,6 +70,7 @@ class SourceContract(InWays):
     """A source brings each row exactly once, whatever dies when. Rows are numbered from 0 on, in the order they were added."""
 
     TOPIC = "numbers"
+    NAMES_TOPIC = True  # whether settings name the topic, so that a start can look at it
     OTHER_TOPIC: ClassVar[Mapping[str, str]] = {"topic": "elsewhere"}  # settings that name another topic
     CHANGES: ClassVar[Mapping[str, str]] = {  # transforms after which rows have other columns
         "transforms": "renamed,told",
@@ -207,6 +209,18 @@ class SourceContract(InWays):
                 SourceTask(self.source(**settings), 0, 1, log, is_once=True).run(Orders())
         self.run(log)
         self.check(log, 40)
+
+    def test_another_key(self, log):
+        """A setting `key` of which nothing would come, since the topic has another key, is refused when the source is made or starts."""
+        self.add(0, 2)
+        self.run(log)
+        if log.topic(self.TOPIC).schema == OPAQUE_SCHEMA or not self.NAMES_TOPIC:
+            pytest.skip("a topic without columns, or one that no setting names")
+        with pytest.raises(ConfigError, match="key"):
+            SourceTask(self.source(key="text"), 0, 1, log, is_once=True).run(Orders())
+        self.add(2, 2)
+        self.run(log)
+        self.check(log, 4)
 
     def test_a_topic_that_was_deleted(self, log):
         """Nor does one of the same name, in place of one that was deleted."""

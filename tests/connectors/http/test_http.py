@@ -87,11 +87,10 @@ def test_any_json(log):
     """Without a schema the topic takes any objects, and nothing else: a null would be a deletion, and 1 has no columns for a reader."""
     with receiving(log) as post:
         assert post([{"a": 1}, {"b": [2]}])[0] == 200
-        for other in (None, 1, "x", True, [2], [{}]):
-            for body in (other, [{}, other]):
-                if body != [{}]:
-                    code, said = post(body)
-                    assert (code, "expected an object" in said["error"]) == (400, True), body
+        for other in ("null", "1", '"x"', "true", "[2]", "[[{}]]"):
+            for body in (other, f"[{{}}, {other}]"):
+                code, said = post(body.encode())
+                assert (code, "expected an object" in said["error"]) == (400, True), body
     assert sorted(row["value"] for row in log.read("clicks").to_pylist()) == [b'{"a": 1}', b'{"b": [2]}']
     with receiving(log, errors_tolerance="all", errors_deadletterqueue_topic_name="bad") as post:
         assert post([{"c": 1}, 1, None, [{"d": 1}]])[0] == 200
@@ -355,7 +354,7 @@ CONTRADICTED = [
     ({"schema": "k int, v int", "key": "v"}, r"has the key k, and the setting says key=v"),
     ({"key": "v"}, r"has the key k, and the setting says key=v"),
     ({"topic": "any", "schema": "k int"}, r"has no column 'k', which schema has: it has any JSON"),
-    ({"topic": "any", "key": "k"}, r"topic any has the key key, and the setting says key=k"),
+    ({"topic": "any", "key": "k"}, r"topic any has any JSON, and no column for key=k"),
     ({"topic": "other", "key": "k"}, r"found key=k without schema"),
     ({"host": "no.such.invalid"}, r"cannot listen at host=no\.such\.invalid"),
     ({"host": "192.0.2.1"}, r"cannot listen at host=192\.0\.2\.1"),

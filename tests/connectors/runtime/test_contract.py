@@ -19,6 +19,8 @@ from topologies.connectors.sqlite_connector import SqliteSink, SqliteSource
 class TestSource(SourceContract):
     """Rows of a table."""
 
+    NAMES_TOPIC = False
+
     @pytest.fixture(autouse=True)
     def _database(self, tmp_path):
         self.path = str(tmp_path / "numbers.db")
