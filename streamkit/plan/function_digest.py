@@ -25,6 +25,7 @@ from streamkit.errors import TopologyError
 from streamkit.plan.code_steps import CodeSteps, code_steps
 from streamkit.plan.object_content import (
     MUTABLE,
+    Unordered,
     attributes_of,
     content_of,
     member_parts,
@@ -54,6 +55,7 @@ _OF_A_FILE = (
     "__builtins__",
     "__doc__",
 )
+_SETS: tuple[type[Any], ...] = (set, frozenset)
 _Walk = Iterator[Any]  # of texts, and of walks whose texts stand there
 
 
@@ -126,7 +128,7 @@ class _Telling:
             yield self._by_value(value, value.__name__, (owner,))  # what it does to its object is its own
         elif (text := text_of(value)) is not None:
             yield text
-        elif type(value) is frozenset:
+        elif type(value) in (frozenset, Unordered):
             yield self._in_any_order(value)
         elif isinstance(value, type):
             yield self._numbered(value, self._class(value))
@@ -141,7 +143,7 @@ class _Telling:
         """A value of a library, or an object: its class, what it is made of, and its attributes."""
         kind = type(value)
         is_own = is_own_class(kind)
-        content = None if issubclass(kind, (set, frozenset)) else content_of(value)
+        content = None if issubclass(kind, _SETS) else content_of(value)
         if not is_own and content is not None and kind not in MUTABLE:
             name, parts = content
             yield self._by_value(value, name, parts)
@@ -149,13 +151,14 @@ class _Telling:
             yield self._numbered(value, self._parts_of_object(value, is_own, content))
 
     def _parts_of_object(self, value: Any, is_own: bool, content: tuple[str, Any] | None) -> _Walk:
-        if isinstance(value, (set, frozenset)):
+        base = next((one for one in _SETS if issubclass(type(value), one)), None)
+        if base is not None:
             yield type(value).__name__
-            yield self._in_any_order(value)
+            yield self._in_any_order(base.__iter__(value))
         elif content is not None:
             yield content[0]
             yield self._items(content[1])
-        if is_own or (content is None and not isinstance(value, (set, frozenset))):
+        if is_own or (content is None and base is None):
             yield type(value).__name__
         if is_own:
             yield self._tell(type(value))
@@ -173,7 +176,7 @@ class _Telling:
     def _class(self, value: type) -> _Walk:
         """Its bases, its functions and its values; two of one text are told apart by where they are."""
         yield f"class {value.__qualname__}"
-        if is_own_class(type(value)):
+        if type(value) is not type:
             yield self._tell(type(value))
         for base in value.__bases__:
             yield self._tell(base)

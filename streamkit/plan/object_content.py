@@ -10,7 +10,8 @@ import gc
 import re
 import sys
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Reversible
+from collections.abc import Set as AbstractSet
 from contextvars import Context, ContextVar
 from dataclasses import is_dataclass
 from datetime import tzinfo
@@ -23,12 +24,37 @@ from typing import Any
 
 from streamkit.plan.array_parts import array_parts, is_array
 from streamkit.plan.own_code import is_own_class
+from streamkit.plan.zone_parts import zone_parts
 
 MUTABLE = (list, dict, set, deque, OrderedDict)  # what two names may share, and see each other's changes of
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PLAIN = (int, float, complex, str, bytes, bytearray, bool, type(None), type(...), range)
-_BASES_WITH_TEXTS = ("builtins", "datetime", "decimal", "fractions", "numpy", "uuid", "zoneinfo")
-_TEXTS = ("collections", "ipaddress", "pathlib", "pathlib._local", "types", *_BASES_WITH_TEXTS)
+_PACKAGES_WITH_TEXTS = (
+    "builtins",
+    "datetime",
+    "decimal",
+    "fractions",
+    "ipaddress",
+    "numpy",
+    "pandas",
+    "pathlib",
+    "uuid",
+    "zoneinfo",
+)
+_TEXTS = (
+    "builtins",
+    "collections",
+    "datetime",
+    "decimal",
+    "fractions",
+    "ipaddress",
+    "numpy",
+    "pathlib",
+    "pathlib._local",
+    "types",
+    "uuid",
+    "zoneinfo",
+)
 _STANDARD = sys.stdlib_module_names - {"__main__"}
 _OURS = ("streamkit", "pyspark")
 _CHANGING = (
@@ -48,13 +74,25 @@ _SEQUENCES: tuple[type[Any], ...] = (tuple, list, deque, type({}.keys()), type({
 _MAPPINGS: tuple[type[Any], ...] = (OrderedDict, dict, MappingProxyType)
 _FUNCTIONS = (FunctionType, classmethod, staticmethod)
 _BITS_MAX = 10_000
+_OF_MEMBERS = ("_name_", "_value_", "_sort_order_", "_inverted_", "__objclass__")
 _ABOUT = frozenset(  # what an object or a class says about itself, keeps for Python, or declares for checkers of types
     """
 __module__ __name__ __qualname__ __doc__ __dict__ __weakref__ __firstlineno__ __static_attributes__ __slotnames__ _abc_impl
 __annotations__ __annotate__ __annotate_func__ __annotations_cache__ __type_params__ __orig_bases__ __parameters__ __abstractmethods__
-__protocol_attrs__ __non_callable_proto_members__
+__protocol_attrs__ __non_callable_proto_members__ __signature__
+__pydantic_core_schema__ __pydantic_validator__ __pydantic_serializer__ __pydantic_parent_namespace__ __pydantic_setattr_handlers__
+__pydantic_complete__ __pydantic_fields_complete__
     """.split()  # noqa: SIM905
 )
+_KEPT_BY_PANDAS = frozenset(
+    ("_mgr", "_item_cache", "_cacher", "_cache", "_is_copy", "_name", "_flags", "_attrs", "_data", "_id", "_references")
+)
+
+
+class Unordered(tuple[Any, ...]):
+    """Items whose order says nothing."""
+
+    __slots__ = ()
 
 
 def type_name(value: object) -> str:
@@ -76,6 +114,17 @@ def _moment(value: Any) -> tuple[Any, ...]:
     return tuple(getattr(value, name, None) for name in names)
 
 
+def _error(value: BaseException) -> tuple[Any, ...]:
+    """The arguments of an error, what kinds of errors of Python keep beside them, and its attributes."""
+    names = ("name", "path", "obj", "filename", "filename2", "doc", "pos")
+    return value.args, [getattr(value, name, None) for name in names], dict(vars(value))
+
+
+def _of_ufunc(value: Any) -> list[Any]:
+    """The user's function that an array function of numpy calls, and how many arguments and results it has."""
+    return [*(one for one in gc.get_referents(value) if callable(one)), value.nin, value.nout]
+
+
 def _iterated(value: Any) -> Any:
     return value.__reduce__()[1][0]
 
@@ -95,7 +144,7 @@ _MADE_OF: dict[tuple[str, str], Callable[[Any], Any]] = {  # what no pickle, and
     ("builtins", "memoryview"): lambda value: value.tobytes(),
     ("builtins", "map"): _iterated,
     ("builtins", "filter"): _iterated,
-    ("builtins", "BaseException"): attrgetter("args"),
+    ("builtins", "BaseException"): _error,
     ("datetime", "datetime"): _moment,
     ("datetime", "time"): _moment,
     ("dataclasses", "Field"): attrgetter("default", "default_factory", "init", "repr", "hash", "compare", "metadata"),
@@ -108,11 +157,19 @@ _MADE_OF: dict[tuple[str, str], Callable[[Any], Any]] = {  # what no pickle, and
     ("functools", "KeyWrapper"): lambda value: [
         one for one in gc.get_referents(value) if not isinstance(one, type)
     ],  # of cmp_to_key
-    ("functools", "partial"): attrgetter("func", "args", "keywords"),
+    ("functools", "partial"): attrgetter("func", "args", "keywords", "__dict__"),
     ("functools", "partialmethod"): attrgetter("func", "args", "keywords"),
     ("functools", "cached_property"): attrgetter("func"),
     ("functools", "singledispatchmethod"): attrgetter("func", "dispatcher"),
-    ("functools", "_lru_cache_wrapper"): attrgetter("__wrapped__"),
+    ("functools", "_lru_cache_wrapper"): lambda value: (value.__wrapped__, value.cache_parameters()["typed"]),
+    ("numpy", "ufunc"): _of_ufunc,  # of frompyfunc
+    ("typing", "NewType"): attrgetter("__name__", "__supertype__"),
+    ("typing", "TypeVar"): attrgetter("__name__", "__bound__", "__constraints__"),
+    ("pydantic._internal._decorators", "Decorator"): attrgetter("cls_var_name", "func", "shim", "info"),
+    ("pydantic.fields", "FieldInfo"): lambda value: [
+        getattr(value, name, None) for name in type(value).__slots__ if not name.startswith("_")
+    ],
+    ("pydantic.type_adapter", "TypeAdapter"): attrgetter("_type", "_config"),
     ("_contextvars", "ContextVar"): _default,
 }
 
@@ -125,7 +182,7 @@ def text_of(value: Any) -> str | None:
     if is_own_class(kind) or _rule(kind) is not None or issubclass(kind, (*_SEQUENCES, *_MAPPINGS, set, frozenset, Enum, type)):
         return None
     if issubclass(kind, tzinfo):
-        return f"{kind.__name__} {_ADDRESS.sub('', _text(value))}"
+        return f"{kind.__name__} {_ADDRESS.sub('', _text(value))} {' '.join(zone_parts(value))}"
     if kind.__module__ not in _TEXTS or _is_array(value) or _ADDRESS.search(text := _text(value)):
         return None
     return f"{kind.__name__} {text}"
@@ -135,20 +192,25 @@ def content_of(value: Any) -> tuple[str, Any] | None:
     """A name and the values that an object is made of, beside its attributes; None if it does not say so."""
     kind = type(value)
     if (base := _base(kind, _SEQUENCES)) is not None:
-        return f"{base.__name__} {kind.__name__} {getattr(value, 'maxlen', '')}", tuple(base.__iter__(value))
+        own = getattr(value, "__fields__" if kind.__module__.startswith("pyspark.") else "maxlen", "")
+        return f"{base.__name__} {kind.__name__} {own}", tuple(base.__iter__(value))
     if (base := _base(kind, _MAPPINGS)) is not None:
-        return f"dict {kind.__name__}", (*base.items(value), getattr(value, "default_factory", None))
+        attributes = dict(vars(value)) if kind.__module__.partition(".")[0] in _STANDARD and hasattr(value, "__dict__") else {}
+        return f"dict {kind.__name__}", (*base.items(value), getattr(value, "default_factory", None), *attributes.items())
     if (rule := _rule(kind)) is not None:
         return kind.__name__, rule(value)
     if _is_array(value):  # their texts leave out the middle
         return kind.__name__, array_parts(value)
     if is_own_class(kind):
         text = _known_part(value)
-        return None if text is None else (kind.__name__, text)
-    if issubclass(kind, Mapping) and kind.__module__ not in _CHANGING:
-        return kind.__name__, tuple(value.items())
+        return _below(value) if text is None else (kind.__name__, text)
+    if issubclass(kind, (Mapping, AbstractSet)) and kind.__module__ not in _CHANGING:
+        items = value.items() if issubclass(kind, Mapping) else value
+        return kind.__name__, tuple(items) if issubclass(kind, Reversible) else Unordered(items)
     made_of = _made_of(value)
-    return None if made_of is None else (kind.__name__, made_of)
+    if made_of is None:
+        return _below(value)
+    return kind.__name__, made_of
 
 
 def attributes_of(value: Any) -> dict[str, Any]:
@@ -158,7 +220,10 @@ def attributes_of(value: Any) -> dict[str, Any]:
         held = dict(object.__getattribute__(value, "__dict__"))
     except AttributeError:
         held = {}
+    is_told = _text_base(kind) is not None or _is_array(value)
     for base in kind.__mro__:
+        if is_told and not is_own_class(base):  # what it keeps for itself, such as its hash once it was asked for
+            continue
         slots = vars(base).get("__slots__", ())
         for slot in [slots] if isinstance(slots, str) else slots:
             is_hidden = slot.startswith("__") and not slot.endswith("__")
@@ -170,7 +235,9 @@ def attributes_of(value: Any) -> dict[str, Any]:
     return {
         name: one
         for name, one in held.items()
-        if name not in _ABOUT and not isinstance(getattr_static(kind, name, None), cached_property)
+        if name not in _ABOUT
+        and not (is_told and name in _KEPT_BY_PANDAS and _is_of_pandas(kind))
+        and not isinstance(getattr_static(kind, name, None), cached_property)
     }
 
 
@@ -182,7 +249,7 @@ def members_of(kind: type) -> dict[str, Any]:
         found = {
             name: one for name, one in found.items() if name not in kept and (not _is_sunder(name) or type(one) in _FUNCTIONS)
         }
-        return {**found, "_member_map_": dict(kept)}
+        return {**found, "_member_map_": dict(kept), "_boundary_": getattr(kind, "_boundary_", None)}
     if getattr(kind, "_is_protocol", None) is not None and type(found.get("__init__")) is not FunctionType:
         found.pop("__init__", None)  # Python sets it at the first use
     return found
@@ -190,7 +257,7 @@ def members_of(kind: type) -> dict[str, Any]:
 
 def member_parts(value: Enum) -> tuple[str | None, Any, dict[str, Any]]:
     """The name, the value and the attributes of a member of an enumeration."""
-    held = {name: one for name, one in attributes_of(value).items() if not _is_sunder(name) and name != "__objclass__"}
+    held = {name: one for name, one in attributes_of(value).items() if name not in _OF_MEMBERS}
     return value._name_, value._value_, held
 
 
@@ -235,8 +302,25 @@ def _made_of(value: Any) -> Any:
         says = any(getattr(kind, way) is not getattr(object, way) for way in ("__reduce__", "__reduce_ex__"))
         return _reduced(value) if says or is_value else None
     if package in _OURS and not is_dataclass(value):
+        return value.json() if any(base.__name__ == "DataType" for base in kind.__mro__) else None
+    if package not in _VALUES and _is_hashed_by_address(value):
         return None
     return _reduced(value) if is_value else None
+
+
+def _is_hashed_by_address(value: Any) -> bool:
+    """Whether an object says that it is equal to itself alone, whatever it compares."""
+    try:
+        return hash(value) in (id(value), object.__hash__(value))
+    except Exception:  # noqa: BLE001  it has no hash
+        return False
+
+
+def _below(value: Any) -> tuple[str, Any] | None:
+    """The function below an object that wraps it, as `functools.wraps` and the library wrapt leave it, and what wraps it."""
+    if getattr_static(value, "__wrapped__", None) is None:
+        return None
+    return type(value).__name__, (value.__wrapped__, getattr(value, "_self_wrapper", None))
 
 
 def _reduced(value: Any) -> Any:
@@ -265,11 +349,21 @@ def _options(value: Any) -> Any:
 
 def _known_part(value: Any) -> str | None:
     """Of an object of the user's own class that is a number, a text or a day, which."""
-    bases = (base for base in type(value).__mro__[1:] if base is not object)
-    base = next((one for one in bases if one.__module__ in _BASES_WITH_TEXTS), None)
+    base = _text_base(type(value))
+    return None if base is None else _ADDRESS.sub("", _text(value, base.__repr__))  # type: ignore[arg-type]
+
+
+def _text_base(kind: type) -> type | None:
+    """The class of Python, numpy or pandas whose text says what an object of the user's own class below it is."""
+    bases = (base for base in kind.__mro__[1:] if base is not object)
+    base = next((one for one in bases if one.__module__.partition(".")[0] in _PACKAGES_WITH_TEXTS), None)
     if base is None or issubclass(base, (set, frozenset, type)) or base.__repr__ is object.__repr__:
         return None
-    return _ADDRESS.sub("", _text(value, base.__repr__))
+    return base
+
+
+def _is_of_pandas(kind: type) -> bool:
+    return any(base.__module__.partition(".")[0] == "pandas" for base in kind.__mro__)
 
 
 def _text(value: Any, text: Callable[[Any], str] = repr) -> str:

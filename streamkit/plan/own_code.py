@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import PurePath
 from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import Any
@@ -17,6 +18,7 @@ _STANDARD_FOLDER = PurePath(os.__file__).parent
 _INSTALLED = ("site-packages", "dist-packages")  # the folders of libraries
 _OURS = ("streamkit", "pyspark")
 _VALUES = frozenset((str, bytes, int, float, bool, type(None), tuple, frozenset))
+_NOT_OF_THE_PROCESS = frozenset((*_VALUES, FunctionType, BuiltinFunctionType, ModuleType))
 
 
 def is_library_module(name: str) -> bool:
@@ -107,7 +109,7 @@ def names_of_the_process() -> dict[int, str]:
         id(value): f"{module.__name__}.{name} of the process"
         for module in (sys, os)
         for name, value in vars(module).items()
-        if not isinstance(value, type) and type(value) not in (*_VALUES, FunctionType, BuiltinFunctionType, ModuleType)
+        if type(value) not in _NOT_OF_THE_PROCESS and not isinstance(value, type)
     }
 
 
@@ -121,6 +123,7 @@ def _is_of_library(names: Mapping[str, Any]) -> bool:
     return name.partition(".")[0] in _OURS or _is_library_file(str(names["__file__"]))
 
 
+@lru_cache(maxsize=1_000)
 def _is_library_file(file: str) -> bool:
     path = PurePath(file)
     return any(folder in path.parts for folder in _INSTALLED) or _STANDARD_FOLDER in path.parents
