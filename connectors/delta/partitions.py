@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
@@ -12,11 +13,12 @@ from pyarrow.fs import FileType
 from streamkit.errors import ConfigError
 
 OF_ENCODED = (
-    "Its folder is the percent-encoded form of a value, such as New%20York or 50%25, and the library encodes it a second time when it reads "
-    "the change data feed, so that it finds no changes of such values. Nothing is lost. To read the table: use read.mode=snapshot under another "
+    "Its folder is that of a value such as New York, 50% or x~y, and the library encodes its name (once more) when it reads the change data "
+    "feed, so that it finds no changes of such values. Nothing is lost. To read the table: use read.mode=snapshot under another "
     "name of the connector, if its versions only add rows, or write it again, not partitioned or by a column whose values are letters, "
     "digits, - and _"
 )
+_ENCODED = re.compile(r"""[^ -~]|[\\{^}%`\]">\[~<#|*?]""")  # what the library's object_store encodes in a path, % too
 UNREADABLE = "Failed to parse value"  # what the library says of a folder whose name it wrote itself, such as -1.-50
 
 
@@ -32,23 +34,23 @@ def refuse_bytes(table: Any, path: str) -> None:
 
 
 def refuse_encoded(table: Any, path: str) -> None:
-    """ConfigError for a table of changes with a folder whose name is percent-encoded: the library finds none of its changes."""
+    """ConfigError for a table of changes with a folder whose name the library encodes: it finds none of its changes."""
     if table.metadata().partition_columns:
-        found = next((file for file in table.file_uris() if "%" in file.removeprefix(table.table_uri)), None)
+        found = next((name for name in pa.table(table.get_add_actions())["path"].to_pylist() if _ENCODED.search(name)), None)
         if found is not None:
-            raise ConfigError(f"the Delta table {path} has the file {found}. {OF_ENCODED}")
+            raise ConfigError(f"the Delta table {path} has the file {unquote(found)}. {OF_ENCODED}")
 
 
 def has_missing_files(files: Any, actions: Iterable[Mapping[str, Any]], version: int, path: str) -> bool:
     """
     Whether a file of a version's changes is not there.
 
-    ConfigError if all are there, and one has a percent-encoded folder: then it is the library that does not find it.
+    ConfigError if all are there, and one has a folder whose name the library encodes: then it is the library that does not find it.
     """
     names = _files_of_changes(actions)
     if any(is_missing(files, unquote(name)) for name in names):
         return True
-    encoded = next((unquote(name) for name in names if "%" in name), None)
+    encoded = next((unquote(name) for name in names if _ENCODED.search(name)), None)
     if encoded is not None:
         raise ConfigError(f"version {version} of the Delta table {path} changes the file {encoded}, which is there. {OF_ENCODED}")
     return False

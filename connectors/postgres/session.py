@@ -34,8 +34,10 @@ _OF_ALL = {
     "idle_session_timeout": "0",
     "timezone_abbreviations": "Default",  # elsewhere EST is a zone of Australia
     "synchronous_commit": "on",  # a position that is said to be committed outlives the server
+    "zero_damaged_pages": "off",  # which would leave out rows of pages that are broken
+    "ignore_checksum_failure": "off",
     REPLICATION_ROLE: "origin",  # by another one foreign keys and triggers do nothing
-    "lc_messages": "C",  # which only a superuser may set, as the role of replication
+    "lc_messages": "C",  # which only a superuser may set, as those of damaged pages and of replication
 }
 _STRICTER = {
     "synchronous_commit": ("local", "remote_write", "remote_apply")

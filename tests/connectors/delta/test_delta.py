@@ -342,7 +342,7 @@ def test_a_version_that_is_gone(log, path, mode):
         run([source], log, once=True)
 
 
-ENCODED = ["New York", "München", "a/b", "50%", "a:b", "a=b", dt.datetime(2024, 1, 1, tzinfo=dt.UTC)]
+ENCODED = ["New York", "München", "a/b", "50%", "a:b", "a=b", "x~y", "a+b", " ", dt.datetime(2024, 1, 1, tzinfo=dt.UTC)]
 
 
 @pytest.mark.parametrize("value", ENCODED, ids=str)
@@ -359,7 +359,7 @@ def test_changes_of_folders_with_encoded_names(log, path, value):
     run([source()], log, once=True)
     write_deltalake(path, rows(2, value), mode="append")
     for name, topic in (("in", "rows"), ("later", "later")):  # at the version, and at the start
-        with pytest.raises(ConfigError, match=r"encodes it a second time.*Nothing is lost.*read\.mode=snapshot") as raised:
+        with pytest.raises(ConfigError, match=r"the library encodes its name.*Nothing is lost.*read\.mode=snapshot") as raised:
             run([source(name, topic)], log, once=True)
         assert "offsets set" not in str(raised.value) and "vacuumed" not in str(raised.value)
     run([source("whole", "whole", "snapshot")], log, once=True)
@@ -369,6 +369,17 @@ def test_changes_of_folders_with_encoded_names(log, path, value):
     table.vacuum(0, dry_run=False, enforce_retention_duration=False)
     with pytest.raises(ConfigError, match=r"version 1 .* vacuumed.*offsets set in table"):
         run([source()], log, once=True)
+
+
+def test_changes_of_a_table_in_a_folder_with_an_odd_name(log, tmp_path):
+    """What the folders above the table are called does not matter."""
+    path = str(tmp_path / "of ~ é#" / "table")
+    Path(path).parent.mkdir()
+    source = DeltaSource("in", path=path, topic="rows", key="id", read_mode="changes")
+    for n in (1, 2):
+        write_deltalake(path, pa.table({"id": [n], "part": ["a"]}), partition_by=["part"], mode="append", configuration=FEED)
+        run([source], log, once=True)
+    assert [row["id"] for row in log.read("rows").to_pylist()] == [1, 2]
 
 
 @pytest.mark.parametrize("mode", ["snapshot", "changes"])

@@ -28,6 +28,8 @@ ODD = {
     "idle_in_transaction_session_timeout": "500",
     "timezone_abbreviations": "Australia",
     "session_replication_role": "replica",
+    "zero_damaged_pages": "on",
+    "ignore_checksum_failure": "on",
     "row_security": "off",
     "synchronous_commit": "off",
 }
