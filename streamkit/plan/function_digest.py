@@ -197,7 +197,7 @@ class _Telling:
 
     def _made_by_library(self, value: FunctionType) -> _Walk:
         """What a function holds that a library made while it ran, such as the user's function below a decorator."""
-        yield self._tell((value.__defaults__, value.__kwdefaults__))
+        yield self._tell((value.__defaults__, value.__kwdefaults__, vars(value).get("__wrapped__")))
         yield self._cells(value)
 
     def _cells(self, value: FunctionType) -> _Walk:

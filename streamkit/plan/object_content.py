@@ -30,6 +30,7 @@ MUTABLE = (list, dict, set, deque, OrderedDict)  # what two names may share, and
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _PLAIN = (int, float, complex, str, bytes, bytearray, bool, type(None), type(...), range)
 _PACKAGES_WITH_TEXTS = (
+    "array",
     "builtins",
     "datetime",
     "decimal",
@@ -81,7 +82,7 @@ __module__ __name__ __qualname__ __doc__ __dict__ __weakref__ __firstlineno__ __
 __annotations__ __annotate__ __annotate_func__ __annotations_cache__ __type_params__ __orig_bases__ __parameters__ __abstractmethods__
 __protocol_attrs__ __non_callable_proto_members__ __signature__
 __pydantic_core_schema__ __pydantic_validator__ __pydantic_serializer__ __pydantic_parent_namespace__ __pydantic_setattr_handlers__
-__pydantic_complete__ __pydantic_fields_complete__
+__pydantic_complete__ __pydantic_fields_complete__ _attrs_cached_hash
     """.split()  # noqa: SIM905
 )
 _KEPT_BY_PANDAS = frozenset(
@@ -244,6 +245,8 @@ def attributes_of(value: Any) -> dict[str, Any]:
 def members_of(kind: type) -> dict[str, Any]:
     """What a class itself has under names: its functions and its values; of an enumeration also the members that were declared."""
     found = {name: one for name, one in vars(kind).items() if name not in _ABOUT}
+    if _is_hash_of_attrs(found.get("__hash__")):
+        found["__hash__"] = "of attrs"
     if issubclass(kind, Enum):
         kept = kind._member_map_
         found = {
@@ -253,6 +256,11 @@ def members_of(kind: type) -> dict[str, Any]:
     if getattr(kind, "_is_protocol", None) is not None and type(found.get("__init__")) is not FunctionType:
         found.pop("__init__", None)  # Python sets it at the first use
     return found
+
+
+def _is_hash_of_attrs(member: Any) -> bool:
+    """Whether attrs wrote a method that gives a hash: its code has a number of its own in each process."""
+    return type(member) is FunctionType and member.__code__.co_filename.startswith("<attrs generated")
 
 
 def member_parts(value: Enum) -> tuple[str | None, Any, dict[str, Any]]:

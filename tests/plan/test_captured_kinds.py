@@ -218,6 +218,13 @@ OF_LIBRARIES = {  # what libraries build into own classes, or keep below objects
     ),
     "an adapter of types": (f"{_MODEL}X = pydantic.TypeAdapter(list[@@])", "int", "str"),
     "a validator of a schema": ("import jsonschema\nX = jsonschema.Draft7Validator({'type': '@@'})", "object", "array"),
+    "a function below a check of its arguments": ("import pydantic\n@pydantic.validate_call\ndef X(r): return @@", "1", "2"),
+    "an object that keeps its hash": (
+        "import attr\n@attr.s(frozen=True, cache_hash=True)\nclass C:\n  n = attr.ib()\nX = C('@@')\nhash(X)",
+        "a",
+        "b",
+    ),
+    "an own array of Python": ("import array\nclass A(array.array): pass\nX = A('i', [@@])", "1", "2"),
     "a function below an object of a library": ("import cachetools\n@cachetools.cached({})\ndef X(r): return @@", "1", "2"),
     "a function below a function of numpy": ("import numpy\nX = numpy.frompyfunc(lambda r: @@, 1, 1)", "1", "2"),
     "long numbers of numpy": ("import numpy\nX = numpy.longdouble('0.@@')", "1", "2"),
