@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -26,6 +26,32 @@ def kept_for_ever(key: Sequence[str]) -> dict[str, str]:
     return {"retention.ms": "-1", **({"cleanup.policy": "compact"} if key else {})}
 
 
+class Reading(NamedTuple):
+    """Rows that records became, each with its number in `_row`, and records that are none. If it `is_sure` no part of them would say otherwise."""
+
+    tables: Sequence[pa.Table]
+    refused: Sequence[Refused]
+    is_sure: bool = True
+
+
+class Unread(Protocol):
+    """
+    Records of a poll that become rows when they are written: what one is may depend on the topic that those before it have made.
+
+    The runtime reads many at once. Where one of them fails it reads fewer, in their order, until those that fail are alone: so each
+    becomes what it would be alone, and one that fails leaves nothing behind.
+    """
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        ...
+
+    def read(self, start: int, end: int) -> Reading:
+        """The rows of those from one number on up to another; of a single record it is sure."""
+        ...
+
+
 class Polled(NamedTuple):
     """
     What a poll brought: rows by topic, and the position after them by split.
@@ -35,7 +61,7 @@ class Polled(NamedTuple):
     `_offset`, where the row comes from. A position is a value of JSON.
     """
 
-    tables: Mapping[str, pa.Table | Sequence[pa.Table]]
+    tables: Mapping[str, pa.Table | Sequence[pa.Table] | Unread]
     positions: Mapping[str, Position]
 
 
@@ -69,6 +95,9 @@ class Source(Connector):
     keeps_partitions = False  # True: a row of an opaque topic goes to its `_partition`, if the topic has as many
     says_columns: ClassVar[str] = "value.format and value.schema, such as 'id bigint, name string'"  # the settings
     is_bounded = False  # True: what is there now is read, then the task ends; the runtime says so before it opens the source
+    IS_BY_RECORD: ClassVar[bool] = (
+        False  # True: polls bring `Unread`, and each record says its key: another one is its own failure
+    )
     IS_RAW: ClassVar[bool] = False  # True: tables are `key binary, value binary`, which `value.format` says how to read
 
     def use(self, log: Log) -> None:

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from streamkit.connectors.debezium.avro_records import AvroRecords
+from streamkit.connectors.debezium.changes import Change, Changes, said_place
 from streamkit.connectors.debezium.envelope import (
-    DELETION,
     MESSAGE,
     ROWS,
     TRUNCATION,
-    Envelope,
     EnvelopeReader,
     Parts,
     Read,
     RecordKey,
     Records,
-    Types,
 )
 from streamkit.connectors.debezium.json_records import JsonRecords
 from streamkit.connectors.debezium.log_reader import LogReader
-from streamkit.connectors.debezium.table_rows import TableRow, TableRows, joined
 from streamkit.connectors.debezium.unavailable_value import UnavailableValue
 from streamkit.connectors.kafka.source import KafkaSource
 from streamkit.connectors.redaction import logger_of
@@ -43,7 +40,6 @@ from streamkit.names import TOPIC as TOPIC_COLUMN
 
 FORMATS = ("json", "avro")
 FIELDS = ("op", "before", "after", "source", "ts_ms")  # of an envelope, which are looked at
-Refused = tuple[Place, bytes, SchemaError]
 _LOGGER = logger_of(__name__)
 
 
@@ -56,6 +52,7 @@ class DebeziumSource(Source):
     are guessed. So any database that Debezium reads can be an input.
     """
 
+    IS_BY_RECORD = True
     SETTINGS: ClassVar[tuple[Setting, ...]] = (
         Setting("bootstrap.servers", "the brokers, such as host:9092,host:9092", default=""),
         Setting("kafka.", "any setting of Kafka's client, such as kafka.security.protocol", default=None, is_secret=True),
@@ -76,8 +73,7 @@ class DebeziumSource(Source):
         self._unavailable = UnavailableValue(self.settings["unavailable.value.placeholder"])
         self._values, self._key_records = self._formats()
         self._envelopes = EnvelopeReader(self.settings[INFINITY])
-        self._keys: dict[str, tuple[str, ...]] = {}
-        self._says_key: dict[str, Place] = {}  # the record that said the key of a topic
+        self._keys: dict[str, tuple[str, ...]] = {}  # of what is written now
         self._polled: Sequence[pa.Table] = ()  # the records of the last poll
         self._records: dict[Place, Record] = {}  # the same by their places, once one is asked for
         self._log: Log | None = None
@@ -134,8 +130,8 @@ class DebeziumSource(Source):
             return None
         read = {self._target(name): records for name, records in polled.tables.items() if isinstance(records, pa.Table)}
         self._polled, self._records = tuple(read.values()), {}
-        tables = {name: self._tables(name, records) for name, records in read.items()}
-        return Polled({name: rows for name, rows in tables.items() if rows}, polled.positions)
+        tables = {name: self._changes(name, records) for name, records in read.items()}
+        return Polled({name: changes for name, changes in tables.items() if changes.count}, polled.positions)
 
     def record_of(self, place: Place) -> Record | None:
         """The record as it was, since a row does not say it: a deletion has no row, and a row no envelope."""
@@ -213,60 +209,30 @@ class DebeziumSource(Source):
     def _target(self, topic: str) -> str:
         return str(self.settings["topic"]).replace("${topic}", topic)
 
-    def _tables(self, topic: str, records: pa.Table) -> list[pa.Table]:
-        """The rows of a poll: those of one layout together, since a poll may have several, in one table if they go together."""
-        is_known = topic in self._keys
-        tables, refused = self._read(topic, records)
-        first = self._says_key.get(topic)
-        if not is_known and any(one[0] == first for one in refused):
-            # A record that is refused says nothing of others: they are read again as if it had not come.
-            del self._keys[topic], self._says_key[topic]
-            self._refuse(topic, [one for one in refused if one[0] == first])
-            places = zip(*(records[name].to_pylist() for name in (TOPIC_COLUMN, PARTITION, OFFSET)), strict=True)
-            return self._tables(topic, records.filter(pa.array([place != first for place in places], pa.bool_())))
-        self._refuse(topic, refused)
-        return joined(tables, self.key_of(topic), is_transformed=self.chain is not None)
-
-    def _read(self, topic: str, records: pa.Table) -> tuple[list[pa.Table], list[Refused]]:
-        runs: list[TableRows] = []
-        refused: list[Refused] = []
-        for row, types in self._rows(topic, records, refused):
-            if not runs or runs[-1].types is not types or not runs[-1].takes(row):
-                runs.append(TableRows(types))
-            runs[-1].add(row)
-        tables = []
-        for run in runs:
-            rows, bad = run.table()
-            refused += [(one.place, one.record, error) for one, error in bad]
-            if rows is not None:
-                tables.append(rows)
-        return tables, sorted(refused, key=lambda one: one[0])
-
-    def _rows(self, topic: str, records: pa.Table, refused: list[Refused]) -> Iterator[tuple[TableRow, Types | None]]:
+    def _changes(self, topic: str, records: pa.Table) -> Changes:
+        """The records of a poll, each as far as it says itself what it is."""
         keys, values, *places = (records[name].to_pylist() for name in (KEY, VALUE, TOPIC_COLUMN, PARTITION, OFFSET))
         times = records[TIMESTAMP].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()
         read = zip(self._key_records.read(keys), self._values.read(values), strict=True)
+        found = []
         for (key, value), record, *place, time_ms in zip(read, values, *places, times, strict=True):
             if value is None:
                 continue  # Kafka's own tombstone, which follows the envelope of a deletion
             where = (place[0], place[1], place[2])
-            has_key = topic in self._keys
             try:
-                found = self._change(topic, key, value, where, record)
+                change = self._change(topic, key, value, time_ms, where, record)
             except SchemaError as error:
-                if not has_key:
-                    self._keys.pop(topic, None)
-                refused.append((where, record, error))
-                continue
-            if not has_key and topic in self._keys:
-                self._says_key[topic] = where
-            if found is not None:
-                row, types = found
-                yield (row if row.time_ms is not None else replace(row, time_ms=time_ms)), types
+                change = Change(None, None, None, time_ms, where, record, error)
+            if change is not None:
+                found.append(change)
+        settings = tuple(self.settings["key"])
+        return Changes(
+            topic, found, settings, partial(self._known_key, topic), partial(self._hear_key, topic), self.chain is not None
+        )
 
     def _change(
-        self, topic: str, key: Read, value: Parts | SchemaError, place: Place, record: bytes
-    ) -> tuple[TableRow, Types | None] | None:
+        self, topic: str, key: Read, value: Parts | SchemaError, written_ms: int, place: Place, record: bytes
+    ) -> Change | None:
         envelope = self._envelopes.envelope(value)
         if envelope.op == MESSAGE:
             _LOGGER.info("connector %s: topic %s has a message of an application, which is no row", self.name, place[0])
@@ -275,38 +241,22 @@ class DebeziumSource(Source):
             self._truncate(topic, place)
             return None
         found = self._envelopes.key(key) if key is not None else None
-        self._learn_key(topic, tuple(found.values) if found else ())
         is_deletion = envelope.op not in ROWS
         self._compare_key(found, envelope.before if is_deletion else envelope.after, is_deletion=is_deletion)
         if not is_deletion:
             assert envelope.after is not None
             self._refuse_placeholders(envelope.after)
             self._refuse_reserved(envelope.after)
-            row = {**(found.values if found else {}), **envelope.after}
-            self._refuse_null_key(topic, row)
-            return TableRow(row, False, envelope.time_ms, place, record), self._envelopes.types(envelope, found)
-        return self._deletion(topic, envelope, found, place, record), self._envelopes.types(envelope, found)
+        time_ms = written_ms if envelope.time_ms is None else envelope.time_ms
+        return Change(envelope, found, self._envelopes.types(envelope, found), time_ms, place, record)
 
-    def _deletion(self, topic: str, envelope: Envelope, key: RecordKey | None, place: Place, record: bytes) -> TableRow:
-        """The key alone; where the setting names it, from the row before."""
-        row = {**(envelope.before or {}), **(key.values if key else {})}
-        names = self.key_of(topic)
-        missing = [name for name in names if name not in row]
-        if not names or missing:
-            raise SchemaError(
-                f"found a deletion (op={DELETION!r}) without a key; expected the row's primary key as the record's key, or the setting key=… "
-                "with columns that `before` has"
-            )
-        self._refuse_null_key(topic, row)
-        return TableRow({name: row[name] for name in names}, True, envelope.time_ms, place, record)
+    def _known_key(self, topic: str) -> tuple[str, ...] | None:
+        """The key of a topic; None if it is not there."""
+        there = self._log is not None and topic in self._log.topics()
+        return tuple(self._log.topic(topic).key) if self._log is not None and there else None
 
-    def _refuse_null_key(self, topic: str, row: Mapping[str, Any]) -> None:
-        """A row without a key is refused before it can say columns of a topic that is not there yet."""
-        names = () if self.chain is not None else self.key_of(topic)
-        if names and all(name in row and row[name] is None for name in names):
-            raise SchemaError(
-                f"the key column {names[0]!r} is null; expected a value, since the topic keeps the last row of each key"
-            )
+    def _hear_key(self, topic: str, key: tuple[str, ...]) -> None:
+        self._keys[topic] = key
 
     def _compare_key(self, key: RecordKey | None, row: Mapping[str, Any] | None, *, is_deletion: bool) -> None:
         """A key that is another one than the row's would have the row under one, and its deletion under the other."""
@@ -326,29 +276,6 @@ class DebeziumSource(Source):
         """Whether keys are of another format than values, so that equal ones may look different."""
         return self.settings["key.format"] not in (None, self.settings["value.format"] or FORMATS[0])
 
-    def _learn_key(self, topic: str, names: tuple[str, ...]) -> None:
-        """
-        The first record says the key of a topic that is not there yet, even that it has none.
-
-        Transforms may give a topic other key columns than its records have, so behind them a record must say its key itself.
-        """
-        if self.settings["key"]:
-            return
-        there = self._log.topic(topic) if self._log is not None and topic in self._log.topics() else None
-        if there is not None and (self.chain is None or not there.key):
-            self._keys.setdefault(topic, tuple(there.key))
-        elif there is None or names:
-            self._keys.setdefault(topic, names)
-        known = self._keys.get(topic)
-        if known and names and set(known) != set(names):
-            raise SchemaError(
-                f"found the key columns {', '.join(names)}, and {', '.join(known)} before; expected the same, since a topic keeps its key"
-            )
-        if known != () and not names and self.chain is not None:
-            raise SchemaError(
-                "found a record without a key, and others have one; expected a key, or the setting key=… with its columns"
-            )
-
     def _refuse_placeholders(self, row: Mapping[str, Any]) -> None:
         names = self._unavailable.columns(row)
         if names:
@@ -363,19 +290,10 @@ class DebeziumSource(Source):
             raise SchemaError(said)
 
     def _truncate(self, topic: str, place: Place) -> None:
-        what = f"{_where(place)}: TRUNCATE emptied the table"
+        what = f"{said_place(place)}: TRUNCATE emptied the table"
         if self.settings["truncate.mode"] == "fail":
             raise ConfigError(
                 f"{what}, and topic {topic} can only forget rows by key; expected DELETE. To go on and leave the rows in the topic: "
                 "truncate.mode=skip"
             )
         _LOGGER.warning("%s; topic %s keeps its rows, since truncate.mode=skip", what, topic)
-
-    def _refuse(self, topic: str, refused: Sequence[Refused]) -> None:
-        """Make dead letters of records in their order, or end the task."""
-        for place, record, error in refused:
-            self.refuse_record(topic, record, SchemaError(f"{_where(place)}: {error}"), place)
-
-
-def _where(place: Place) -> str:
-    return f"topic {place[0]}, partition {place[1]}, offset {place[2]}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from streamkit.connectors.debezium.connect_type import UNKNOWN, ConnectType, guessed_type, kind_of
 from streamkit.connectors.debezium.envelope import Types
-from streamkit.connectors.joined_rows import as_schema, joined_schema
 from streamkit.errors import SchemaError
-from streamkit.names import DELETED, OFFSET, PARTITION, TIMESTAMP
+from streamkit.names import DELETED, OFFSET, PARTITION, ROW_NUMBER, TIMESTAMP
 from streamkit.names import TOPIC as TOPIC_COLUMN
 
 _TIMES = pa.timestamp("ms", tz="UTC")
@@ -20,13 +19,13 @@ _TIMES = pa.timestamp("ms", tz="UTC")
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row after a change, or the key of one that was deleted; where the record was, its bytes, and when the change was made."""
+    """A row after a change, or the key of one that was deleted; when the change was made, where the record was, and its number."""
 
     values: Mapping[str, Any]
     is_deleted: bool
     time_ms: int | None
     place: tuple[str, int, int]
-    record: bytes
+    number: int
 
 
 @dataclass
@@ -85,19 +84,8 @@ class TableRows:
             TOPIC_COLUMN: pa.array([row.place[0] for row in self.rows], pa.string()),
             PARTITION: pa.array([row.place[1] for row in self.rows], pa.int32()),
             OFFSET: pa.array([row.place[2] for row in self.rows], pa.int64()),
+            ROW_NUMBER: pa.array([row.number for row in self.rows], pa.int64()),
         }
-
-
-def joined(tables: list[pa.Table], key: Collection[str], *, is_transformed: bool) -> list[pa.Table]:
-    """
-    One table if the columns go together: what one lacks is null there, and of two types the wider one counts. Else all.
-
-    A key column never changes its type, and before transforms no column does: they could make something else of the wider one.
-    """
-    schemas = [table.schema for table in tables]
-    fixed = {name for schema in schemas for name in schema.names} if is_transformed else key
-    schema = joined_schema(schemas, fixed) if len(tables) > 1 else None
-    return tables if schema is None else [pa.concat_tables([as_schema(table, schema) for table in tables])]
 
 
 def _refused(name: str, kind: ConnectType, values: Sequence[Any]) -> Iterator[tuple[int, SchemaError]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -17,9 +17,9 @@ from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.log import Log
 from streamkit.log.produce.producer import Producer
 from streamkit.log.rows.records import records_of
-from streamkit.log.topic.evolution import is_wider
+from streamkit.log.topic.evolution import is_wider, widened
 from streamkit.log.topic.formats import KEY, VALUE
-from streamkit.log.topic.topic import Topic
+from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.names import DELETED, HEADERS, LOG_COLUMNS, PARTITION, ROW_NUMBER, TIMESTAMP, TOPIC
 from streamkit.schema import Column, Schema
 
@@ -57,7 +57,7 @@ class Destination:
         rows = rows.drop_columns(unknown)
         known = self._known(name)
         rows = rows if known is None else _without_foreign_nulls(known, rows)
-        topic = self._topic(name, rows, unknown)
+        topic, make = self._wanted(name, rows, unknown)
         try:
             records_of(topic, _columns_of(topic, rows), self._log.clock.now_ms())
         except SchemaError as error:
@@ -65,6 +65,7 @@ class Destination:
             if type(error) is not SchemaError or not fractions:
                 raise
             raise SchemaError(f"{error}; {_advice(topic, fractions)}", error.rows) from error
+        self._topics[name] = make()  # rows that are refused leave nothing behind
         return {name: rows}
 
     def key_of(self, name: str, rows: pa.Table) -> Sequence[str]:
@@ -99,30 +100,34 @@ class Destination:
         topic = self._topics.get(name)
         return self._log.topic(name) if topic is None and name in self._log.topics() else topic
 
-    def _topic(self, name: str, rows: pa.Table, unknown: Collection[str]) -> Topic:
+    def _wanted(self, name: str, rows: pa.Table, unknown: Collection[str]) -> tuple[Topic, Callable[[], Topic]]:
+        """The topic as rows need it, and what makes it so."""
         topic = self._topics.get(name)
         if topic is None and name == self._source.settings[DEAD_LETTERS]:
             raise ConfigError(
                 f"connector {self._source.name}: rows go to the topic {name}, which takes its dead letters by {DEAD_LETTERS}; expected a topic "
                 "of its own for dead letters"
             )
-        if topic is None:
-            topic = self._found(name) if name in self._log.topics() else self._created(name, rows, unknown)
+        if topic is None and name not in self._log.topics():
+            return self._new(name, rows, unknown)
+        topic = self._found(name) if topic is None else topic
         self._check_bytes(topic, rows)
         given = key_columns(rows)
         if given is not None and topic.format is None and set(given) != set(topic.key):
-            raise ConfigError(
+            raise (SchemaError if self._source.IS_BY_RECORD else ConfigError)(
                 f"connector {self._source.name}: the transforms give the key {', '.join(given) or 'none'}, and the topic {name} has the key "
                 f"{', '.join(topic.key) or 'none'}; expected the same, or another topic"
             )
         if topic.format is None:
             _refuse_null_keys(name, rows, [one for one in topic.key if not topic.schema[one].nullable])
         wanted = _widened(topic, rows)
-        if wanted != topic.schema and topic.format is None:
-            topic = self._log.alter_topic(name, schema=wanted)
-            self._altered.add(name)
-        self._topics[name] = topic
-        return topic
+        if wanted == topic.schema or topic.format is not None:
+            return topic, lambda: topic
+        return replace(topic, schema=wanted), lambda: self._altered_topic(name, wanted)
+
+    def _altered_topic(self, name: str, schema: Schema) -> Topic:
+        self._altered.add(name)
+        return self._log.alter_topic(name, schema=schema)
 
     def _check_bytes(self, topic: Topic, rows: pa.Table) -> None:
         """Bytes that nobody decoded are no columns of a topic."""
@@ -145,13 +150,15 @@ class Destination:
             )  # fmt: skip
         return topic
 
-    def _created(self, name: str, rows: pa.Table, unknown: Collection[str]) -> Topic:
+    def _new(self, name: str, rows: pa.Table, unknown: Collection[str]) -> tuple[Topic, Callable[[], Topic]]:
         source = self._source
         own = source.settings["topic.config."]
         partitions = source.partitions_of(name)
         format = source.format_of_bytes()
         if format is not None and is_opaque(rows):
-            return self._log.create_topic(name, format=format, partitions=partitions, config=own)
+            topic = self._log.create_topic(name, format=format, partitions=partitions, config=own)  # it takes all bytes
+            self._check_bytes(topic, rows)
+            return topic, lambda: topic
         key = self.key_of(name, rows)
         missing = sorted(set(key) - set(rows.column_names))
         if missing and set(missing) <= set(unknown):
@@ -159,7 +166,7 @@ class Destination:
                 f"the key column {missing[0]!r} is null, and no row before it says of which type it is; expected a value"
             )
         if missing:
-            raise ConfigError(
+            raise (SchemaError if source.IS_BY_RECORD else ConfigError)(
                 f"connector {source.name}: the key column {missing[0]!r} of topic {name} is not among the rows' columns "
                 f"{', '.join(_named(rows))}"
             )
@@ -167,9 +174,10 @@ class Destination:
         config = dict(source.config_of(name))
         if set(key) != set(source.key_of(name)):  # rows of another key are no versions of one row
             config.pop("cleanup.policy", None)
-        return self._log.create_topic(
-            name, _schema_of(rows, key, _required(source)), key=key or None, partitions=partitions, config={**config, **own}
-        )
+        schema, settings = _schema_of(rows, key, _required(source)), {**config, **own}
+        count = self._log.settings.topic_partitions if partitions is None else partitions
+        topic = declare_topic(name, schema, key or None, None, count, settings)
+        return topic, lambda: self._log.create_topic(name, schema, key=key or None, partitions=count, config=settings)
 
 
 def _refuse_null_keys(topic: str, rows: pa.Table, key: Sequence[str]) -> None:
@@ -256,6 +264,10 @@ def _columns_of(topic: Topic, rows: pa.Table) -> pa.Table:
     """The columns that the producer takes; those of the topic that the rows lack are null."""
     kept = rows.select([name for name in rows.column_names if name in topic.schema or name in _SENT or name not in _OWN])
     for column in topic.schema:
-        if column.name not in kept.column_names:
+        if column.name in kept.column_names:
+            place, found = kept.column_names.index(column.name), kept[column.name]
+            if is_wider(column.arrow.type, found.type):
+                kept = kept.set_column(place, column.arrow.with_nullable(True), widened(found, column.arrow.type))
+        else:
             kept = kept.append_column(column.arrow.with_nullable(True), pa.nulls(kept.num_rows, column.arrow.type))
     return kept

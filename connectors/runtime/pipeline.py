@@ -80,6 +80,31 @@ def pass_through(
     return Passed(kept, tuple(sorted(failures, key=lambda one: one.row)))
 
 
+def pass_together(
+    steps: Sequence[Step], topic: str, tables: Sequence[pa.Table], retry: Retry | None = None
+) -> list[Part] | Failure | None:
+    """
+    Send tables, whose rows have their numbers in `_row`, through all steps: what comes through, or the first failure.
+
+    Nobody looks for the row that is to blame, since all of them may be others without it. None if the columns of a topic's rows do not
+    go together: then fewer at a time do.
+    """
+    parts: list[Part] = [(topic, rows) for rows in tables]
+    for step in steps:
+        if step.is_last:
+            parts = in_topics(parts, step.key_of)
+            if len(parts) > len({name for name, _ in parts}):
+                return None
+        found: list[Part] = []
+        for name, part in parts:
+            try:
+                found += _pairs(_tried(step, retry).run(name, part))
+            except FAILURES as error:
+                return Failure(0, step.stage, error)
+        parts = [(name, part) for name, part in (found if step.is_last else of_one_layout(found)) if part.num_rows]
+    return parts
+
+
 def _tried(step: Step, retry: Retry | None) -> Step:
     """The step, tried again while its error may pass."""
     return step if retry is None else replace(step, run=lambda topic, rows: retry.run(lambda: step.run(topic, rows)))

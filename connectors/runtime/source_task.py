@@ -16,13 +16,13 @@ from streamkit.connectors.runtime.destination import Destination
 from streamkit.connectors.runtime.error_log import log_failures
 from streamkit.connectors.runtime.identity import adopted, checked, with_identities, without_identities
 from streamkit.connectors.runtime.letter_limits import within_limits
-from streamkit.connectors.runtime.pipeline import FAILURES, Failure, Passed, Step, pass_through
+from streamkit.connectors.runtime.pipeline import FAILURES, Failure, Passed, Step, pass_through, pass_together
 from streamkit.connectors.runtime.retry import Retry
 from streamkit.connectors.runtime.shares import splits_of
 from streamkit.connectors.runtime.steps import steps_of_source
 from streamkit.connectors.runtime.targets import TARGETS, Targets, check_targets, topic_ids, with_targets
 from streamkit.connectors.runtime.task import POLL_SECONDS, Orders, Progress, check_columns, close, origin_of, refuse
-from streamkit.connectors.source import Place, Polled, Position, Source
+from streamkit.connectors.source import Place, Polled, Position, Source, Unread
 from streamkit.errors import ConfigError, OutcomeUnknownError, RecordTooLargeError, SchemaError
 from streamkit.log.log import Log
 from streamkit.log.produce.producer import Producer
@@ -192,6 +192,9 @@ class SourceTask:
         letters: list[Placed] = []
         taken = 0
         for topic, found in polled.tables.items():
+            if not isinstance(found, pa.Table | Sequence):
+                taken += self._take(topic, found, 0, found.count, sends, letters)
+                continue
             for rows in [found] if isinstance(found, pa.Table) else found:
                 passed = self._passed(topic, rows)
                 sends += passed.parts
@@ -206,11 +209,32 @@ class SourceTask:
         self.progress.rows += taken
         self.progress.commit(self._log.clock.now_ms())
 
+    def _take(
+        self, topic: str, records: Unread, start: int, end: int, sends: list[tuple[str, pa.Table]], letters: list[Placed]
+    ) -> int:
+        """Rows of records to send, and dead letters of those that fail; how many rows there were."""
+        reading = records.read(start, end)
+        passed = pass_together(self._all_steps(), topic, reading.tables, self._retry) if reading.is_sure else None
+        if end - start > 1 and not isinstance(passed, list):
+            middle = (start + end) // 2
+            return sum(self._take(topic, records, *part, sends, letters) for part in ((start, middle), (middle, end)))
+        for one in reading.refused:
+            self._source.refuse_record(*one)
+        if isinstance(passed, Failure):
+            letters += self._letters(topic, reading.tables[0].drop_columns([ROW_NUMBER]), [passed])
+        else:
+            sends += passed or []
+            self._has_passed |= bool(passed)
+        return sum(rows.num_rows for rows in reading.tables)
+
+    def _all_steps(self) -> Sequence[Step]:
+        return [*self._steps, Step("KAFKA_PRODUCE", self._destination.fitted, is_last=True, key_of=self._destination.key_of)]
+
     def _passed(self, topic: str, rows: pa.Table) -> Passed:
         """The rows by topic as the topics take them; those that fail apart."""
         is_tolerant = self._source.settings["errors.tolerance"] == "all"
         return pass_through(
-            [*self._steps, Step("KAFKA_PRODUCE", self._destination.fitted, is_last=True, key_of=self._destination.key_of)],
+            self._all_steps(),
             topic,
             rows,
             self._retry,
@@ -231,7 +255,9 @@ class SourceTask:
         """Dead letters of failed rows, each with its place; the source knows the places of rows of the last poll alone, which `is_of_poll` says they are."""
         if not failures:
             return []
-        if not (self._source.has_schemas_of_records and self._has_passed):
+        is_tolerant = self._source.settings["errors.tolerance"] == "all"
+        is_of_records = self._source.IS_BY_RECORD and is_tolerant  # whichever came before, and whichever start
+        if not is_of_records and not (self._source.has_schemas_of_records and self._has_passed):
             check_columns(self._source, _place(rows, failures[0]) or f"topic {topic}", failures)
         log_failures(origin_of(self._source, self._task), self._source.settings, topic, rows, failures)
         places = [self._source.place_of(topic, failure.row) if is_of_poll else "" for failure in failures]

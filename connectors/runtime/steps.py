@@ -12,6 +12,7 @@ from streamkit.connectors.runtime.pipeline import Step
 from streamkit.connectors.runtime.sound_texts import SOUND_TEXTS
 from streamkit.connectors.sink import Sink
 from streamkit.connectors.source import Source
+from streamkit.connectors.transforms.records import key_columns
 from streamkit.log.log import Log
 from streamkit.log.topic.topic import Topic
 
@@ -44,6 +45,7 @@ def transform_steps(source: Source, log: Log) -> Sequence[Step]:
     known = {} if chain.makes_keys else {name: log.topic(name).key for name in log.topics()}
 
     def run(name: str, rows: pa.Table) -> Mapping[str, pa.Table]:
-        return chain.run(name, rows, source.key_of(name) or known.get(name, ()))
+        said = key_columns(rows)
+        return chain.run(name, rows, source.key_of(name) or known.get(name, ()) if said is None else said)
 
     return (Step("TRANSFORMATION", run),)

@@ -17,7 +17,7 @@ from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.names import DELETED, LOG_COLUMNS, ROW_NUMBER, TOPIC
 
 _OWN = (*LOG_COLUMNS, TOPIC, ROW_NUMBER)
-_KEY_COLUMNS = b"key.columns"  # in the metadata of a table's schema
+KEY_COLUMNS = b"key.columns"  # in the metadata of a table's schema: of sources whose records say them, and behind transforms
 
 
 @dataclass(frozen=True)
@@ -163,8 +163,8 @@ def is_opaque(rows: pa.Table) -> bool:
 
 
 def key_columns(rows: pa.Table) -> tuple[str, ...] | None:
-    """The key columns that transforms have given rows; None if none of them said so."""
-    said = (rows.schema.metadata or {}).get(_KEY_COLUMNS)
+    """The key columns that transforms, or records, have given rows; None if none of them said so."""
+    said = (rows.schema.metadata or {}).get(KEY_COLUMNS)
     return None if said is None else tuple(json.loads(said))
 
 
@@ -195,5 +195,5 @@ def _noted(table: pa.Table, records: Records) -> pa.Table:
     notes = {name.encode(): text.encode() for name, text in records.notes.items()}
     keys = list(records.key.columns) if records.key.valid.true_count else []
     if keys or records.count == 0:
-        notes[_KEY_COLUMNS] = json.dumps(list(records.key.columns)).encode()
+        notes[KEY_COLUMNS] = json.dumps(list(records.key.columns)).encode()
     return table.replace_schema_metadata(notes or None)

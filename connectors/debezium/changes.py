@@ -1,0 +1,159 @@
+"""Changes of one table, as rows of a topic: what each becomes is said by it and by the topic that those before it have made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamkit.connectors.debezium.envelope import DELETION, ROWS, Envelope, RecordKey, Types
+from streamkit.connectors.debezium.table_rows import TableRow, TableRows
+from streamkit.connectors.source import Place, Reading, Refused, Unread
+from streamkit.connectors.transforms.records import KEY_COLUMNS
+from streamkit.errors import SchemaError
+
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A record that was read: its envelope and key, the types of its columns, where it was and its bytes; or why it is none."""
+
+    envelope: Envelope | None
+    key: RecordKey | None
+    types: Types | None
+    time_ms: int | None
+    place: Place
+    record: bytes
+    error: SchemaError | None = None
+
+    @property
+    def own_key(self) -> Key:
+        return tuple(self.key.values) if self.key else ()
+
+    @property
+    def is_deletion(self) -> bool:
+        return self.envelope is not None and self.envelope.op not in ROWS
+
+
+@dataclass
+class Changes(Unread):
+    """
+    Changes that a poll brought for a topic.
+
+    `key` is the setting, `known_key` gives that of the topic, None if it is not there; with transforms (`is_transformed`) nobody asks it,
+    since they may say another topic and another key. `hear_key` is told the key of what is read.
+    """
+
+    topic: str
+    changes: Sequence[Change]
+    key: Key
+    known_key: Callable[[], Key | None]
+    hear_key: Callable[[Key], None]
+    is_transformed: bool
+
+    @property
+    def count(self) -> int:
+        return len(self.changes)
+
+    def read(self, start: int, end: int) -> Reading:
+        """Rows of these changes; not sure of it if they have several keys, and none is the topic's yet."""
+        changes = self.changes[start:end]
+        known = None if self.key or self.is_transformed else self.known_key()
+        keys = {frozenset(one.own_key) for one in changes if one.error is None}
+        if len(keys) > 1 and known is None and not self.key:
+            return Reading([], [], is_sure=False)
+        own = next((one.own_key for one in changes if one.error is None), ())
+        self.hear_key(self.key or (own if known is None else known))
+        runs, refused = _Runs(is_exact=self.is_transformed), list[tuple[Place, bytes, SchemaError]]()
+        for number, change in enumerate(changes):
+            try:
+                runs.add(self._row(change, known, number), change.types)
+            except SchemaError as error:
+                refused.append((change.place, change.record, error))
+        tables, bad = runs.tables()
+        refused += [(one.place, changes[one.number].record, error) for one, error in bad]
+        if known is None and not self.key:
+            note = {KEY_COLUMNS: json.dumps(own).encode()}
+            tables = [table.replace_schema_metadata(note) for table in tables]
+        return Reading(tables, [self._refused(*one) for one in sorted(refused, key=lambda one: one[0])])
+
+    def _row(self, change: Change, known: Key | None, number: int) -> TableRow:
+        if change.error is not None:
+            raise change.error
+        own = change.own_key
+        names = self.key or (own if known is None else known)
+        if known and own and set(known) != set(own):
+            raise SchemaError(
+                f"found the key columns {', '.join(own)}, and {', '.join(known)} before; expected the same, since a topic keeps its key"
+            )
+        assert change.envelope is not None
+        of_key = change.key.values if change.key else {}
+        if change.is_deletion:
+            row = _deleted(change.envelope.before, of_key, names)
+        else:
+            row = {**of_key, **(change.envelope.after or {})}
+        if not self.is_transformed:
+            _refuse_null_key(row, names)
+        return TableRow(row, change.is_deletion, change.time_ms, change.place, number)
+
+    def _refused(self, place: Place, record: bytes, error: SchemaError) -> Refused:
+        return self.topic, record, SchemaError(f"{said_place(place)}: {error}"), place
+
+
+@dataclass
+class _Runs:
+    """Rows by their layout. Where it `is_exact` rows of other columns are of another one: transforms see a row's own columns alone."""
+
+    is_exact: bool
+    runs: list[TableRows] = field(default_factory=list)
+    by_layout: dict[Any, TableRows] = field(default_factory=dict)
+
+    def add(self, row: TableRow, types: Types | None) -> None:
+        layout: Any = (id(types), row.is_deleted)
+        if types is None:
+            layout = (row.is_deleted, tuple((name, type(value)) for name, value in row.values.items()))
+        run = self.by_layout.get(layout)
+        if run is None or not run.takes(row):
+            run = next((one for one in self.runs if self._takes(one, row, types)), None)
+            if run is None:
+                run = TableRows(types)
+                self.runs.append(run)
+            self.by_layout[layout] = run
+        run.add(row)
+
+    def _takes(self, run: TableRows, row: TableRow, types: Types | None) -> bool:
+        if run.types is not types or not run.takes(row):
+            return False
+        first = run.rows[0]
+        has_its_columns = types is not None or first.values.keys() == row.values.keys()
+        return not self.is_exact or (first.is_deleted == row.is_deleted and has_its_columns)
+
+    def tables(self) -> tuple[list[Any], list[tuple[TableRow, SchemaError]]]:
+        found = [run.table() for run in self.runs]
+        return [rows for rows, _ in found if rows is not None], [one for _, bad in found for one in bad]
+
+
+def _deleted(before: Mapping[str, Any] | None, of_key: Mapping[str, Any], names: Key) -> dict[str, Any]:
+    """The key alone; where the record has none, from the row before."""
+    row = {**(before or {}), **of_key}
+    if not names or any(name not in row for name in names):
+        raise SchemaError(
+            f"found a deletion (op={DELETION!r}) without a key; expected the row's primary key as the record's key, or the setting key=… "
+            "with columns that `before` has"
+        )
+    return {name: row[name] for name in names}
+
+
+def _refuse_null_key(row: Mapping[str, Any], names: Collection[str]) -> None:
+    """A row without a key is refused before it can say columns of a topic."""
+    if names and all(name in row and row[name] is None for name in names):
+        raise SchemaError(
+            f"the key column {next(iter(names))!r} is null; expected a value, since the topic keeps the last row of each key"
+        )
+
+
+def said_place(place: Place) -> str:
+    """Where a record was, as errors say it."""
+    return f"topic {place[0]}, partition {place[1]}, offset {place[2]}"
