@@ -13,6 +13,7 @@ that made it (`streamkit.plan.turns`), by which it is known how long it is:
 
     of several rows that an operator made of one    the number of the operator, then what orders them: a number, a window, a key
     of a row that came by one of several inputs     the number of that input, where one record may come by several
+    of a row that got another key                   the number of the exchange, in front of the steps before: it waits for all rows of a record
     of a row that time brings                       the number of the operator, then what orders them; it is the first step
 
 So no path is the beginning of another one of the same place, and wherever a path goes on, rows stay in order. Bytes compare as the values
@@ -113,6 +114,20 @@ def at_input(batch: pa.RecordBatch, number: Number) -> pa.RecordBatch:
     path = extended_by(batch, number)
     if PATH not in batch.schema.names:
         return batch.append_column(PATH, path)
+    return batch.set_column(batch.schema.get_field_index(PATH), PATH, path)
+
+
+def as_moved(batch: pa.RecordBatch, number: Number) -> pa.RecordBatch:
+    """
+    The rows behind all that their records cause without another key; a row without a path is the only one of its record.
+
+    Rows that time brings wait for none but what they cause themselves, since a drain may bring them one after another.
+    """
+    if not has_place(batch) or PATH not in batch.schema.names:
+        return batch
+    path = join([numbers_of(number, batch), Slices.of(batch[PATH].cast(pa.binary()))])
+    if DUE in batch.schema.names:
+        path = pc.if_else(batch[DUE].is_valid(), batch[PATH].cast(pa.binary()), path)
     return batch.set_column(batch.schema.get_field_index(PATH), PATH, path)
 
 

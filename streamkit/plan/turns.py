@@ -3,7 +3,8 @@ Pass `take_turns`: in which order operators get what one record causes.
 
 One record may reach an operator by several ways. The order is that of Kafka Streams: a record is pushed to the children of a step in the
 order in which they were declared, and each is through with it, and all that is behind it, before the next one gets it. What gets another
-key waits until the record is through, since Kafka Streams has a topic there; then it is pushed in the same way.
+key waits until the record, and all rows that were made of it, are through, since Kafka Streams has a topic there; then it is pushed in
+the same way.
 
 So operators are numbered as a record visits them, and inputs where an operator has several. Records of two inputs of the program may
 visit the same in two orders; then each input has its own numbers. Paths are made of these numbers (`streamkit.engine.place`).
@@ -128,13 +129,14 @@ def _kept(plan: Plan) -> set[str]:
 
 
 class _Arrival(NamedTuple):
-    """Rows reach a step by an input, at once or behind all that gets its rows without another key."""
+    """Rows reach a step by an input, at once or behind all that gets its rows without another key: then `moved` gave them theirs."""
 
     is_behind: bool
     declared: int
     place: int
     step: Step
     source: Step
+    moved: tuple[str, ...]
 
 
 class _Ways:
@@ -168,7 +170,7 @@ class _Ways:
 
     def arrivals(self, steps: Sequence[Step]) -> list[list[_Arrival]]:
         """Where the rows of steps go, in order; steps that give one table in several ways get them together."""
-        found = [arrival for step in steps for arrival in self._found(step, step, False)]
+        found = [arrival for step in steps for arrival in self._found(step, step, ())]
         together: dict[tuple[object, ...], list[_Arrival]] = {}
         for one in sorted(found, key=lambda one: one[:3]):
             is_table = one.step.table or one.declared < one.step.declared
@@ -177,13 +179,14 @@ class _Ways:
             together.setdefault((one.is_behind, what), []).append(one)
         return list(together.values())
 
-    def _found(self, step: Step, origin: Step, is_behind: bool) -> Iterator[_Arrival]:
-        is_behind |= step.id in self.behind
+    def _found(self, step: Step, origin: Step, moved: tuple[str, ...]) -> Iterator[_Arrival]:
+        if step.id in self.behind:
+            moved = (*moved, step.id)
         for taker, place in self.takers.get(step.id, ()):
             if hands_on(taker, step):
-                yield from self._found(taker, origin, is_behind)
+                yield from self._found(taker, origin, moved)
             else:
-                yield _Arrival(is_behind, self._declared(taker), place, taker, origin)
+                yield _Arrival(bool(moved), self._declared(taker), place, taker, origin, moved)
 
     def _declared(self, step: Step) -> int:
         """When a step was declared; what tells all changes of a table stands before the columns that the table was made of."""
@@ -223,7 +226,8 @@ class _Visit:
     ways: _Ways
     own: dict[str, int] = field(default_factory=dict)
     inputs: dict[tuple[str, int], int] = field(default_factory=dict)
-    waited: set[str] = field(default_factory=set)
+    moved: set[str] = field(default_factory=set)
+    topics: dict[str, int] = field(default_factory=dict)
     next: int = 0
 
     def numbers_in_paths(self, shares: set[str]) -> dict[tuple[str, int], int]:
@@ -255,11 +259,13 @@ class _Visit:
         pushed += [one for one in reversed(below) if not one[0].is_behind]
 
     def _begun(self, arrivals: list[_Arrival]) -> list[_Arrival]:
-        """Arrivals that have waited: what their source makes of one row comes behind the record, too."""
-        for source in (one.source for one in arrivals):
-            if source.operator.waits_for_record and source.id not in self.waited:
-                self.waited.add(source.id)
-                self.own[source.id] = self._number()
+        """Arrivals that have waited: what moved them has the next number, one for all exchanges that are one topic of Kafka Streams."""
+        for arrival in arrivals:
+            for name in arrival.moved:
+                if name not in self.moved:
+                    self.moved.add(name)
+                    topic = arrival.source.id if name in self.ways.moved_once else name
+                    self.own[name] = self.topics.setdefault(topic, self._number())
         return arrivals
 
     def _number(self) -> int:

@@ -13,6 +13,7 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine import place
+from streamkit.engine.operators import exchange, foreign_key_join, regroup, repartition
 from streamkit.plan import turns
 from streamkit.plan.program import Program
 from streamkit.testing import TopologyTestDriver
@@ -38,6 +39,8 @@ PRODUCTS = "id string, category string, price int"
 FOUND = (5_000_033,)  # a left join, of which one record deletes both sides, the right one first
 # Records of one topic come in another order than those of the other, a joined table has a store, or tells its changes before it is joined.
 FOUND_OF_TOPICS = (7, 37, 139, 160, 7065)
+FOUND_WITH_KEYS = (121_746_073,)  # a record has two rows, whose groups wait for both
+FOUND_TWINS = (922, 1057)
 
 
 def cases() -> dict[int, Json]:
@@ -64,8 +67,8 @@ def test_no_cut_changes_what_diamonds_give(part: int, record_property: Any) -> N
 def test_joins_of_the_same_tables_see_each_other_change(part: int, record_property: Any) -> None:
     """A joined table changes with those it is made of, before their changes come to it, whatever way and cut it is looked up by."""
     options: list[dict[str, Any]] = [{}, {"rekeys": True}, {"topics": 2}]
-    cases = [Diamonds(number, twins=True, **options[number % 3]).case() for number in seeds(3, QUICK_SEED)]
-    found = {case["name"]: stepwise_difference(case) for case in cases if moves(case) < (1 if makes_several(case) else 2)}
+    cases = [Diamonds(number, twins=True, **options[number % 3]).case() for number in (*seeds(3, QUICK_SEED), *FOUND_TWINS)]
+    found = {case["name"]: stepwise_difference(case) for case in cases if moves(case) < 2}
     found |= {f"{case['name']}, in other ways": difference_of_ways(case, *ways_of(number)) for number, case in enumerate(cases)}
     record_property("tried", {"diamonds of joins of the same tables": len(cases)})
     assert {name: one for name, one in found.items() if one is not None} == {}
@@ -144,8 +147,8 @@ def ways_of(seed: int) -> list[Way]:
 @pytest.mark.parametrize("part", PARTS)
 def test_rows_that_get_another_key_once_come_as_kafka_streams_gives_them(part: int, record_property: Any) -> None:
     """Where a record comes by one internal topic at most, there is one order of results, and step by step the interpreter gives it."""
-    cases = [Diamonds(number, rekeys=True).case() for number in seeds(COUNT, QUICK_SEED)]
-    cases = [case for case in cases if moves(case) < (1 if makes_several(case) else 2)]
+    cases = [Diamonds(number, rekeys=True).case() for number in (*seeds(COUNT, QUICK_SEED), *FOUND_WITH_KEYS)]
+    cases = [case for case in cases if moves(case) < 2]
     found = {case["name"]: stepwise_difference(case) for case in cases}
     record_property("tried", {"diamonds with another key, step by step": len(found)})
     assert {name: one for name, one in found.items() if one is not None} == {}
@@ -156,11 +159,6 @@ def moves(case: Json) -> int:
     topics = {"map": 2, "group_by": 1, "foreign_key": 2}
     nodes = case["topology"]["nodes"]
     return sum(topics.get(node.get("kind", node["op"]), 0) for node in nodes)
-
-
-def makes_several(case: Json) -> bool:
-    """Whether a record may become several rows, of which each that gets another key waits for itself alone (docs/engine.md)."""
-    return any(node.get("kind", node["op"]) in ("flat_map_values", "stream_stream") for node in case["topology"]["nodes"])
 
 
 def unshared(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,12 +184,18 @@ def unnumbered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(place, "_number", lambda number, rows: np.zeros(rows, ">u2"))
 
 
+def each_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (exchange, regroup, repartition, foreign_key_join):
+        monkeypatch.setattr(module, "as_moved", lambda rows, number: rows)
+
+
 BUGS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "it is not known that a record comes by several ways": unshared,
     "a joined table that is looked up has the values of its rows alone": of_rows_alone,
     "records of all topics have the order of the first one": in_one_order,
     "a joined table with a store is looked up as one without": never_kept,
     "the steps of paths do not begin with the number of who made them": unnumbered,
+    "rows that get another key wait for themselves alone": each_for_itself,
 }
 
 
@@ -203,7 +207,8 @@ def test_a_wrong_order_is_caught(bug: str, monkeypatch: pytest.MonkeyPatch) -> N
     found, topics = (
         [Diamonds(number, topics=2 + number % 2).case() for number in numbers] for numbers in (FOUND_OF_TOPICS, range(60, 80))
     )
-    assert any(stepwise_difference(case) for case in (*found, *cases().values(), *twins, *topics))
+    moved = [Diamonds(number, rekeys=True).case() for number in FOUND_WITH_KEYS]
+    assert any(stepwise_difference(case) for case in (*found, *moved, *cases().values(), *twins, *topics))
 
 
 def test_a_stream_that_is_joined_with_itself_twice_gives_what_came_by_the_first_join_first() -> None:

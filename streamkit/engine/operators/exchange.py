@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from streamkit.engine.context import Context
 from streamkit.engine.exchange import groups_of, pack
 from streamkit.engine.kernels import EVERYTHING, Rows, kernel
+from streamkit.engine.place import as_moved
 from streamkit.engine.rows import with_columns, without_null_keys
 from streamkit.log.slab.dictionary import encoded_if_repeated
 from streamkit.names import HEADERS, KEY_GROUP
@@ -19,6 +20,8 @@ def send(operator: Send, inputs: Sequence[Rows], context: Context) -> None:
     (batch,) = inputs
     assert batch is not None
     application = context.plan.application
+    if (turn := context.turn(operator.id)).own:  # records wait here, as they do for a topic of Kafka Streams
+        batch = as_moved(batch, turn.owns)
     if not operator.keep_null_keys:
         batch, dropped = without_null_keys(batch, operator.key)
         context.count("null_key", operator.id, dropped)

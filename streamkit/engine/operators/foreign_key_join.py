@@ -28,7 +28,7 @@ from streamkit.engine.changes import replaced_rows, without_nothing
 from streamkit.engine.context import Context
 from streamkit.engine.joining import Indices, as_of, kept_table, seen_changes, times_found
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import as_they_come, extended_by_key, place_ranks, record_ranks
+from streamkit.engine.place import as_moved, as_they_come, extended_by_key, place_ranks, record_ranks
 from streamkit.engine.rows import (
     concatenate,
     deletions_of,
@@ -277,5 +277,6 @@ def _columns(
 
 def _record(operator: ForeignKeyJoin, cause: pa.RecordBatch, left: pa.RecordBatch, context: Context) -> dict[str, pa.Array]:
     """The record columns of results: the place of their cause, then the left key, in whose order the results of a cause stand."""
-    path = extended_by_key(cause, context.turn(operator.id).owns, [left[name] for name in operator.left_key])
+    number = context.turn(operator.id).owns
+    path = extended_by_key(as_moved(cause, number), number, [left[name] for name in operator.left_key])
     return {name: column for name, column in record_columns(cause).items() if name not in (INSTRUCTION, ROW_TIME)} | {PATH: path}

@@ -12,7 +12,7 @@ from streamkit.engine.changes import ADDED, REMOVED, REPLACED, new_of
 from streamkit.engine.context import Context
 from streamkit.engine.joining import Indices
 from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import extended_by, place_ranks
+from streamkit.engine.place import as_moved, extended_by, place_ranks
 from streamkit.engine.rows import deletions_of, is_null_key, with_columns
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import CHANGE, DELETED, PATH
@@ -33,9 +33,8 @@ def regroup(operator: Regroup, inputs: Sequence[Rows], context: Context) -> pa.R
     is_there = ~deletions_of(pairs)
     context.count("null_key", operator.id, int((is_there & ~has_group).sum()))
     is_there &= has_group
-    rows = with_columns(
-        pairs, {CHANGE: _change(operator, pairs, is_there), PATH: _paths(pairs, context.turn(operator.id).owns)}
-    ).drop_columns([DELETED])
+    number, change = context.turn(operator.id).owns, _change(operator, pairs, is_there)
+    rows = with_columns(pairs, {CHANGE: change, PATH: _paths(pairs, number)}).drop_columns([DELETED])
     return rows.filter(pa.array(is_there))
 
 
@@ -51,7 +50,7 @@ def _change(operator: Regroup, pairs: pa.RecordBatch, is_there: np.ndarray[tuple
 def _paths(pairs: pa.RecordBatch, number: Number) -> pa.BinaryArray:
     ends = np.empty(pairs.num_rows, ENDING)
     ends["change"], ends["is_new"] = np.repeat(_number_at_place(new_of(pairs)), 2), np.arange(pairs.num_rows) % 2
-    return extended_by(pairs, number, ends)
+    return extended_by(as_moved(pairs, number), number, ends)
 
 
 def _number_at_place(changes: pa.RecordBatch) -> Indices:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from streamkit.engine.context import Context
 from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.place import as_moved
 from streamkit.engine.rows import without_null_keys
 from streamkit.plan.operators.repartition import Repartition
 
@@ -17,6 +18,7 @@ def repartition(operator: Repartition, inputs: Sequence[Rows], context: Context)
     """The rows that arrived; an exchange that was there already may have kept null keys, which go here."""
     (batch,) = inputs
     assert batch is not None
+    batch = as_moved(batch, context.turn(operator.id).owns)
     if operator.keep_null_keys:
         return batch
     kept, dropped = without_null_keys(batch, operator.key)
