@@ -132,6 +132,7 @@ class _Arrival(NamedTuple):
     """Rows reach a step by an input, at once or behind all that gets its rows without another key: then `moved` gave them theirs."""
 
     is_behind: bool
+    begins: int
     declared: int
     place: int
     step: Step
@@ -145,7 +146,8 @@ class _Ways:
 
     A table that is kept for joins hands its changes on to them, as an exchange does; `behind` are such ends of exchanges, and steps, whose
     rows have another key and wait until the record is through. Of the exchanges among them those in `moved_once` take the new key itself,
-    so that Kafka Streams has one topic there for all that is made of a table.
+    so that Kafka Streams has one topic there for all that is made of a table. `tellers` are steps that tell all changes of a table as a stream,
+    though they stand in front of views that were declared before; `told` are these views, and when the stream was declared.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -167,35 +169,45 @@ class _Ways:
                 self.behind.add(step.id)
             if step.id in self.behind and operator.kind == "send" and not is_by_other_key:
                 self.moved_once.add(step.id)
+        self.told: dict[str, int] = {}
+        self.tellers: set[str] = set()
+        for step in plan.steps:
+            if step.operator.kind == "emit" and self._tell(step, step.declared):
+                self.tellers.add(step.id)
+
+    def _tell(self, step: Step, declared: int) -> bool:
+        """Note the views of a table through which all its changes go before they become a stream, as was declared then; whether there are any."""
+        views = [
+            one
+            for one, _ in self.takers.get(step.id, ())
+            if one.operator.is_view and len(one.sources) == 1 and one.declared < declared
+        ]
+        for view in views:
+            self.told[view.id] = declared
+            self._tell(view, declared)
+        return bool(views)
 
     def arrivals(self, steps: Sequence[Step]) -> list[list[_Arrival]]:
         """Where the rows of steps go, in order; steps that give one table in several ways get them together."""
-        found = [arrival for step in steps for arrival in self._found(step, step, ())]
+        found = [arrival for step in steps for arrival in self._found(step, step)]
         together: dict[tuple[object, ...], list[_Arrival]] = {}
-        for one in sorted(found, key=lambda one: one[:3]):
-            is_table = one.step.table or one.declared < one.step.declared
+        for one in sorted(found, key=lambda one: one[:4]):
+            is_table = one.step.table or one.step.id in self.told
             is_view = is_table and one.step.operator.is_view and len(one.step.sources) == 1
             what = one.declared if is_view else (one.step.id, one.place)
             together.setdefault((one.is_behind, what), []).append(one)
         return list(together.values())
 
-    def _found(self, step: Step, origin: Step, moved: tuple[str, ...]) -> Iterator[_Arrival]:
+    def _found(self, step: Step, origin: Step, moved: tuple[str, ...] = (), begins: int | None = None) -> Iterator[_Arrival]:
         if step.id in self.behind:
             moved = (*moved, step.id)
+        begins = self.told.get(step.id, begins)
         for taker, place in self.takers.get(step.id, ()):
-            if hands_on(taker, step):
-                yield from self._found(taker, origin, moved)
+            if hands_on(taker, step) or taker.id in self.tellers:
+                yield from self._found(taker, origin, moved, begins)
             else:
-                yield _Arrival(bool(moved), self._declared(taker), place, taker, origin, moved)
-
-    def _declared(self, step: Step) -> int:
-        """When a step was declared; what tells all changes of a table stands before the columns that the table was made of."""
-        declared = step.declared
-        while step.operator.kind == "emit" and len(takers := self.takers.get(step.id, [])) == 1:
-            step, _ = takers[0]
-            if step.operator.is_view:
-                declared = min(declared, step.declared)
-        return declared
+                since = taker.declared if begins is None or taker.id in self.told else begins
+                yield _Arrival(bool(moved), since, taker.declared, place, taker, origin, moved)
 
 
 def key_of(send: Step) -> tuple[str, ...]:
