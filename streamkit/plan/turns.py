@@ -129,7 +129,11 @@ def _kept(plan: Plan) -> set[str]:
 
 
 class _Arrival(NamedTuple):
-    """Rows reach a step by an input, at once or behind all that gets its rows without another key: then `moved` gave them theirs."""
+    """
+    Rows reach a step by an input, at once or behind all that gets its rows without another key: then `moved` gave them theirs.
+
+    They come in the order of `begins`: when the step was declared, or the stream that it takes if views of a table stand in between.
+    """
 
     is_behind: bool
     begins: int
@@ -146,8 +150,8 @@ class _Ways:
 
     A table that is kept for joins hands its changes on to them, as an exchange does; `behind` are such ends of exchanges, and steps, whose
     rows have another key and wait until the record is through. Of the exchanges among them those in `moved_once` take the new key itself,
-    so that Kafka Streams has one topic there for all that is made of a table. `tellers` are steps that tell all changes of a table as a stream,
-    though they stand in front of views that were declared before; `told` are these views, and when the stream was declared.
+    so that Kafka Streams has one topic there for all that is made of a table. `tellers` are steps that make a stream of all changes of a
+    table, and stand in front of views that were declared before; `told` are these views, and when the stream was declared.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -176,7 +180,7 @@ class _Ways:
                 self.tellers.add(step.id)
 
     def _tell(self, step: Step, declared: int) -> bool:
-        """Note the views of a table through which all its changes go before they become a stream, as was declared then; whether there are any."""
+        """Note the views of a table that take its changes though the stream was declared behind them; whether there are any."""
         views = [
             one
             for one, _ in self.takers.get(step.id, ())
@@ -258,7 +262,10 @@ class _Visit:
         self._push_on([source], pushed, waiting)
         while pushed or waiting:
             arrivals = pushed.pop() if pushed else self._begun(waiting.popleft())
-            new = [one.step for one in arrivals if one.step.id not in self.own]
+            caused = [
+                one.step for one in arrivals if one.step.operator.gives_rows_of(one.place)
+            ]  # not by a table that is looked up
+            new = [step for step in caused if step.id not in self.own]
             for one in arrivals:
                 self.inputs[one.step.id, one.place] = self._number()
             self.own |= {step.id: self._number() for step in new}

@@ -38,7 +38,7 @@ JOIN: Json = {
 PRODUCTS = "id string, category string, price int"
 FOUND = (5_000_033,)  # a left join, of which one record deletes both sides, the right one first
 # Records of one topic come in another order than those of the other, a joined table has a store, or tells its changes before it is joined.
-FOUND_OF_TOPICS = (7, 37, 139, 160, 7065, 50_816_007)
+FOUND_OF_TOPICS = (7, 37, 139, 160, 7065, 20_207, 50_816_007)
 FOUND_WITH_KEYS = (121_746_073,)  # a record has two rows, whose groups wait for both
 FOUND_TWINS = (922, 1057)
 
