@@ -51,7 +51,7 @@ def plain(chance, values):
         return {**key, "w": 1}, {"op": "c", "after": {**key, "v": "__debezium_unavailable_value"}}
     row = {**key, "v": chance.choice([*values, *values, None, "y"])} | ({"w": 1} if chance.random() < 0.2 else {})
     row |= {"m": chance.randint(0, 1)} | ({"x": chance.choice([1, None])} if chance.random() < 0.1 else {})
-    if chance.random() < 0.1:
+    if chance.random() < 0.25:
         del row["v"]  # which transforms use
     return other_key(chance, key), change(chance, key, row)
 
@@ -129,3 +129,55 @@ def test_a_bad_record_takes_none_with_it(seed, kinds):
     alone = outcome(records, range(len(records) + 1), **settings)
     for cuts in ([0, len(records)], sorted({0, len(records), chance.randrange(len(records)), chance.randrange(len(records))})):
         assert outcome(records, cuts, **settings) == alone
+
+
+def typed(number, kind, value):
+    """A row whose column `at` has this type by its schema."""
+    fields = [
+        {"field": "id", "type": "int64", "optional": False},
+        {"field": "at", "type": TIMES[kind][0], "name": kind, "optional": True},
+    ]
+    schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields, "optional": True}]}
+    return {"id": number}, {"schema": schema, "payload": {"op": "c", "after": {"id": number, "at": value}}}
+
+
+def row(key, **values):
+    return key, {"op": "c", "after": values}
+
+
+DATE, TIME = "io.debezium.time.Date", "io.debezium.time.MicroTimestamp"
+WHERE = {"transforms": "t", "transforms.t.type": "expr", "transforms.t.where": "n IS NULL OR n > 0"}
+WITHOUT_M = {"transforms": "t", "transforms.t.type": "ReplaceField$Value", "transforms.t.exclude": "m"}
+CASES: dict[str, tuple[list[Record], dict[str, str], tuple[str, ...], list[int]]] = {
+    "a column is missing": (
+        [row({"id": 1}, id=1, n=1, m=0), row({"id": 2}, id=2, m=0), row({"id": 3}, id=3, n=5, m=0)], WHERE, ("id",), [1],
+    ),
+    "the first lacks a column": ([row({"id": 2}, id=2), row({"id": 1}, id=1, n=1)], WHERE, ("id",), [0]),
+    "a date behind a time": ([typed(1, TIME, 1_000), typed(2, DATE, 1)], {}, ("id",), []),
+    "a time behind a date": ([typed(1, DATE, 1), typed(2, TIME, 1_000), typed(3, DATE, 2)], {}, ("id",), []),
+    "a refused record has another key": (
+        [row({"id": None, "zz": None}, id=2, n=1), row({"id": 1}, id=1, n=1), row({"id": 1, "zz": 1}, id=1, n=7)], {}, ("id",), [0, 2],
+    ),
+    "a filtered record has another key": (
+        [row({"w": 1}, id=1, w=1, n=0), row({"id": 1}, id=1, n=1), row({"w": 2}, id=2, w=2, n=2)], WHERE, ("id",), [2],
+    ),
+    "another key behind a transform": (
+        [row({"id": 1}, id=1, n=1, m=0), row({"id": 1, "zz": None}, id=1, n=2, m=0), row({"id": 2}, id=2, n=2, m=0)],
+        WITHOUT_M, ("id",), [1],
+    ),
+    "a refused record has a new column": ([row({"id": 1}, id=1), row({"id": None}, id=None, new=1)], {}, ("id",), [1]),
+    "so it has behind a transform": ([row({"id": 1}, id=1, m=0), row({"id": None}, id=None, new=1, m=0)], WITHOUT_M, ("id",), [1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_rule_for_all_cuts_and_starts(name):
+    """Each of these became one thing in one poll, and another in several or behind a start."""
+    records, settings, key, refused = CASES[name]
+    alone = outcome(records, range(len(records) + 1), **settings)
+    assert outcome(records, [0, len(records)], **settings) == alone
+    rows, columns, bad = alone
+    assert columns[0] == key and "name='new'" not in str(columns)
+    assert sorted(bad) == sorted(json.dumps(records[number][1]).encode() for number in refused)
+    dropped = sum(one == {"op": "c", "after": {"id": 1, "w": 1, "n": 0}} for _, one in records)
+    assert len(rows) == len(records) - len(refused) - dropped
