@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from streamkit.engine.continuation import Continuation, continuation
 from streamkit.engine.definition import COLUMN, Difference, original_of
@@ -21,6 +21,7 @@ from streamkit.plan.earlier_program import has_steps, read_program
 from streamkit.plan.operator import Operator
 from streamkit.plan.plain import to_plain
 from streamkit.plan.program import Input, Output, Program
+from streamkit.plan.python_function import renumbered
 from streamkit.plan.refusal import RefusedTopic
 from streamkit.state.format import is_earlier
 
@@ -323,7 +324,6 @@ def _text(program: Program, operator: Operator) -> str:
 
 def _differing_fields(before: Operator, now: Operator) -> list[str]:
     """The fields in which two operators of the same text differ, as a function does whose code has changed."""
-    was: dict[str, Any] = to_plain(before)
-    made: dict[str, Any] = to_plain(now)
+    was, made = (json.loads(renumbered(json.dumps(to_plain(one)))) for one in (before, now))
     fields = dict.fromkeys([*was, *made])
     return [name.replace("_", " ") for name in fields if name not in _PLACES and was.get(name) != made.get(name)]

@@ -11,7 +11,7 @@ import hashlib
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -49,6 +49,10 @@ class PythonFunction:
     parameters: tuple[str, ...] = ()
     call: Callable[..., Any] = field(default=print, repr=False)
     same: tuple[str, ...] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What other processes get: the fields, since what was found out here may be missing or another one there."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @cached_property
     def id(self) -> str:
