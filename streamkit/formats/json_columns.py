@@ -150,7 +150,7 @@ def _lines(values: pa.Array, documents: list[bytes]) -> tuple[list[bytes], npt.N
         documents = [_one_line(one) if b"\n" in one or b"\r" in one else one for one in documents]
         odd |= np.fromiter((b"\n" in one or b"\r" in one for one in documents), np.bool_, len(documents))
     for mark in NOT_ARROWS:
-        if mark in joined:
+        if mark[:1] in joined and mark in joined:  # one byte is looked for ten times as fast as several
             odd |= np.fromiter((mark in one for one in documents), np.bool_, len(documents))
     long = np.flatnonzero(np.diff(_bounds(values)) > DEPTH_MAX)
     odd[[row for row in long.tolist() if may_be_deep(documents[row])]] = True
