@@ -49,7 +49,7 @@ def code_steps(code: CodeType) -> CodeSteps:
 
 
 def _kept(steps: list[dis.Instruction]) -> Iterator[dis.Instruction]:
-    """The steps, but for those that store a docstring or another fact about a class."""
+    """The steps without those that store a docstring, or other text about a class, which changes nothing that it does."""
     number = 0
     while number < len(steps):
         after = steps[number + 1] if number + 1 < len(steps) else None

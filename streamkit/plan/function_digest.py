@@ -234,7 +234,7 @@ class _Telling:
             yield self._tell(value)
 
     def _by_value(self, value: Any, name: str, parts: Any) -> _Walk:
-        """Tell a value by its parts, so that equal values have equal texts; inside itself it is told as `itself`."""
+        """The texts of a value's parts, so that equal values have equal texts; where a value holds itself, the text is `itself`."""
         if id(value) in self.within:
             yield "itself"
             return
@@ -245,7 +245,7 @@ class _Telling:
         self.within.discard(id(value))
 
     def _numbered(self, value: Any, parts: _Walk) -> _Walk:
-        """Tell an object and give it a number, by which it is told wherever it comes again."""
+        """The texts of an object, which gets a number; where the object comes again, the number stands for it."""
         self.told[id(value)] = self.next_number, value
         self.next_number += 1
         yield "("

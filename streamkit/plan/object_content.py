@@ -222,6 +222,7 @@ def attributes_of(value: Any) -> dict[str, Any]:
     except AttributeError:
         held = {}
     is_told = _text_base(kind) is not None or _is_array(value)
+    is_of_pandas = any(base.__module__.partition(".")[0] == "pandas" for base in kind.__mro__)
     for base in kind.__mro__:
         if is_told and not is_own_class(base):  # what it keeps for itself, such as its hash once it was asked for
             continue
@@ -237,7 +238,7 @@ def attributes_of(value: Any) -> dict[str, Any]:
         name: one
         for name, one in held.items()
         if name not in _ABOUT
-        and not (is_told and name in _KEPT_BY_PANDAS and _is_of_pandas(kind))
+        and not (is_told and name in _KEPT_BY_PANDAS and is_of_pandas)
         and not isinstance(getattr_static(kind, name, None), cached_property)
     }
 
@@ -245,8 +246,9 @@ def attributes_of(value: Any) -> dict[str, Any]:
 def members_of(kind: type) -> dict[str, Any]:
     """What a class itself has under names: its functions and its values; of an enumeration also the members that were declared."""
     found = {name: one for name, one in vars(kind).items() if name not in _ABOUT}
-    if _is_hash_of_attrs(found.get("__hash__")):
-        found["__hash__"] = "of attrs"
+    given = found.get("__hash__")
+    if type(given) is FunctionType and given.__code__.co_filename.startswith("<attrs generated"):
+        found["__hash__"] = "of attrs"  # whose code has a number of its own in each process
     if issubclass(kind, Enum):
         kept = kind._member_map_
         found = {
@@ -256,11 +258,6 @@ def members_of(kind: type) -> dict[str, Any]:
     if getattr(kind, "_is_protocol", None) is not None and type(found.get("__init__")) is not FunctionType:
         found.pop("__init__", None)  # Python sets it at the first use
     return found
-
-
-def _is_hash_of_attrs(member: Any) -> bool:
-    """Whether attrs wrote a method that gives a hash: its code has a number of its own in each process."""
-    return type(member) is FunctionType and member.__code__.co_filename.startswith("<attrs generated")
 
 
 def member_parts(value: Enum) -> tuple[str | None, Any, dict[str, Any]]:
@@ -368,10 +365,6 @@ def _text_base(kind: type) -> type | None:
     if base is None or issubclass(base, (set, frozenset, type)) or base.__repr__ is object.__repr__:
         return None
     return base
-
-
-def _is_of_pandas(kind: type) -> bool:
-    return any(base.__module__.partition(".")[0] == "pandas" for base in kind.__mro__)
 
 
 def _text(value: Any, text: Callable[[Any], str] = repr) -> str:

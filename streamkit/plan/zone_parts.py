@@ -24,7 +24,7 @@ def zone_parts(zone: tzinfo) -> Iterator[str]:
         time = (_FIRST + number * _STEP).replace(tzinfo=zone)
         try:
             told = (time.utcoffset(), time.dst(), time.tzname())
-        except Exception as error:  # noqa: BLE001  it takes no such time
+        except Exception as error:  # noqa: BLE001  a zone may refuse a time by any error
             told = (type(error),)
         if told != before:
             yield f"{number} {told}"

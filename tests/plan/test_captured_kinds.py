@@ -318,7 +318,7 @@ SOME_PLACES = ("a global", "a list in a dict in a tuple", "an attribute of a cla
 
 
 def kinds_at(place: str) -> list[str]:
-    """The kinds of values that are tried at a place: those that take their time at some."""
+    """The kinds of values that are tried at a place; slow kinds are tried at a few places only."""
     return [kind for kind in KINDS if place in SOME_PLACES or not (kind in OF_LIBRARIES or kind in BELOW_DECORATORS)]
 
 
