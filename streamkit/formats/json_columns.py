@@ -8,7 +8,7 @@ otherwise: bare NaN and infinities, zero bytes, what nests deep. Rows among whic
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TypeAlias
 
 import numpy as np
@@ -40,54 +40,53 @@ _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 
 def read_objects(values: pa.Array, columns: Schema) -> Decoded:
     """The columns of JSON objects, none of which is null; a field that is missing is null, one without a column is left out."""
-    documents = values.to_pylist()
     mapped = Schema(tuple(column for column in columns if has_map(column.type)))
     others = Schema(tuple(column for column in columns if not has_map(column.type)))
     failures: dict[int, str] = {}
     arrays: dict[str, pa.Array] = {}
     if len(mapped):
-        found = _one_by_one(documents, np.arange(len(documents)), mapped, failures)
+        found = _one_by_one(values, np.arange(len(values)), mapped, failures)
         arrays |= dict(zip(mapped.names, found.columns, strict=True))
     if len(others) or not len(mapped):
-        arrays |= dict(zip(others.names, _by_arrow(values, documents, others, failures).columns, strict=True))
+        arrays |= dict(zip(others.names, _by_arrow(values, others, failures).columns, strict=True))
     rows = pa.RecordBatch.from_arrays([arrays[name] for name in columns.names], names=list(columns.names))
     return Decoded(nullable(rows), failures)
 
 
-def _by_arrow(values: pa.Array, documents: list[bytes], columns: Schema, failures: dict[int, str]) -> pa.RecordBatch:
+def _by_arrow(values: pa.Array, columns: Schema, failures: dict[int, str]) -> pa.RecordBatch:
     """The columns, by Arrow where it can be, else one by one; what does not fit goes to the failures."""
-    lines, odd = _lines(values, documents)
+    lines, odd = _lines(values)
     rows = np.flatnonzero(~odd)
     parts: list[Part] = []
     left = [np.flatnonzero(odd)]
-    for some, table in _read_in_ranges(lines if len(rows) == len(lines) else [lines[row] for row in rows], columns):
+    for some, table in _read_in_ranges(lines if len(rows) == len(lines) else lines.take(pa.array(rows)), columns):
         if table is None:
             left.append(rows[some])
         else:
             parts.append((rows[some], table))
     slow = np.sort(np.concatenate(left))
     if len(slow):
-        parts.append((slow, _one_by_one(documents, slow, columns, failures)))
-    return put_back(parts, columns, len(documents))
+        parts.append((slow, _one_by_one(values, slow, columns, failures)))
+    return put_back(parts, columns, len(values))
 
 
-def _one_by_one(documents: list[bytes], rows: npt.NDArray[np.int64], columns: Schema, failures: dict[int, str]) -> pa.RecordBatch:
+def _one_by_one(values: pa.Array, rows: npt.NDArray[np.int64], columns: Schema, failures: dict[int, str]) -> pa.RecordBatch:
     """The columns of some documents."""
-    arrays, wrong = documents_as_columns([documents[row] for row in rows], columns)
+    arrays, wrong = documents_as_columns(values.take(pa.array(rows)).to_pylist(), columns)
     found = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([column.arrow.with_nullable(True) for column in columns]))
     for number, reason in wrong.items():
         failures.setdefault(int(rows[number]), reason)
     return found
 
 
-def _read_in_ranges(lines: Sequence[bytes], columns: Schema) -> Iterator[tuple[slice, pa.RecordBatch | None]]:
+def _read_in_ranges(lines: pa.Array, columns: Schema) -> Iterator[tuple[slice, pa.RecordBatch | None]]:
     """Ranges of the lines with what Arrow reads of them; None where one that it refuses is among few."""
-    ranges, refusals = [(0, len(lines))] if lines else [], 0
+    ranges, refusals = [(0, len(lines))] if len(lines) else [], 0
     while ranges:
         start, end = ranges.pop()
         rows = slice(start, end)
         if refusals < _REFUSALS_MAX:
-            found = _attempt(lines[rows], columns)
+            found = _attempt(lines[start:end], columns)
             if found is not None:
                 yield rows, found
                 continue
@@ -99,7 +98,7 @@ def _read_in_ranges(lines: Sequence[bytes], columns: Schema) -> Iterator[tuple[s
             ranges += [(middle, end), (start, middle)]
 
 
-def _attempt(lines: Sequence[bytes], columns: Schema) -> pa.RecordBatch | None:
+def _attempt(lines: pa.Array, columns: Schema) -> pa.RecordBatch | None:
     """What Arrow reads; None if it refuses a line."""
     for times in (pa.string(), pa.int64()) if any(column.type in TIMES for column in columns) else (pa.string(),):
         try:
@@ -109,12 +108,13 @@ def _attempt(lines: Sequence[bytes], columns: Schema) -> pa.RecordBatch | None:
     return None
 
 
-def _table(lines: Sequence[bytes], columns: Schema, times: pa.DataType) -> pa.RecordBatch:
+def _table(lines: pa.Array, columns: Schema, times: pa.DataType) -> pa.RecordBatch:
     """The columns as Arrow's reader gives them, times from texts or from milliseconds."""
-    text = b"\n".join(lines)
-    if len(text) > _LINES_BYTES_MAX:
+    bounds = _bounds(lines)
+    if bounds[-1] - bounds[0] > _LINES_BYTES_MAX:
         raise ValueError("these are too many bytes for one block")
-    text.decode()  # Arrow's reader takes what is not UTF-8
+    lines.cast(pa.string())  # refuses bytes that are not UTF-8, which Arrow's reader takes
+    text = pc.binary_join(pa.ListArray.from_arrays([0, len(lines)], lines), b"\n")[0].as_buffer()
     wanted = pa.schema([pa.field(column.name, _physical(column.type, times)) for column in columns])
     read = pa.json.ReadOptions(use_threads=False, block_size=max(_BLOCK_BYTES, len(text) + 1))
     parse = pa.json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="ignore")
@@ -142,19 +142,21 @@ def are_finite(found: pa.Array) -> bool:
     return not (pa.types.is_floating(found.type) and pc.any(pc.is_inf(found)).as_py())
 
 
-def _lines(values: pa.Array, documents: list[bytes]) -> tuple[list[bytes], npt.NDArray[np.bool_]]:
+def _lines(values: pa.Array) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
     """The documents each in one line, and which of them are not for Arrow's reader."""
     odd = ~_are_objects(values)
-    joined = b"\n".join(documents)
-    if b"\r" in joined or joined.count(b"\n") >= max(len(documents), 1):
-        documents = [_one_line(one) if b"\n" in one or b"\r" in one else one for one in documents]
+    bounds, content = _bounds(values), values.buffers()[2]
+    joined = content.slice(int(bounds[0]), int(bounds[-1] - bounds[0])).to_pybytes() if content is not None else b""
+    if b"\n" in joined or b"\r" in joined:
+        documents = [_one_line(one) if b"\n" in one or b"\r" in one else one for one in values.to_pylist()]
         odd |= np.fromiter((b"\n" in one or b"\r" in one for one in documents), np.bool_, len(documents))
+        values = pa.array(documents, values.type)
     for mark in NOT_ARROWS:
         if mark[:1] in joined and mark in joined:  # one byte is looked for ten times as fast as several
-            odd |= np.fromiter((mark in one for one in documents), np.bool_, len(documents))
+            odd |= pc.match_substring(values, mark).to_numpy(zero_copy_only=False)
     long = np.flatnonzero(np.diff(_bounds(values)) > DEPTH_MAX)
-    odd[[row for row in long.tolist() if may_be_deep(documents[row])]] = True
-    return documents, odd
+    odd[[row for row in long.tolist() if may_be_deep(values[row].as_py())]] = True
+    return values, odd
 
 
 def _one_line(document: bytes) -> bytes:
