@@ -212,7 +212,7 @@ class SourceTask:
     def _take(
         self, topic: str, records: Unread, start: int, end: int, sends: list[tuple[str, pa.Table]], letters: list[Placed]
     ) -> int:
-        """Rows of records to send, and dead letters of those that fail; how many rows there were."""
+        """Collect the rows that the records give and the dead letters of the records that fail; return how many rows there were."""
         reading = records.read(start, end)
         passed = pass_together(self._all_steps(), topic, reading.tables, self._retry) if reading.is_sure else None
         if end - start > 1 and not isinstance(passed, list):

@@ -117,7 +117,7 @@ def _topic(log: Log, name: str) -> Topic:
 
 
 def _check_identities(letters: Sequence[DeadLetter], topics: Mapping[str, Topic]) -> None:
-    """A letter that does not say of which topic it is counts as of the one that has the name."""
+    """Refuse letters of a former topic of the same name; a letter without a topic's id is taken for one of the present topic."""
     known = [letter for letter in letters if letter.topic_id != UNKNOWN_ID]
     former = [letter for letter in known if letter.topic_id != topics[str(letter.topic)].id]
     if former:

@@ -211,7 +211,7 @@ class SourceContract(InWays):
         self.check(log, 40)
 
     def test_another_key(self, log):
-        """A setting `key` of which nothing would come, since the topic has another key, is refused when the source is made or starts."""
+        """The topic keeps its key, so a source with another `key` is refused when it is made or when it starts."""
         self.add(0, 2)
         self.run(log)
         if log.topic(self.TOPIC).schema == OPAQUE_SCHEMA or not self.NAMES_TOPIC:

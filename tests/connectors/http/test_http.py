@@ -386,7 +386,7 @@ def test_settings_that_the_topic_has(log):
     [("u:p%40ss:w", "u:p@ss:w"), ("u", "u:"), ("%C3%BC:p%2Fs", "\u00fc:p/s"), ("", None), (":p", ":p")],
 )
 def test_a_user_in_the_address(log, receiver, people, user, sent):
-    """It is sent as Basic, by each request; also to a receiver that says what it was sent, of which nothing is shown."""
+    """Each request sends the user as HTTP Basic. If the receiver repeats it in an answer, no error shows it."""
     receiver.codes, receiver.echoes = [400], True
     url = receiver.url.replace("://", f"://{user}@" if user else "://")
     settings = {"url": url, "topics": "people", "headers.content-type": "text/x-json"}
