@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from streamkit.chunks import one_array
-from streamkit.expressions.groups import one_of_equals
+from streamkit.expressions.core.groups import one_of_equals
 from streamkit.names import ROW_NUMBER
 
 

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from streamkit.errors import ConfigError, CorruptionError, FormatVersionError, StreamKitError
 from streamkit.expressions.aggregates import per_aggregate, result_or_null
-from streamkit.expressions.calendar_windows import ends_of
-from streamkit.expressions.python_functions import exact_array
+from streamkit.expressions.python.python_functions import exact_array
+from streamkit.expressions.times.calendar_windows import ends_of
 from streamkit.html_table import html_table
 from streamkit.log.catalog.applications import TIMES_METRIC
 from streamkit.log.catalog.catalog import Catalog

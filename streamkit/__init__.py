@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from streamkit.dsl.topology import Topology
     from streamkit.dsl.until import time_limit, window_closes
     from streamkit.dsl.windows import hopping, session, sliding, tumbling, within
-    from streamkit.engine.compile import compile, explain
-    from streamkit.engine.processor_context import ProcessorContext, Record, RecordMetadata
+    from streamkit.engine.processors.context import ProcessorContext, Record, RecordMetadata
+    from streamkit.engine.runs.compile import compile, explain
     from streamkit.errors import StreamKitError
     from streamkit.launch.main import main
     from streamkit.launch.run import run
@@ -50,22 +50,22 @@ _HOMES = {
     "Grouped": "streamkit.dsl.grouped",
     "GroupedTable": "streamkit.dsl.grouped_table",
     "Processor": "streamkit.dsl.processor",
-    "ProcessorContext": "streamkit.engine.processor_context",
+    "ProcessorContext": "streamkit.engine.processors.context",
     "Program": "streamkit.plan.program",
-    "Record": "streamkit.engine.processor_context",
-    "RecordMetadata": "streamkit.engine.processor_context",
+    "Record": "streamkit.engine.processors.context",
+    "RecordMetadata": "streamkit.engine.processors.context",
     "Schema": "streamkit.schema",
     "Stream": "streamkit.dsl.stream",
     "StreamKitError": "streamkit.errors",
     "Table": "streamkit.dsl.table",
     "Topology": "streamkit.dsl.topology",
-    "compile": "streamkit.engine.compile",
+    "compile": "streamkit.engine.runs.compile",
     "connector": "streamkit.dsl.endpoint",
     "dead_letter": "streamkit.plan.on_error",
     "debezium": "streamkit.dsl.endpoint",
     "delta": "streamkit.dsl.endpoint",
     "errors": "",
-    "explain": "streamkit.engine.compile",
+    "explain": "streamkit.engine.runs.compile",
     "files": "streamkit.dsl.endpoint",
     "functions": "",
     "hopping": "streamkit.dsl.windows",

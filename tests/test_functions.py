@@ -12,9 +12,9 @@ import pytest
 
 from streamkit import functions as F
 from streamkit.errors import TopologyError, UnknownFunctionError, UnsupportedExpressionError
-from streamkit.expressions import arrow  # noqa: F401 - registers the functions
 from streamkit.expressions.aggregates import AGGREGATES
-from streamkit.expressions.operation import FUNCTIONS
+from streamkit.expressions.analysis import arrow  # noqa: F401 - registers the functions
+from streamkit.expressions.core.operation import FUNCTIONS
 from streamkit.plan.expression import Call, Literal, Reference
 from streamkit.plan.function_names import AGGREGATE_NAMES, CONTEXT_NAMES, FUNCTION_NAMES, PYTHON_FUNCTIONS
 

@@ -1,4 +1,4 @@
-"""Each layer imports only from those before it, and in the log each room."""
+"""Each layer imports only from those before it, and so does each room of the log, the expressions and the engine."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import ast
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 LAYERS = (
@@ -40,22 +42,39 @@ LAYERS = (
 )
 CLI_ROOMS = ("query", "terminal", "")  # "" are the commands themselves
 RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}
-ROOT_OF_LOG = ""
-ROOMS_OF_LOG = (
-    "values",
-    "topic",
-    "database",
-    "storage",
-    "slab",
-    "rows",
-    "catalog",
-    "consume",
-    "maintenance",
-    "produce",
-    "rescue",
-    ROOT_OF_LOG,
-)
-SPARK_IMPORTERS = ("streamkit/spark/", "streamkit/expressions/catalyst.py")
+OUTSIDE = ""  # the room of modules that lie in none
+ROOMS = {
+    "log": (
+        "values",
+        "topic",
+        "database",
+        "storage",
+        "slab",
+        "rows",
+        "catalog",
+        "consume",
+        "maintenance",
+        "produce",
+        "rescue",
+        OUTSIDE,
+    ),
+    "expressions": (
+        "core",
+        "logic",
+        "numbers",
+        "texts",
+        "nested",
+        "times",
+        "casts",
+        "json",
+        "python",
+        "aggregates",
+        "analysis",
+    ),
+    "engine": ("rows", "epoch", "stage", "folding", "processors", "evolution", "operators", "runs"),
+}
+REGISTRIES = {"streamkit.engine.stage.registry -> streamkit.engine.operators"}  # loaded when the first operator is asked for
+SPARK_IMPORTERS = ("streamkit/spark/", "streamkit/expressions/analysis/catalyst.py")
 FILES = sorted(
     [
         *(
@@ -66,9 +85,13 @@ FILES = sorted(
     ]
     + [file for name in ("connectors", "state") for file in (ROOT / name).rglob("*.py")]
 )
-LOG = ROOT / "streamkit" / "log"
-MODULES_OF_LOG = {
-    f"streamkit.log.{'.'.join(file.relative_to(LOG).with_suffix('').parts)}": file for file in sorted(LOG.rglob("*.py"))
+MODULES = {
+    layer: {
+        ".".join(file.relative_to(ROOT).with_suffix("").parts): file
+        for file in sorted((ROOT / "streamkit" / layer).rglob("*.py"))
+        if file != ROOT / "streamkit" / layer / "__init__.py"
+    }
+    for layer in ROOMS
 }
 
 
@@ -165,14 +188,14 @@ def test_every_name_below_streamkit_has_a_layer():
 
 
 def room_of(module):
-    """The room of a module of the log, which may be one that does not exist; `ROOT_OF_LOG` for what lies in none."""
-    parts = module.split(".")
-    return parts[2] if len(parts) > 3 or module not in MODULES_OF_LOG else ROOT_OF_LOG
+    """The room of a module, which may be one that does not exist; `OUTSIDE` for what lies in none."""
+    layer, *parts = module.split(".")[1:]
+    return parts[0] if len(parts) > 1 or module not in MODULES[layer] else OUTSIDE
 
 
 @cache
 def modules_used_by(file):
-    """The modules of the log that a file names: in any import, for type checkers too, and by `import_module`."""
+    """The modules of rooms that a file names: in any import, for type checkers too, and by `import_module`."""
     return tuple(modules_named_in(ast.parse(file.read_text(encoding="utf-8"))))
 
 
@@ -182,44 +205,54 @@ def modules_named_in(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            below = [f"{node.module}.{alias.name}" for alias in node.names]
-            is_folder = node.module == "streamkit.log"
-            names = [name for name in below if is_folder or name in MODULES_OF_LOG] or [node.module or ""]
+            names = [name for alias in node.names if is_module(name := f"{node.module}.{alias.name}")] or [node.module or ""]
         elif isinstance(node, ast.Call) and name_at_the_end(node.func) == "import_module":
             names = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
-        yield from (name for name in names if name.startswith("streamkit.log."))
+        yield from (name for name in names if is_below_rooms(name))
 
 
-def test_rooms_of_the_log_import_downwards():
-    """A file of the log imports from its own room and those before it, also what is for type checkers only."""
-    upward = [
+def is_module(name):
+    return any(name in modules for modules in MODULES.values())
+
+
+def is_below_rooms(name):
+    parts = name.split(".")
+    return len(parts) > 2 and parts[0] == "streamkit" and parts[1] in ROOMS
+
+
+@pytest.mark.parametrize("layer", ROOMS)
+def test_rooms_import_downwards(layer):
+    """A file imports from its own room and those before it, also what is for type checkers only."""
+    upward = {
         f"{module} -> {used}"
-        for module, file in MODULES_OF_LOG.items()
+        for module, file in MODULES[layer].items()
         for used in modules_used_by(file)
-        if ROOMS_OF_LOG.index(room_of(used)) > ROOMS_OF_LOG.index(room_of(module))
-    ]
+        if used.split(".")[1] == layer and ROOMS[layer].index(room_of(used)) > ROOMS[layer].index(room_of(module))
+    }
 
-    assert upward == []
+    assert upward - REGISTRIES == set()
 
 
 def test_files_of_the_log_import_in_no_circle():
     """No file of the log imports itself by way of others, so that each can be read after those it names."""
-    left = {module: set(modules_used_by(file)) & set(MODULES_OF_LOG) for module, file in MODULES_OF_LOG.items()}
+    files = MODULES["log"]
+    left = {module: set(modules_used_by(file)) & set(files) for module, file in files.items()}
     while ready := {module for module, used in left.items() if not used & set(left)}:
         left = {module: used for module, used in left.items() if module not in ready}
 
     assert left == {}
 
 
-def test_every_folder_of_the_log_is_a_room():
+@pytest.mark.parametrize("layer", ROOMS)
+def test_every_folder_is_a_room(layer):
     """A new folder gets its place in the order before it is used, and every room has files."""
-    assert {room_of(module) for module in MODULES_OF_LOG} == set(ROOMS_OF_LOG)
+    assert {room_of(module) for module in MODULES[layer]} == set(ROOMS[layer])
 
 
 PLAN = ROOT / "streamkit" / "plan"
 OPERATORS_OF_PLAN = "streamkit.plan.operators"
 OPERATORS_NAMED_BY_PASSES = {  # what a pass puts into a plan by itself, and the node that names a topic
-    "dead_letters": {"dead_letters", "write"},
+    "dead_letter_ports": {"dead_letters", "write"},
     "exchanges": {"exchange"},
     "inputs": {"source"},
     "outputs": {"project"},
@@ -227,7 +260,7 @@ OPERATORS_NAMED_BY_PASSES = {  # what a pass puts into a plan by itself, and the
     "program": {""},  # the folder, whatever is in it
 }
 PASSES_OF_PLAN = {
-    "dead_letters",
+    "dead_letter_ports",
     "lowering",
     "naming",
     "stages",

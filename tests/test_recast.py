@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import streamkit as sk
-from streamkit.expressions.analysis import ExpressionAnalyzer
-from streamkit.expressions.arrow import evaluate
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.plan.expression import SqlText
 from streamkit.recast import recast
 from streamkit.schema import Schema

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.errors import ConfigError
-from streamkit.expressions.datetime_formats import Reading
-from streamkit.expressions.datetime_patterns import Pattern, PatternError, parsing_pattern
-from streamkit.expressions.numbers import with_validity
+from streamkit.expressions.core.numbers import with_validity
+from streamkit.expressions.times.datetime_formats import Reading
+from streamkit.expressions.times.datetime_patterns import Pattern, PatternError, parsing_pattern
 from streamkit.formats.number_texts import is_number
 from streamkit.formats.time_texts import TIMES
 

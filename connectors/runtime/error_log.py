@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from streamkit.connectors.redaction import logger_of
-from streamkit.connectors.runtime.dead_letters import Origin, class_of
+from streamkit.connectors.runtime.failed_records import Origin, class_of
 from streamkit.connectors.runtime.pipeline import Failure
 from streamkit.names import OFFSET, PARTITION, TIMESTAMP, TOPIC
 

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from streamkit import failpoints
 from streamkit.connectors.runtime import positions
 from streamkit.connectors.runtime.converters import topic_of_sink
-from streamkit.connectors.runtime.dead_letters import dead_letters, declare_dead_letters
 from streamkit.connectors.runtime.error_log import log_failures
+from streamkit.connectors.runtime.failed_records import dead_letters, declare_dead_letters
 from streamkit.connectors.runtime.letter_limits import within_limits
 from streamkit.connectors.runtime.outgoing import targets_of
 from streamkit.connectors.runtime.pipeline import Failure, Step, in_topics, pass_through

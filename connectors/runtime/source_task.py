@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from streamkit import failpoints
 from streamkit.connectors.runtime import positions
-from streamkit.connectors.runtime.dead_letters import as_read, dead_letters, declare_dead_letters
 from streamkit.connectors.runtime.destination import Destination
 from streamkit.connectors.runtime.error_log import log_failures
+from streamkit.connectors.runtime.failed_records import as_read, dead_letters, declare_dead_letters
 from streamkit.connectors.runtime.identity import adopted, checked, with_identities, without_identities
 from streamkit.connectors.runtime.letter_limits import within_limits
 from streamkit.connectors.runtime.pipeline import FAILURES, Failure, Passed, Step, pass_through, pass_together

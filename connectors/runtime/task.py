@@ -9,7 +9,7 @@ from typing import Protocol
 
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.redaction import logger_of
-from streamkit.connectors.runtime.dead_letters import Origin
+from streamkit.connectors.runtime.failed_records import Origin
 from streamkit.connectors.runtime.pipeline import Failure
 from streamkit.connectors.sink import Sink
 from streamkit.connectors.source import Source

@@ -14,9 +14,9 @@ from streamkit.connectors.transforms.records import Part, Records
 from streamkit.connectors.transforms.transform import Transform
 from streamkit.data_type import from_arrow, to_arrow
 from streamkit.errors import ConfigError, TopologyError
-from streamkit.expressions.analysis import ExpressionAnalyzer, check_functions, result_name
-from streamkit.expressions.arrow import evaluate_all, mask
-from streamkit.expressions.sql import parse_sql
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer, check_functions, result_name
+from streamkit.expressions.analysis.arrow import evaluate_all, mask
+from streamkit.expressions.analysis.sql import parse_sql
 from streamkit.plan.expression import Call, Expression, Literal, SqlText
 from streamkit.schema import Column, Schema
 

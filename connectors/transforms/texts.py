@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from streamkit.connectors.files.record_lines import json_text
 from streamkit.connectors.transforms.simple_date_format import SimpleDateFormat
-from streamkit.expressions.analysis import ExpressionAnalyzer
-from streamkit.expressions.arrow import evaluate
-from streamkit.expressions.sql import parse_sql
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.arrow import evaluate
+from streamkit.expressions.analysis.sql import parse_sql
 from streamkit.log.values.python_values import is_list_map_or_struct, python_values
 from streamkit.schema import Schema
 

@@ -19,7 +19,7 @@ from streamkit.log.log import Log
 from streamkit.log.opening import existing_location, open_existing_log
 
 if TYPE_CHECKING:
-    from streamkit.engine.preview import Change, Preview
+    from streamkit.engine.runs.preview import Change, Preview
     from streamkit.plan.refusal import RefusedTopic
 
 REFUSED_CODE = 2
@@ -55,8 +55,8 @@ def plan(
 
 def _shown(topology: Topology, log: Log, tasks: int | None) -> dict[str, Any]:
     """The preview of a start as plain values; of a topology from which no program can be made on this log, the reasons alone."""
-    from streamkit.engine.compile import compile_passing_over  # no other command pays for it
-    from streamkit.engine.preview import preview
+    from streamkit.engine.runs.compile import compile_passing_over  # no other command pays for it
+    from streamkit.engine.runs.preview import preview
 
     refused: list[RefusedTopic] = []
     try:
@@ -69,7 +69,7 @@ def _shown(topology: Topology, log: Log, tasks: int | None) -> dict[str, Any]:
 
 
 def _described(found: Preview, log: Log) -> dict[str, Any]:
-    from streamkit.engine.preview import SUBJECTS
+    from streamkit.engine.runs.preview import SUBJECTS
 
     known = found.known
     return {

@@ -71,7 +71,7 @@ def explain(
 
     It goes pass by pass, and nothing runs. JSON has the program as values, and texts. No log is needed if every source in the file has schema=.
     """
-    from streamkit.engine.compile import explain_and_compile  # no other command pays for it
+    from streamkit.engine.runs.compile import explain_and_compile  # no other command pays for it
 
     topology = load_topology(file)
     with _log_to_compile_with(topology, log) as opened:

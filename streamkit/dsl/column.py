@@ -275,7 +275,9 @@ def to_predicate(value: object) -> Expression:
 def sql_text(text: str) -> SqlText:
     """Spark SQL as it stands; TopologyError with the user's line if it cannot be read, or calls what does not exist."""
     _check_unicode(text)
-    import_module("streamkit.expressions.sql_check").check_sql(text, user_location())  # a layer above, loaded when first needed
+    import_module("streamkit.expressions.analysis.sql_check").check_sql(
+        text, user_location()
+    )  # a layer above, loaded when first needed
     return SqlText(text)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from streamkit.dsl.topology import Topology
-from streamkit.engine.options import AVAILABLE_NOW, Options
+from streamkit.engine.runs.options import AVAILABLE_NOW, Options
 
 
 @dataclass(frozen=True)

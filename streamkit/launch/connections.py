@@ -14,7 +14,7 @@ from streamkit.connectors.runtime.worker import Worker
 from streamkit.connectors.setting import secrets_of
 from streamkit.connectors.source import Source
 from streamkit.dsl.topology import Topology
-from streamkit.engine.options import Options
+from streamkit.engine.runs.options import Options
 from streamkit.errors import ConfigError, TopicNotFoundError
 from streamkit.log.log import Log
 from streamkit.plan.connection import Connection

@@ -15,7 +15,7 @@ from streamkit.dsl.topology import Topology
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from streamkit.engine.run import Run
+    from streamkit.engine.runs.application_run import Run
     from streamkit.launch.arguments import Arguments
     from streamkit.log.log import Log
     from streamkit.stop_signals import StopSignals
@@ -88,7 +88,7 @@ def _query(
 ) -> Iterator[Run | None]:
     """The run; None if a signal came before it."""
     if arguments.is_local:
-        from streamkit.engine.local_run import run_locally
+        from streamkit.engine.runs.local_run import run_locally
 
         stopped.is_impatient = True  # an epoch that does not come to its end can be left: it was not committed
         yield run_locally(topology, log, arguments.options)

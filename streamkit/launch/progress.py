@@ -8,8 +8,8 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from streamkit.engine.progress import progress_line
-from streamkit.engine.run import Run
+from streamkit.engine.runs.application_run import Run
+from streamkit.engine.runs.progress import progress_line
 from streamkit.stop_signals import StopSignals
 
 POLL_SECONDS = 0.3

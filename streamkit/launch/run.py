@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, overload
 
 from streamkit.dsl.topology import Topology
-from streamkit.engine.options import Options, Trigger
+from streamkit.engine.runs.options import Options, Trigger
 from streamkit.errors import ConfigError
 from streamkit.log.log import Log
 from streamkit.plan.on_error import OnError
@@ -14,8 +14,8 @@ from streamkit.plan.program import Program
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from streamkit.engine.local_run import LocalRun
-    from streamkit.spark.run import SparkRun
+    from streamkit.engine.runs.local_run import LocalRun
+    from streamkit.spark.spark_run import SparkRun
 
 ENGINES = ("spark", "local")
 
@@ -137,9 +137,9 @@ def _started(
     engine: Literal["spark", "local"],
 ) -> SparkRun | LocalRun:
     if engine == "spark":
-        from streamkit.spark.run import run_on_spark  # it loads pyspark
+        from streamkit.spark.spark_run import run_on_spark  # it loads pyspark
 
         return run_on_spark(topology, spark, log, options)
-    from streamkit.engine.local_run import run_locally
+    from streamkit.engine.runs.local_run import run_locally
 
     return run_locally(topology, log, options)

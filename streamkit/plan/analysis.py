@@ -1,4 +1,4 @@
-"""The analyzer that the compiler needs to resolve expressions; `streamkit.expressions.analysis` implements it by Spark's rules."""
+"""The analyzer that the compiler needs to resolve expressions; `streamkit.expressions.analysis.analysis` implements it by Spark's rules."""
 
 from __future__ import annotations
 

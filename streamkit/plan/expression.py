@@ -100,7 +100,7 @@ class TypedExpression:
     A resolved expression: `name` says what to compute, `type` the Spark type of the result.
 
     `name` is `column` (value: its name), `literal` (value: a JSON scalar), `lambda` (value: the names of its parameters with commas between, which are
-    columns within its one argument) or an operation that `streamkit.expressions.arrow` knows; `value` also holds constant parameters of an operation.
+    columns within its one argument) or an operation that `streamkit.expressions.analysis.arrow` knows; `value` also holds constant parameters of an operation.
     """
 
     name: str

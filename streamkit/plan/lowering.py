@@ -16,7 +16,7 @@ from streamkit.plan.building import (
     first_declarations,
     joined_partners,
 )
-from streamkit.plan.dead_letters import with_dead_letters
+from streamkit.plan.dead_letter_ports import with_dead_letters
 from streamkit.plan.naming import Names
 from streamkit.plan.node import Node
 from streamkit.plan.on_error import FAIL, OnError

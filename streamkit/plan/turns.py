@@ -7,7 +7,7 @@ key waits until the record, and all rows that were made of it, are through, sinc
 the same way.
 
 So operators are numbered as a record visits them, and inputs where an operator has several. Records of two inputs of the program may
-visit the same in two orders; then each input has its own numbers. Paths are made of these numbers (`streamkit.engine.place`).
+visit the same in two orders; then each input has its own numbers. Paths are made of these numbers (`streamkit.engine.rows.place`).
 """
 
 from __future__ import annotations

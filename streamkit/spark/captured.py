@@ -15,7 +15,7 @@ from typing import Any
 import cloudpickle
 
 from streamkit.errors import ConfigError, CorruptionError, TopologyError
-from streamkit.expressions.python_functions import functions_in, known_functions
+from streamkit.expressions.python.python_functions import functions_in, known_functions
 from streamkit.log.storage.storage import sync_folder
 from streamkit.names import functions_path
 from streamkit.plan.program import Program

@@ -10,10 +10,10 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from streamkit.dsl.topology import Topology
-from streamkit.engine.options import Options
+from streamkit.engine.runs.options import Options
 from streamkit.log.log import Log
-from streamkit.spark.run import SparkRun, check_shareable, run_on_spark
 from streamkit.spark.session import get_or_create_session
+from streamkit.spark.spark_run import SparkRun, check_shareable, run_on_spark
 from streamkit.stop_signals import StopSignals
 
 

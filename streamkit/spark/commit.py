@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from functools import partial
 
-from streamkit.engine.commit import commit_epoch, functions_of
-from streamkit.engine.epoch_heartbeat import forget_epoch
-from streamkit.engine.report import TaskReport
+from streamkit.engine.epoch.report import TaskReport
+from streamkit.engine.runs.commit import commit_epoch, functions_of
+from streamkit.engine.runs.epoch_heartbeat import forget_epoch
 from streamkit.plan.plain import from_plain
 from streamkit.spark.job import decode_job
 from streamkit.spark.job_log import job_log

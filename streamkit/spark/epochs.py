@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from streamkit.engine.anchor import Anchor
-from streamkit.engine.commit import check_generation
-from streamkit.engine.epoch import EpochEnd, EpochPlan, Split
-from streamkit.engine.epoch_heartbeat import beat_epoch
-from streamkit.engine.planner import Planner
+from streamkit.engine.epoch.anchor import Anchor
+from streamkit.engine.epoch.epoch import EpochEnd, EpochPlan, Split
+from streamkit.engine.runs.commit import check_generation
+from streamkit.engine.runs.epoch_heartbeat import beat_epoch
+from streamkit.engine.runs.planner import Planner
 from streamkit.failpoints import reach
 from streamkit.log.log import Log
 from streamkit.plan.plain import from_plain, to_plain

@@ -12,11 +12,11 @@ from functools import lru_cache
 import pyarrow as pa
 
 from streamkit.clock import SystemClock
-from streamkit.engine.anchor import Anchor
-from streamkit.engine.epoch import Application
-from streamkit.engine.exchange import Packed
-from streamkit.engine.planner import EVERYTHING, Planner
-from streamkit.expressions.python_functions import PYTHON_FUNCTIONS
+from streamkit.engine.epoch.anchor import Anchor
+from streamkit.engine.epoch.epoch import Application
+from streamkit.engine.rows.exchange import Packed
+from streamkit.engine.runs.planner import EVERYTHING, Planner
+from streamkit.expressions.python.python_functions import PYTHON_FUNCTIONS
 from streamkit.log.log import Log
 from streamkit.names import fresh_token
 from streamkit.plan.plain import from_plain, to_plain

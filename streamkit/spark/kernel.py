@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 from pyspark import TaskContext
 
-from streamkit.engine.kernel import run_inner_kernel, run_last_kernel
+from streamkit.engine.stage.kernel import run_inner_kernel, run_last_kernel
 from streamkit.plan.plain import to_plain
 from streamkit.spark.job import arrived_rows, decode_job, freeze_garbage_collector, packed_batches
 from streamkit.spark.task_storage import task_storage

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from streamkit.engine.anchor import Anchor
-from streamkit.engine.epoch import Application
+from streamkit.engine.epoch.anchor import Anchor
+from streamkit.engine.epoch.epoch import Application
 from streamkit.plan.program import Program
 from streamkit.spark.job import Job
-from streamkit.spark.run import rows_for_sink
 from streamkit.spark.session import activate, get_or_create_session
+from streamkit.spark.spark_run import rows_for_sink
 from streamkit.spark.task_storage import StoragePlace
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from streamkit.engine.epoch import EpochPlan, Split
-from streamkit.engine.reader import read_split
+from streamkit.engine.epoch.epoch import EpochPlan, Split
+from streamkit.engine.stage.reader import read_split
 from streamkit.plan.plain import from_plain
 from streamkit.spark.job import decode_job, freeze_garbage_collector, packed_batches
 from streamkit.spark.task_storage import task_storage

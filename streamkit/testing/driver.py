@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from streamkit.clock import HandClock
 from streamkit.dsl.topology import Topology
-from streamkit.engine.compile import compile_with_settings
-from streamkit.engine.event_time import event_times
-from streamkit.engine.planner import EVERYTHING
+from streamkit.engine.epoch.event_time import event_times
+from streamkit.engine.runs.compile import compile_with_settings
+from streamkit.engine.runs.planner import EVERYTHING
 from streamkit.errors import ConfigError, TopologyError
-from streamkit.expressions.python_functions import called_twice
+from streamkit.expressions.python.python_functions import called_twice
 from streamkit.formats.format import Format
 from streamkit.log.consume.reader import milliseconds
 from streamkit.log.database.sqlite import IN_MEMORY
@@ -36,8 +36,8 @@ from streamkit.plan.inputs import sources_of
 from streamkit.plan.node import Node
 from streamkit.state.view import StoreView, open_views
 from streamkit.testing.comparison import hashable, store_difference, topic_difference
-from streamkit.testing.run import SteppedRun
 from streamkit.testing.script import Drained, Piped, Processed, Restarted, Script
+from streamkit.testing.stepped_run import SteppedRun
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -370,7 +370,7 @@ class TopologyTestDriver:
                 "the topology asks for ticks of the wall clock, or for windows that close after idleness by it; the clock cannot be moved on Spark: "
                 "compare without them"
             )
-        from streamkit.engine.options import AVAILABLE_NOW
+        from streamkit.engine.runs.options import AVAILABLE_NOW
         from streamkit.launch.run import run
 
         clock = HandClock(self._start_ms)

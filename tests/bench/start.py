@@ -86,7 +86,7 @@ def compilations() -> tuple[float, float]:
 
 
 def _compilation(app: Topology, log: Log) -> float:
-    from streamkit.engine.compile import compile
+    from streamkit.engine.runs.compile import compile
 
     begun = time.perf_counter()
     compile(app, log)

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.cli.main import main, program
-from streamkit.engine.local import run_available
-from streamkit.engine.start import start
+from streamkit.engine.runs.local import run_available
+from streamkit.engine.runs.start import start
 
 ORDERS: list[dict[str, Any]] = [
     {"customer": "ann", "number": 1001, "amount": 2.5, "at": 1_700_000_000_000},

@@ -11,9 +11,9 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
-from streamkit.engine.local import run_available
-from streamkit.engine.start import start
+from streamkit.engine.runs.compile import compile
+from streamkit.engine.runs.local import run_available
+from streamkit.engine.runs.start import start
 from streamkit.errors import FencedError, SchemaError, TopicNotFoundError
 from streamkit.log.dead_letter import ATTEMPT_HEADER, UNKNOWN_ID, dead_letters_of
 from streamkit.log.dead_letter_replay import replay, replayed

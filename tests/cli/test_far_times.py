@@ -17,8 +17,8 @@ import streamkit as sk
 from streamkit import functions as F
 from streamkit.connectors.files.far_times import time_text
 from streamkit.connectors.files.record_text import parse_texts
-from streamkit.engine.local import run_available
-from streamkit.engine.start import start
+from streamkit.engine.runs.local import run_available
+from streamkit.engine.runs.start import start
 from streamkit.errors import SchemaError
 from streamkit.schema import Column
 

@@ -12,9 +12,9 @@ import pytest
 
 import streamkit as sk
 from streamkit.cli.topology_file import load_topology
-from streamkit.engine.compile import compile_with_settings
-from streamkit.engine.local import run_available
-from streamkit.engine.start import start
+from streamkit.engine.runs.compile import compile_with_settings
+from streamkit.engine.runs.local import run_available
+from streamkit.engine.runs.start import start
 from streamkit.errors import StreamKitError
 from streamkit.log.upkeep import Upkeep
 

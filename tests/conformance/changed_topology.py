@@ -10,9 +10,9 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from streamkit.engine.compile import compile_with_settings
-from streamkit.engine.local import run_available
-from streamkit.engine.start import start
+from streamkit.engine.runs.compile import compile_with_settings
+from streamkit.engine.runs.local import run_available
+from streamkit.engine.runs.start import start
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
 from streamkit.log.produce.producer import Producer

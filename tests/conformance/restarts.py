@@ -21,10 +21,10 @@ from typing import Any
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile_with_settings
-from streamkit.engine.local import run_available
-from streamkit.engine.preview import preview
-from streamkit.engine.start import start
+from streamkit.engine.runs.compile import compile_with_settings
+from streamkit.engine.runs.local import run_available
+from streamkit.engine.runs.preview import preview
+from streamkit.engine.runs.start import start
 from streamkit.errors import OrphanedStateError, TopologyError
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log

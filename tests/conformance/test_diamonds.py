@@ -12,8 +12,8 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine import place
 from streamkit.engine.operators import exchange, foreign_key_join, regroup, repartition
+from streamkit.engine.rows import place
 from streamkit.plan import turns
 from streamkit.plan.program import Program
 from streamkit.testing import TopologyTestDriver

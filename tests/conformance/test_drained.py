@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamkit.engine.planner import Planner
+from streamkit.engine.runs.planner import Planner
 from streamkit.errors import StreamKitError
 from tests.conformance.builder import Json
 from tests.conformance.drained import difference_of_days, meet_others

@@ -15,13 +15,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streamkit.engine import advance, frame_times, joining, windows
-from streamkit.engine.advance import stream_times
-from streamkit.engine.changes import REMOVED, REPLACED
+from streamkit.engine.epoch import frame_times
+from streamkit.engine.folding import joining, windows
+from streamkit.engine.folding.changes import REMOVED, REPLACED
+from streamkit.engine.folding.sessions import merged_sessions
 from streamkit.engine.operators import late, materialize, regroup, session_aggregate
-from streamkit.engine.place import place_ranks
-from streamkit.engine.rows import deletions_of
-from streamkit.engine.sessions import merged_sessions
+from streamkit.engine.rows.place import place_ranks
+from streamkit.engine.rows.rows import deletions_of
+from streamkit.engine.stage import advance
+from streamkit.engine.stage.advance import stream_times
 from streamkit.errors import StreamKitError
 from streamkit.names import TIMESTAMP
 from tests.conformance.builder import Json

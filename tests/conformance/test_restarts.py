@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamkit.engine import continuation
+from streamkit.engine.evolution import continuation
 from streamkit.errors import StreamKitError
 from streamkit.plan.operators.global_join import GlobalJoin
 from streamkit.plan.operators.suppress import Suppress

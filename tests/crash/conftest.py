@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from streamkit.engine.local import run_available, run_next, run_tasks
-from streamkit.engine.planner import Planner
-from streamkit.engine.report import TaskReport
-from streamkit.engine.start import start
+from streamkit.engine.epoch.report import TaskReport
+from streamkit.engine.runs.local import run_available, run_next, run_tasks
+from streamkit.engine.runs.planner import Planner
+from streamkit.engine.runs.start import start
 from streamkit.failpoints import SimulatedCrash, armed
 from streamkit.log.opening import open_log
 from streamkit.plan.plain import to_plain

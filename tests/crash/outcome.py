@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamkit.engine.local import run_available
-from streamkit.engine.planner import Planner
-from streamkit.engine.start import start
+from streamkit.engine.runs.local import run_available
+from streamkit.engine.runs.planner import Planner
+from streamkit.engine.runs.start import start
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
 from streamkit.names import DELETED, SlabName, changelog_topic, store_folder

@@ -23,13 +23,13 @@ from typing import Any
 import rocksdict  # noqa: F401  so that no child pays for it
 
 from streamkit.clock import HandClock
-from streamkit.engine import local
-from streamkit.engine.commit import commit_epoch
-from streamkit.engine.exchange import Packed
-from streamkit.engine.kernel import run_inner_kernel, run_last_kernel
-from streamkit.engine.planner import Planner
-from streamkit.engine.report import TaskReport
-from streamkit.engine.start import start
+from streamkit.engine.epoch.report import TaskReport
+from streamkit.engine.rows.exchange import Packed
+from streamkit.engine.runs import local
+from streamkit.engine.runs.commit import commit_epoch
+from streamkit.engine.runs.planner import Planner
+from streamkit.engine.runs.start import start
+from streamkit.engine.stage.kernel import run_inner_kernel, run_last_kernel
 from streamkit.errors import StreamKitError
 from streamkit.failpoints import armed
 from streamkit.log.log import Log

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import streamkit as sk
-from streamkit.engine.commit import commit_epoch, functions_of
-from streamkit.engine.compile import compile
+from streamkit.engine.runs.commit import commit_epoch, functions_of
+from streamkit.engine.runs.compile import compile
 from streamkit.errors import EpochFailedError
 from streamkit.log.opening import open_log
 from tests.crash import sales

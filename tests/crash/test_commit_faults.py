@@ -11,8 +11,8 @@ from functools import partial
 
 import pytest
 
-from streamkit.engine.commit import commit_epoch
-from streamkit.engine.local import run_available
+from streamkit.engine.runs.commit import commit_epoch
+from streamkit.engine.runs.local import run_available
 from streamkit.errors import StreamKitError
 from streamkit.failpoints import armed
 from streamkit.log.opening import open_log

@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from streamkit.engine.commit import commit_epoch
-from streamkit.engine.local import run_available, run_next, run_tasks
-from streamkit.engine.start import start
+from streamkit.engine.runs.commit import commit_epoch
+from streamkit.engine.runs.local import run_available, run_next, run_tasks
+from streamkit.engine.runs.start import start
 from streamkit.errors import EpochFailedError
 from streamkit.log.opening import open_log
 from streamkit.names import changelog_topic

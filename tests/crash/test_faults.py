@@ -6,8 +6,8 @@ import errno
 
 import pytest
 
-from streamkit.engine.local import run_available, run_next
-from streamkit.engine.start import start
+from streamkit.engine.runs.local import run_available, run_next
+from streamkit.engine.runs.start import start
 from streamkit.errors import EvaluationError, StorageFullError
 from streamkit.failpoints import SimulatedCrash, armed
 from streamkit.log.opening import open_log

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from streamkit.engine.commit import commit_epoch
-from streamkit.engine.epoch import EpochPlan, Split
-from streamkit.engine.local import run_available, run_next, run_tasks
-from streamkit.engine.start import start
+from streamkit.engine.epoch.epoch import EpochPlan, Split
+from streamkit.engine.runs.commit import commit_epoch
+from streamkit.engine.runs.local import run_available, run_next, run_tasks
+from streamkit.engine.runs.start import start
 from streamkit.errors import ConfigError, CorruptionError, FencedError, OffsetOutOfRangeError
 from streamkit.failpoints import POINTS, armed
 from streamkit.log.catalog import manifest

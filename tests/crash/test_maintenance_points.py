@@ -12,8 +12,8 @@ from itertools import count
 import pytest
 
 from streamkit.clock import HandClock, MonotonicClock
-from streamkit.engine.local import run_maintained, run_next
-from streamkit.engine.start import start
+from streamkit.engine.runs.local import run_maintained, run_next
+from streamkit.engine.runs.start import start
 from streamkit.errors import StreamKitError
 from streamkit.log.database.heartbeats import ENDED_MS, FileHeartbeats
 from streamkit.log.database.pulse import LAPSE_MS

@@ -14,8 +14,8 @@ from random import Random
 
 import pytest
 
-from streamkit.engine.local import run_next
-from streamkit.engine.start import start
+from streamkit.engine.runs.local import run_next
+from streamkit.engine.runs.start import start
 from streamkit.log.opening import open_log
 from streamkit.log.storage import storage
 from streamkit.testing.disk_image import Image

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from streamkit.engine.local import run_available, run_next
-from streamkit.engine.start import start
+from streamkit.engine.runs.local import run_available, run_next
+from streamkit.engine.runs.start import start
 from streamkit.errors import CatalogLostError
 from streamkit.log.database.sqlite import SqliteDatabase
 from streamkit.log.opening import open_log

@@ -25,8 +25,8 @@ from random import Random
 
 import psutil
 
-from streamkit.engine.local import run_available
-from streamkit.engine.start import start
+from streamkit.engine.runs.local import run_available
+from streamkit.engine.runs.start import start
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
 from tests.crash import sales

@@ -20,9 +20,9 @@ import pandas as pd
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
-from streamkit.engine.local import run_available
-from streamkit.engine.start import start
+from streamkit.engine.runs.compile import compile
+from streamkit.engine.runs.local import run_available
+from streamkit.engine.runs.start import start
 from streamkit.state.stores import MemoryStores
 
 LOG = Path(__file__).parent / "data" / "state-format-1.tar.gz"

@@ -13,10 +13,10 @@ from typing import Any
 import pandas as pd
 
 import streamkit as sk
-from streamkit.engine.compile import compile
-from streamkit.engine.local import run_available
-from streamkit.engine.report import EpochClaim
-from streamkit.engine.start import start
+from streamkit.engine.epoch.report import EpochClaim
+from streamkit.engine.runs.compile import compile
+from streamkit.engine.runs.local import run_available
+from streamkit.engine.runs.start import start
 from streamkit.log.log import Log
 from streamkit.plan.program import Program
 from streamkit.state.stores import MemoryStores, Stores

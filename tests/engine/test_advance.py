@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit.engine.advance import Advances, closed_at, decode_reached, final_place
-from streamkit.engine.context import Context
-from streamkit.engine.epoch import Application, EpochEnd, EpochPlan, Slice
-from streamkit.engine.stream_time import of_input
+from streamkit.engine.epoch.epoch import Application, EpochEnd, EpochPlan, Slice
+from streamkit.engine.epoch.stream_time import of_input
+from streamkit.engine.stage.advance import Advances, closed_at, decode_reached, final_place
+from streamkit.engine.stage.context import Context
 from streamkit.log.storage.storage import MemoryStorage
 from streamkit.names import DUE, INPUT, OFFSET, ORDER, PARTITION
 from streamkit.plan.operators.aggregate import Aggregate

@@ -9,10 +9,10 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine import anchor
-from streamkit.engine.anchor import AddedExtents, GenerationStart
-from streamkit.engine.local import run_available, run_next
-from streamkit.engine.start import start
+from streamkit.engine.epoch import anchor
+from streamkit.engine.epoch.anchor import AddedExtents, GenerationStart
+from streamkit.engine.runs.local import run_available, run_next
+from streamkit.engine.runs.start import start
 from streamkit.log.opening import open_log
 from streamkit.names import changelog_topic, fresh_token, plan_path
 from streamkit.state.stores import MemoryStores

@@ -10,12 +10,12 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
-from streamkit.engine.exchange import Control, Packed
-from streamkit.engine.kernel import run_inner_kernel, run_last_kernel
-from streamkit.engine.local import _exchanged
-from streamkit.engine.reader import read_split
-from streamkit.engine.start import start
+from streamkit.engine.rows.exchange import Control, Packed
+from streamkit.engine.runs.compile import compile
+from streamkit.engine.runs.local import _exchanged
+from streamkit.engine.runs.start import start
+from streamkit.engine.stage.kernel import run_inner_kernel, run_last_kernel
+from streamkit.engine.stage.reader import read_split
 from tests.engine.engine_run import append, fresh_log
 
 TASKS, SPLITS = 2, 4

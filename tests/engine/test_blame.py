@@ -9,7 +9,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
+from streamkit.engine.runs.compile import compile
 from streamkit.errors import EvaluationError
 from streamkit.testing import TopologyTestDriver
 from tests.engine.engine_run import Run, append, execute, fresh_log

@@ -7,9 +7,9 @@ import random
 import pytest
 
 import streamkit as sk
-from streamkit.engine.compile import compile
-from streamkit.engine.local import run_available, run_next
-from streamkit.engine.start import start
+from streamkit.engine.runs.compile import compile
+from streamkit.engine.runs.local import run_available, run_next
+from streamkit.engine.runs.start import start
 from streamkit.state.stores import MemoryStores
 from tests.engine.engine_run import append, fresh_log
 from tests.sampling import first

@@ -13,8 +13,8 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine import dead_letters
-from streamkit.engine import rows as engine_rows
+from streamkit.engine.rows import rows as engine_rows
+from streamkit.engine.stage import dead_letter_rows
 from streamkit.names import DUE
 from streamkit.testing import TopologyTestDriver
 from tests.sampling import TAKES_ALL
@@ -128,5 +128,5 @@ def test_dead_letters_are_of_the_row(step: str) -> None:
 def test_a_batch_that_is_asked_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """If a result in the batch made all of it results, letters would depend on the cut."""
     original = engine_rows.brought_by_time
-    monkeypatch.setattr(dead_letters, "brought_by_time", lambda row: original(row) | (DUE in row.schema.names))
+    monkeypatch.setattr(dead_letter_rows, "brought_by_time", lambda row: original(row) | (DUE in row.schema.names))
     assert letters("function", "all") != letters("function", "each")

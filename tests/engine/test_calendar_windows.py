@@ -12,9 +12,9 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
+from streamkit.engine.runs.compile import compile
 from streamkit.errors import OrphanedStateError, TopologyError
-from streamkit.expressions.calendar_windows import ends_of, numbers_at, starts_at
+from streamkit.expressions.times.calendar_windows import ends_of, numbers_at, starts_at
 from streamkit.plan.windows import Calendar
 from streamkit.testing.driver import TopologyTestDriver
 from tests.engine.engine_run import Run, append, execute, fresh_log, stored

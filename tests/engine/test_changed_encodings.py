@@ -8,8 +8,8 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
-from streamkit.engine.preview import preview
+from streamkit.engine.runs.compile import compile
+from streamkit.engine.runs.preview import preview
 from streamkit.errors import TopologyError
 from tests.engine.engine_run import Run, append, execute, fresh_log
 

@@ -11,9 +11,9 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.clock import HandClock
-from streamkit.engine.compile import compile
-from streamkit.engine.local import run_available, run_epoch
-from streamkit.engine.start import start
+from streamkit.engine.runs.compile import compile
+from streamkit.engine.runs.local import run_available, run_epoch
+from streamkit.engine.runs.start import start
 from streamkit.state.stores import MemoryStores
 from tests.engine.engine_run import Run, append, execute, fresh_log, metric, stored
 from tests.sampling import chosen, in_turn

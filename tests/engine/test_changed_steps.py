@@ -10,8 +10,8 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
-from streamkit.engine.start import start
+from streamkit.engine.runs.compile import compile
+from streamkit.engine.runs.start import start
 from streamkit.errors import OrphanedStateError
 from tests.engine.engine_run import Run, append, execute, fresh_log, stored
 from tests.sampling import TAKES_ALL

@@ -8,7 +8,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.expressions.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.log.opening import open_log
 from streamkit.plan.program import Program
 from streamkit.plan.program_check import check_program

@@ -9,7 +9,7 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import TopicNotFoundError, TopologyError, UnsupportedExpressionError
-from streamkit.expressions.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.log.opening import open_log
 from streamkit.plan.operators.filter import FilterNode
 

@@ -11,9 +11,9 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
-from streamkit.engine.preview import preview
-from streamkit.engine.start import start
+from streamkit.engine.runs.compile import compile
+from streamkit.engine.runs.preview import preview
+from streamkit.engine.runs.start import start
 from streamkit.errors import OrphanedStateError, TopicNotFoundError, TopologyError
 from streamkit.plan.program import Program
 from streamkit.schema import Schema

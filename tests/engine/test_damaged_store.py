@@ -9,8 +9,8 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine import kernel
-from streamkit.engine.compile import compile
+from streamkit.engine.runs.compile import compile
+from streamkit.engine.stage import kernel
 from streamkit.errors import CorruptionError, StorageFullError
 from streamkit.state import task_state
 from streamkit.state.stores import ON_DISK

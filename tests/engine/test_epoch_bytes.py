@@ -10,10 +10,10 @@ import pytest
 import streamkit as sk
 from streamkit import chunks
 from streamkit.clock import HandClock
-from streamkit.engine import payload
-from streamkit.engine.compile import compile_with_settings
-from streamkit.engine.local import run_available
-from streamkit.engine.start import start
+from streamkit.engine.rows import payload
+from streamkit.engine.runs.compile import compile_with_settings
+from streamkit.engine.runs.local import run_available
+from streamkit.engine.runs.start import start
 from streamkit.errors import ColumnTooLargeError, EpochFailedError
 from streamkit.log.database.sqlite import IN_MEMORY
 from streamkit.log.opening import open_log

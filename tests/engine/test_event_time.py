@@ -12,7 +12,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
+from streamkit.engine.runs.compile import compile
 from streamkit.errors import EvaluationError, TopologyError
 from streamkit.formats.codec import declare_format
 from streamkit.testing.driver import TopologyTestDriver

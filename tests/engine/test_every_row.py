@@ -15,11 +15,12 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine import every_row, kernel
-from streamkit.engine.compile import compile
-from streamkit.engine.every_row import GroupNumbers
+from streamkit.engine.folding import every_row
+from streamkit.engine.folding.every_row import GroupNumbers
+from streamkit.engine.folding.windows import RowsInWindows
 from streamkit.engine.operators import write
-from streamkit.engine.windows import RowsInWindows
+from streamkit.engine.runs.compile import compile
+from streamkit.engine.stage import kernel
 from streamkit.errors import EvaluationError
 from streamkit.log.slab.frame import encode
 from streamkit.log.storage.storage import FileStorage, MemoryStorage

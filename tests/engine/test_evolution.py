@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streamkit.engine.global_table import GlobalTable
-from streamkit.engine.local import run_available, run_next
-from streamkit.engine.start import start
+from streamkit.engine.runs.local import run_available, run_next
+from streamkit.engine.runs.start import start
+from streamkit.engine.stage.global_table import GlobalTable
 from streamkit.errors import OrphanedStateError, SchemaError, TopicNotFoundError
 from streamkit.log.opening import open_log
 from streamkit.plan.program import Input

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streamkit.engine.exchange import Packed, collect, groups_of, pack
-from streamkit.engine.rows import rows_of
+from streamkit.engine.rows.exchange import Packed, collect, groups_of, pack
+from streamkit.engine.rows.rows import rows_of
 from streamkit.log.slab.dictionary import ROWS_MIN, encoded_if_repeated
 from streamkit.names import INPUT, KEY_GROUP, OFFSET, ORDER, PARTITION, TIMESTAMP
 from streamkit.state.key_group import key_group_range, task_of_key_group, tasks_of_key_groups

@@ -6,9 +6,9 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
+from streamkit.engine.runs.compile import compile
 from streamkit.errors import TopologyError
-from streamkit.expressions.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.log.opening import open_log
 
 

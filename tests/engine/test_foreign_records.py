@@ -7,7 +7,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.context import LOG_TIMESTAMP
+from streamkit.engine.stage.context import LOG_TIMESTAMP
 from streamkit.errors import ConfigError, CorruptionError, TopologyError
 from streamkit.log.catalog.epochs import EpochCommit
 from streamkit.log.slab.frame import Columns

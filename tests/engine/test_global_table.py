@@ -11,8 +11,8 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine import global_table
-from streamkit.engine.global_table import GlobalTable
+from streamkit.engine.stage import global_table
+from streamkit.engine.stage.global_table import GlobalTable
 from streamkit.log.opening import open_log
 from streamkit.log.slab.slab import read_frame
 from streamkit.plan.operators.global_join import GlobalJoin

@@ -9,10 +9,10 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.clock import HandClock
-from streamkit.engine.compile import compile
-from streamkit.engine.epoch import EpochEnd
-from streamkit.engine.local import run_available
-from streamkit.engine.start import start
+from streamkit.engine.epoch.epoch import EpochEnd
+from streamkit.engine.runs.compile import compile
+from streamkit.engine.runs.local import run_available
+from streamkit.engine.runs.start import start
 from streamkit.errors import ConfigError, TopologyError
 from streamkit.plan.operators.aggregate import AggregateNode
 from streamkit.plan.plain import from_plain, to_plain

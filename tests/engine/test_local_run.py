@@ -12,9 +12,9 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine import local
-from streamkit.engine.commit import commit_epoch
-from streamkit.engine.start import start
+from streamkit.engine.runs import local
+from streamkit.engine.runs.commit import commit_epoch
+from streamkit.engine.runs.start import start
 from streamkit.errors import ConfigError, EpochFailedError, EvaluationError, FencedError, TopicNotFoundError
 from streamkit.failpoints import armed
 from streamkit.log.opening import open_log

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streamkit as sk
-from streamkit.engine.compile import compile
-from streamkit.engine.order import Backlog, Records, cut, partition_times, times_before
-from streamkit.engine.stream_time import NO_TIME
+from streamkit.engine.epoch.order import Backlog, Records, cut, partition_times, times_before
+from streamkit.engine.epoch.stream_time import NO_TIME
+from streamkit.engine.runs.compile import compile
 from streamkit.errors import TopologyError
 from streamkit.log.slab.extent import Extent
 from streamkit.testing.driver import TopologyTestDriver

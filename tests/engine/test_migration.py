@@ -9,8 +9,8 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
-from streamkit.engine.start import start
+from streamkit.engine.runs.compile import compile
+from streamkit.engine.runs.start import start
 from streamkit.errors import OrphanedStateError
 from streamkit.failpoints import armed
 from tests.engine import earlier

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.data_type import to_arrow
-from streamkit.engine.compile import compile
+from streamkit.engine.runs.compile import compile
 from streamkit.errors import TopologyError
 from streamkit.state.stores import ON_DISK
 from tests.engine.engine_run import Run, append, execute, fresh_log

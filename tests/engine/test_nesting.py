@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
+from streamkit.engine.runs.compile import compile
 
 SCHEMA = "k string, v bigint"
 DEPTH = 40

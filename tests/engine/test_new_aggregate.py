@@ -14,10 +14,10 @@ import pytest
 import streamkit as sk
 from streamkit.dsl.column import Column
 from streamkit.errors import TopologyError
-from streamkit.expressions.accumulation import accumulated
 from streamkit.expressions.aggregates import AGGREGATES, AggregateFunction, Members, Result, register
 from streamkit.expressions.aggregates.function import by_column, takes
 from streamkit.expressions.aggregates.ordered_bytes import decode_lists, encode_ordered, where_there
+from streamkit.expressions.core.accumulation import accumulated
 from streamkit.plan.expression import Call, Reference
 from streamkit.schema import Column as SchemaColumn
 from streamkit.testing import TopologyTestDriver

@@ -11,11 +11,11 @@ import pytest
 import streamkit as sk
 from streamkit.clock import HandClock
 from streamkit.dsl.stream import Stream
-from streamkit.engine.compile import compile
-from streamkit.engine.kernels import _KERNELS, kernel
-from streamkit.engine.local import run_available
-from streamkit.engine.rows import with_columns
-from streamkit.engine.start import start
+from streamkit.engine.rows.rows import with_columns
+from streamkit.engine.runs.compile import compile
+from streamkit.engine.runs.local import run_available
+from streamkit.engine.runs.start import start
+from streamkit.engine.stage.registry import _KERNELS, kernel
 from streamkit.errors import ConfigError
 from streamkit.plan.operator import KINDS, Operator
 from streamkit.plan.program import Program

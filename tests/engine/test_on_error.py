@@ -14,9 +14,9 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
-from streamkit.engine.epoch import Slice
-from streamkit.engine.exchange import Arrival, Control
+from streamkit.engine.epoch.epoch import Slice
+from streamkit.engine.rows.exchange import Arrival, Control
+from streamkit.engine.runs.compile import compile
 from streamkit.errors import EvaluationError, TopologyError, UnfitFunctionError
 from streamkit.log.dead_letter import dead_letters_of
 from streamkit.log.slab.extent import Extent
@@ -412,7 +412,7 @@ def test_a_processor_that_cannot_begin_in_a_scheduled_call_ends_the_run() -> Non
 
 def test_nothing_is_looked_for_while_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """The good path costs nothing: no batch is divided, and no record read again, unless something has failed."""
-    monkeypatch.setattr("streamkit.engine.kernels.run_leaving_out", lambda *_: pytest.fail("looked for a bad row"))
+    monkeypatch.setattr("streamkit.engine.stage.registry.run_leaving_out", lambda *_: pytest.fail("looked for a bad row"))
     for verb in ("select", "agg", "aggregate", "process"):
         out, _, errors = results(topology(VERBS[verb], "skip"), [row for row in rows() if row["v"]], batching="all")
         assert out and not errors

@@ -14,7 +14,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
+from streamkit.engine.runs.compile import compile
 from streamkit.errors import EvaluationError, TopologyError
 from streamkit.log.dead_letter import dead_letters_of
 from streamkit.testing.driver import TopologyTestDriver

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit.engine.order import Backlog, Cut, Records, cut, order_keys
-from streamkit.engine.stream_time import NO_TIME
+from streamkit.engine.epoch.order import Backlog, Cut, Records, cut, order_keys
+from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.log.slab.extent import Extent
 from tests.sampling import examples
 

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streamkit.engine import payload
-from streamkit.engine.payload import COMPRESSED_BYTES_MIN, HEADER, batches_of, pieces_of
-from streamkit.engine.rows import rows_of
+from streamkit.engine.rows import payload
+from streamkit.engine.rows.payload import COMPRESSED_BYTES_MIN, HEADER, batches_of, pieces_of
+from streamkit.engine.rows.rows import rows_of
 from streamkit.names import INPUT, KEY_GROUP, OFFSET, ORDER, PARTITION, TIMESTAMP
 from tests.sampling import in_turn
 

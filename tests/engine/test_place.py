@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit.engine.place import OPERATORS, at_epoch_end, canonical_order, in_canonical_order, paths_of, place_ranks
-from streamkit.engine.rows import RECORD_FIELDS, concatenate, rows_of
+from streamkit.engine.rows.place import OPERATORS, at_epoch_end, canonical_order, in_canonical_order, paths_of, place_ranks
+from streamkit.engine.rows.rows import RECORD_FIELDS, concatenate, rows_of
 from streamkit.names import DELETED, DUE, INPUT, OFFSET, ORDER, ORDER_COLUMNS, PARTITION, PATH
 from tests.sampling import examples
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from streamkit.engine.compile import compile_with_settings
-from streamkit.engine.preview import SAME, preview
-from streamkit.engine.start import start
+from streamkit.engine.runs.compile import compile_with_settings
+from streamkit.engine.runs.preview import SAME, preview
+from streamkit.engine.runs.start import start
 from tests.engine.cases import CASES
 from tests.engine.engine_run import fresh_log
 from tests.engine.random_data import create_topics

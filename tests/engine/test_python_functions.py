@@ -15,10 +15,10 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.local import run_available
-from streamkit.engine.start import start
+from streamkit.engine.runs.local import run_available
+from streamkit.engine.runs.start import start
 from streamkit.errors import EvaluationError, TopologyError, UnsupportedExpressionError
-from streamkit.expressions.python_functions import called_twice
+from streamkit.expressions.python.python_functions import called_twice
 from streamkit.plan.function_digest import digest_of
 from streamkit.testing.driver import TopologyTestDriver
 

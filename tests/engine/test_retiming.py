@@ -9,7 +9,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
+from streamkit.engine.runs.compile import compile
 from streamkit.errors import TopologyError, UnfitFunctionError
 from streamkit.testing.driver import TopologyTestDriver
 from tests.sampling import in_turn

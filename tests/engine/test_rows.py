@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from streamkit.engine.rows import concatenate
+from streamkit.engine.rows.rows import concatenate
 
 PLAIN = pa.array(["a", "b", None])
 

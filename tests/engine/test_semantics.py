@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from streamkit.engine.compile import compile
-from streamkit.engine.local import run_next
-from streamkit.engine.start import start
+from streamkit.engine.runs.compile import compile
+from streamkit.engine.runs.local import run_next
+from streamkit.engine.runs.start import start
 from streamkit.log.log import Log
 from streamkit.plan.program import Program
 from tests.engine.cases import CASES, Case

@@ -8,9 +8,9 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
-from streamkit.engine.local import run_next
-from streamkit.engine.start import start
+from streamkit.engine.runs.compile import compile
+from streamkit.engine.runs.local import run_next
+from streamkit.engine.runs.start import start
 from streamkit.errors import EvaluationError, TopologyError
 from streamkit.log.log import Log
 from tests.engine.engine_run import Run, append, execute, fresh_log, metric, ran, stored, values

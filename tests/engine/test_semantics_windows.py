@@ -10,10 +10,10 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
-from streamkit.engine.local import run_available
 from streamkit.engine.operators import fold
-from streamkit.engine.start import start
+from streamkit.engine.runs.compile import compile
+from streamkit.engine.runs.local import run_available
+from streamkit.engine.runs.start import start
 from streamkit.plan.operators.fold import Fold
 from streamkit.plan.windows import Window
 from tests.engine.engine_run import Run, append, execute, fresh_log, metric, ran, stored, values, written

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamkit.engine.lineage import Numbers
-from streamkit.engine.sliding import Rows, Slid, Windows, slid_windows
+from streamkit.engine.folding.sliding import Rows, Slid, Windows, slid_windows
+from streamkit.engine.rows.lineage import Numbers
 from streamkit.plan.windows import SlidingWindow
 
 EPOCHS = 4

@@ -6,10 +6,10 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
-from streamkit.engine.local import run_available
-from streamkit.engine.start import start
-from streamkit.engine.stream_time import NO_TIME, committed_times, of_input, of_store, of_windows, order_reached
+from streamkit.engine.epoch.stream_time import NO_TIME, committed_times, of_input, of_store, of_windows, order_reached
+from streamkit.engine.runs.compile import compile
+from streamkit.engine.runs.local import run_available
+from streamkit.engine.runs.start import start
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.plan.windows import Windowing
 from tests.engine.engine_run import append, fresh_log, metric, values

@@ -21,8 +21,8 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine import kernels
 from streamkit.engine.operators import foreign_key_join, table_table_join
+from streamkit.engine.stage import registry as kernels
 from streamkit.errors import StreamKitError
 from streamkit.testing import TopologyTestDriver
 from tests.sampling import PARTS, TAKES_ALL, in_turn, seeds

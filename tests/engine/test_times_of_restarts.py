@@ -8,9 +8,9 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
-from streamkit.engine.local import run_available
-from streamkit.engine.start import start
+from streamkit.engine.runs.compile import compile
+from streamkit.engine.runs.local import run_available
+from streamkit.engine.runs.start import start
 from streamkit.errors import OrphanedStateError
 from streamkit.state.stores import MemoryStores
 from tests.engine.engine_run import Run, append, execute, fresh_log, stored, written

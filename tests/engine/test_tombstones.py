@@ -8,7 +8,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.rows import rows_of
+from streamkit.engine.rows.rows import rows_of
 from streamkit.testing.driver import TopologyTestDriver
 from tests.engine.engine_run import moment
 from tests.sampling import in_turn
@@ -139,7 +139,7 @@ def test_a_batch_without_tombstones_carries_no_mark(app, stream, monkeypatch):
         marks.append("_deleted" in columns)
         return rows_of(columns)
 
-    monkeypatch.setattr("streamkit.engine.reader.rows_of", noted)
+    monkeypatch.setattr("streamkit.engine.stage.reader.rows_of", noted)
     stream.to("out")
     outcome(app, "k")
     assert marks == [False, True, False]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.place import extended_by, extended_by_turn
+from streamkit.engine.rows.place import extended_by, extended_by_turn
 from streamkit.log.values.keys import key_parts
 from streamkit.names import PATH
 from streamkit.testing import TopologyTestDriver

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.config import Settings
-from streamkit.engine.compile import compile
-from streamkit.engine.context import Context
-from streamkit.engine.epoch import Application, EpochEnd, EpochPlan
-from streamkit.engine.local import run_available
+from streamkit.engine.epoch.epoch import Application, EpochEnd, EpochPlan
+from streamkit.engine.epoch.stream_time import NO_TIME, of_input
+from streamkit.engine.folding.windows import assign_windows
 from streamkit.engine.operators import fold as fold_kernel
-from streamkit.engine.place import have_own_records
-from streamkit.engine.rows import rows_of, with_columns
-from streamkit.engine.start import start
-from streamkit.engine.stream_time import NO_TIME, of_input
-from streamkit.engine.windows import assign_windows
+from streamkit.engine.rows.place import have_own_records
+from streamkit.engine.rows.rows import rows_of, with_columns
+from streamkit.engine.runs.compile import compile
+from streamkit.engine.runs.local import run_available
+from streamkit.engine.runs.start import start
+from streamkit.engine.stage.context import Context
 from streamkit.log.storage.storage import MemoryStorage
 from streamkit.names import INPUT, OFFSET, ORDER, PARTITION, PATH, TIMESTAMP, WINDOW
 from streamkit.plan.expression import TypedAggregate, TypedExpression

@@ -10,9 +10,9 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
-from streamkit.engine.preview import ADDED, GONE, REFUSED, SAME, STORES, preview
-from streamkit.engine.start import start
+from streamkit.engine.runs.compile import compile
+from streamkit.engine.runs.preview import ADDED, GONE, REFUSED, SAME, STORES, preview
+from streamkit.engine.runs.start import start
 from streamkit.errors import EvaluationError, OrphanedStateError
 from streamkit.failpoints import armed
 from tests.engine.engine_run import DiedError, Run, append, die, execute, fresh_log, stored, written

@@ -10,8 +10,8 @@ from typing import Any
 from streamkit import functions as F
 from streamkit.errors import Location, StreamKitError
 from streamkit.expressions.aggregates import AGGREGATES
-from streamkit.expressions.analysis import ExpressionAnalyzer
-from streamkit.expressions.catalyst import Analysed, Recorder
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.catalyst import Analysed, Recorder
 from streamkit.schema import Schema
 
 SCHEMA = Schema.parse(

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streamkit.expressions.accumulation import Accumulator
 from streamkit.expressions.aggregates import (
     AGGREGATES,
     AggregateFunction,
@@ -22,6 +21,7 @@ from streamkit.expressions.aggregates import (
     running,
 )
 from streamkit.expressions.aggregates.function import States, takes
+from streamkit.expressions.core.accumulation import Accumulator
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import Column
 

@@ -12,8 +12,8 @@ import pytest
 from streamkit import functions as F
 from streamkit.dsl.column import to_predicate
 from streamkit.errors import Location, TopologyError, UnsupportedExpressionError
-from streamkit.expressions.analysis import ExpressionAnalyzer
-from streamkit.expressions.operation import FUNCTIONS
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.core.operation import FUNCTIONS
 from streamkit.plan.expression import Call, SqlText, TypedExpression
 from streamkit.plan.expression_text import typed_text
 from streamkit.plan.function_names import AGGREGATE_NAMES, FUNCTION_NAMES_IN_ANY_CASE, GENERATORS
@@ -232,7 +232,7 @@ def test_the_parser_is_loaded_for_sql_text_only():
     """A topology without SQL text does not wait for the SQL parser."""
     code = (
         "import sys; from streamkit import functions as F; from streamkit.schema import Schema;"
-        "from streamkit.expressions.analysis import ExpressionAnalyzer as A;"
+        "from streamkit.expressions.analysis.analysis import ExpressionAnalyzer as A;"
         "A().project(Schema.parse('a int'), [('r', (F.col('a') + 1).expression)]); assert 'sqlglot' not in sys.modules, 'loaded';"
         "A().project(Schema.parse('a int'), [('r', F.expr('a + 1').expression)]); assert 'sqlglot' in sys.modules"
     )

@@ -12,8 +12,8 @@ import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import TopologyError
 from streamkit.expressions.aggregates import combine, fold, lift, result, running
-from streamkit.expressions.analysis import ExpressionAnalyzer
-from streamkit.expressions.arrow import evaluate
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.schema import Schema
 from streamkit.testing.driver import TopologyTestDriver
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from streamkit.data_type import to_arrow
 from streamkit.errors import EvaluationError
-from streamkit.expressions.arrow import evaluate, mask, refusal
-from streamkit.expressions.operation import OPERATIONS
-from streamkit.expressions.rows import Rows, scatter
+from streamkit.expressions.analysis.arrow import evaluate, mask, refusal
+from streamkit.expressions.core.operation import OPERATIONS
+from streamkit.expressions.core.rows import Rows, scatter
 from streamkit.plan.expression import TypedExpression
 from tests.sampling import examples
 

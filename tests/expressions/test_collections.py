@@ -8,8 +8,8 @@ import pytest
 import streamkit.functions as F
 from streamkit.dsl.column import Column
 from streamkit.errors import EvaluationError, TopologyError, UnsupportedExpressionError
-from streamkit.expressions.analysis import ExpressionAnalyzer
-from streamkit.expressions.arrow import evaluate
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.plan.expression import Expression, SqlText
 from streamkit.schema import Schema
 

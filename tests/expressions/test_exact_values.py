@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from streamkit.data_type import to_arrow
-from streamkit.expressions.exact_values import UNFIT, copied, exactly
-from streamkit.expressions.python_functions import exact_array
+from streamkit.expressions.python.exact_values import UNFIT, copied, exactly
+from streamkit.expressions.python.python_functions import exact_array
 from streamkit.log.values.python_values import python_values
 
 NOON = dt.datetime(2026, 10, 25, 0, 30, 0, 5, tzinfo=ZoneInfo("UTC"))

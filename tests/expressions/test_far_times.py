@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from streamkit.errors import EvaluationError
-from streamkit.expressions.analysis import ExpressionAnalyzer
-from streamkit.expressions.arrow import evaluate
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.plan.expression import SqlText
 from streamkit.schema import Schema
 from tests.sampling import TAKES_ALL

@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 import pytest
 
 from streamkit.data_type import element_of, fields_of
-from streamkit.expressions import json_batches, json_functions
-from streamkit.expressions.analysis import ExpressionAnalyzer
-from streamkit.expressions.arrow import evaluate
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.arrow import evaluate
+from streamkit.expressions.json import batches as json_batches
+from streamkit.expressions.json import functions as json_functions
 from streamkit.plan.expression import SqlText
 from streamkit.schema import Schema
 from tests.sampling import TAKES_ALL

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from streamkit.data_type import to_arrow
-from streamkit.expressions.literals import to_json, to_scalar
+from streamkit.expressions.core.literals import to_json, to_scalar
 
 VALUES = [
     (True, "boolean"),

@@ -11,7 +11,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.group_state import lifted
+from streamkit.engine.folding.group_state import lifted
 from streamkit.expressions.aggregates import AGGREGATES, fold, running
 from streamkit.log.database.sqlite import IN_MEMORY
 from streamkit.log.opening import open_log

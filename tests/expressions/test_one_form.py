@@ -14,7 +14,7 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import StreamKitError
-from streamkit.expressions import one_form
+from streamkit.expressions.python import one_form
 from streamkit.testing import TopologyTestDriver
 
 Point = collections.namedtuple("Point", "x")  # noqa: PYI024  # as users write it

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 import pytest
 
 from streamkit.errors import Location, TopologyError
-from streamkit.expressions.analysis import ExpressionAnalyzer
-from streamkit.expressions.arrow import evaluate
-from streamkit.expressions.operation import FUNCTIONS, OPERATIONS, Invocation, function, operation
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.arrow import evaluate
+from streamkit.expressions.core.operation import FUNCTIONS, OPERATIONS, Invocation, function, operation
 from streamkit.plan.expression import SqlText, TypedExpression
 from streamkit.schema import Schema
 

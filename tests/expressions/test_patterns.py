@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit.expressions.patterns import like_pattern, quote, re2_pattern
+from streamkit.expressions.texts.patterns import like_pattern, quote, re2_pattern
 from tests.sampling import examples
 
 

@@ -14,8 +14,8 @@ from streamkit import functions as F
 from streamkit.errors import EvaluationError, StreamKitError
 from streamkit.expressions.aggregates import combine, fold, lift, percentiles, result, running, subtract
 from streamkit.expressions.aggregates.percentiles import keys_of, values_of
-from streamkit.expressions.analysis import ExpressionAnalyzer
-from streamkit.expressions.arrow import evaluate
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.schema import Column, Schema
 
 SHARES = [0.0, 0.1, 0.5, 0.9, 0.999, 1.0]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamkit.expressions.same_numbers import SameNumbers
+from streamkit.expressions.core.same_numbers import SameNumbers
 
 
 def test_tasks_in_threads_get_as_many_as_they_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,7 +31,7 @@ def test_tasks_in_threads_get_as_many_as_they_asked_for(monkeypatch: pytest.Monk
             return full(rows, *arguments)
         return full(rows, *arguments).view(Long)
 
-    monkeypatch.setattr("streamkit.expressions.same_numbers.np.full", slow)
+    monkeypatch.setattr("streamkit.expressions.core.same_numbers.np.full", slow)
     other = threading.Thread(target=numbers.of, args=(3,))
     other.start()
     has_begun.wait()

@@ -7,9 +7,9 @@ import random
 import pyarrow as pa
 import pytest
 
-from streamkit.expressions import short_texts
-from streamkit.expressions.groups import KeyCodes
-from streamkit.expressions.short_texts import short_text_codes
+from streamkit.expressions.core import short_texts
+from streamkit.expressions.core.groups import KeyCodes
+from streamkit.expressions.core.short_texts import short_text_codes
 
 LETTERS = "ab\x01é𝄞 "
 

@@ -13,7 +13,7 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import EvaluationError
-from streamkit.expressions import sizes
+from streamkit.expressions.core import sizes
 from streamkit.testing import TopologyTestDriver
 from tests.sampling import TAKES_ALL
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.errors import UnsupportedExpressionError
-from streamkit.expressions import characters, urls
-from streamkit.expressions.analysis import ExpressionAnalyzer
-from streamkit.expressions.arrow import evaluate
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.arrow import evaluate
+from streamkit.expressions.texts import characters, urls
 from streamkit.plan.expression import SqlText
 from streamkit.schema import Schema
 from tests.expressions.values import in_texts, value_of, values_of

@@ -13,9 +13,9 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import TopologyError, UnsupportedExpressionError
-from streamkit.expressions.analysis import ExpressionAnalyzer
-from streamkit.expressions.arrow import evaluate
-from streamkit.expressions.time_zones import local_micros, moment_micros, offsets_of, start_of_day_micros
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.arrow import evaluate
+from streamkit.expressions.times.time_zones import local_micros, moment_micros, offsets_of, start_of_day_micros
 from streamkit.plan.expression import SqlText
 from streamkit.plan.expression_text import typed_text
 from streamkit.schema import Schema

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamkit.expressions.analysis import ExpressionAnalyzer
-from streamkit.expressions.arrow import evaluate
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.plan.expression import SqlText
 from streamkit.schema import Schema
 

@@ -13,7 +13,7 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import SchemaError, StreamKitError
-from streamkit.expressions.python_functions import exact_array
+from streamkit.expressions.python.python_functions import exact_array
 from streamkit.formats.codec import Codec, declare_format
 from streamkit.log.rows.conversion import convert_arrow, convert_python
 from streamkit.schema import Column, Schema

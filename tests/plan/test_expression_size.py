@@ -8,7 +8,7 @@ import pytest
 
 from streamkit import functions as F
 from streamkit.errors import Location, TopologyError
-from streamkit.expressions.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.plan.expression_size import size_of
 from streamkit.schema import Schema
 

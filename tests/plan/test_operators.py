@@ -9,7 +9,7 @@ import pytest
 
 import streamkit.engine.operators as kernels_folder
 import streamkit.plan.operators as records_folder
-from streamkit.engine.kernels import _KERNELS
+from streamkit.engine.stage.registry import _KERNELS
 from streamkit.plan.operator import KINDS
 
 ROOT = Path(__file__).parents[2]

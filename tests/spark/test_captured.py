@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 import streamkit as sk
-from streamkit.engine.anchor import Anchor
-from streamkit.engine.start import start
+from streamkit.engine.epoch.anchor import Anchor
+from streamkit.engine.runs.start import start
 from streamkit.errors import ConfigError, CorruptionError, TopologyError
 from streamkit.log.opening import open_log
 from streamkit.names import checkpoint_folder, fresh_token
 from streamkit.spark.captured import read_functions, write_functions
 from streamkit.spark.job import Job, decode_job
-from streamkit.spark.run import remove_dead_checkpoints
+from streamkit.spark.spark_run import remove_dead_checkpoints
 from streamkit.spark.task_storage import StoragePlace, place_of
 
 MODEL_BYTES = 20 << 20

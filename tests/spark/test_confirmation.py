@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-import streamkit.spark.run as run_module
+import streamkit.spark.spark_run as run_module
 from streamkit import Topology, open_log, run
 from streamkit import functions as F
 from streamkit.errors import Location, TopologyError
-from streamkit.expressions.analysis import ExpressionAnalyzer
-from streamkit.expressions.catalyst import Recorder, confirm
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.catalyst import Recorder, confirm
 from streamkit.schema import Schema
 from tests.expressions.any_call import NAMES, calls_of
 

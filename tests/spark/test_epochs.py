@@ -8,9 +8,9 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.epoch import EpochPlan, Split
-from streamkit.engine.local import run_next, run_tasks
-from streamkit.engine.start import start
+from streamkit.engine.epoch.epoch import EpochPlan, Split
+from streamkit.engine.runs.local import run_next, run_tasks
+from streamkit.engine.runs.start import start
 from streamkit.log.opening import open_log
 from streamkit.plan.plain import from_plain, to_plain
 from streamkit.spark.epochs import Epochs

@@ -14,11 +14,11 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.options import AVAILABLE_NOW
+from streamkit.engine.runs.options import AVAILABLE_NOW
 from streamkit.errors import ConfigError, CorruptionError, EvaluationError, FencedError
 from streamkit.launch.run import run
 from streamkit.log.opening import open_log
-from streamkit.spark.run import SparkRun
+from streamkit.spark.spark_run import SparkRun
 from tests.spark.conftest import assert_equals_pandas, flights_of
 from tests.spark.faults import wait_until
 from topologies import flight_delays

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from streamkit.engine.options import Options
+from streamkit.engine.runs.options import Options
 from streamkit.launch.run import run
-from streamkit.spark.run import start_query
+from streamkit.spark.spark_run import start_query
 from tests.spark import faults
 from tests.spark.conftest import append_flights, assert_equals_pandas, flights_of, orphans, staged
 from topologies import flight_delays

@@ -15,7 +15,7 @@ def app(monkeypatch):
     def started(name, spark_log=None):
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr("streamkit.spark.run.get_or_create_session", started)
+    monkeypatch.setattr("streamkit.spark.spark_run.get_or_create_session", started)
     monkeypatch.setattr("streamkit.spark.command.get_or_create_session", started)
     app = sk.Topology("any")
     app.stream("orders").to("copies")

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from streamkit.engine.anchor import Anchor
-from streamkit.engine.epoch import Application
-from streamkit.engine.local import run_available
-from streamkit.engine.start import start
+from streamkit.engine.epoch.anchor import Anchor
+from streamkit.engine.epoch.epoch import Application
+from streamkit.engine.runs.local import run_available
+from streamkit.engine.runs.start import start
 from streamkit.errors import ConfigError
 from streamkit.launch.run import run
 from streamkit.log.opening import open_log

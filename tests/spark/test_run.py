@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from streamkit.engine.options import AVAILABLE_NOW
+from streamkit.engine.runs.options import AVAILABLE_NOW
 from streamkit.launch.run import run
 from streamkit.log.opening import open_log
 from streamkit.spark.session import LOCAL_FILES

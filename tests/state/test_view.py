@@ -10,9 +10,9 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
-from streamkit.engine.local import run_available
-from streamkit.engine.start import start
+from streamkit.engine.runs.compile import compile
+from streamkit.engine.runs.local import run_available
+from streamkit.engine.runs.start import start
 from streamkit.errors import CorruptionError, StoreNotFoundError
 from streamkit.failpoints import armed
 from streamkit.log.catalog import epochs

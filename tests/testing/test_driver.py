@@ -16,8 +16,8 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.clock import HandClock
-from streamkit.engine.local import run_available
-from streamkit.engine.start import start
+from streamkit.engine.runs.local import run_available
+from streamkit.engine.runs.start import start
 from streamkit.errors import ConfigError, EvaluationError, SchemaError, StoreNotFoundError, TopologyError
 from streamkit.log.opening import open_log
 from streamkit.testing.driver import TopologyTestDriver

@@ -81,7 +81,7 @@ GUARDED = {  # the rooms whose promises a harness shows, not all that it uses
     "connectors": "connectors",
     "values": f"streamkit/formats {LOG}/values {LOG}/rows {LOG}/slab",
     "dataframes": "streamkit/spark/dataframe",
-    "spark": "streamkit/spark/run.py",
+    "spark": "streamkit/spark/spark_run.py",
     "cli": "streamkit/cli/consume.py",
     "wheel": "pyproject.toml",
 }

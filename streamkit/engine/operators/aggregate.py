@@ -14,15 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.advance import final_place
-from streamkit.engine.context import Context, key_groups_of
-from streamkit.engine.every_row import (
+from streamkit.engine.epoch.stream_time import NO_TIME
+from streamkit.engine.folding.every_row import (
     PieceByPiece,
     each_result,
     find_groups,
     groups_of_rows,
 )
-from streamkit.engine.group_state import (
+from streamkit.engine.folding.group_state import (
     Groups,
     Updated,
     as_numbers,
@@ -33,13 +32,14 @@ from streamkit.engine.group_state import (
     state_names,
     stored_states,
 )
-from streamkit.engine.kernels import Pieces, Result, Rows, kernel
+from streamkit.engine.folding.window_results import null_on_overflow
+from streamkit.engine.folding.windows import RowsInWindows, ends_of_windows, starts_of_rows, windows_of
 from streamkit.engine.operators.fold import keyed_values
-from streamkit.engine.place import at_epoch_end, in_canonical_order, paths_of
-from streamkit.engine.rows import rows_of
-from streamkit.engine.stream_time import NO_TIME
-from streamkit.engine.window_results import null_on_overflow
-from streamkit.engine.windows import RowsInWindows, ends_of_windows, starts_of_rows, windows_of
+from streamkit.engine.rows.place import at_epoch_end, in_canonical_order, paths_of
+from streamkit.engine.rows.rows import rows_of
+from streamkit.engine.stage.advance import final_place
+from streamkit.engine.stage.context import Context, key_groups_of
+from streamkit.engine.stage.registry import Pieces, Result, Rows, kernel
 from streamkit.expressions.aggregates import combine, fold
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW
 from streamkit.plan.building import OLD_AND_NEW

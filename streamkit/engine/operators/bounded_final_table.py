@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamkit.engine.advance import stream_times
-from streamkit.engine.context import Context
-from streamkit.engine.joining import Kept, kept_table
-from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.folding.joining import Kept, kept_table
 from streamkit.engine.operators.final_table import as_changes
 from streamkit.engine.operators.windowed_table import Settled, first_times, keep_until_settled
-from streamkit.engine.place import in_canonical_order
-from streamkit.engine.rows import numbers, with_columns
+from streamkit.engine.rows.place import in_canonical_order
+from streamkit.engine.rows.rows import numbers, with_columns
+from streamkit.engine.stage.advance import stream_times
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.errors import SuppressionFullError
 from streamkit.names import DELETED, KEY_GROUP
 from streamkit.plan.operators.bounded_final_table import BoundedFinalTable

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from streamkit.engine.context import Context
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import in_canonical_order
-from streamkit.engine.rows import last_of_each
+from streamkit.engine.rows.place import in_canonical_order
+from streamkit.engine.rows.rows import last_of_each
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.log.values.keys import encode_keys
 from streamkit.plan.operators.changes_by_key import ChangesByKey
 

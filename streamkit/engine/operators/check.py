@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamkit.engine.context import Context
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.rows import without_deletions
-from streamkit.expressions.arrow import evaluate
+from streamkit.engine.rows.rows import without_deletions
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.plan.operators.check import Check
 
 

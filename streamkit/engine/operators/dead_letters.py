@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamkit.engine.context import Context
-from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.plan.operators.dead_letters import DeadLetters
 
 

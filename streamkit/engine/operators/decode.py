@@ -7,9 +7,9 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from streamkit.engine.context import Context
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.rows import deletions_of, record_columns, rows_of
+from streamkit.engine.rows.rows import deletions_of, record_columns, rows_of
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.errors import EvaluationError, SchemaError
 from streamkit.formats.codec import Codec
 from streamkit.formats.format import Format

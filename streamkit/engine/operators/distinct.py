@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamkit.engine.advance import stream_times
-from streamkit.engine.context import Context
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.nearby import Axis
+from streamkit.engine.folding.nearby import Axis
+from streamkit.engine.folding.window_state import Keys, keys_of
 from streamkit.engine.operators.aggregate import expired
-from streamkit.engine.place import in_canonical_order
-from streamkit.engine.rows import deletions_of, is_null_key, numbers, with_one_key
-from streamkit.engine.window_state import Keys, keys_of
+from streamkit.engine.rows.place import in_canonical_order
+from streamkit.engine.rows.rows import deletions_of, is_null_key, numbers, with_one_key
+from streamkit.engine.stage.advance import stream_times
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.log.values.byte_order import byte_order
 from streamkit.names import TIMESTAMP
 from streamkit.plan.operators.distinct import Distinct

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamkit.engine.context import Context
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.rows import deletions_of, plain, record_columns, rows_of, with_one_key
+from streamkit.engine.rows.rows import deletions_of, plain, record_columns, rows_of, with_one_key
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.errors import EvaluationError, SchemaError
 from streamkit.formats.codec import Codec
 from streamkit.formats.decoded import halved

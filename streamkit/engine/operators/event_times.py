@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from streamkit.engine.context import Context
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.rows import numbers
-from streamkit.engine.stream_time import UNKNOWN
+from streamkit.engine.epoch.stream_time import UNKNOWN
+from streamkit.engine.rows.rows import numbers
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.errors import EvaluationError
 from streamkit.log.rows.event_time import TIME_MS_MAX
 from streamkit.names import TIMESTAMP

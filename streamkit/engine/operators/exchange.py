@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamkit.engine.context import Context
-from streamkit.engine.exchange import groups_of, pack
-from streamkit.engine.kernels import EVERYTHING, Rows, kernel
-from streamkit.engine.place import as_moved
-from streamkit.engine.rows import with_columns, without_null_keys
+from streamkit.engine.rows.exchange import groups_of, pack
+from streamkit.engine.rows.place import as_moved
+from streamkit.engine.rows.rows import with_columns, without_null_keys
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import EVERYTHING, Rows, kernel
 from streamkit.log.slab.dictionary import encoded_if_repeated
 from streamkit.names import HEADERS, KEY_GROUP
 from streamkit.plan.operators.exchange import Receive, Send

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamkit.engine.context import Context
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import extended_by_turn, has_place
-from streamkit.engine.rows import deletions_of, of_live_rows, own_columns, record_columns, repeated, rows_of
-from streamkit.expressions.arrow import evaluate
-from streamkit.expressions.elements import Elements, places_in, taken
+from streamkit.engine.rows.place import extended_by_turn, has_place
+from streamkit.engine.rows.rows import deletions_of, of_live_rows, own_columns, record_columns, repeated, rows_of
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.expressions.analysis.arrow import evaluate
+from streamkit.expressions.core.elements import Elements, places_in, taken
 from streamkit.names import DELETED, PATH
 from streamkit.plan.operators.explode import Explode
 

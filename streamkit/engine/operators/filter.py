@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.context import Context
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.rows import deletions_of, of_live_rows, own_columns, with_columns
-from streamkit.expressions.arrow import mask
+from streamkit.engine.rows.rows import deletions_of, of_live_rows, own_columns, with_columns
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.expressions.analysis.arrow import mask
 from streamkit.names import DELETED
 from streamkit.plan.operators.filter import Filter
 

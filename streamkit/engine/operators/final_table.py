@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from streamkit.engine.changes import old_and_new
-from streamkit.engine.context import Context
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.rows import own_columns, with_columns
+from streamkit.engine.folding.changes import old_and_new
+from streamkit.engine.rows.rows import own_columns, with_columns
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.names import DELETED
 from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.operators.final_table import FinalTable

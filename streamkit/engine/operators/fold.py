@@ -11,11 +11,19 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from streamkit.engine.context import Context
-from streamkit.engine.group_state import lifted, state_names
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.rows import concatenate, numbers, rows_of, with_columns, with_one_key, without_deletions, without_null_keys
-from streamkit.engine.windows import assign_windows, holds, is_open_in_all, pane_ms
+from streamkit.engine.folding.group_state import lifted, state_names
+from streamkit.engine.folding.windows import assign_windows, holds, is_open_in_all, pane_ms
+from streamkit.engine.rows.rows import (
+    concatenate,
+    numbers,
+    rows_of,
+    with_columns,
+    with_one_key,
+    without_deletions,
+    without_null_keys,
+)
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.expressions.aggregates import fold
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys

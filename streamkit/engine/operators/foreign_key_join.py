@@ -24,12 +24,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.changes import replaced_rows, without_nothing
-from streamkit.engine.context import Context
-from streamkit.engine.joining import Indices, as_of, kept_table, seen_changes, times_found
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import as_moved, as_they_come, extended_by_key, place_ranks, record_ranks
-from streamkit.engine.rows import (
+from streamkit.engine.folding.changes import replaced_rows, without_nothing
+from streamkit.engine.folding.joining import Indices, as_of, kept_table, seen_changes, times_found
+from streamkit.engine.rows.place import as_moved, as_they_come, extended_by_key, place_ranks, record_ranks
+from streamkit.engine.rows.rows import (
     concatenate,
     deletions_of,
     is_null_key,
@@ -40,6 +38,8 @@ from streamkit.engine.rows import (
     with_columns,
     with_one_key,
 )
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, INSTRUCTION, KEY_GROUP, PATH, ROW_TIME, TIMESTAMP

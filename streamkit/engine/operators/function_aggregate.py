@@ -16,13 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.advance import final_place
-from streamkit.engine.changes import old_and_new, previous_of_code
-from streamkit.engine.context import Context
-from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.folding.changes import old_and_new, previous_of_code
+from streamkit.engine.folding.sequential import Functions, GroupCodes, State, StateRows, fold, is_deleted, timestamps_of
+from streamkit.engine.folding.window_results import bounds
+from streamkit.engine.folding.windows import assign_windows, ends_of_windows
 from streamkit.engine.operators.aggregate import expired, ranges_closed
-from streamkit.engine.place import as_they_come, at_epoch_end, canonical_order, in_canonical_order, paths_of, place_columns
-from streamkit.engine.rows import (
+from streamkit.engine.rows.place import as_they_come, at_epoch_end, canonical_order, in_canonical_order, paths_of, place_columns
+from streamkit.engine.rows.rows import (
     concatenate,
     deletions_of,
     numbers,
@@ -31,10 +31,10 @@ from streamkit.engine.rows import (
     without_deletions,
     without_null_keys,
 )
-from streamkit.engine.sequential import Functions, GroupCodes, State, StateRows, fold, is_deleted, timestamps_of
-from streamkit.engine.window_results import bounds
-from streamkit.engine.windows import assign_windows, ends_of_windows
-from streamkit.expressions.groups import one_of_equals
+from streamkit.engine.stage.advance import final_place
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.expressions.core.groups import one_of_equals
 from streamkit.log.values.python_values import python_values
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW
 from streamkit.plan.building import OLD_AND_NEW

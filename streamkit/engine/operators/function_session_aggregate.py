@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.chunks import one_batch
-from streamkit.engine.advance import moves_time
-from streamkit.engine.context import Context
-from streamkit.engine.function_windows import (
+from streamkit.engine.epoch.stream_time import NO_TIME
+from streamkit.engine.folding.function_windows import (
     Change,
     Epoch,
     Given,
@@ -22,11 +21,12 @@ from streamkit.engine.function_windows import (
     keep,
     stream_time_at,
 )
-from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.folding.sequential import State, Value
+from streamkit.engine.folding.sessions import OpenSessions
 from streamkit.engine.operators.function_aggregate import Arrived, arrived_rows, values_of
-from streamkit.engine.sequential import State, Value
-from streamkit.engine.sessions import OpenSessions
-from streamkit.engine.stream_time import NO_TIME
+from streamkit.engine.stage.advance import moves_time
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.plan.building import LATE
 from streamkit.plan.operators.function_session_aggregate import FunctionSessionAggregate
 

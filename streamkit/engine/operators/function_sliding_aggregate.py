@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from streamkit.engine.context import Context
-from streamkit.engine.function_windows import (
+from streamkit.engine.folding.function_windows import (
     Change,
     Epoch,
     Given,
@@ -20,12 +19,13 @@ from streamkit.engine.function_windows import (
     keep,
     stream_time_at,
 )
-from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.folding.sequential import State, Value
+from streamkit.engine.folding.sliding import OpenWindows
+from streamkit.engine.folding.window_state import Numbers
+from streamkit.engine.folding.windows import since_1970
 from streamkit.engine.operators.function_aggregate import Arrived, arrived_rows, values_of
-from streamkit.engine.sequential import State, Value
-from streamkit.engine.sliding import OpenWindows
-from streamkit.engine.window_state import Numbers
-from streamkit.engine.windows import since_1970
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.plan.operators.function_sliding_aggregate import FunctionSlidingAggregate
 from streamkit.state.layout import Listed
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from streamkit.engine.context import Context
-from streamkit.engine.joining import joined, live_rows
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.rows import is_null_key
+from streamkit.engine.folding.joining import joined, live_rows
+from streamkit.engine.rows.rows import is_null_key
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.plan.operators.global_join import GlobalJoin
 
 

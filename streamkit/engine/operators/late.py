@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from streamkit.engine.advance import stream_times
-from streamkit.engine.context import Context
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.rows import numbers, with_columns, without_deletions, without_null_keys
-from streamkit.engine.window_results import bounds
-from streamkit.engine.windows import ends_of_windows, last_windows
+from streamkit.engine.folding.window_results import bounds
+from streamkit.engine.folding.windows import ends_of_windows, last_windows
+from streamkit.engine.rows.rows import numbers, with_columns, without_deletions, without_null_keys
+from streamkit.engine.stage.advance import stream_times
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.names import TIMESTAMP
 from streamkit.plan.operators.late import Late, LateOfSessions
 

@@ -9,10 +9,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.context import Context
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import in_canonical_order
-from streamkit.engine.rows import (
+from streamkit.engine.rows.place import in_canonical_order
+from streamkit.engine.rows.rows import (
     deletions_of,
     last_of_each,
     numbers,
@@ -21,6 +19,8 @@ from streamkit.engine.rows import (
     without_null_keys,
     without_row_times,
 )
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, TIMESTAMP

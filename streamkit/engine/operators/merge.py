@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from streamkit.engine.context import Context
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import as_they_come
-from streamkit.engine.rows import concatenate, record_columns, rows_of
+from streamkit.engine.rows.place import as_they_come
+from streamkit.engine.rows.rows import concatenate, record_columns, rows_of
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.plan.operators.merge import Merge
 
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from streamkit.engine.changes import new_of, old_of
-from streamkit.engine.context import Context
-from streamkit.engine.joining import Indices
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.rows import deletions_of, last_of_each, record_columns, rows_of
+from streamkit.engine.folding.changes import new_of, old_of
+from streamkit.engine.folding.joining import Indices
+from streamkit.engine.rows.rows import deletions_of, last_of_each, record_columns, rows_of
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.log.values.keys import encode_keys
 from streamkit.plan.operators.net_change import OLD, NetChange
 

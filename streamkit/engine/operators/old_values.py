@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from streamkit.engine.changes import old_and_new, replaced_rows, rows_before
-from streamkit.engine.context import Context
-from streamkit.engine.joining import kept_table
-from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.folding.changes import old_and_new, replaced_rows, rows_before
+from streamkit.engine.folding.joining import kept_table
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.plan.operators.old_values import OldValues
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from streamkit.engine.context import Context
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import has_place, in_canonical_order
-from streamkit.engine.rows import deletions_of, with_columns
-from streamkit.expressions.arrow import evaluate
+from streamkit.engine.rows.place import has_place, in_canonical_order
+from streamkit.engine.rows.rows import deletions_of, with_columns
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.names import DELETED
 from streamkit.plan.operators.peek import Foreach, Peek
 

@@ -18,14 +18,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamkit.engine.advance import earliest
-from streamkit.engine.context import Context
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import OPERATORS, in_canonical_order, numbers_of, place_ranks
-from streamkit.engine.processor_call import Call, failure
-from streamkit.engine.processor_context import Headers, ProcessorContext, Record, RecordMetadata, Scheduled, checked_headers
-from streamkit.engine.processor_stores import STORES, expired_range, milliseconds
-from streamkit.engine.rows import (
+from streamkit.engine.epoch.stream_time import CLOCK_SEEN, NO_TIME, clock_start
+from streamkit.engine.processors.call import Call, failure
+from streamkit.engine.processors.context import Headers, ProcessorContext, Record, RecordMetadata, Scheduled, checked_headers
+from streamkit.engine.processors.store_overlay import StoreOverlay
+from streamkit.engine.processors.stores import STORES, expired_range, milliseconds
+from streamkit.engine.rows.place import OPERATORS, in_canonical_order, numbers_of, place_ranks
+from streamkit.engine.rows.rows import (
     RECORD_FIELDS,
     brought_by_time,
     concatenate,
@@ -36,12 +35,13 @@ from streamkit.engine.rows import (
     rows_of,
     with_columns,
 )
-from streamkit.engine.scheduled_call import ScheduledCall
-from streamkit.engine.store_overlay import StoreOverlay
-from streamkit.engine.stream_time import CLOCK_SEEN, NO_TIME, clock_start
+from streamkit.engine.stage.advance import earliest
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.scheduled_call import ScheduledCall
 from streamkit.errors import EvaluationError, UnfitFunctionError
-from streamkit.expressions.exact_values import UNFIT, exactly
-from streamkit.expressions.python_functions import calls_twice, function_of
+from streamkit.expressions.python.exact_values import UNFIT, exactly
+from streamkit.expressions.python.python_functions import calls_twice, function_of
 from streamkit.log.slab.frame import HEADERS_TYPE
 from streamkit.log.values.keys import key_groups
 from streamkit.log.values.python_values import python_values

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from streamkit.engine.context import Context
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.rows import columns_of_live_rows, record_columns, rows_of
-from streamkit.expressions.arrow import evaluate_all
+from streamkit.engine.rows.rows import columns_of_live_rows, record_columns, rows_of
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.expressions.analysis.arrow import evaluate_all
 from streamkit.names import DELETED
 from streamkit.plan.operators.project import Project
 

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.changes import ADDED, REMOVED, REPLACED, new_of
-from streamkit.engine.context import Context
-from streamkit.engine.joining import Indices
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import as_moved, extended_by, place_ranks
-from streamkit.engine.rows import deletions_of, is_null_key, with_columns
+from streamkit.engine.folding.changes import ADDED, REMOVED, REPLACED, new_of
+from streamkit.engine.folding.joining import Indices
+from streamkit.engine.rows.place import as_moved, extended_by, place_ranks
+from streamkit.engine.rows.rows import deletions_of, is_null_key, with_columns
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import CHANGE, DELETED, PATH
 from streamkit.plan.operators.regroup import Regroup

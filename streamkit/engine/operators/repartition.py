@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from streamkit.engine.context import Context
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import as_moved
-from streamkit.engine.rows import without_null_keys
+from streamkit.engine.rows.place import as_moved
+from streamkit.engine.rows.rows import without_null_keys
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.plan.operators.repartition import Repartition
 
 

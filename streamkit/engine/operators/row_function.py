@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import to_arrow
-from streamkit.engine.context import Context
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import extended_by_turn, has_place
-from streamkit.engine.rows import deletions_of, plain, record_columns, rows_of
+from streamkit.engine.rows.place import extended_by_turn, has_place
+from streamkit.engine.rows.rows import deletions_of, plain, record_columns, rows_of
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.errors import EvaluationError
-from streamkit.expressions.arrow import evaluate
-from streamkit.expressions.elements import Elements, taken, validity
+from streamkit.expressions.analysis.arrow import evaluate
+from streamkit.expressions.core.elements import Elements, taken, validity
 from streamkit.names import DELETED, PATH
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.operators.row_function import RowFunction

@@ -1,7 +1,7 @@
 """
 Aggregation per session: rows extend, begin and merge the sessions of their keys.
 
-Which sessions there are is found out first (`streamkit.engine.sessions`), their states then (`streamkit.engine.lineage`). A stored
+Which sessions there are is found out first (`streamkit.engine.folding.sessions`), their states then (`streamkit.engine.rows.lineage`). A stored
 session is a row of state under its end, key and start; the sessions of a key are listed under the key.
 """
 
@@ -15,20 +15,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.advance import final_place, moves_time, stream_times
-from streamkit.engine.changes import old_and_new_of_windows
-from streamkit.engine.context import Context
-from streamkit.engine.group_state import lifted
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.lineage import NONE, Numbers
+from streamkit.engine.epoch.stream_time import NO_TIME
+from streamkit.engine.folding.changes import old_and_new_of_windows
+from streamkit.engine.folding.group_state import lifted
+from streamkit.engine.folding.sessions import Mask, Sessions, Stored, merged_sessions
+from streamkit.engine.folding.sessions import Rows as SessionRows
+from streamkit.engine.folding.window_results import Finish, bounds, failing, finished, null_on_overflow
+from streamkit.engine.folding.window_state import Changes, Keys, WindowState, decoded, keys_of
 from streamkit.engine.operators.fold import keyed_values
-from streamkit.engine.place import at_epoch_end, extended_by_turn, in_canonical_order, paths_of, place_columns
-from streamkit.engine.rows import numbers, rows_of
-from streamkit.engine.sessions import Mask, Sessions, Stored, merged_sessions
-from streamkit.engine.sessions import Rows as SessionRows
-from streamkit.engine.stream_time import NO_TIME
-from streamkit.engine.window_results import Finish, bounds, failing, finished, null_on_overflow
-from streamkit.engine.window_state import Changes, Keys, WindowState, decoded, keys_of
+from streamkit.engine.rows.lineage import NONE, Numbers
+from streamkit.engine.rows.place import at_epoch_end, extended_by_turn, in_canonical_order, paths_of, place_columns
+from streamkit.engine.rows.rows import numbers, rows_of
+from streamkit.engine.stage.advance import final_place, moves_time, stream_times
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
 from streamkit.plan.building import LATE, OLD_AND_NEW

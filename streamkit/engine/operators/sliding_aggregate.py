@@ -1,7 +1,7 @@
 """
 Aggregation per sliding window: rows go into the windows of their keys that hold them, and begin and end windows.
 
-Which windows there are is found out first (`streamkit.engine.sliding`), their states then (`streamkit.engine.lineage`). A stored
+Which windows there are is found out first (`streamkit.engine.folding.sliding`), their states then (`streamkit.engine.rows.lineage`). A stored
 window is a row of state under its start and key; the windows of a key are listed under the key.
 """
 
@@ -14,20 +14,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.advance import final_place, stream_times
-from streamkit.engine.changes import old_and_new_of_windows
-from streamkit.engine.context import Context
-from streamkit.engine.group_state import lifted
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.lineage import Numbers
+from streamkit.engine.folding.changes import old_and_new_of_windows
+from streamkit.engine.folding.group_state import lifted
+from streamkit.engine.folding.sliding import Rows as SlidingRows
+from streamkit.engine.folding.sliding import Slid, Windows, slid_windows
+from streamkit.engine.folding.window_results import Finish, bounds, failing, finished, null_on_overflow
+from streamkit.engine.folding.window_state import Changes, Keys, WindowState, decoded, keys_of
+from streamkit.engine.folding.windows import since_1970
 from streamkit.engine.operators.fold import keyed_values
-from streamkit.engine.place import at_epoch_end, extended_by_turn, in_canonical_order, paths_of, place_columns
-from streamkit.engine.rows import concatenate, numbers, rows_of
-from streamkit.engine.sliding import Rows as SlidingRows
-from streamkit.engine.sliding import Slid, Windows, slid_windows
-from streamkit.engine.window_results import Finish, bounds, failing, finished, null_on_overflow
-from streamkit.engine.window_state import Changes, Keys, WindowState, decoded, keys_of
-from streamkit.engine.windows import since_1970
+from streamkit.engine.rows.lineage import Numbers
+from streamkit.engine.rows.place import at_epoch_end, extended_by_turn, in_canonical_order, paths_of, place_columns
+from streamkit.engine.rows.rows import concatenate, numbers, rows_of
+from streamkit.engine.stage.advance import final_place, stream_times
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
 from streamkit.plan.building import OLD_AND_NEW

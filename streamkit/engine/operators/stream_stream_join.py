@@ -17,14 +17,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.advance import final_place, stream_times
-from streamkit.engine.context import Context
-from streamkit.engine.joining import live_rows
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.nearby import Axis, Line
-from streamkit.engine.place import as_they_come, extended_by_turn, place_ranks
-from streamkit.engine.row_lists import Found, Keys, Listed, Places, RowLists, distinct
-from streamkit.engine.rows import (
+from streamkit.engine.epoch.stream_time import NO_TIME
+from streamkit.engine.folding.joining import live_rows
+from streamkit.engine.folding.nearby import Axis, Line
+from streamkit.engine.folding.row_lists import Found, Keys, Listed, Places, RowLists, distinct
+from streamkit.engine.rows.place import as_they_come, extended_by_turn, place_ranks
+from streamkit.engine.rows.rows import (
     RECORD_FIELDS,
     concatenate,
     is_null_key,
@@ -35,7 +33,9 @@ from streamkit.engine.rows import (
     with_one_key,
     without_null_keys,
 )
-from streamkit.engine.stream_time import NO_TIME
+from streamkit.engine.stage.advance import final_place, stream_times
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.log.values.keys import encode_keys, key_parts
 from streamkit.log.values.slices import join
 from streamkit.names import ALONE, KEY_GROUP, ORDER_COLUMNS, PATH, TIMESTAMP

@@ -21,13 +21,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.advance import reaching_place, stream_times
-from streamkit.engine.bounded_buffer import Waits, bounded_waits
-from streamkit.engine.context import Context
-from streamkit.engine.joining import milliseconds
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import in_canonical_order, paths_in_turn, place_ranks
-from streamkit.engine.rows import (
+from streamkit.engine.folding.bounded_buffer import Waits, bounded_waits
+from streamkit.engine.folding.joining import milliseconds
+from streamkit.engine.rows.place import in_canonical_order, paths_in_turn, place_ranks
+from streamkit.engine.rows.rows import (
     deletions_of,
     last_of_each,
     numbers,
@@ -37,6 +34,9 @@ from streamkit.engine.rows import (
     without_null_keys,
     without_nulls,
 )
+from streamkit.engine.stage.advance import reaching_place, stream_times
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.errors import SuppressionFullError
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys

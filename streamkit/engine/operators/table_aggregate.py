@@ -15,19 +15,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.changes import ADDED, REPLACED
-from streamkit.engine.context import Context
-from streamkit.engine.every_row import Before, FoundGroups, each_result, find_groups, groups_of_rows
-from streamkit.engine.group_state import Groups, Numbers, state_names
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.members import YOUNG, Changed, GroupRows, MemberStore, keep_members, member_states
+from streamkit.engine.folding.changes import ADDED, REPLACED
+from streamkit.engine.folding.every_row import Before, FoundGroups, each_result, find_groups, groups_of_rows
+from streamkit.engine.folding.group_state import Groups, Numbers, state_names
+from streamkit.engine.folding.members import YOUNG, Changed, GroupRows, MemberStore, keep_members, member_states
 from streamkit.engine.operators.aggregate import keep, latest_results
-from streamkit.engine.place import in_canonical_order
-from streamkit.engine.rows import numbers, with_one_key
+from streamkit.engine.rows.place import in_canonical_order
+from streamkit.engine.rows.rows import numbers, with_one_key
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.errors import EvaluationError
 from streamkit.expressions.aggregates import lift_members, members_of, per_aggregate, without
 from streamkit.expressions.aggregates.count import COUNT_ENDING
-from streamkit.expressions.arrow import evaluate
+from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.names import CHANGE, TIMESTAMP
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.operators.table_aggregate import TableAggregate

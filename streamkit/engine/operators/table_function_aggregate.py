@@ -15,15 +15,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamkit.engine.changes import ADDED, REPLACED, old_and_new
-from streamkit.engine.context import Context
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import at_epoch_end, in_canonical_order, paths_of, place_columns
-from streamkit.engine.rows import numbers, own_columns, rows_of
-from streamkit.engine.sequential import Functions, GroupCodes, State, StateRows, Value, is_deleted, timestamps_of
-from streamkit.engine.undoing import left_over, warn_of
+from streamkit.engine.folding.changes import ADDED, REPLACED, old_and_new
+from streamkit.engine.folding.sequential import Functions, GroupCodes, State, StateRows, Value, is_deleted, timestamps_of
+from streamkit.engine.folding.undoing import left_over, warn_of
+from streamkit.engine.rows.place import at_epoch_end, in_canonical_order, paths_of, place_columns
+from streamkit.engine.rows.rows import numbers, own_columns, rows_of
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.errors import EvaluationError
-from streamkit.expressions.python_functions import calls_twice, function_of
+from streamkit.expressions.python.python_functions import calls_twice, function_of
 from streamkit.log.values.python_values import python_values
 from streamkit.names import CHANGE, DELETED, KEY_GROUP, TIMESTAMP
 from streamkit.plan.building import OLD_AND_NEW

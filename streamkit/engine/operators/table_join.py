@@ -16,12 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.advance import stream_times
-from streamkit.engine.context import Context
-from streamkit.engine.joining import Kept, as_of, joined, kept_table, live_rows, milliseconds, seen_changes
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import as_they_come
-from streamkit.engine.rows import without_null_keys
+from streamkit.engine.folding.joining import Kept, as_of, joined, kept_table, live_rows, milliseconds, seen_changes
+from streamkit.engine.rows.place import as_they_come
+from streamkit.engine.rows.rows import without_null_keys
+from streamkit.engine.stage.advance import stream_times
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.plan.operators.table_join import TableJoin
 from streamkit.plan.windows import Settling
 from streamkit.state.layout import layout_of

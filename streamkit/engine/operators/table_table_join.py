@@ -16,12 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.changes import replaced_rows, without_nothing
-from streamkit.engine.context import Context
-from streamkit.engine.joining import Kept, as_of, kept_table, seen_changes, times_found
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import as_they_come, at_input, in_canonical_order
-from streamkit.engine.rows import (
+from streamkit.engine.folding.changes import replaced_rows, without_nothing
+from streamkit.engine.folding.joining import Kept, as_of, kept_table, seen_changes, times_found
+from streamkit.engine.rows.place import as_they_come, at_input, in_canonical_order
+from streamkit.engine.rows.rows import (
     concatenate,
     deletions_of,
     last_of_each,
@@ -31,6 +29,8 @@ from streamkit.engine.rows import (
     rows_of,
     without_row_times,
 )
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, ROW_TIME, TIMESTAMP
 from streamkit.plan.operator import PORT

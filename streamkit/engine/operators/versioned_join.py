@@ -18,15 +18,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.advance import final_place, reached_before, stream_times
-from streamkit.engine.context import Context
-from streamkit.engine.joining import joined, live_rows
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import as_seen, as_they_come, in_canonical_order, place_ranks
-from streamkit.engine.row_lists import Found, Keys, Places, RowLists
-from streamkit.engine.rows import concatenate, numbers, own_columns, plain, rows_of, with_one_key, without_null_keys
-from streamkit.engine.stream_time import NO_TIME
-from streamkit.engine.versions import History, Mask, Numbers, Versions, coded_keys, valid_at
+from streamkit.engine.epoch.stream_time import NO_TIME
+from streamkit.engine.folding.joining import joined, live_rows
+from streamkit.engine.folding.row_lists import Found, Keys, Places, RowLists
+from streamkit.engine.folding.versions import History, Mask, Numbers, Versions, coded_keys, valid_at
+from streamkit.engine.rows.place import as_seen, as_they_come, in_canonical_order, place_ranks
+from streamkit.engine.rows.rows import concatenate, numbers, own_columns, plain, rows_of, with_one_key, without_null_keys
+from streamkit.engine.stage.advance import final_place, reached_before, stream_times
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.log.values.keys import key_parts
 from streamkit.log.values.slices import join
 from streamkit.names import DUE, KEY_GROUP, ORDER_COLUMNS, PATH, TIMESTAMP

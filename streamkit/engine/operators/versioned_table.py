@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.advance import stream_times
-from streamkit.engine.context import Context
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import in_canonical_order
-from streamkit.engine.row_lists import Keys, Places
-from streamkit.engine.rows import deletions_of, last_of_each, numbers, with_columns, without_null_keys, without_row_times
-from streamkit.engine.stream_time import NO_TIME
-from streamkit.engine.versions import IN_STORE, History, Mask, Numbers, Versions, coded_keys
+from streamkit.engine.epoch.stream_time import NO_TIME
+from streamkit.engine.folding.row_lists import Keys, Places
+from streamkit.engine.folding.versions import IN_STORE, History, Mask, Numbers, Versions, coded_keys
+from streamkit.engine.rows.place import in_canonical_order
+from streamkit.engine.rows.rows import deletions_of, last_of_each, numbers, with_columns, without_null_keys, without_row_times
+from streamkit.engine.stage.advance import stream_times
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, TIMESTAMP

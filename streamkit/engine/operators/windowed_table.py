@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamkit.engine.context import Context
-from streamkit.engine.joining import Kept, kept_table, milliseconds
-from streamkit.engine.kernels import Rows, kernel
+from streamkit.engine.epoch.stream_time import NO_TIME
+from streamkit.engine.folding.joining import Kept, kept_table, milliseconds
 from streamkit.engine.operators.materialize import changes_to_keep, row_values
-from streamkit.engine.rows import numbers, without_nulls
-from streamkit.engine.stream_time import NO_TIME
+from streamkit.engine.rows.rows import numbers, without_nulls
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.log.values.byte_order import byte_order
 from streamkit.names import TIMESTAMP
 from streamkit.plan.operators.windowed_table import WindowedTable

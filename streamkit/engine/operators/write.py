@@ -9,14 +9,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.context import WRITTEN, Context, log_timestamps, runs
-from streamkit.engine.epoch import OutputTopic
-from streamkit.engine.exchange import groups_of
-from streamkit.engine.kernels import Rows, kernel
-from streamkit.engine.place import canonical_order, has_place
-from streamkit.engine.rows import is_null_key, plain, rows_of, with_columns
+from streamkit.engine.epoch.epoch import OutputTopic
+from streamkit.engine.rows.exchange import groups_of
+from streamkit.engine.rows.place import canonical_order, has_place
+from streamkit.engine.rows.rows import is_null_key, plain, rows_of, with_columns
+from streamkit.engine.stage.context import WRITTEN, Context, log_timestamps, runs
+from streamkit.engine.stage.registry import Rows, kernel
 from streamkit.errors import EvaluationError
-from streamkit.expressions.accumulation import stable_order
+from streamkit.expressions.core.accumulation import stable_order
 from streamkit.log.rows.event_time import milliseconds_of
 from streamkit.log.slab.dictionary import kept_if_repeated
 from streamkit.log.topic.evolution import is_wider, widened

@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import is_nested
-from streamkit.expressions.accumulation import Accumulator, Runs
 from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, register
-from streamkit.expressions.literals import literal
-from streamkit.expressions.operation import Invocation, NoTranslationError, RuleError
+from streamkit.expressions.core.accumulation import Accumulator, Runs
+from streamkit.expressions.core.literals import literal
+from streamkit.expressions.core.operation import Invocation, NoTranslationError, RuleError
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import Column
 

@@ -13,7 +13,7 @@ from streamkit.data_type import decimal_of, to_arrow
 from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, register, takes
 from streamkit.expressions.aggregates.sum import lift, merge, subtract, total_and_count
 from streamkit.expressions.aggregates.total import PRECISION_MAX, exact_total
-from streamkit.expressions.coercion import bounded_decimal
+from streamkit.expressions.core.coercion import bounded_decimal
 from streamkit.log.values.columns import Mask
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 

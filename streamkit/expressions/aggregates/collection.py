@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import array_of, is_nested, key_complaint, to_arrow
-from streamkit.expressions.accumulation import Accumulator
 from streamkit.expressions.aggregates.function import AggregateFunction, Members, Result, States, argument_type, register
 from streamkit.expressions.aggregates.ordered_bytes import decode_lists, encode_ordered, order_complaint, where_there
-from streamkit.expressions.groups import Codes, KeyCodes
-from streamkit.expressions.literals import literal
-from streamkit.expressions.operation import Invocation, NoTranslationError
+from streamkit.expressions.core.accumulation import Accumulator
+from streamkit.expressions.core.groups import Codes, KeyCodes
+from streamkit.expressions.core.literals import literal
+from streamkit.expressions.core.operation import Invocation, NoTranslationError
 from streamkit.log.values.keys import encode_keys
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import Column

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, by_column, register, takes
-from streamkit.expressions.same_numbers import ones
+from streamkit.expressions.core.same_numbers import ones
 from streamkit.plan.expression import TypedAggregate
 from streamkit.schema import Column
 

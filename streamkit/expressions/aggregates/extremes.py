@@ -9,7 +9,6 @@ from __future__ import annotations
 import pyarrow as pa
 
 from streamkit.data_type import has_map, to_arrow
-from streamkit.expressions.accumulation import Accumulator
 from streamkit.expressions.aggregates.function import (
     AggregateFunction,
     Members,
@@ -27,7 +26,8 @@ from streamkit.expressions.aggregates.ordered_bytes import (
     order_complaint,
     where_there,
 )
-from streamkit.expressions.operation import Invocation, NoTranslationError, RuleError, fitted
+from streamkit.expressions.core.accumulation import Accumulator
+from streamkit.expressions.core.operation import Invocation, NoTranslationError, RuleError, fitted
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import Column
 

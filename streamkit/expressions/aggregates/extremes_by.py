@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import fields_of, to_arrow
-from streamkit.expressions.accumulation import Accumulator
 from streamkit.expressions.aggregates.function import AggregateFunction, Members, Merge, Result, States, argument_type, register
 from streamkit.expressions.aggregates.ordered_bytes import (
     decode_first,
@@ -19,8 +18,9 @@ from streamkit.expressions.aggregates.ordered_bytes import (
     order_complaint,
     where_there,
 )
-from streamkit.expressions.literals import literal
-from streamkit.expressions.operation import Invocation, NoTranslationError
+from streamkit.expressions.core.accumulation import Accumulator
+from streamkit.expressions.core.literals import literal
+from streamkit.expressions.core.operation import Invocation, NoTranslationError
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.recast import recast
 from streamkit.schema import Column

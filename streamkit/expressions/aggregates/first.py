@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.expressions.accumulation import Accumulator, chosen, first_rows, last_rows
 from streamkit.expressions.aggregates.function import AggregateFunction, Merge, Result, States, argument_type, register
-from streamkit.expressions.groups import Codes
-from streamkit.expressions.literals import literal
-from streamkit.expressions.operation import Invocation, RuleError
+from streamkit.expressions.core.accumulation import Accumulator, chosen, first_rows, last_rows
+from streamkit.expressions.core.groups import Codes
+from streamkit.expressions.core.literals import literal
+from streamkit.expressions.core.operation import Invocation, RuleError
 from streamkit.log.values.columns import Mask
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import Column

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from streamkit.data_type import to_arrow
 from streamkit.errors import EvaluationError
-from streamkit.expressions.accumulation import Accumulator, accumulated, per_group, within_groups
 from streamkit.expressions.aggregates.function import AGGREGATES, Members, Result, States
-from streamkit.expressions.groups import Codes, group, one_zero, row_by_row
+from streamkit.expressions.core.accumulation import Accumulator, accumulated, per_group, within_groups
+from streamkit.expressions.core.groups import Codes, group, one_zero, row_by_row
 from streamkit.log.values.columns import canonical
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.expression_text import typed_text

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import array_of, fields_of, is_nested, to_arrow
-from streamkit.expressions.accumulation import Accumulator, chosen
-from streamkit.expressions.groups import one_zero
+from streamkit.expressions.core.accumulation import Accumulator, chosen
+from streamkit.expressions.core.groups import one_zero
 from streamkit.log.values.keys import decode_leading, encode_keys
 from streamkit.log.values.slices import Slices
 

@@ -23,12 +23,12 @@ import pyarrow.compute as pc
 
 from streamkit.data_type import array_of, decimal_of, to_arrow
 from streamkit.errors import CorruptionError
-from streamkit.expressions.accumulation import Accumulator, Runs, per_group
 from streamkit.expressions.aggregates.collection import ELEMENTS_MAX
 from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, register
-from streamkit.expressions.groups import row_by_row
-from streamkit.expressions.literals import literal
-from streamkit.expressions.operation import Invocation, NoTranslationError, RuleError, fitted
+from streamkit.expressions.core.accumulation import Accumulator, Runs, per_group
+from streamkit.expressions.core.groups import row_by_row
+from streamkit.expressions.core.literals import literal
+from streamkit.expressions.core.operation import Invocation, NoTranslationError, RuleError, fitted
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import Column
 

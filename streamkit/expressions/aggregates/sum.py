@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import INTEGERS, decimal_of, to_arrow
-from streamkit.expressions.accumulation import Accumulator, accumulated, per_group
 from streamkit.expressions.aggregates.count import count_column, counted
 from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, register, takes
 from streamkit.expressions.aggregates.total import exact_total, lifted_total, merged_totals, negative_totals, total_columns
-from streamkit.expressions.coercion import bounded_decimal
-from streamkit.expressions.groups import row_by_row
+from streamkit.expressions.core.accumulation import Accumulator, accumulated, per_group
+from streamkit.expressions.core.coercion import bounded_decimal
+from streamkit.expressions.core.groups import row_by_row
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import Column
 

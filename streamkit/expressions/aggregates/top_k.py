@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import array_of, fields_of, to_arrow
-from streamkit.expressions.accumulation import Accumulator, Runs, accumulated
 from streamkit.expressions.aggregates.collection import ELEMENTS_MAX
 from streamkit.expressions.aggregates.function import AggregateFunction, Members, Result, States, argument_type, register
+from streamkit.expressions.aggregates.leading import NOTHING, Ranks, first_of_each, running_first
 from streamkit.expressions.aggregates.ordered_bytes import decode_ordered, encode_ordered, order_complaint, where_there
-from streamkit.expressions.groups import Codes
-from streamkit.expressions.leading import NOTHING, Ranks, first_of_each, running_first
-from streamkit.expressions.literals import literal
-from streamkit.expressions.operation import Invocation, NoTranslationError, RuleError
+from streamkit.expressions.core.accumulation import Accumulator, Runs, accumulated
+from streamkit.expressions.core.groups import Codes
+from streamkit.expressions.core.literals import literal
+from streamkit.expressions.core.operation import Invocation, NoTranslationError, RuleError
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import Column
 

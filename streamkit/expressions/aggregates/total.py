@@ -19,9 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streamkit.data_type import from_arrow, to_arrow
-from streamkit.expressions.accumulation import Accumulator, accumulated
 from streamkit.expressions.aggregates.function import States, argument_type
-from streamkit.expressions.same_numbers import zeros
+from streamkit.expressions.core.accumulation import Accumulator, accumulated
+from streamkit.expressions.core.same_numbers import zeros
 from streamkit.log.values.columns import DECIMAL, fixed_array, fixed_values, valid_rows
 from streamkit.plan.expression import TypedAggregate
 from streamkit.schema import Column

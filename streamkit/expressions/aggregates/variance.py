@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.expressions.accumulation import Accumulator, Runs, within_groups
 from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, register, takes
+from streamkit.expressions.core.accumulation import Accumulator, Runs, within_groups
 from streamkit.plan.expression import TypedAggregate
 from streamkit.schema import Column
 

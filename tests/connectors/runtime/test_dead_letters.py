@@ -11,7 +11,7 @@ import pytest
 import streamkit as sk
 from streamkit.connectors import Sink, run
 from streamkit.connectors.files import FileSource
-from streamkit.connectors.runtime.dead_letters import Origin, dead_letters
+from streamkit.connectors.runtime.failed_records import Origin, dead_letters
 from streamkit.connectors.runtime.pipeline import Failure, pass_through
 from streamkit.connectors.runtime.positions import read_positions
 from streamkit.connectors.runtime.sink_task import SinkTask

@@ -8,8 +8,8 @@ import threading
 import pyarrow as pa
 import pytest
 
-from streamkit.connectors.runtime.dead_letters import Origin
 from streamkit.connectors.runtime.error_log import log_failures
+from streamkit.connectors.runtime.failed_records import Origin
 from streamkit.connectors.runtime.pipeline import Failure, Step, pass_through
 from streamkit.connectors.runtime.retry import Retry
 from streamkit.errors import SchemaError

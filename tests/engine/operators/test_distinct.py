@@ -10,9 +10,9 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
 from streamkit.engine.operators import distinct
 from streamkit.engine.operators.distinct import _first_ones
+from streamkit.engine.runs.compile import compile
 from streamkit.errors import TopologyError
 from streamkit.testing.driver import TopologyTestDriver
 from tests.engine.engine_run import Run, append, execute, fresh_log, metric, stored

@@ -10,10 +10,10 @@ import random
 import pytest
 
 import streamkit as sk
-from streamkit.engine.compile import compile
-from streamkit.engine.sequential import Functions
+from streamkit.engine.folding.sequential import Functions
+from streamkit.engine.runs.compile import compile
 from streamkit.errors import EvaluationError, TopologyError
-from streamkit.expressions.python_functions import registered
+from streamkit.expressions.python.python_functions import registered
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.program import Program
 from streamkit.plan.python_function import FOLD, python_function

@@ -10,7 +10,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
+from streamkit.engine.runs.compile import compile
 from streamkit.plan.operators.exchange import Send
 from streamkit.plan.operators.source import Source
 from streamkit.testing.driver import TopologyTestDriver
@@ -195,7 +195,7 @@ def test_headers_are_read_only_where_somebody_sees_them(app, stream):
 
 def test_batches_without_headers_have_no_column_for_them(app, stream, monkeypatch):
     """Where no record has headers nothing is carried: no batch of any operator has the column."""
-    from streamkit.engine import kernels
+    from streamkit.engine.stage import registry as kernels
 
     seen: list[str] = []
 
@@ -204,8 +204,8 @@ def test_batches_without_headers_have_no_column_for_them(app, stream, monkeypatc
         seen.extend(name for rows in results.values() if rows is not None for name in rows.schema.names)
         return results
 
-    monkeypatch.setattr("streamkit.engine.kernel.run_operator", noting)
-    monkeypatch.setattr("streamkit.engine.reader.run_operator", noting)
+    monkeypatch.setattr("streamkit.engine.stage.kernel.run_operator", noting)
+    monkeypatch.setattr("streamkit.engine.stage.reader.run_operator", noting)
     stream.filter("v > 0").to("out")
     with TopologyTestDriver(app) as driver:
         pipe(driver, trace=None)

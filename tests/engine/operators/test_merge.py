@@ -8,7 +8,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
+from streamkit.engine.runs.compile import compile
 from streamkit.testing.driver import TopologyTestDriver
 from tests.engine.engine_run import moment
 from tests.sampling import in_turn

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 import streamkit as sk
-from streamkit.engine.compile import compile
+from streamkit.engine.runs.compile import compile
 from streamkit.errors import EvaluationError, TopologyError
 from streamkit.log.opening import open_log
 from streamkit.log.values.keys import key_groups

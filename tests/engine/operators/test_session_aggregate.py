@@ -224,7 +224,7 @@ def test_folding_keeps_the_order_of_values(seed: int, monkeypatch: pytest.Monkey
         with TopologyTestDriver(app, batching=seed or "all", tasks=2) as driver:
             pipe(driver, records)
             found.append({key: row["seen"] for key, row in driver.newest(modes[0]).items()})
-        monkeypatch.setattr("streamkit.engine.lineage.running", None)
+        monkeypatch.setattr("streamkit.engine.rows.lineage.running", None)
     assert found[0] == found[1]
     assert any(seen != sorted(seen) for seen in found[0].values())
 

@@ -8,9 +8,9 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
-from streamkit.engine.definition import definition
-from streamkit.engine.nearby import Axis, Line
+from streamkit.engine.evolution.definition import definition
+from streamkit.engine.folding.nearby import Axis, Line
+from streamkit.engine.runs.compile import compile
 from streamkit.errors import ConfigError, TopologyError
 from streamkit.plan.windows import JoinWindow
 from streamkit.testing import TopologyTestDriver

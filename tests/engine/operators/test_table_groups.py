@@ -10,8 +10,8 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine import continuation
-from streamkit.engine.compile import compile
+from streamkit.engine.evolution import continuation
+from streamkit.engine.runs.compile import compile
 from streamkit.errors import EvaluationError, TopologyError, UnknownVerbError
 from streamkit.testing import TopologyTestDriver
 from tests.engine.engine_run import Run, append, execute, fresh_log, metric, moment, values

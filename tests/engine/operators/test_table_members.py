@@ -10,8 +10,9 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine import continuation, members
-from streamkit.engine.compile import compile
+from streamkit.engine.evolution import continuation
+from streamkit.engine.folding import members
+from streamkit.engine.runs.compile import compile
 from streamkit.errors import EvaluationError
 from streamkit.state.stores import ON_DISK
 from streamkit.state.task_state import TaskState

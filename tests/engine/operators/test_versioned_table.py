@@ -11,7 +11,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
+from streamkit.engine.runs.compile import compile
 from streamkit.errors import ConfigError, TopologyError
 from streamkit.log.log import Log
 from streamkit.plan.program import Program

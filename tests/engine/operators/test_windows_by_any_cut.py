@@ -9,7 +9,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.compile import compile
+from streamkit.engine.runs.compile import compile
 from tests.engine.engine_run import Run, append, by_key, execute, fresh_log, moment, written
 from tests.sampling import first
 

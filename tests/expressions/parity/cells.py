@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from streamkit.errors import EvaluationError
-from streamkit.expressions.arrow import evaluate
-from streamkit.expressions.operation import columns_of
+from streamkit.expressions.analysis.arrow import evaluate
+from streamkit.expressions.core.operation import columns_of
 
 FAILED = "failed"
 ALL_FAILED = "failed with other rows, though not alone"

@@ -9,9 +9,9 @@ import numpy as np
 
 from streamkit.data_type import is_nested
 from streamkit.errors import StreamKitError, UnsupportedExpressionError
-from streamkit.expressions.analysis import ExpressionAnalyzer
-from streamkit.expressions.nullability import is_nullable
-from streamkit.expressions.operation import columns_of
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.core.nullability import is_nullable
+from streamkit.expressions.core.operation import columns_of
 from streamkit.plan.expression import SqlText
 from tests.expressions.parity.cells import FAILED, in_arrow
 from tests.expressions.parity.columns import SCHEMA

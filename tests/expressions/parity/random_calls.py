@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-import streamkit.expressions.arrow  # noqa: F401  # enters all families
-from streamkit.expressions.coercion import accepts
-from streamkit.expressions.operation import SIGNATURES
+import streamkit.expressions.analysis.arrow  # noqa: F401  # enters all families
+from streamkit.expressions.core.coercion import accepts
+from streamkit.expressions.core.operation import SIGNATURES
 from tests.expressions.parity.columns import SCHEMA
 from tests.expressions.parity.comparison import ROUGH
 

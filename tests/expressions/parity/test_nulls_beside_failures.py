@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from streamkit.expressions.operation import OPERATIONS
+from streamkit.expressions.core.operation import OPERATIONS
 from tests.expressions.parity.nulls_beside_failures import nulls_beside_failures
 from tests.expressions.parity.test_random_calls import batch, compared  # noqa: F401  # a fixture
 from tests.sampling import TAKES_ALL

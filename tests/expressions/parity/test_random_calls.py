@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from streamkit.expressions.operation import FUNCTIONS, OPERATIONS, can_fail, if_an_argument_is, never, signature_rule
+from streamkit.expressions.core.operation import FUNCTIONS, OPERATIONS, can_fail, if_an_argument_is, never, signature_rule
 from tests.expressions.parity.columns import rows
 from tests.expressions.parity.comparison import differences
 from tests.expressions.parity.oracle import QUERY_FAILS, in_spark

@@ -8,8 +8,8 @@ analysis with constants computed, is agreement.
 from __future__ import annotations
 
 from streamkit.errors import StreamKitError
-from streamkit.expressions.catalyst import spark_sql
-from streamkit.expressions.sql import parse_sql
+from streamkit.expressions.analysis.catalyst import spark_sql
+from streamkit.expressions.analysis.sql import parse_sql
 
 
 def ours(text):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamkit.expressions import sql
+from streamkit.expressions.analysis import sql
 from tests.expressions.parity.columns import rows
 from tests.expressions.parity.families import read_family
 from tests.expressions.parity.oracle import Oracle

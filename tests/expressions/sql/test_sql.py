@@ -9,7 +9,7 @@ import pytest
 
 from streamkit import functions as F
 from streamkit.errors import Location, TopologyError, UnsupportedExpressionError
-from streamkit.expressions.sql import parse_sql
+from streamkit.expressions.analysis.sql import parse_sql
 from streamkit.plan.expression import Alias, Call, Cast, Lambda, Literal, Reference
 from tests.expressions.parity.families import read_family
 

@@ -1,0 +1,91 @@
+"""
+The event times of frames, for the cut.
+
+An extent of the manifest says the smallest and largest time under which its records were written. If a column says their event time, the
+frame is read for it: once, that column alone, and only as far as an epoch can reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from streamkit.engine.epoch.event_time import columns_for_time, event_times
+from streamkit.engine.epoch.order import Backlog, Records
+from streamkit.engine.epoch.stream_time import NO_TIME
+from streamkit.log.slab.extent import Extent
+from streamkit.log.slab.slab import read_rows
+from streamkit.log.storage.storage import Storage
+from streamkit.names import TIMESTAMP
+from streamkit.plan.program import Input
+from streamkit.state.changelog import Offsets
+
+FRAMES_KEPT = 1_000  # with more, those are forgotten that are behind
+
+
+@dataclass(frozen=True)
+class FrameTimes:
+    """Event times of the frames of topics; `sources` are the inputs, by topic, whose event times a column says."""
+
+    storage: Storage
+    sources: Mapping[int, Input]
+    seen: dict[tuple[str, int], tuple[Extent, int, int]] = field(default_factory=dict, compare=False)
+
+    def records(self, extent: Extent, start: int) -> Records:
+        """The event times and offsets of a frame from an offset on."""
+        source, extent = self.sources.get(extent.topic_id), self.written(extent)
+        if source is None:
+            batch, offsets = read_rows(self.storage, extent, start, extent.next_offset, [TIMESTAMP])
+            return batch[TIMESTAMP].cast(pa.int64()).to_numpy(), offsets
+        columns = [*columns_for_time(source), TIMESTAMP]
+        batch, offsets = read_rows(self.storage, extent, start, extent.next_offset, columns, source)
+        return event_times(source, batch), offsets
+
+    def written(self, extent: Extent) -> Extent:
+        """The extent as the manifest has it, by which its frame is read."""
+        return self.seen.get((extent.path, extent.position), (extent,))[0]
+
+    def forget(self, positions: Offsets) -> None:
+        """Forget frames that lie before these positions, if there are many."""
+        if len(self.seen) <= FRAMES_KEPT:
+            return
+        behind = [
+            place
+            for place, (extent, _, _) in self.seen.items()
+            if extent.next_offset <= positions.get(extent.topic_id, {}).get(extent.partition, 0)
+        ]
+        for place in behind:
+            del self.seen[place]
+
+    def timed(self, backlog: Backlog, topic_id: int, records_max: int, is_between_keys: bool) -> Backlog:
+        """
+        The backlog, whose extents have the bounds of the records' event times, as far as `records_max` records reach.
+
+        With `is_between_keys` it goes on to the end of the order key that the last of these has.
+        """
+        if topic_id not in self.sources:
+            return backlog
+        timed: list[Extent] = []
+        rows, reached, limit = 0, NO_TIME, None
+        for extent in backlog.extents:
+            timed.append(self._timed(extent))
+            reached = max(reached, timed[-1].max_timestamp)
+            rows += extent.rows if extent.base_offset >= backlog.start else 0  # what an earlier epoch began counts as nothing
+            if rows < records_max or len(timed) == len(backlog.extents):
+                continue
+            limit = reached if limit is None else limit
+            if not is_between_keys or reached > limit:
+                return replace(backlog, extents=tuple(timed), bound=extent.next_offset)
+        return replace(backlog, extents=tuple(timed))
+
+    def _timed(self, extent: Extent) -> Extent:
+        """The extent with the smallest and the largest event time of its records."""
+        place = extent.path, extent.position
+        if place not in self.seen:
+            times, _ = self.records(extent, extent.base_offset)
+            bounds = (int(times.min()), int(times.max())) if len(times) else (extent.min_timestamp, extent.max_timestamp)
+            self.seen[place] = extent, *bounds
+        _, least, greatest = self.seen[place]
+        return extent._replace(min_timestamp=least, max_timestamp=greatest)

@@ -1,0 +1,349 @@
+"""Whether a program can go on with the state that an earlier program of its application left, and in which order it is kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from streamkit.engine.epoch.stream_time import Times, committed_times
+from streamkit.engine.evolution.changed_encodings import changed_encodings
+from streamkit.engine.evolution.definition import (
+    Difference,
+    Telling,
+    definition,
+    differences,
+    hindrance,
+    in_stored_order,
+    keeping_ahead,
+    original_of,
+)
+from streamkit.engine.evolution.shifted_times import shifted_times
+from streamkit.engine.evolution.stale_times import stale_times
+from streamkit.engine.evolution.young_stores import Filling, Read, Way, filling_of, way_to, young_keepers
+from streamkit.errors import OrphanedStateError, TopologyError
+from streamkit.log.catalog.applications import ApplicationState
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.plan.earlier_program import has_steps, read_program
+from streamkit.plan.program import Program
+from streamkit.state.format import is_earlier
+
+_NEW_LINE = "\n  "
+_OF_STORE = re.compile(r"the store ('[^']*')")
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """
+    The stores of a program beside those that its application has: what goes on, and what cannot.
+
+    `known` is the application as the catalog has it, `before` the program that left its stores; None if there is none. `text` is the
+    program before as the catalog has it. `with_rows` are the stores that hold something, or did, `read` the topics of which it has read records,
+    `whole` those that have all their records, `gone` those that the program before read and that were deleted since; others may have their
+    names now. `written` are the outputs of encoded values that hold records.
+    """
+
+    program: Program
+    known: ApplicationState | None = None
+    before: Program | None = None
+    text: str = ""
+    with_rows: frozenset[str] = frozenset()
+    read: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
+    whole: frozenset[str] = frozenset()
+    written: frozenset[str] = frozenset()
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """The names of the stores that the application has."""
+        return frozenset(self.known.stores) if self.known is not None else frozenset()
+
+    @cached_property
+    def dropped(self) -> tuple[str, ...]:
+        """The stores that the program no longer needs: copies of others, those that it says to drop, and unused ones."""
+        told = self.program.dropped_stores
+        return tuple(name for name in self._left if name in told or name in self.unused or self._is_needless(name))
+
+    @cached_property
+    def unused(self) -> frozenset[str]:
+        """The stores that hold nothing and that the program before has not: a start that failed behind the first commit left them."""
+        stored = {store.name for store in self.before.stores} if self.before is not None else self.kept
+        return self.kept - stored - self.with_rows
+
+    def _is_needless(self, store: str) -> bool:
+        """Whether a store was a copy of one that the program still has."""
+        original = None if self.before is None else original_of(self.before, store)
+        return original is not None and any(one.name == original for one in self.program.stores)
+
+    def stale_times(self, topic_ids: Mapping[str, int]) -> list[str]:
+        """The names of the stream times that the program must not go on from; `topic_ids` are those of its topics, by name."""
+        if self.known is None or self.before is None or not has_steps(self.before):
+            return []
+        young = {store.name for store in self.program.stores} - set(self.compared)
+        return stale_times(committed_times(self.known, ()), self.before, self.program, young, topic_ids)
+
+    @property
+    def shifted_times(self) -> Times:
+        """The stream times that the program goes on from in place of those kept, because windows got another grace or retention."""
+        if self.known is None or self.before is None:
+            return {}
+        return shifted_times(committed_times(self.known, ()), self.before, self.program, self.compared)
+
+    @cached_property
+    def orphaned(self) -> tuple[str, ...]:
+        """The stores with state that the program no longer names."""
+        return tuple(name for name in self._left if name not in self.dropped)
+
+    @cached_property
+    def compared(self) -> tuple[str, ...]:
+        """The stores that both programs have, in the program's order."""
+        stored = {store.name for store in self.before.stores} & self.kept if self.before is not None else ()
+        return tuple(store.name for store in self.program.stores if store.name in stored)
+
+    @cached_property
+    def differing(self) -> Mapping[str, Sequence[Difference]]:
+        """The stores that would be read as something else than they hold, with what differs."""
+        return {name: different for name, different in self._different.items() if name not in self.evolved}
+
+    @cached_property
+    def evolved(self) -> Mapping[str, Sequence[Difference]]:
+        """The stores whose rows go on with aggregates or columns more, or fewer, with these."""
+        return {name: different for name, different in self._different.items() if self.hindrance(name) is None}
+
+    def hindrance(self, store: str) -> str | None:
+        """Why a store that differs cannot go on, as far as it needs a word; None if it can."""
+        return hindrance(self.program, store, self._different[store])
+
+    @cached_property
+    def filled(self) -> Filling | None:
+        """The stores that come to rows which the application has read, and how they are filled with what follows from these."""
+        return filling_of(self._ways, self.program)
+
+    @cached_property
+    def unfilled(self) -> Mapping[str, Way]:
+        """The stores that come to rows which the application has read, and cannot be filled; with why."""
+        renamed = {name for orphan in self.orphaned for name in self.namesakes(orphan)}
+        found = {
+            self.program.operator(keeper).stores[0]: way for keeper, way in self._ways.items() if way.sources and way.hindrance
+        }
+        return {store: way for store, way in found.items() if store not in renamed}
+
+    def sources_of(self, store: str) -> list[str]:
+        """The topics and stores whose rows a new store is filled with."""
+        return sorted(
+            {one for keeper, way in self._ways.items() if store in self.program.operator(keeper).stores for one in way.sources}
+        )
+
+    @cached_property
+    def _ways(self) -> Mapping[str, Way]:
+        """The ways to new stores that follow from rows, by their keepers."""
+        if self.before is None:
+            return {}
+        known = Read(frozenset(self.compared), self.with_rows, self.read, self.whole)
+        known = replace(known, stores=known.stores - self._refilled(known))
+        return {one.id: way_to(one, self.program, known) for one in young_keepers(self.program, known)}
+
+    def _refilled(self, known: Read) -> frozenset[str]:
+        """The stores whose rows get columns that can be made of the rows read before: they are filled as if they were new."""
+        gaining = {name for name, different in self.evolved.items() if any(one.before is None for one in different)}
+        found = {
+            one.stores[0]: one for one in self.program.operators if len(one.stores) == 1 and one.follows_rows and one.passes_rows
+        }
+        candidates = frozenset(name for name in gaining if name in found)
+        without = replace(known, stores=known.stores - candidates)
+        ways = {name: way_to(found[name], self.program, without) for name in candidates}
+        return frozenset(name for name, way in ways.items() if way.sources and way.hindrance is None)
+
+    @cached_property
+    def reordered(self) -> tuple[str, ...]:
+        """The stores that go on with the same parts in another order, that in which they are stored."""
+        return tuple(name for name in self._fitting if list(self._held(name)) != list(self._made(name)))
+
+    def namesakes(self, orphan: str) -> list[str]:
+        """The new stores that hold what an orphaned one does: it may have been renamed."""
+        if self.before is None or all(store.name != orphan for store in self.before.stores):
+            return []
+        added = [store.name for store in self.program.stores if store.name not in self.kept]
+        renamed = {repr(name): "…" for name in (*added, *self._left)}  # what it is made of may have been renamed with it
+        held = _with_names(self._held(orphan), renamed)
+        return [name for name in added if not differences(held, _with_names(self._made(name), renamed))]
+
+    def ways_on(self, orphan: str) -> dict[str, str]:
+        """What to write so that a new store goes on with an orphaned one, by the new store; nothing where that is not known."""
+        found = {name: self._named_as(orphan, name) for name in self.namesakes(orphan)}
+        return {name: way for name, way in found.items() if way is not None}
+
+    def _named_as(self, orphan: str, name: str) -> str | None:
+        """What to write so that a new store gets the name of an orphaned one, which ends as its own: a join has several stores."""
+        naming = self.program.namings.get(name)
+        ending = name.removeprefix(naming.name) if naming is not None else ""
+        if naming is None or not orphan.endswith(ending):
+            return None
+        return naming.words.format(orphan.removesuffix(ending)) + (_line_of(self.program, name, " at") or " there")
+
+    def refusals(self) -> Iterator[OrphanedStateError | TopologyError]:
+        """Why the program cannot go on, an error for each reason."""
+        if self.before is not None:
+            yield from changed_encodings(self.before, self.program, self.written)
+        if self.orphaned:
+            yield self._orphans()
+        for name, different in self.differing.items():
+            if differences(self._held(name, frozenset()), self._made(name)):
+                yield _other_store(self.program, name, different, self.hindrance(name))
+            else:
+                yield _of_gone_topics(self.program, name, sorted(self.gone))
+        for name, way in self.unfilled.items():
+            yield _young_store(self.program, name, way)
+
+    def program_in_stored_order(self) -> Program:
+        """The program with aggregates and columns of each store that goes on in the order in which they are stored."""
+        if self.before is None:
+            return self.program
+        return keeping_ahead(in_stored_order(self.program, self.before, self._fitting), self.before, self.compared)
+
+    def _orphans(self) -> OrphanedStateError:
+        program, left = self.program, self.orphaned
+        they = "they were declared at" if len(left) > 1 else "it was declared at"
+        return OrphanedStateError(
+            f"the application {program.application!r} has state in {', '.join(left)}, which the topology no longer names; it names "
+            f"{', '.join(store.name for store in program.stores) or 'none'}. {self._advice()}; or delete them by "
+            f"app.drop_store({', '.join(map(repr, left))}) in the topology; or start from scratch with "
+            f"`streamkit apps reset {program.application}`"
+            + (_line_of(self.before, left[0], _NEW_LINE + they) if self.before is not None else "")
+        )
+
+    def _advice(self) -> str:
+        """How orphaned stores get their names again."""
+        ways: dict[str, list[str]] = {}
+        for orphan in self.orphaned:
+            if found := self.ways_on(orphan):
+                ways.setdefault(", or ".join(dict.fromkeys(found.values())), []).append(orphan)
+        if not ways:
+            return "Declare the steps that have them as before, under these names (store=… or name=…, as the verb has it)"
+        return "; ".join(f"Write {way}: that goes on with {', '.join(stores)}" for way, stores in ways.items())
+
+    @cached_property
+    def _different(self) -> Mapping[str, Sequence[Difference]]:
+        found = {name: differences(self._held(name), self._made(name)) for name in self.compared}
+        return {name: different for name, different in found.items() if different}
+
+    @property
+    def _left(self) -> list[str]:
+        return sorted(self.kept - {store.name for store in self.program.stores})
+
+    @property
+    def _fitting(self) -> list[str]:
+        return [name for name in self.compared if name not in self._different]
+
+    def _held(self, store: str, gone: frozenset[str] | None = None) -> dict[str, str]:
+        """What a store holds, with these topics `gone`; what holds nothing has nothing of topics that were deleted."""
+        assert self.before is not None
+        if gone is None:
+            gone = self.gone if store in self.with_rows else frozenset()
+        return definition(self.before, self.before.store(store), replace(self._telling, gone=gone))
+
+    def _made(self, store: str) -> dict[str, str]:
+        """What the program makes of a store."""
+        return definition(self.program, self.program.store(store), self._telling)
+
+    @cached_property
+    def _telling(self) -> Telling:
+        """What the programs can be compared by."""
+        before = self.before
+        return Telling(
+            argument_types=self.known is not None and is_earlier(self.known),
+            origins=before is not None and has_steps(before),
+            code=before is not None and before.python == self.program.python,
+        )
+
+
+def continuation(catalog: Catalog, program: Program) -> Continuation:
+    """What the application's state is to the program; FormatVersionError if a newer version left it."""
+    known = {state.name: state for state in catalog.applications()}.get(program.application)
+    if known is None:
+        return Continuation(program)
+    text = catalog.program(known.name)
+    ends = {name: catalog.end_offsets(store.changelog_topic_id) for name, store in known.stores.items()}
+    with_rows = frozenset(name for name, found in ends.items() if any(found.values()))
+    found = {one.topic: catalog.find_topic(one.topic) for one in program.inputs}
+    read = frozenset(
+        name for name, topic in found.items() if topic is not None and any(known.positions.get(topic.id, {}).values())
+    )
+    before = read_program(text) if text and (known.stores or known.positions) else None
+    gone = frozenset[str]() if before is None else _gone(catalog, known, before)
+    whole = frozenset(
+        name
+        for name, topic in found.items()
+        if topic is not None and not topic.is_compacted and not any(catalog.start_offsets(topic.id).values())
+    )
+    return Continuation(program, known, before, text, with_rows, read, gone, whole, _written(catalog, program))
+
+
+def _written(catalog: Catalog, program: Program) -> frozenset[str]:
+    """The outputs of encoded values that hold records; a topic that was made again, or is empty, may be written in any form."""
+    found = {output.topic: catalog.find_topic(output.topic) for output in program.outputs if output.format is not None}
+    return frozenset(
+        name
+        for name, topic in found.items()
+        if topic is not None and catalog.end_offsets(topic.id) != catalog.start_offsets(topic.id)
+    )
+
+
+def _gone(catalog: Catalog, known: ApplicationState, before: Program) -> frozenset[str]:
+    """The topics that the program before read, those of global tables too, and that were deleted since; the id of a topic never comes back."""
+    started = catalog.application_inputs(known.id)
+    names = {source.topic for source in before.inputs}
+    found = {name: catalog.find_topic(name) for name in names if started}
+    return frozenset(name for name, topic in found.items() if topic is None or topic.id not in started)
+
+
+def continued(catalog: Catalog, program: Program) -> Continuation:
+    """As `continuation`; OrphanedStateError, or TopologyError of an output, with what differs and what to do, if the program cannot go on."""
+    found = continuation(catalog, program)
+    for refusal in found.refusals():
+        raise refusal
+    return found
+
+
+def _with_names(definition: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
+    """A definition in which stores have other names."""
+    return {
+        part: _OF_STORE.sub(lambda found: f"the store {names.get(found[1], found[1])}", text) for part, text in definition.items()
+    }
+
+
+def _line_of(program: Program, store: str, words: str) -> str:
+    """The user's line that declares a store, behind a message."""
+    lines = [program.lines[one.id] for one in program.operators if store in one.stores and one.id in program.lines]
+    return f"{words} {lines[0]}" if lines else ""
+
+
+def _young_store(program: Program, name: str, way: Way) -> OrphanedStateError:
+    return OrphanedStateError(
+        f"the store {name!r} of {program.application!r} is new, and rows that it should have were read already, of {', '.join(way.sources)}: "
+        f"it would begin without them. It cannot be filled with them: {way.hindrance}. Run the changed topology under another application "
+        f"name; or start from scratch with `streamkit apps reset {program.application}`"
+        f"{_line_of(program, name, _NEW_LINE + 'at')}"
+    )
+
+
+def _of_gone_topics(program: Program, name: str, topics: Sequence[str]) -> OrphanedStateError:
+    keeper, text = program.keeper(name), ", ".join(map(repr, topics))
+    return OrphanedStateError(
+        f"the store {name!r} of {program.application!r} has rows of records of {text}, deleted since the application last started; a topic "
+        "of that name is another one, and is read from its beginning: its records would come to those rows. Expected a store without them: "
+        f"start from scratch with `streamkit apps reset {program.application}`; or give each step with such rows another name (store=… or name=…, as "
+        f"the verb has it) and delete these by app.drop_store({', '.join(map(repr, keeper.stores))})"
+        f"{_line_of(program, name, _NEW_LINE + 'at')}"
+    )
+
+
+def _other_store(program: Program, name: str, different: Sequence[Difference], why: str | None) -> OrphanedStateError:
+    return OrphanedStateError(
+        f"the store {name!r} of {program.application!r} holds something else than the topology now makes of it: "
+        f"{'; '.join(map(str, different))}{f' ({why})' if why else ''}. Declare it as before, with columns of the types as before; or run the changed "
+        "topology under another application name; or start from scratch with "
+        f"`streamkit apps reset {program.application}`"
+        f"{_line_of(program, name, _NEW_LINE + 'at')}"
+    )

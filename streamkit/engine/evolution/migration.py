@@ -1,0 +1,263 @@
+"""
+The epoch in which a start brings stored state forward, before the application takes any record.
+
+It converts aggregates that an earlier version kept in another format, gives stored groups the aggregates and stored rows the columns
+that were added, and fills copies of tables that joins have not looked up before, and stores that are younger than the rows in them.
+It is an epoch as any other, of the new generation, in one transaction: before it all is as it was, and it is not repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from streamkit.engine.epoch.epoch import Application, EpochEnd, EpochPlan, StoreNames
+from streamkit.engine.epoch.stream_time import committed_times
+from streamkit.engine.evolution.definition import original_of
+from streamkit.engine.evolution.filling import Refill, given_by, kept_rows, slices_read
+from streamkit.engine.evolution.young_stores import Filling
+from streamkit.engine.stage.context import Context, Frame, key_groups_of, log_timestamps, runs
+from streamkit.expressions.aggregates import neutral, per_aggregate
+from streamkit.expressions.aggregates.earlier import has_changed
+from streamkit.failpoints import reach
+from streamkit.log.catalog.applications import ApplicationState, StoreState
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.epochs import EpochCommit
+from streamkit.log.slab.frame import Columns
+from streamkit.log.slab.reference import SlabReference
+from streamkit.log.slab.slab import write_slab
+from streamkit.log.storage.storage import Storage
+from streamkit.names import TIMESTAMP, SlabName, application_writer, changelog_topic, fresh_token
+from streamkit.plan.expression import TypedAggregate
+from streamkit.plan.operator import Operator
+from streamkit.plan.program import Program
+from streamkit.schema import Schema
+from streamkit.state.changelog import COLUMNS, Changes
+from streamkit.state.format import METRIC, STATE_FORMAT, decode_states, is_earlier
+from streamkit.state.key_group import key_group_range
+from streamkit.state.layout import layout_of
+from streamkit.state.row import decode_rows, encode_rows
+from streamkit.state.store import MemoryStore
+from streamkit.state.task_state import Share, TaskState, read_changelogs
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Migration:
+    """
+    The stores of a started application that are not as its program expects them.
+
+    `evolved` are those whose aggregates or columns are still the ones of the program before. The catalog has that program until the epoch has
+    been committed, so that a start after one that died finds the state as what it is. `topic_ids` are those of the program's inputs.
+    """
+
+    catalog: Catalog
+    storage: Storage
+    program: Program
+    state: ApplicationState
+    before: Program | None = None
+    evolved: tuple[str, ...] = ()
+    filling: Filling | None = None
+    topic_ids: tuple[int, ...] = ()
+
+    @property
+    def converted(self) -> list[str]:
+        """The stores whose rows are kept in another way than the program reads them."""
+        if not is_earlier(self.state):
+            return list(self.evolved)
+        names = [store.name for store in self.program.stores]
+        return [name for name in names if name in self.evolved or any(map(has_changed, self._aggregates_of(name)))]
+
+    @property
+    def filled(self) -> dict[str, str]:
+        """The copies of tables that are still empty, with the stores that they copy."""
+        if self.state.epoch == 0:
+            return {}
+        originals = {store.name: original_of(self.program, store.name) for store in self.program.stores}
+        return {
+            copy: original
+            for copy, original in originals.items()
+            if original is not None and self._has_changes(original) and not self._has_changes(copy)
+        }
+
+    def commit(self, now_ms: int) -> None:
+        """Commit the epoch, if there is anything to bring forward; FencedError if a newer generation has started."""
+        converted, filled = self.converted, self.filled
+        if not is_earlier(self.state) and not filled and not self.evolved and self.filling is None:
+            return
+        slabs = [slab for store in converted for slab in self._slabs(store, store)]
+        slabs += [slab for copy, original in filled.items() for slab in self._slabs(original, copy)]
+        slabs += [] if self.filling is None else self._slabs_of_filling(self.filling)
+        self.catalog.commit_epoch(
+            EpochCommit(
+                application_id=self.state.id,
+                generation=self.state.generation,
+                epoch=self.state.epoch + 1,
+                token=fresh_token(),
+                before={},
+                after={},
+                stream_time_ms=self.state.stream_time_ms,
+                drained=self.state.drained,
+                slabs=tuple(slabs),
+                metrics={"records": 0, "restored": 0, METRIC: STATE_FORMAT},
+                timestamp_ms=now_ms,
+                program=self.program.text if self.evolved or self.filling is not None else None,
+            )
+        )
+        reach("migration.after_commit")
+
+    def _slabs(self, source: str, target: str) -> Iterator[SlabReference]:
+        """The rows of a store as changes of another, or of itself as it is kept now; a slab for each part, to bound the memory."""
+        for keys, values in self._parts(source):
+            if frames := self._frames(source, target, keys, values):
+                yield self._written(frames)
+
+    def _slabs_of_filling(self, filling: Filling) -> list[SlabReference]:
+        """The first rows of new stores; what follows from the rows read before is in memory at once."""
+        slices = slices_read(self.catalog, self.program, filling, self.topic_ids, self.state.positions)
+        refill = Refill(filling, self._context(), slices)
+        for keeper in filling.keepers:
+            refill.rows |= given_by(keeper, self._kept_rows(keeper))
+        frames = refill.frames()
+        return [self._written(frames)] if frames else []
+
+    def _kept_rows(self, keeper: Operator) -> Iterator[pa.RecordBatch]:
+        """What the first store of an operator has as rows, those of a changelog partition at once."""
+        first, store = 0, self.program.store(keeper.stores[0])
+        for keys, values in self._parts(store.name):
+            yield kept_rows(keeper, store, keys, self._now(store.name, values)[1], first)
+            first += len(keys)
+
+    def _parts(self, source: str) -> Iterator[tuple[pa.BinaryArray, pa.BinaryArray]]:
+        """Keys and values of a store, those of a changelog partition at once, without the lists of windows, which stay as they are."""
+        changes = self._changes(self.state.stores[source])
+        for part in range(self.program.changelog_partitions):
+            groups = key_group_range(part, self.program.changelog_partitions, self.program.key_groups)
+            if not groups:
+                continue
+            share = Share(groups, self.program.key_groups, self.program.changelog_partitions, tuple(changes.ends))
+            ranges = layout_of(self.program.store(source)).ranges(self.state.stores[source].number, groups)
+            keys, values = read_changelogs(self.storage, share, changes).scan(ranges)
+            if len(keys):
+                yield keys, values
+
+    def _written(self, frames: Sequence[Frame]) -> SlabReference:
+        writer = application_writer(self.state.id)
+        name = SlabName(writer, self.state.generation, self.state.epoch + 1, fresh_token())
+        topics = {
+            store.changelog_topic_id: Columns(changelog_topic(self.program.application, store_name), COLUMNS)
+            for store_name, store in self.state.stores.items()
+        }
+        slab = write_slab(self.storage, name, frames, topics=topics)
+        reach("migration.slab_durable")
+        return slab
+
+    def _context(self) -> Context:
+        """What operators run in that find no state yet, and all that the application has read."""
+        state, program = self.state, self.program
+        stores = {name: StoreNames(one.number, one.changelog_topic_id) for name, one in state.stores.items()}
+        application = Application(
+            state.id,
+            state.name,
+            state.generation,
+            1,
+            program.key_groups,
+            program.changelog_partitions,
+            0,
+            self.topic_ids,
+            stores,
+            (),
+        )
+        end = EpochEnd(state.epoch + 1, state.positions, committed_times(state, self.topic_ids))
+        changes = Changes(state.epoch, state.token, {}, {}, (), {})
+        plan = EpochPlan(application, EpochEnd(state.epoch, {}), end, 0, changes, {}, {})
+        every = range(program.key_groups)
+        return Context(program, plan, self.storage, state=TaskState(MemoryStore(), {}, 0), groups=every)
+
+    def _frames(self, source: str, target: str, keys: pa.BinaryArray, values: pa.BinaryArray) -> list[Frame]:
+        timestamps, values = self._now(source, values)
+        values = self._in_order_of(source, target, values)
+        keys = with_number(keys, self.state.stores[target].number)
+        columns = {"key": keys, "value": values, TIMESTAMP: log_timestamps(timestamps)}
+        batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+        partitions = key_groups_of(keys) * self.program.changelog_partitions // self.program.key_groups
+        changelog_id = self.state.stores[target].changelog_topic_id
+        return [(changelog_id, partition, rows) for partition, rows in runs(batch, partitions)]
+
+    def _now(self, store: str, values: pa.BinaryArray) -> tuple[pa.Array, pa.BinaryArray]:
+        """The event time of each stored row, and the row as it is kept now."""
+        aggregates = self._aggregates_of(store)
+        if aggregates:
+            held = self.before.keeper(store).aggregates_in(store) if self.before and store in self.evolved else aggregates
+            timestamps, states = decode_states(values, held, is_earlier(self.state))
+            return timestamps, encode_rows([timestamps, *_evolved(held, states, aggregates, len(values))])
+        wanted = self.program.store(store).value
+        kept = self.before.store(store).value if self.before and store in self.evolved else wanted
+        timestamps, *columns = decode_rows(values, ["bigint", *(column.type for column in kept)])
+        if kept.names == wanted.names:
+            return timestamps, values
+        return timestamps, encode_rows(
+            [timestamps, *_with_nulls(dict(zip(kept.names, columns, strict=True)), wanted, len(values))]
+        )
+
+    def _in_order_of(self, source: str, target: str, values: pa.BinaryArray) -> pa.BinaryArray:
+        """Rows of a store as another keeps them, which may have the same columns in another order: one goes on in the order of before."""
+        held, wanted = self.program.store(source).value, self.program.store(target).value
+        if held.names == wanted.names:
+            return values
+        timestamps, *columns = decode_rows(values, ["bigint", *(column.type for column in held)])
+        by_name = dict(zip(held.names, columns, strict=True))
+        return encode_rows([timestamps, *(by_name[column.name] for column in wanted)])
+
+    def _aggregates_of(self, store: str) -> tuple[TypedAggregate, ...]:
+        return self.program.keeper(store).aggregates_in(store)
+
+    def _changes(self, store: StoreState) -> Changes:
+        """All that the store's changelog holds."""
+        found = self.catalog.extents_of([store.changelog_topic_id], {})
+        ends = {store.changelog_topic_id: found.end_offsets.get(store.changelog_topic_id, {})}
+        return Changes(self.state.epoch, self.state.token, ends, {}, found.extents, {}, purged_below=found.purged_below)
+
+    def _has_changes(self, store: str) -> bool:
+        return any(self.catalog.end_offsets(self.state.stores[store].changelog_topic_id).values())
+
+
+def _evolved(
+    held: Sequence[TypedAggregate], states: Sequence[pa.Array], wanted: Sequence[TypedAggregate], rows: int
+) -> Iterator[pa.Array]:
+    """The state columns of the wanted aggregates: as they are held, or of no value yet."""
+    by_name = {one.name: own for one, own in per_aggregate(held, states)}
+    for one in wanted:
+        yield from by_name[one.name] if one.name in by_name else neutral(one, rows)
+
+
+def _with_nulls(held: Mapping[str, pa.Array], wanted: Schema, rows: int) -> Iterator[pa.Array]:
+    """The wanted columns of rows, or of lists of rows: as they are held, or null in every row."""
+    for column in wanted:
+        if column.name in held:
+            yield held[column.name]
+        elif TIMESTAMP in held:
+            yield _list_of_nulls(held[TIMESTAMP], column.arrow.type)
+        else:
+            yield pa.nulls(rows, column.arrow.type)
+
+
+def _list_of_nulls(times: pa.ListArray, wanted: pa.ListType) -> pa.ListArray:
+    """Lists of nulls, as long as those of the rows' times."""
+    lengths = times.value_lengths().to_numpy(zero_copy_only=False)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.nulls(int(offsets[-1]), wanted.value_type))
+
+
+def with_number(keys: pa.BinaryArray, number: int) -> pa.BinaryArray:
+    """The state keys with another number of their store."""
+    plain = pa.concat_arrays([keys])
+    offsets = np.frombuffer(plain.buffers()[1], np.int32)[plain.offset : plain.offset + len(plain) + 1]
+    data = np.frombuffer(plain.buffers()[2], np.uint8).copy()
+    data[offsets[:-1] + 2], data[offsets[:-1] + 3] = divmod(number, 256)
+    return pa.BinaryArray.from_buffers(pa.binary(), len(plain), [None, pa.py_buffer(offsets), pa.py_buffer(data)])

@@ -1,0 +1,108 @@
+"""
+The changes of a table within an epoch: what each replaces.
+
+A change has a new value (none if it deletes) and an old value (none if its key had no row). The old value is that of the last
+change of the same key before it in this epoch, else what the store holds.
+
+A change that goes through stateless steps, or to other groups, is two rows at one place: the old row, then the new one; one that is
+not there is a deletion. On their way to a group, those that are there carry `_change`: what they do to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from streamkit.engine.folding.joining import Indices, Kept, committed_rows, newest_at, with_changes
+from streamkit.engine.rows.place import place_ranks
+from streamkit.engine.rows.rows import deletions_of
+from streamkit.engine.stage.context import Context
+from streamkit.names import DELETED
+
+REMOVED, REPLACED, ADDED = 0, 1, 2  # what a row does; that of a replaced row is half a change: the row that is added follows
+
+
+def replaced_rows(table: Kept, changes: pa.RecordBatch, context: Context) -> tuple[pa.RecordBatch, Indices]:
+    """Rows of the table, and for each change the position among them of the row it replaces (-1: none); changes are in order."""
+    keys = table.encoded(changes, table.key)
+    committed, found = committed_rows(table, changes, table.key, keys, context)
+    return with_changes(table.store, committed, found, changes, previous_of_key(keys))
+
+
+def without_nothing(table: Kept, changes: pa.RecordBatch, context: Context) -> pa.RecordBatch:
+    """The changes without deletions of what was not there."""
+    is_deleted = deletions_of(changes)
+    if not is_deleted.any():
+        return changes
+    _, replaced = replaced_rows(table, changes, context)
+    return changes.filter(pa.array((replaced >= 0) | ~is_deleted))
+
+
+def rows_before(
+    table: Kept, rows: pa.RecordBatch, changes: pa.RecordBatch | None, context: Context
+) -> tuple[pa.RecordBatch, Indices]:
+    """As `replaced_rows`, of rows of which only some, `changes`, become the newest of their key: what is the newest before each."""
+    keys = table.encoded(rows, table.key)
+    committed, found = committed_rows(table, rows, table.key, keys, context)
+    if changes is None or not changes.num_rows:
+        return committed, found
+    changed_keys = table.encoded(changes, table.key)
+    newest = newest_at(rows, keys, changes, changed_keys)
+    own, others = place_ranks(rows, changes)
+    is_itself = (newest >= 0) & (others[newest] == own)
+    return with_changes(
+        table.store, committed, found, changes, np.where(is_itself, previous_of_key(changed_keys)[newest], newest)
+    )
+
+
+def previous_of_key(keys: pa.BinaryArray) -> Indices:
+    """For each row the position of the row of the same key before it; -1 for the first."""
+    return previous_of_code(keys.dictionary_encode().indices.to_numpy())
+
+
+def previous_of_code(codes: Indices) -> Indices:
+    """As `previous_of_key`, of keys that are numbered."""
+    order = np.argsort(codes, kind="stable")
+    previous = np.full(len(codes), -1, np.int64)
+    follows = np.flatnonzero(np.diff(codes[order]) == 0)
+    previous[order[follows + 1]] = order[follows]
+    return previous
+
+
+def old_and_new(changes: pa.RecordBatch, values: Mapping[str, pa.Array], replaced: Indices) -> pa.RecordBatch:
+    """
+    Each change as two rows, the one it replaces and the new one; `replaced` is the position of the old row in `values`, or -1.
+
+    Columns that are not in `values` are those of the change: its key, its time, its place.
+    """
+    old = {name: changes[name] for name in changes.schema.names} | {DELETED: pa.array(replaced < 0)}
+    indices = pa.array(replaced, mask=replaced < 0)
+    old |= {name: column.take(indices).cast(changes[name].type) for name, column in values.items()}
+    new = old | {DELETED: pa.array(deletions_of(changes))} | {name: changes[name] for name in values}
+    both = [pa.concat_arrays([before, new[name]]) for name, before in old.items()]
+    turns = np.arange(2 * changes.num_rows).reshape(2, -1).T.ravel()
+    return pa.RecordBatch.from_arrays(both, names=list(old)).take(pa.array(turns))
+
+
+def old_and_new_of_windows(changes: pa.RecordBatch, stored: Mapping[str, pa.Array], windows: Indices) -> pa.RecordBatch:
+    """
+    Changes of windows as `old_and_new`: each replaces the one of its window before it, else what was stored.
+
+    `stored` has the values of stored windows; `windows` numbers the windows, those of the stored values first, then those of the changes.
+    """
+    replaced = previous_of_code(windows)[len(windows) - changes.num_rows :]
+    is_gone = np.concatenate([np.zeros(len(windows) - changes.num_rows, bool), deletions_of(changes)])
+    values = {name: pa.concat_arrays([column, changes[name].cast(column.type)]) for name, column in stored.items()}
+    return old_and_new(changes, values, np.where(is_gone[replaced], -1, replaced))
+
+
+def old_of(pairs: pa.RecordBatch) -> pa.RecordBatch:
+    """The old rows of changes that are two rows each."""
+    return pairs.take(pa.array(np.arange(0, pairs.num_rows, 2)))
+
+
+def new_of(pairs: pa.RecordBatch) -> pa.RecordBatch:
+    """The new rows of changes that are two rows each."""
+    return pairs.take(pa.array(np.arange(1, pairs.num_rows, 2)))

@@ -1,0 +1,260 @@
+"""
+Users' functions over windows that depend on the records: sessions and sliding windows.
+
+A kernel says what each row changes; here is the rest: stored windows as Python values, the three emissions, and the changelog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.engine.folding.changes import old_and_new_of_windows
+from streamkit.engine.folding.sequential import Functions, State, StateRows, Value, is_deleted, timestamps_of
+from streamkit.engine.folding.window_results import bounds
+from streamkit.engine.folding.window_state import Changes, Keys, Numbers, WindowState, keys_of
+from streamkit.engine.rows.place import at_epoch_end, extended_by_turn, in_canonical_order, paths_of, place_columns
+from streamkit.engine.rows.rows import numbers, rows_of
+from streamkit.engine.stage.advance import final_place, stream_times
+from streamkit.errors import EvaluationError
+from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
+from streamkit.plan.building import OLD_AND_NEW
+from streamkit.plan.operators.function_aggregate import FunctionAggregate
+from streamkit.state.layout import Listed, encode_lists
+
+
+class Window(NamedTuple):
+    """A window: the position of its key, and its bounds."""
+
+    key: int
+    start: int
+    end: int
+
+
+class Change(NamedTuple):
+    """What became of a window, by which row; None deletes it."""
+
+    row: int
+    window: Window
+    state: State
+
+
+@dataclass(frozen=True, eq=False)
+class Epoch(WindowState):
+    """The store of the operator in an epoch; `has_ends` says that its keys begin with the end of a window, and not with its start."""
+
+    operator: FunctionAggregate
+    has_ends: bool
+
+    def times_of(self, starts: Numbers, ends: Numbers) -> tuple[Numbers, ...]:
+        """The times in the state keys of windows."""
+        return (ends, starts) if self.has_ends else (starts,)
+
+    @property
+    def state_rows(self) -> StateRows:
+        return StateRows(self.context.store(self.operator.store).value)
+
+
+@dataclass(eq=False)
+class Changed:
+    """What the rows of an epoch changed: all changes in canonical order, and the newest of each window."""
+
+    groups: pa.RecordBatch
+    keys: Keys
+    listed: Listed
+    stored: Mapping[Window, State]
+    changes: list[Change]
+    newest: dict[Window, State] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.newest = {change.window: change.state for change in self.changes}
+
+    def there(self) -> list[Window]:
+        """The windows that changed and are there."""
+        return [window for window, state in self.newest.items() if state.value is not None]
+
+    def gone(self) -> list[Window]:
+        """The windows that were stored and are not there any more."""
+        return [window for window, state in self.newest.items() if state.value is None and window in self.stored]
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """The rows of an epoch, as the functions are given them."""
+
+    groups: pa.RecordBatch
+    keys: Keys
+    codes: Numbers
+    listed: Listed
+    stored: Mapping[Window, State]
+    functions: Functions
+
+    @property
+    def times(self) -> Numbers:
+        return numbers(self.groups, TIMESTAMP)
+
+
+def given_rows(epoch: Epoch, groups: pa.RecordBatch, meets: Callable[[Listed, Numbers, Numbers], Any]) -> Given:
+    """The rows with the stored windows of their keys; `meets` says which of these the rows can meet."""
+    operator, store = epoch.operator, epoch.context.store(epoch.operator.store)
+    keys, codes = keys_of(operator.key, groups)
+    listed = epoch.listed(keys)
+    met = listed.take(meets(listed, codes, numbers(groups, TIMESTAMP)))
+    values = epoch.read(epoch.keys(keys, met.keys, epoch.times_of(met.starts, met.ends)))
+    states = epoch.state_rows.decode(values)
+    windows = map(Window, met.keys.tolist(), met.starts.tolist(), met.ends.tolist())
+    stored = {window: state for window, state in zip(windows, states, strict=True) if state is not None}
+    functions = Functions(store.value, operator.initial, operator.updates, operator.merge)
+    return Given(groups, keys, codes, listed, stored, functions)
+
+
+def changed(given: Given, changes: list[Change]) -> Changed:
+    """What rows changed."""
+    return Changed(given.groups, given.keys, given.listed, given.stored, changes)
+
+
+def blaming(
+    record: Callable[[int], pa.RecordBatch], row: int, function: Callable[..., Value | None], *given: Any
+) -> Value | None:
+    """What a function gives; an EvaluationError carries the row."""
+    try:
+        return function(*given)
+    except EvaluationError as error:
+        error.row = record(row)
+        raise
+
+
+def stream_time_at(epoch: Epoch, groups: pa.RecordBatch) -> Numbers:
+    """The operator's stream time at each row."""
+    return stream_times(epoch.operator, epoch.windowing, groups, epoch.context)
+
+
+def emitted(epoch: Epoch, made: Changed | None) -> dict[str, pa.RecordBatch | None]:
+    """The results that were asked for, by mode."""
+    modes = epoch.operator.modes
+    results: dict[str, pa.RecordBatch | None] = dict.fromkeys(modes)
+    if made is not None and "every" in modes:
+        results["every"] = _every(epoch, made)
+    if made is not None and OLD_AND_NEW in modes:
+        results[OLD_AND_NEW] = _old_and_new(epoch, made)
+    if made is not None and "latest" in modes:
+        results["latest"] = _latest(epoch, made)
+    if "final" in modes:
+        results["final"] = _final(epoch, made)
+    return results
+
+
+def _every(epoch: Epoch, made: Changed) -> pa.RecordBatch:
+    """What each row changed, in the order in which it did."""
+    causes = np.array([change.row for change in made.changes], np.int64)
+    first_of_row = np.maximum.accumulate(np.where(np.diff(causes, prepend=-1) != 0, np.arange(len(causes)), 0))
+    at = made.groups.take(pa.array(causes)).select(list(place_columns(made.groups)))
+    number = epoch.context.turn(epoch.operator.id).owns
+    place = {**place_columns(at), PATH: extended_by_turn(at, number, np.arange(len(causes)) - first_of_row)}
+    return _results(epoch, made.keys, [(change.window, change.state) for change in made.changes], place)
+
+
+def _old_and_new(epoch: Epoch, made: Changed) -> pa.RecordBatch:
+    """Each change as two rows: what its window was before it, then itself."""
+    numbers_of: dict[Window, int] = {}
+    windows = (*made.stored, *(change.window for change in made.changes))
+    codes = np.array([numbers_of.setdefault(window, len(numbers_of)) for window in windows], np.int64)
+    before = epoch.state_rows.arrays(list(made.stored.values()))
+    return old_and_new_of_windows(_every(epoch, made), before, codes)
+
+
+def _latest(epoch: Epoch, made: Changed) -> pa.RecordBatch:
+    """The newest state of each window that changed, and a deletion of each that is gone, at the end of the epoch."""
+    shown = [(window, made.newest[window]) for window in (*made.gone(), *made.there())]
+    keys, starts, _ = _columns([window for window, _ in shown])
+    paths = paths_of(None, starts, made.keys.take(keys).columns)
+    place = at_epoch_end(epoch.context.plan.end.order, epoch.context.number(epoch.operator.id), paths)
+    return _results(epoch, made.keys, shown, place)
+
+
+def _final(epoch: Epoch, made: Changed | None) -> pa.RecordBatch | None:
+    """The results of the windows that close in this epoch, from the store and this epoch's rows."""
+    state_keys, values = epoch.due_in_epoch(epoch.wait_ms)
+    keys, shown = None, []
+    if made is not None:
+        if len(state_keys):
+            own = _state_keys(epoch, made.keys, list(made.newest))
+            untouched = pc.invert(pc.is_in(state_keys, value_set=own))
+            state_keys, values = state_keys.filter(untouched), values.filter(untouched)
+        closed_ms = epoch.times[1] - epoch.wait_ms
+        keys, shown = made.keys, [(one, made.newest[one]) for one in made.there() if _time(epoch, one) <= closed_ms]
+    if len(state_keys):
+        own_keys, times = epoch.split(state_keys)
+        others = 0 if keys is None else len(keys.groups)
+        keys = own_keys if keys is None else Keys.concatenated(keys, own_keys)
+        starts = times[-1]
+        ends = times[0] if epoch.has_ends else starts + epoch.length_ms
+        windows = map(Window, range(others, others + len(starts)), starts.tolist(), ends.tolist())
+        shown += [
+            (window, state) for window, state in zip(windows, epoch.state_rows.decode(values), strict=True) if state is not None
+        ]
+    if keys is None or not shown:
+        return None
+    places, starts, ends = _columns([window for window, _ in shown])
+    first, *rest = epoch.times_of(starts, ends)
+    place = final_place(epoch.operator, first + epoch.wait_ms, epoch.context.advances())
+    paths = paths_of(epoch.context.turn(epoch.operator.id).own, first, [*map(pa.array, rest), *keys.take(places).columns])
+    return in_canonical_order(_results(epoch, keys, shown, {**place, PATH: paths}).drop_columns([DELETED]))
+
+
+def _results(epoch: Epoch, keys: Keys, shown: Sequence[tuple[Window, State]], place: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """Rows of windows: key columns, bounds, the columns of the states, and record columns."""
+    places, starts, ends = _columns([window for window, _ in shown])
+    own, states = keys.take(places), [state for _, state in shown]
+    return rows_of(
+        {
+            **dict(zip(epoch.operator.key, own.columns, strict=True)),
+            **bounds(starts, ends),
+            **epoch.state_rows.arrays(states),
+            TIMESTAMP: timestamps_of(states),
+            DELETED: is_deleted(states),
+            KEY_GROUP: pa.array(own.groups, pa.int32()),
+            **place,
+        }
+    )
+
+
+def keep(epoch: Epoch, made: Changed | None) -> None:
+    """Write the windows that changed and the lists of their keys to the changelog; those whose retention has ended are deleted."""
+    epoch.keep([] if made is None else [_changes(epoch, made)], None if made is None else made.keys)
+
+
+def _changes(epoch: Epoch, made: Changed) -> Changes:
+    there = [window for window in made.there() if _time(epoch, window) > epoch.expired_ms]
+    gone = made.gone()
+    written = [*gone, *there]
+    states = [made.newest[window] for window in written]
+    before = set(map(Window, made.listed.keys.tolist(), made.listed.starts.tolist(), made.listed.ends.tolist()))
+    after = [window for window in before.difference(gone).union(there) if _time(epoch, window) > epoch.expired_ms]
+    lists = encode_lists(Listed(*_columns(after)), len(made.keys.groups))
+    return (
+        pa.concat_arrays([_state_keys(epoch, made.keys, written), epoch.list_keys(made.keys)]),
+        pa.concat_arrays([epoch.state_rows.encode(states), lists]),
+        np.concatenate([timestamps_of(states).to_numpy(), np.full(len(lists), epoch.times[1])]),
+    )
+
+
+def _state_keys(epoch: Epoch, keys: Keys, windows: Sequence[Window]) -> pa.BinaryArray:
+    places, starts, ends = _columns(windows)
+    return epoch.keys(keys, places, epoch.times_of(starts, ends))
+
+
+def _time(epoch: Epoch, window: Window) -> int:
+    """The time of a window by which it closes and expires."""
+    return window.end if epoch.has_ends else window.start
+
+
+def _columns(windows: Iterable[Window]) -> tuple[Numbers, Numbers, Numbers]:
+    """Windows as columns: keys, starts, ends."""
+    table = np.array(list(windows), np.int64).reshape(-1, 3)
+    return table[:, 0], table[:, 1], table[:, 2]

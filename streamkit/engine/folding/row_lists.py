@@ -1,0 +1,195 @@
+"""
+Stores of lists of rows, by a time and a key: what a join keeps of a stream.
+
+The value of a time and a key is one row of state whose columns are lists: the event times of the rows, and each of their own
+columns. Rows stand in the list in the order in which they came. All is read and written a column at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from streamkit.engine.epoch.stream_time import NO_TIME
+from streamkit.engine.rows.rows import rows_of
+from streamkit.engine.stage.context import Context
+from streamkit.log.values.byte_order import byte_order
+from streamkit.names import TIMESTAMP
+from streamkit.plan.program import Store
+from streamkit.state.layout import layout_of
+from streamkit.state.row import decode_rows, encode_rows
+
+Numbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Keys:
+    """The distinct keys of some rows: what stands at each code."""
+
+    columns: list[pa.Array]
+    key_groups: Numbers
+
+    def __len__(self) -> int:
+        return len(self.key_groups)
+
+    def take(self, codes: Numbers) -> Keys:
+        return Keys(self.columns_at(codes), self.key_groups[codes])
+
+    def columns_at(self, codes: Numbers) -> list[pa.Array]:
+        """The key columns at these codes; null at negative ones."""
+        wanted = pa.array(codes, mask=codes < 0)
+        return [column.take(wanted) for column in self.columns]
+
+    def followed_by(self, more: Keys) -> Keys:
+        columns = [pa.concat_arrays(both) for both in zip(self.columns, more.columns, strict=True)]
+        return Keys(columns, np.concatenate([self.key_groups, more.key_groups]))
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Pairs of a time (ms) and a key (its code), each once: where lists are."""
+
+    times: Numbers
+    codes: Numbers
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def take(self, indices: Numbers | Mask) -> Places:
+        return Places(self.times[indices], self.codes[indices])
+
+    @classmethod
+    def distinct(cls, times: Numbers, codes: Numbers) -> tuple[Places, Numbers]:
+        """The distinct of some pairs, and for each pair its position among them."""
+        moments, ranks = np.unique(times, return_inverse=True)
+        span = int(codes.max()) + 1 if len(codes) else 1
+        found, positions = np.unique(ranks * span + codes, return_inverse=True)
+        return cls(moments[found // span], found % span), positions
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """Rows of lists: which list each is in, its event time, and its columns."""
+
+    owners: Numbers
+    times: Numbers
+    columns: pa.RecordBatch
+
+    def take(self, indices: Numbers) -> Listed:
+        return Listed(self.owners[indices], self.times[indices], self.columns.take(pa.array(indices)))
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Lists that a scan found: their state keys, times and keys, and their rows."""
+
+    state_keys: pa.BinaryArray
+    times: Numbers
+    keys: Keys
+    rows: Listed
+
+
+class RowLists:
+    """One store of lists, as of the committed epoch, and the changes that this epoch makes to it."""
+
+    def __init__(self, store: Store, context: Context) -> None:
+        self.store = store
+        self._context = context
+        self._number = context.store_number(store.name)
+        self._layout = layout_of(store)
+        self._types = ["bigint", *(column.type for column in store.value)]
+
+    @property
+    def value_names(self) -> list[str]:
+        """The columns of the rows, beside their times."""
+        return [name for name in self.store.value.names if name != TIMESTAMP]
+
+    def state_keys(self, places: Places, keys: Keys) -> pa.BinaryArray:
+        owners = keys.take(places.codes)
+        return self._layout.keys(self._number, owners.key_groups, owners.columns, (places.times,))
+
+    def read(self, places: Places, keys: Keys) -> Listed:
+        """The rows of these lists, list by list; the owner of a row is the place of its list among them."""
+        if not len(places):
+            return self._rows(pa.array([], pa.binary()), np.empty(0, np.int64))
+        wanted = self.state_keys(places, keys)
+        order = byte_order(wanted)
+        values = self._context.committed_state().get(wanted.take(order))
+        present = values.is_valid().to_numpy(zero_copy_only=False)
+        return self._rows(values.drop_null(), order.to_numpy().astype(np.int64)[present])
+
+    def scan(self, first: int, last: int) -> Found:
+        """The lists whose times are in [first, last)."""
+        keys, values = self._context.committed_state().scan(self._ranges(first, last))
+        groups, (times,), columns = self._layout.split(keys, [column.type for column in self.store.key])
+        return Found(keys, times, Keys(columns, groups), self._rows(values, np.arange(len(keys))))
+
+    def over(self, before_ms: int, now_ms: int) -> Found:
+        """The lists whose time plus retention was reached between two stream times."""
+        first, last = self._over(before_ms, now_ms)
+        return self.scan(first, max(first, last))
+
+    def present(self, state_keys: pa.BinaryArray) -> pa.BinaryArray:
+        """Those of the state keys that have a list."""
+        if not len(state_keys):
+            return state_keys
+        keys = state_keys.take(byte_order(state_keys))
+        return keys.filter(self._context.committed_state().get(keys).is_valid())
+
+    def expired(self, before_ms: int, now_ms: int) -> pa.BinaryArray:
+        """The state keys of the lists whose time plus retention was reached between two stream times."""
+        first, last = self._over(before_ms, now_ms)
+        size = self.store.window_size_ms or 1
+        if first >= last or (first != NO_TIME and -(-first // size) * size >= last):
+            return pa.array([], pa.binary())
+        return self._context.committed_state().scan(self._ranges(first, last))[0]
+
+    def encoded(self, counts: Numbers, times: Numbers, columns: Sequence[pa.Array]) -> tuple[pa.BinaryArray, Numbers]:
+        """The values of lists of so many rows each, one after another, and the largest time in each."""
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        newest = np.maximum.reduceat(times, offsets[:-1]) if len(counts) else np.empty(0, np.int64)
+        borders = pa.array(offsets.astype(np.int32))
+        lists = [pa.ListArray.from_arrays(borders, column) for column in (pa.array(times, pa.int64()), *columns)]
+        return encode_rows([pa.array(newest, pa.int64()), *lists]), newest
+
+    def change(self, puts: pa.BinaryArray, values: pa.BinaryArray, times: Numbers, deletes: pa.BinaryArray, now_ms: int) -> None:
+        """Hand changes to the changelog; no key is both put and deleted."""
+        if not len(puts) and not len(deletes):
+            return
+        keys = pa.concat_arrays([puts, deletes])
+        order = byte_order(keys)
+        values = pa.concat_arrays([values, pa.nulls(len(deletes), pa.binary())]).take(order)
+        times = np.concatenate([times, np.full(len(deletes), now_ms, np.int64)])[order.to_numpy()]
+        self._context.change(self.store.name, keys.take(order), values, times)
+
+    def _over(self, before_ms: int, now_ms: int) -> tuple[int, int]:
+        """The times, from the first to before the last, whose retention ends between two stream times."""
+        retention = self.store.retention_ms
+        assert retention is not None, "lists of rows are kept for a time"
+        return NO_TIME if before_ms == NO_TIME else before_ms - retention + 1, now_ms - retention + 1
+
+    def _ranges(self, first: int, last: int) -> list[tuple[bytes, bytes]]:
+        return self._layout.ranges(self._number, self._context.groups, first, last)
+
+    def _rows(self, values: pa.BinaryArray, owners: Numbers) -> Listed:
+        _, times, *columns = decode_rows(values, self._types)
+        counts = np.diff(times.offsets.to_numpy()) if len(times) else np.empty(0, np.int64)
+        rows = rows_of({name: column.flatten() for name, column in zip(self.store.value.names, (times, *columns), strict=True)})
+        return Listed(np.repeat(owners, counts), rows[TIMESTAMP].to_numpy(), rows.drop_columns([TIMESTAMP]))
+
+
+def distinct(numbers: Numbers) -> Numbers:
+    """The distinct of some numbers that are not negative, in ascending order; faster than a sort where they are dense."""
+    if not len(numbers):
+        return numbers
+    largest = int(numbers.max())
+    if largest > 16 * len(numbers) + 1_000_000:
+        return np.unique(numbers)
+    is_there = np.zeros(largest + 1, bool)
+    is_there[numbers] = True
+    return np.flatnonzero(is_there)

@@ -1,0 +1,346 @@
+"""
+Which sessions there are after each row: their bounds, which sessions a row merges, which rows are late.
+
+The rules are Kafka Streams':
+
+    A row at t merges the sessions of its key with end >= t - gap and start <= t + gap.
+    It is late if the session that it would make has end < stream time - gap - grace.
+    A session whose end is at most (stream time before the row) - gap - grace takes no more rows.
+
+Nothing here looks at values. Keys whose rows come in the order of their times are done with numpy, as runs without a gap. So are
+keys whose rows come in any order, if it is certain that no row is late or meets a closed session, and nobody asks for the
+sessions between. All others are done row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from streamkit.engine.rows.lineage import NONE, Lineage, Numbers
+from streamkit.expressions.core.accumulation import stable_order
+
+Mask = npt.NDArray[np.bool_]
+OVERWRITTEN = -2  # a session that was closed to rows, and whose bounds a new one has
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """
+    Rows in canonical order: the number of each key, its time, stream time at the row.
+
+    `moves_time` says which rows moved stream time: before such a row, it was earlier.
+    """
+
+    keys: Numbers
+    times: Numbers
+    reached: Numbers
+    moves_time: Mask
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """The stored sessions that can still take rows, with the number of their key; in order of key, then time."""
+
+    keys: Numbers
+    starts: Numbers
+    ends: Numbers
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True, eq=False)
+class Sessions:
+    """
+    Every session there was: as stored, then after each row; `starts` and `ends` are its bounds.
+
+    `replaced_by` has the session that took its place (-1: none, it is there; -2: another has its bounds). `is_deleted` says that
+    its bounds are gone with it. `is_late` has the rows that no session took.
+    """
+
+    lineage: Lineage
+    starts: Numbers
+    ends: Numbers
+    replaced_by: Numbers
+    is_deleted: Mask
+    is_late: Mask
+
+
+def merged_sessions(rows: Rows, stored: Stored, gap_ms: int, grace_ms: int, *, is_each_needed: bool) -> Sessions:
+    """The sessions after each row; unless each is needed, some of those that others replaced have no bounds of their own."""
+    making = _Making.of(rows, stored, gap_ms, grace_ms)
+    in_order = _keys_in_order(rows, stored)
+    at_once = np.zeros(len(in_order), bool) if is_each_needed else ~in_order & _keys_in_time(rows, len(in_order), grace_ms)
+    steps = ((in_order, making.take_in_order), (at_once, making.take_at_once), (~in_order & ~at_once, making.take_one_by_one))
+    for keys, take in steps:
+        take(np.flatnonzero(keys[rows.keys]), np.flatnonzero(keys[stored.keys]))
+    return making.made()
+
+
+def _keys_in_time(rows: Rows, size: int, grace_ms: int) -> Mask:
+    """Which keys have only rows that are not late, and meet no closed session: those less than grace behind stream time."""
+    in_time = np.ones(size, bool)
+    in_time[rows.keys[(rows.times <= rows.reached - grace_ms) & ~rows.moves_time]] = False
+    return in_time
+
+
+def _keys_in_order(rows: Rows, stored: Stored) -> Mask:
+    """Which keys have rows in the order of their times, none before the end of a stored session."""
+    size = int(max(rows.keys.max(initial=NONE), stored.keys.max(initial=NONE))) + 1
+    in_order = np.ones(size, bool)
+    order = stable_order(rows.keys)
+    keys, times = rows.keys[order], rows.times[order]
+    falls = (keys[1:] == keys[:-1]) & (times[1:] < times[:-1])
+    in_order[keys[1:][falls]] = False
+    ends = np.full(size, np.iinfo(np.int64).min)
+    np.maximum.at(ends, stored.keys, stored.ends)
+    is_first = np.diff(keys, prepend=NONE) != 0
+    in_order[keys[is_first][times[is_first] < ends[keys[is_first]]]] = False
+    return in_order
+
+
+def _largest_so_far(values: Numbers, keys: Numbers) -> Numbers:
+    """The largest value of each key up to each row; rows are in the order of their keys."""
+    known, ranks = np.unique(values, return_inverse=True)
+    place = np.cumsum(np.diff(keys, prepend=keys[0]) != 0) * len(known)
+    largest: Numbers = known[np.maximum.accumulate(place + ranks) - place]
+    return largest
+
+
+@dataclass(eq=False)
+class _Making:
+    """Sessions in the making; stored ones are the first nodes, then comes a node for each row."""
+
+    rows: Rows
+    stored: Stored
+    gap_ms: int
+    grace_ms: int
+    starts: Numbers
+    ends: Numbers
+    chains: Numbers
+    replaced_by: Numbers
+    is_deleted: Mask
+    is_late: Mask
+    levels: list[int]
+    heads: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, rows: Rows, stored: Stored, gap_ms: int, grace_ms: int) -> _Making:
+        nodes = len(stored) + len(rows)
+        nowhere = np.full(nodes, NONE, np.int64)
+        return cls(
+            rows,
+            stored,
+            gap_ms,
+            grace_ms,
+            np.concatenate([stored.starts, rows.times]),
+            np.concatenate([stored.ends, rows.times]),
+            nowhere.copy(),
+            nowhere.copy(),
+            np.zeros(nodes, bool),
+            np.zeros(len(rows), bool),
+            [],
+            [],
+        )
+
+    def made(self) -> Sessions:
+        heads = np.array(self.heads, np.int64).reshape(-1, 2)
+        levels = np.array(self.levels, np.int64)
+        lineage = Lineage(np.arange(len(self.chains)), self.chains, levels, heads[:, 0], heads[:, 1])
+        return Sessions(lineage, self.starts, self.ends, self.replaced_by, self.is_deleted, self.is_late)
+
+    def take_in_order(self, rows: Numbers, stored: Numbers) -> None:
+        """Take rows of keys whose rows come in the order of their times: a session is a run of rows without a gap."""
+        times, reached = self.rows.times[rows], self.rows.reached[rows]
+        late = times < reached - self.grace_ms - self.gap_ms
+        self.is_late[rows[late]] = True
+        rows = rows[~late]
+        nodes = np.concatenate([stored, len(self.stored) + rows])
+        keys = np.concatenate([self.stored.keys[stored], self.rows.keys[rows]])
+        order = stable_order(keys)  # stored sessions come first, and they are in the order of their times
+        nodes, keys = nodes[order], keys[order]
+        joins = self._joins(nodes, keys)
+        first = np.maximum.accumulate(np.where(joins, 0, np.arange(len(nodes))))
+        self.starts[nodes] = self.starts[nodes[first]]
+        self.chains[nodes] = len(self.levels) + np.cumsum(~joins) - 1
+        self.levels += [0] * int((~joins).sum())
+        follows = np.flatnonzero(joins)
+        before, after = nodes[follows - 1], nodes[follows]
+        self.replaced_by[before] = after
+        self.is_deleted[before] = self.starts[after] != self.ends[after]
+        twins = self._overwriting(nodes, keys, joins)
+        self.replaced_by[nodes[twins - 1]] = OVERWRITTEN
+
+    def _joins(self, nodes: Numbers, keys: Numbers) -> Mask:
+        """Which nodes, in the order of key and time, are rows that extend the session before them."""
+        joins = np.zeros(len(nodes), bool)
+        if not len(nodes):
+            return joins
+        row = nodes - len(self.stored)
+        time, end = self.ends[nodes[1:]], self.ends[nodes[:-1]]
+        own = np.maximum(row[1:], 0)
+        reached, moves = self.rows.reached[own], self.rows.moves_time[own]
+        near = (keys[1:] == keys[:-1]) & (row[1:] >= 0) & (time - end <= self.gap_ms)
+        joins[1:] = near & (moves | (end > reached - self.gap_ms - self.grace_ms))
+        return joins
+
+    def _overwriting(self, nodes: Numbers, keys: Numbers, joins: Mask) -> Numbers:
+        """Which of the nodes begin a session that has the bounds of the one before it: that one was closed to rows."""
+        same = (keys[1:] == keys[:-1]) & ~joins[1:]
+        same &= (self.starts[nodes[1:]] == self.starts[nodes[:-1]]) & (self.ends[nodes[1:]] == self.ends[nodes[:-1]])
+        return np.flatnonzero(same) + 1
+
+    def take_at_once(self, rows: Numbers, stored: Numbers) -> None:
+        """Take rows of which none is late: whatever their order, a session is what no gap divides. Only the last of each is right."""
+        nodes = np.concatenate([stored, len(self.stored) + rows])
+        keys = np.concatenate([self.stored.keys[stored], self.rows.keys[rows]])
+        order = np.lexsort((self.starts[nodes], keys))
+        nodes, keys = nodes[order], keys[order]
+        if not len(nodes):
+            return
+        reached = _largest_so_far(self.ends[nodes], keys)
+        begins = np.ones(len(nodes), bool)
+        begins[1:] = (keys[1:] != keys[:-1]) | (self.starts[nodes[1:]] - reached[:-1] > self.gap_ms)
+        first = np.flatnonzero(begins)
+        session = np.cumsum(begins) - 1
+        last = np.maximum.reduceat(nodes, first)  # stored sessions have the smallest numbers: a row, if there is one
+        self.chains[nodes] = len(self.levels) + session
+        self.levels += [0] * len(first)
+        self.replaced_by[nodes] = np.where(nodes == last[session], NONE, last[session])
+        is_row = last >= len(self.stored)
+        self.starts[last[is_row]] = self.starts[nodes[first]][is_row]
+        self.ends[last[is_row]] = np.maximum.reduceat(self.ends[nodes], first)[is_row]
+
+    def take_one_by_one(self, rows: Numbers, stored: Numbers) -> None:
+        """Take rows in whatever order their times are."""
+        for own, sessions in self._by_key(rows, stored):
+            _OneKey(self, [int(node) for node in sessions]).take(own)
+
+    def _by_key(self, rows: Numbers, stored: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
+        """The rows and the stored sessions of each key that has rows."""
+        keys = self.rows.keys[rows]
+        order = stable_order(keys)
+        keys = keys[order]
+        borders = np.flatnonzero(np.diff(keys, prepend=NONE))
+        stored_keys = self.stored.keys[stored]
+        by_key = stable_order(stored_keys)
+        stored, stored_keys = stored[by_key], stored_keys[by_key]
+        for own in np.split(rows[order], borders[1:]) if len(rows) else []:
+            key = self.rows.keys[own[0]]
+            first, last = np.searchsorted(stored_keys, [key, key + 1])
+            yield own, stored[first:last]
+
+
+class _OneKey:
+    """The sessions of one key while its rows are taken one by one; each is known by its node."""
+
+    def __init__(self, making: _Making, stored: list[int]) -> None:
+        self._making = making
+        self._open: OpenSessions[int] = OpenSessions(making.gap_ms)
+        for node in stored:
+            self._open.add(int(making.starts[node]), int(making.ends[node]), node)
+            self._begin_chain(node, [])
+
+    def take(self, rows: Numbers) -> None:
+        making = self._making
+        taken = making.rows
+        for row, time, reached, moves in zip(
+            rows.tolist(), taken.times[rows].tolist(), taken.reached[rows].tolist(), taken.moves_time[rows].tolist(), strict=True
+        ):
+            grown = self._open.grown(time, reached - making.gap_ms - making.grace_ms, moves)
+            if grown is None:
+                making.is_late[row] = True
+            else:
+                self._grow(len(making.stored) + row, time, grown)
+
+    def _grow(self, node: int, time: int, grown: Grown[int]) -> None:
+        making = self._making
+        before = [one.session for one in grown.merged]
+        for one in before:
+            making.replaced_by[one] = node
+            making.is_deleted[one] = grown.start != time or grown.end != time
+        making.starts[node], making.ends[node] = grown.start, grown.end
+        if len(before) == 1:
+            making.chains[node] = making.chains[before[0]]
+        else:
+            self._begin_chain(node, before)
+        twin = self._open.replace(grown, node)
+        if twin is not None:
+            making.replaced_by[twin] = OVERWRITTEN
+
+    def _begin_chain(self, node: int, before: list[int]) -> None:
+        making = self._making
+        chain = len(making.levels)
+        making.chains[node] = chain
+        making.levels.append(max((making.levels[int(making.chains[one])] + 1 for one in before), default=0))
+        making.heads += [(chain, one) for one in before]
+
+
+AnySession = TypeVar("AnySession")
+
+
+class Bounded(NamedTuple, Generic[AnySession]):
+    """A session with its bounds."""
+
+    end: int
+    start: int
+    session: AnySession
+
+
+class Grown(NamedTuple, Generic[AnySession]):
+    """The session that a row makes: its bounds, the sessions that it takes the place of, in order of time, and the horizon."""
+
+    start: int
+    end: int
+    merged: list[Bounded[AnySession]]
+    horizon: int
+
+
+class OpenSessions(Generic[AnySession]):
+    """The sessions of one key, while rows are taken one by one."""
+
+    def __init__(self, gap_ms: int) -> None:
+        self._gap_ms = gap_ms
+        self._open: list[Bounded[AnySession]] = []
+        self._closed: dict[tuple[int, int], AnySession] = {}
+
+    def add(self, start: int, end: int, session: AnySession) -> None:
+        """Take a session as it is."""
+        self._open.append(Bounded(end, start, session))
+
+    def grown(self, time: int, horizon: int, moves_time: bool) -> Grown[AnySession] | None:
+        """
+        What a row at this time makes of the sessions near it; None if it is late.
+
+        Sessions that end up to the horizon take no rows but those that move stream time.
+        """
+        gap = self._gap_ms
+        near = [
+            one for one in self._open if one.end >= time - gap and one.start <= time + gap and (moves_time or one.end > horizon)
+        ]
+        near.sort(key=lambda one: one[:2])
+        end = max([time, *(one.end for one in near)])
+        start = min([time, *(one.start for one in near)])
+        return None if end < horizon else Grown(start, end, near, horizon)
+
+    def replace(self, grown: Grown[AnySession], session: AnySession | None) -> AnySession | None:
+        """
+        Put a session in the place of those that it merged, or none if its state was deleted.
+
+        Returns the session that was closed to rows and has the same bounds: it is gone, too.
+        """
+        merged = {(one.end, one.start) for one in grown.merged}
+        rest = [one for one in self._open if (one.end, one.start) not in merged]
+        self._closed.update({(one.start, one.end): one.session for one in rest if one.end <= grown.horizon})
+        self._open = [one for one in rest if one.end > grown.horizon]
+        if session is not None:
+            self.add(grown.start, grown.end, session)
+        return self._closed.pop((grown.start, grown.end), None)

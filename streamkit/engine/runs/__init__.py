@@ -1,0 +1,3 @@
+"""From a topology to a run: compile, start, plan an epoch, commit it, on Spark or in one process."""
+
+from __future__ import annotations

@@ -1,0 +1,242 @@
+"""A run of an application as its log knows it: the half of the handle that is the same on Spark and in one process."""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from streamkit.engine.epoch.epoch import Application
+from streamkit.engine.runs.commit import check_generation
+from streamkit.engine.runs.options import Options
+from streamkit.engine.runs.planner import Planner
+from streamkit.engine.runs.progress import NotebookProgress
+from streamkit.engine.runs.start import start
+from streamkit.errors import EpochFailedError, FencedError, StreamKitError
+from streamkit.html_table import html_table
+from streamkit.log.catalog.applications import ApplicationState
+from streamkit.log.log import Log
+from streamkit.log.statistics import lag_of
+from streamkit.notebook import is_notebook
+from streamkit.plan.program import Program
+
+if TYPE_CHECKING:
+    from streamkit.state.view import StoreView
+
+ATTEMPTS_PER_EPOCH = 4
+CHECK_SECONDS = 0.5  # between two looks at what runs beside the query
+
+
+class Companion(Protocol):
+    """What runs beside a query and ends with it: connectors, as `launch` starts them."""
+
+    def follow(self) -> None:
+        """The query has begun: its outputs are there."""
+
+    def check(self) -> None:
+        """Raise what ended one of them, if anything did."""
+
+    def finish(self) -> None:
+        """The query has ended by itself: do what is left, and end."""
+
+    def stop_sources(self) -> None:
+        """End what brings rows; the query goes on."""
+
+    def stop(self) -> None:
+        """End all."""
+
+
+class Run(ABC):
+    """
+    A running topology. Made by `streamkit.run`; usable in notebooks; several handles of one application fence each other.
+
+    What it tells comes from the catalog. An engine adds how the run goes on and how it ends.
+    """
+
+    application: Application
+
+    def __init__(self, log: Log, program: Program, options: Options, cores: int) -> None:
+        self.log = log
+        self.program = program
+        self._options = options
+        self._cores = cores
+        self._failed_at: list[int] = []
+        self._backlog = 0
+        self._records_before: int | None = None
+        self._companion: Companion | None = None
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """
+        Wait until the run ends by itself, at most `timeout` seconds; returns whether it did.
+
+        Raises what ended it: FencedError if a newer run of the same application took over, EvaluationError, CorruptionError …
+        An epoch whose attempts did not agree is run again, a few times. An interrupt of the wait stops the run.
+        In a notebook a line below the cell shows meanwhile how far the run is.
+        The error of a connector that the topology asks for ends it too. Sinks of a bounded run take what it made before this returns.
+        """
+        watching = [] if self._companion is None else [self._companion.check]
+        watching += [NotebookProgress(self).show] if is_notebook() else []
+        if self._companion is None:
+            return self._wait_watching(watching, timeout)
+        try:
+            if not self._wait_watching(watching, timeout):
+                return False
+            self._companion.finish()
+        except BaseException:
+            self.stop()
+            raise
+        return True
+
+    def _wait_watching(self, watching: Sequence[Callable[[], None]], timeout: float | None) -> bool:
+        """Wait for the query, and call what watches it meanwhile and once it has ended by itself."""
+        if not watching:
+            return self._wait_for_query(timeout)
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        while True:
+            ended = self._wait_for_query(max(0.0, min(CHECK_SECONDS, until - time.monotonic())))
+            for watch in watching:
+                watch()
+            if ended or time.monotonic() >= until:
+                return ended
+
+    def stop(self) -> None:
+        """Stop now: the epoch under way is finished or leaves no trace; so do the connectors that the topology asks for."""
+        if self._companion is not None:
+            self._companion.stop_sources()
+        try:
+            self._stop_query()
+        finally:
+            if self._companion is not None:
+                self._companion.stop()
+
+    def accompany(self, companion: Companion) -> None:
+        """Take what runs beside the query, and ends with it."""
+        self._companion = companion
+        companion.follow()
+
+    @abstractmethod
+    def _wait_for_query(self, timeout: float | None) -> bool:
+        """Wait for the query alone, as `wait`."""
+
+    @abstractmethod
+    def _stop_query(self) -> None:
+        """Stop the query alone, as `stop`."""
+
+    @property
+    @abstractmethod
+    def is_active(self) -> bool:
+        """Whether the run goes on."""
+
+    def __repr__(self) -> str:
+        return f"Run({self.program.application!r}, {self._situation()}, generation {self.application.generation})"
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, Any] = {"state": self._situation()}
+        with suppress(StreamKitError, OSError):  # the log may be closed by now
+            status = self.status()
+            time_ms = status.pop("stream_time_ms")
+            missing = status.pop("waits_for")
+            facts |= {name: value for name, value in status.items() if name not in ("application", "active", "drained")}
+            facts |= {"waits for": missing} if missing else {}
+            facts |= {"stream time": _utc(time_ms), "records": self.records(), "waited at the start": self._backlog}
+        return html_table(f"run of {self.program.application}", facts.items())
+
+    def waits_for(self) -> str | None:
+        """What the run needs and does not have yet, such as executors, in words; None if nothing is missing."""
+        return None
+
+    def _situation(self) -> str:
+        return "running" if self.is_active else "ended"
+
+    def status(self) -> dict[str, Any]:
+        """Where the application stands in the catalog, and whether this run is active."""
+        state = self._state()
+        return {
+            "application": state.name,
+            "active": self.is_active,
+            "generation": state.generation,
+            "epoch": state.epoch,
+            "stream_time_ms": state.stream_time_ms,
+            "tasks": state.tasks,
+            "drained": state.drained,
+            "waits_for": self.waits_for(),
+        }
+
+    def progress(self) -> list[Mapping[str, Any]]:
+        """The last epochs, oldest first: records, late and dropped ones, what was written, when."""
+        state = self._state()
+        return [
+            {"epoch": epoch.epoch, "timestamp_ms": epoch.timestamp_ms, "stream_time_ms": epoch.stream_time_ms, **epoch.metrics}
+            for epoch in self.log.catalog.epochs(state.id)
+        ]
+
+    def records(self) -> int:
+        """How many input records this run has committed."""
+        return self._records_ever() - (self._records_before or 0)
+
+    def lag(self) -> int:
+        """How many input records wait now."""
+        state = self._state()
+        return sum(lag_of(self.log, state, {topic.id: topic for topic in self.log.catalog.topics()}).values())
+
+    def backlog(self) -> int:
+        """How many input records waited when the run started."""
+        return self._backlog
+
+    def total(self, metric: str) -> dict[str, int]:
+        """A metric of the application since its first start, by operator, topic or store: late, null_key, written, changes …"""
+        return dict(self._state().metrics.get(metric, {}))
+
+    def store(self, name: str) -> StoreView:
+        """A committed, consistent view of a store, as of now."""
+        return self.log.store(self.program.application, name)
+
+    def _begin(self) -> Planner:
+        """Begin a generation, which fences all older ones."""
+        options, settings = self._options, self.log.settings
+        records_max = options.max_records_per_epoch
+        planner = start(
+            self.log.catalog,
+            self.log.storage,
+            self.program,
+            tasks=options.tasks,
+            default_tasks=min(self._cores, self.program.key_groups),
+            records_max=settings.max_records_per_epoch if records_max is None else records_max,
+            settings=settings,
+        )
+        self.application = planner.application
+        if self._records_before is None:
+            self._records_before, self._backlog = self._records_ever(), planner.backlog()
+        return planner
+
+    def _cause(self, error: Exception) -> Exception:
+        """The error that ended an epoch; FencedError if a newer run has fenced this one, whatever was raised."""
+        try:
+            check_generation(self.log.catalog, self.application)
+        except FencedError as fenced:
+            return fenced
+        return error
+
+    def _may_run_again(self, error: Exception) -> bool:
+        """Whether to try an epoch again; failures of epochs that were committed since do not count."""
+        if not isinstance(error, EpochFailedError):
+            return False
+        epoch = self._state().epoch
+        self._failed_at = [*(failed for failed in self._failed_at if failed == epoch), epoch]
+        return len(self._failed_at) < ATTEMPTS_PER_EPOCH
+
+    def _records_ever(self) -> int:
+        return int(self._state().metrics.get("records", 0))
+
+    def _state(self) -> ApplicationState:
+        return self.log.catalog.application(self.program.application)
+
+
+def _utc(time_ms: int | None) -> str | None:
+    """An event time as text; numpy can write every year."""
+    return None if time_ms is None else f"{np.datetime64(time_ms, 'ms')}Z"

@@ -1,0 +1,120 @@
+"""From topology to program: the passes, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from streamkit.dsl.topology import Topology
+from streamkit.errors import TopologyError
+from streamkit.expressions.aggregates import of_table, state_columns
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.plan.analysis import Analyzer
+from streamkit.plan.explain import explain_change, explain_inputs, explain_names, explain_plan, explain_program
+from streamkit.plan.inputs import Topics, resolve_inputs
+from streamkit.plan.lowering import infer_types
+from streamkit.plan.naming import KnownNames, name_steps
+from streamkit.plan.outputs import fit_outputs
+from streamkit.plan.passes import PASSES, assemble
+from streamkit.plan.program import Program
+from streamkit.plan.refusal import Refuse, RefusedTopic, stop_at
+from streamkit.plan.retiming import check_times
+from streamkit.plan.steps import Plan
+
+if TYPE_CHECKING:
+    from streamkit.log.log import Log
+
+
+class PassResult(NamedTuple):
+    """What one pass gave: as a text, which is made when it is asked for, and as a plan once there is one."""
+
+    name: str
+    text: Callable[[], str]
+    plan: Plan | None
+
+
+def compile(topology: Topology, log: Topics | None = None, analyzer: Analyzer | None = None) -> Program:
+    """
+    Compile a topology to the program that readers and kernels run.
+
+    `log` says what the topics hold; without one, every source needs `schema=`. `analyzer` resolves expressions;
+    by default by Spark's rules in the topology's time zone. Raises TopicNotFoundError for a missing input topic, and TopologyError (with the
+    user's line) for unknown columns, types that do not fit, keys that do not match and outputs that do not fit their topics.
+    """
+    return _compiled(topology, log, analyzer, stop_at)
+
+
+def compile_with_settings(topology: Topology, log: Log, analyzer: Analyzer | None = None) -> Program:
+    """`compile`, with the numbers of key groups and changelog partitions that the settings of an open log ask for."""
+    return compile_passing_over(topology, log, stop_at, analyzer)
+
+
+def compile_passing_over(topology: Topology, log: Log, refuse: Refuse, analyzer: Analyzer | None = None) -> Program:
+    """
+    As `compile_with_settings`; `refuse` is called with each topic that does not fit, and may go on.
+
+    A topic that is read is then taken for what its source says of itself, and one that is written for what is written.
+    """
+    program = _compiled(topology, log, analyzer, refuse)
+    return replace(program, key_groups=log.settings.key_groups, changelog_partitions=log.settings.changelog_partitions)
+
+
+def explain(topology: Topology, log: Topics | None = None, analyzer: Analyzer | None = None) -> str:
+    """
+    What every pass of `compile` gives, as text: the steps, their types and stages, and the program at the end.
+
+    An output that does not fit its topic, which a start would refuse, is told of behind all.
+    """
+    return explain_and_compile(topology, log, analyzer)[0]
+
+
+def explain_and_compile(topology: Topology, log: Topics | None = None, analyzer: Analyzer | None = None) -> tuple[str, Program]:
+    """What `explain` and `compile` give, of one compilation."""
+    refused: list[RefusedTopic] = []
+
+    def note(one: RefusedTopic) -> None:
+        if one.is_input:
+            stop_at(one)
+        refused.append(one)
+
+    results = list(_passes(topology, log, analyzer, note))
+    assert results[-1].plan is not None
+    program = _assembled(topology, results[-1].plan)
+    sections = [("topology", topology.describe()), *((result.name, result.text()) for result in results)]
+    sections.append(("program", explain_program(program)))
+    sections += [("a start would be refused", str(one.error)) for one in refused]
+    return "\n\n".join(f"== {name} ==\n{text}" for name, text in sections), program
+
+
+def _compiled(topology: Topology, log: Topics | None, analyzer: Analyzer | None, refuse: Refuse) -> Program:
+    *_, last = _passes(topology, log, analyzer, refuse)
+    assert last.plan is not None
+    return _assembled(topology, last.plan)
+
+
+def _assembled(topology: Topology, plan: Plan) -> Program:
+    program = assemble(plan)
+    topology.check_dropped(store.name for store in program.stores)
+    return replace(program, dropped_stores=topology.dropped_stores)
+
+
+def _passes(topology: Topology, log: Topics | None, analyzer: Analyzer | None, refuse: Refuse = stop_at) -> Iterator[PassResult]:
+    roots = topology.roots
+    if not roots:
+        raise TopologyError(
+            f"the topology {topology.name!r} has no end: nothing would run; expected a stream or table that goes to a topic with "
+            ".to('…'), or a table with store='…'"
+        )
+    inputs = resolve_inputs(roots, log, refuse)
+    yield PassResult("resolve_inputs", partial(explain_inputs, inputs.values()), None)
+    names = name_steps(roots, KnownNames.of("" if log is None else log.program_before(topology.name)))
+    yield PassResult("name_steps", partial(explain_names, names), None)
+    analyzer = analyzer or ExpressionAnalyzer(topology.time_zone)
+    plan = infer_types(topology.name, roots, names, inputs, analyzer, state_columns, of_table, topology.on_error)
+    check_times(plan, {name: node for node, name in names.steps.items()})
+    yield PassResult("infer_types", partial(explain_plan, plan), plan)
+    for one in (fit_outputs(log, refuse), *PASSES):
+        before, plan = plan, one(plan)
+        yield PassResult(one.__name__, partial(explain_change, before, plan), plan)

@@ -1,0 +1,148 @@
+"""A run in this process: epochs in a thread of its own, with the same handle as on Spark."""
+
+from __future__ import annotations
+
+import atexit
+import math
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import final
+
+from streamkit.dsl.topology import Topology
+from streamkit.engine.epoch.epoch import EpochEnd
+from streamkit.engine.runs.application_run import Run
+from streamkit.engine.runs.commit import check_generation
+from streamkit.engine.runs.compile import compile_with_settings
+from streamkit.engine.runs.epoch_heartbeat import beat_epoch, forget_epoch
+from streamkit.engine.runs.local import Each, run_epoch
+from streamkit.engine.runs.options import Options
+from streamkit.engine.runs.planner import Planner
+from streamkit.log.log import Log
+from streamkit.log.opening import open_existing_log
+from streamkit.log.upkeep import Upkeep
+from streamkit.plan.program import Program
+from streamkit.state.changelog import Offsets
+
+POLL_SECONDS = (0.01, 0.1)  # between two looks for new records: right after an epoch, and when none has come for long
+SIGNAL_SECONDS = 0.5  # how late a signal may be noticed
+
+
+def run_locally(topology: Topology | Program, log: Log | str | None, options: Options) -> LocalRun:
+    """Start a topology in this process and return its handle; any log that this process can open will do, one in memory too."""
+    opened = log if isinstance(log, Log) else open_existing_log(log)
+    program = topology if isinstance(topology, Program) else compile_with_settings(topology, opened)
+    return LocalRun(opened, program, options)
+
+
+@final
+class LocalRun(Run):
+    """
+    A run whose epochs this process runs, without Spark. It ends with the process at the latest; then the epoch under way is finished.
+
+    Commits, fencing, heartbeats and maintenance are those of a run on Spark, so the two may follow each other on one log.
+    """
+
+    def __init__(self, log: Log, program: Program, options: Options) -> None:
+        super().__init__(log, program, options, cores=available_cores())
+        self._error: BaseException | None = None
+        self._is_stopping = threading.Event()
+        self._has_ended = threading.Event()
+        self._thread = threading.Thread(
+            target=self._live, args=(self._begin(),), name=f"streamkit-run-{program.application}", daemon=True
+        )
+        atexit.register(self.stop)  # a thread that the interpreter leaves in the middle of a library could crash it
+        self._thread.start()
+
+    def _wait_for_query(self, timeout: float | None) -> bool:
+        try:
+            ended = self._ended_within(timeout)
+        except KeyboardInterrupt:
+            self.stop()
+            raise
+        if self._error is not None:
+            raise self._error
+        return ended
+
+    def _ended_within(self, timeout: float | None) -> bool:
+        """
+        Whether the run ends in time.
+
+        The wait is made of short ones: where the system hands a signal to another thread, a long one would not be woken by it.
+        """
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        while not (ended := self._has_ended.wait(max(0.0, min(SIGNAL_SECONDS, until - time.monotonic())))):
+            if time.monotonic() >= until:
+                break
+        return ended
+
+    def _stop_query(self) -> None:
+        self._is_stopping.set()
+        if threading.current_thread() is not self._thread:
+            self._has_ended.wait()
+
+    @property
+    def is_active(self) -> bool:
+        return not self._has_ended.is_set()
+
+    def _situation(self) -> str:
+        return super()._situation() if self._error is None else f"ended by {type(self._error).__name__}"
+
+    def _live(self, planner: Planner) -> None:
+        """Run epochs until the end; what ended them is kept for whoever waits."""
+        try:
+            with ThreadPoolExecutor(self._cores, thread_name_prefix=f"streamkit-task-{self.program.application}") as threads:
+                while (again := self._run_generation(planner, threads.map)) is not None:
+                    planner = again
+        except BaseException as error:  # noqa: BLE001  (raised in the thread that waits)
+            self._error = error
+        finally:
+            atexit.unregister(self.stop)
+            self._has_ended.set()
+
+    def _run_generation(self, planner: Planner, each: Each) -> Planner | None:
+        """Run epochs until the end; the planner of a new generation if an epoch must be run again."""
+        try:
+            with Upkeep(self.log, planner.application.id, planner.application.generation):
+                self._run_epochs(planner, planner.input_ends() if self._options.is_bounded else None, each)
+            return None
+        except Exception as error:  # noqa: BLE001  (raised again, unless it was an attempt that failed)
+            cause = self._cause(error)
+            if not self._may_run_again(cause):
+                raise cause from (error if cause is not error else error.__cause__)
+            return self._begin()
+
+    def _run_epochs(self, planner: Planner, until: Offsets | None, each: Each) -> None:
+        least, most = POLL_SECONDS
+        pause = least
+        while not self._is_stopping.is_set():
+            begun = time.monotonic()
+            if self._run_next(planner, until, each):
+                planner, pause = planner.with_near_anchor(), least
+                self._is_stopping.wait(max(0.0, begun + self._options.interval_ms / 1000 - time.monotonic()))
+            elif until is not None:
+                return
+            else:
+                self._is_stopping.wait(max(pause, self._options.interval_ms / 1000))
+                pause = min(2 * pause, most)
+
+    def _run_next(self, planner: Planner, until: Offsets | None, each: Each) -> bool:
+        """Run and commit the next epoch, if there is one."""
+        check_generation(planner.catalog, planner.application)
+        before = planner.committed_end()
+        if (end := self._next_end(planner, before, until)) is None:
+            return False
+        beat_epoch(self.log.heartbeats, planner.application)  # before anything is read that the plan will name
+        run_epoch(planner, before, end, self._cores, each=each)
+        forget_epoch(self.log.heartbeats, planner.application)
+        return True
+
+    def _next_end(self, planner: Planner, before: EpochEnd, until: Offsets | None) -> EpochEnd | None:
+        end = planner.next_end(before, until)
+        return planner.closing_end(before) if end is None and self._options.drain else end
+
+
+def available_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,450 @@
+"""
+The planner: what the next epoch takes, from the catalog's content alone.
+
+It runs on the driver. `next_end` decides where an epoch stops; `plan` spells out, for the same catalog and the same end,
+what readers and kernels need. Between epochs it keeps nothing but caches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from streamkit.clock import Clock
+from streamkit.engine.epoch.anchor import EXTENTS_MAX, AddedExtents, Anchor, GenerationStart
+from streamkit.engine.epoch.epoch import Application, EpochEnd, EpochPlan, Slice, Split
+from streamkit.engine.epoch.frame_sizes import FrameSizes
+from streamkit.engine.epoch.frame_times import FrameTimes
+from streamkit.engine.epoch.order import Backlog, Cut, Records, cut, times_before
+from streamkit.engine.epoch.stream_time import (
+    BOOTSTRAP,
+    CLOCK_SEEN,
+    CLOSED,
+    NO_TIME,
+    UNKNOWN,
+    Times,
+    behind_inputs,
+    clock_start,
+    closed_by_idleness,
+    closing_time,
+    committed_times,
+    moved_on,
+    of_arrival,
+    of_bootstrap,
+    of_closed,
+    of_input,
+    of_partition,
+    of_windows,
+    without_purges,
+)
+from streamkit.errors import OffsetOutOfRangeError, TopicNotFoundError
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.span import ManifestSlice
+from streamkit.log.slab.extent import Extent
+from streamkit.log.storage.storage import Storage
+from streamkit.plan.operator import Operator
+from streamkit.plan.program import Program
+from streamkit.plan.windows import Windowing
+from streamkit.state.changelog import Changes, Offsets
+
+STREAM_KINDS = ("stream", "table")
+EVERYTHING = 2**62
+CLOCK = "clock"  # among the stream times: when the last tick was
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Plans the epochs of one generation."""
+
+    program: Program
+    application: Application
+    catalog: Catalog
+    storage: Storage
+    clock: Clock
+    anchor: Anchor
+    records_max: int = EVERYTHING
+    generation_start: GenerationStart = field(default_factory=GenerationStart, compare=False)
+    bytes_max: int = EVERYTHING
+
+    @cached_property
+    def _added(self) -> AddedExtents:
+        """The extents of changelogs since the anchor."""
+        ids = [store.changelog_id for store in self.application.stores.values()]
+        return AddedExtents(self.catalog, ids, self.anchor.ends)
+
+    @cached_property
+    def _looked(self) -> dict[int, ManifestSlice]:
+        """What `next_end` saw behind an epoch, for the plan of the next."""
+        return {}
+
+    @cached_property
+    def _frame_times(self) -> FrameTimes:
+        """The event times of the frames of inputs."""
+        inputs = zip(self.topic_ids, self.program.inputs, strict=True)
+        return FrameTimes(self.storage, {topic_id: source for topic_id, source in inputs if source.event_time is not None})
+
+    @cached_property
+    def _frame_sizes(self) -> FrameSizes:
+        """The sizes of the frames of inputs."""
+        return FrameSizes(self.storage, self._frame_times.written)
+
+    @property
+    def topic_ids(self) -> tuple[int, ...]:
+        """Those of the program's inputs, in order."""
+        return self.application.topic_ids
+
+    def input_ends(self) -> Offsets:
+        """Where the inputs end now."""
+        return {topic_id: self.catalog.end_offsets(topic_id) for topic_id in self.topic_ids}
+
+    def backlog(self) -> int:
+        """How many records of streams and tables wait."""
+        before = self.committed_end()
+        return sum(backlog.records for backlog in self._backlogs(before, None, self._look(before)))
+
+    def committed_end(self) -> EpochEnd:
+        """Where the last committed epoch stopped."""
+        state = self.catalog.application(self.application.name)
+        return EpochEnd(state.epoch, state.positions, committed_times(state, self.topic_ids), closing=state.drained)
+
+    def next_end(self, before: EpochEnd, until: Offsets | None = None, records_max: int = EVERYTHING) -> EpochEnd | None:
+        """
+        Where the epoch after `before` stops, at most at `until`, and after `records_max` records if that is less than the planner's.
+
+        None if there is nothing to take, no tick is due, and no window closes by idleness, as none does in a run with an end.
+        """
+        before = self._open_again(before)
+        if behind := behind_inputs(before.times, self._windowings(), self.topic_ids):
+            return self._catching_up(before, behind)
+        self._looked[before.epoch] = found = self._look(before)
+        backlogs = self._backlogs(before, until, found)
+        idle = self._closed_by_idleness(before, backlogs) if until is None else {}
+        if not any(backlog.extents for backlog in backlogs):
+            return self._tick_end(before, idle)
+        bounds = self._bootstrap_bounds(before, backlogs)
+        backlogs = self._first_backlogs(backlogs, bounds)
+        most, is_between_keys = min(records_max, self.records_max), self._reads_a_topic_twice()
+        backlogs = [self._frame_times.timed(one, self.topic_ids[one.input], most, is_between_keys) for one in backlogs]
+        taken = self._cut(backlogs, most, is_between_keys=is_between_keys)
+        positions = self._moved(before.positions, backlogs, taken.ends)
+        times = {**self._reached(before.times, backlogs, taken.reached), **idle, **self._arrivals(before, backlogs), **bounds}
+        times |= self._partition_times(backlogs, taken.times)
+        now = self._now_ms(before)
+        return EpochEnd(before.epoch + 1, positions, self._clocked(times, now), taken.records, now)
+
+    def _cut(self, backlogs: Sequence[Backlog], records_max: int, *, is_between_keys: bool) -> Cut:
+        """Cut an epoch off the backlogs: as many records as have room in its bytes, one at least, and at most `records_max`."""
+
+        def taken(records: int) -> Cut:
+            return cut(backlogs, records, self._frame_times.records, is_between_keys=is_between_keys)
+
+        def has_room(found: Cut) -> bool:
+            return self._frame_sizes.have_room(backlogs, found.ends, self.bytes_max)
+
+        self._frame_sizes.forget()
+        found = taken(records_max)
+        if has_room(found):
+            return found
+        fitting, too_many = 1, found.records
+        while too_many - fitting > 1:
+            middle = (fitting + too_many) // 2
+            fitting, too_many = (middle, too_many) if has_room(taken(middle)) else (fitting, middle)
+        return taken(fitting)
+
+    def closing_end(self, before: EpochEnd) -> EpochEnd | None:
+        """
+        The epoch that closes every open window at the end of a drain; None if nothing came since the last one.
+
+        Each operator waits as long as it says from where records have brought its stream time, and no input moves.
+        """
+        waits = [(one.windowing, one.longest_wait_ms) for one in self.program.operators]
+        reached = {
+            window: (of_windows(before.times, window, self.topic_ids), wait) for window, wait in waits if window is not None
+        }
+        if before.closing or all(time == NO_TIME for time, _ in reached.values()):
+            return None
+        closed = dict(self._open_again(before).times)
+        for window, (time, wait_ms) in reached.items():
+            if time != NO_TIME and wait_ms:
+                closed[of_closed(window.store)] = max(
+                    closing_time(window, time, wait_ms), closed.get(of_closed(window.store), NO_TIME)
+                )
+        now = self._now_ms(before)
+        return EpochEnd(before.epoch + 1, before.positions, self._clocked(closed, now), 0, now, closing=True)
+
+    def _open_again(self, before: EpochEnd) -> EpochEnd:
+        """The end of an epoch as the next begins: of what was closed without a record, only what rows are late for stays closed."""
+        kept = {
+            of_closed(one.windowing.store) for one in self.program.operators if one.windowing is not None and one.stays_closed
+        }
+        times = {name: time for name, time in before.times.items() if not name.startswith(CLOSED) or name in kept}
+        return replace(before, times=times)
+
+    def _catching_up(self, before: EpochEnd, behind: Times) -> EpochEnd:
+        """The epoch without records in which operators come to where inputs are that a restart gave them; their windows close by that."""
+        now = self._now_ms(before)
+        times = self._clocked({**before.times, **behind}, now)
+        return EpochEnd(before.epoch + 1, before.positions, times, 0, now, closing=before.closing)
+
+    def _tick_end(self, before: EpochEnd, idle: Times) -> EpochEnd | None:
+        """
+        The epoch without records that closes idle windows, or that an operator asked for once one of its intervals has passed.
+
+        None if neither is due.
+        """
+        now = self._now_ms(before)
+        is_due = any(self._is_due(operator, before.times, now) for operator in self.program.operators)
+        if not is_due and not idle:
+            return None
+        tick = {CLOCK: now} if is_due else {}
+        times = {**self._clocked({**before.times, **idle}, now), **tick}
+        return EpochEnd(before.epoch + 1, before.positions, times, 0, now)
+
+    def _is_due(self, operator: Operator, times: Times, now_ms: int) -> bool:
+        """Whether a point of the operator's grids, which begin with its first epoch, has passed since the last epoch."""
+        if not operator.ticks_ms:
+            return False
+        start = times.get(clock_start(operator.id))
+        if CLOCK not in times or start is None:
+            return True
+        return any((now_ms - start) // each > (times[CLOCK_SEEN] - start) // each for each in operator.ticks_ms)
+
+    def _clocked(self, times: Times, now_ms: int) -> Times:
+        """The times behind an epoch at `now_ms`: with its own, if operators ask for ticks."""
+        times = without_purges(times)
+        ticking = [clock_start(operator.id) for operator in self.program.operators if operator.ticks_ms]
+        if not ticking:
+            return times
+        return {**times, **{name: times.get(name, now_ms) for name in ticking}, CLOCK_SEEN: now_ms}
+
+    def _closed_by_idleness(self, before: EpochEnd, backlogs: Sequence[Backlog]) -> Times:
+        """The stream times of operators whose windows close because nothing came for them, and nothing waits."""
+        busy, now = {backlog.input for backlog in backlogs if backlog.extents}, self._now_ms(before)
+        moved: dict[str, int] = {}
+        for window in self._windowings():
+            if not busy.intersection(window.streams):
+                moved |= closed_by_idleness(before.times, window, self.topic_ids, now)
+        return moved
+
+    def _arrivals(self, before: EpochEnd, backlogs: Sequence[Backlog]) -> Times:
+        """When an epoch that takes these backlogs found records of each topic, if idleness closes windows."""
+        if all(window.close_after_idle_ms is None for window in self._windowings()):
+            return {}
+        now = self._now_ms(before)
+        return {of_arrival(self.topic_ids[backlog.input]): now for backlog in backlogs if backlog.extents}
+
+    def _bootstrap_bounds(self, before: EpochEnd, backlogs: Sequence[Backlog]) -> Times:
+        """Up to where tables are read before all streams, by partition: where they ended in the first epoch that asked for it."""
+        found: dict[str, int] = {}
+        for backlog in backlogs:
+            topic_id = self.topic_ids[backlog.input]
+            is_fixed = of_bootstrap(topic_id, 0) in before.times
+            if self.program.inputs[backlog.input].bootstrap and not is_fixed:
+                found[of_bootstrap(topic_id, backlog.partition)] = backlog.end
+        return {**{name: time for name, time in before.times.items() if name.startswith(BOOTSTRAP)}, **found}
+
+    def _first_backlogs(self, backlogs: list[Backlog], bounds: Times) -> list[Backlog]:
+        """What of the tables is read before all streams, as long as some of it waits; then everything."""
+        names = [of_bootstrap(self.topic_ids[backlog.input], backlog.partition) for backlog in backlogs]
+        inputs = self.program.inputs
+        first = [
+            backlog.up_to(bounds[name])
+            for name, backlog in zip(names, backlogs, strict=True)
+            if inputs[backlog.input].bootstrap and backlog.start < bounds.get(name, backlog.start)
+        ]
+        return first if any(backlog.extents for backlog in first) else backlogs
+
+    def _reads_a_topic_twice(self) -> bool:
+        """Whether a topic is more than one input, as a stream and as a table: both are read up to the same offsets."""
+        ids = [self.topic_ids[number] for number, source in enumerate(self.program.inputs) if source.kind in STREAM_KINDS]
+        return len(set(ids)) < len(ids)
+
+    def _now_ms(self, before: EpochEnd) -> int:
+        """The clock's time, but never before that of the last tick, nor of the last epoch if operators ask for ticks."""
+        return max(self.clock.now_ms(), before.times.get(CLOCK, 0), before.times.get(CLOCK_SEEN, 0))
+
+    def _windowings(self) -> list[Windowing]:
+        return [one for operator in self.program.operators if (one := operator.windowing) is not None]
+
+    def _reached(self, before: Times, backlogs: Sequence[Backlog], reached: Sequence[int]) -> Times:
+        """The stream times after records up to these order keys: of the inputs, and of the operators that they feed."""
+        times = dict(before)
+        for backlog, key in zip(backlogs, reached, strict=True):
+            name = of_input(self.topic_ids[backlog.input])
+            if key > UNKNOWN:
+                times[name] = max(times.get(name, NO_TIME), key)
+        return {**times, **moved_on(times, self._windowings(), self.topic_ids)}
+
+    def plan(self, before: EpochEnd, end: EpochEnd, splits: int) -> tuple[EpochPlan, tuple[Split, ...]]:
+        """The plan of the epoch between two ends, and its input in at most `splits` parts of about equal size."""
+        found = self._looked.pop(before.epoch, None) or self._look(before)
+        self._looked.clear()
+        parts = _split(self._slices(before, end, found), splits)
+        changes, purged_below = self._changes(before.epoch), found.purged_below  # of one look: a later purge fails the commit
+        plan = EpochPlan(self.application, self._open_again(before), end, len(parts), changes, self._globals(), purged_below)
+        return plan, parts
+
+    def with_near_anchor(self, extents_max: int = EXTENTS_MAX) -> Planner:
+        """
+        This planner, its anchor moved on if plans name more than so many extents of changelogs; no epoch may be under way.
+
+        What neither the new anchor names nor the one before is deleted.
+        """
+        added = self._added
+        if added.last is not None and self.anchor.is_near(added.last, added.epoch, extents_max):  # as of the last plan
+            return self
+        anchor = self.anchor.moved(self.catalog, self.storage, self.application, added.changelog_ids, extents_max)
+        if anchor is self.anchor:
+            return self
+        anchor.delete_others(self.storage, self.application, before=self.anchor)
+        return replace(self, anchor=anchor)
+
+    def _look(self, before: EpochEnd) -> ManifestSlice:
+        """What the catalog has of the streams and tables behind an epoch."""
+        self._frame_times.forget(before.positions)
+        topic_ids = {self.topic_ids[number] for number in self._numbers(*STREAM_KINDS)}
+        return self.catalog.extents_of(topic_ids, before.positions)
+
+    def _numbers(self, *kinds: str) -> list[int]:
+        return [number for number, source in enumerate(self.program.inputs) if source.kind in kinds]
+
+    def _backlogs(self, before: EpochEnd, until: Offsets | None, found: ManifestSlice) -> list[Backlog]:
+        places = self._places(self._numbers(*STREAM_KINDS), before.positions, found)
+        backlogs = [self._backlog(place, *part, until) for place, part in sorted(places.items())]
+        return [self._with_times(one, before) for one in backlogs]
+
+    def _with_times(self, backlog: Backlog, before: EpochEnd) -> Backlog:
+        """
+        A backlog with the times that were reached before it.
+
+        The time of a partition that was read before jumps were bounded is that of its input.
+        """
+        topic_id, jump_ms = self.topic_ids[backlog.input], self.program.inputs[backlog.input].jump_ms
+        floor = before.times.get(of_input(topic_id), NO_TIME)
+        if jump_ms is None:
+            return replace(backlog, floor_ms=floor)
+        known = floor if backlog.partition in before.positions.get(topic_id, {}) else NO_TIME
+        time = before.times.get(of_partition(topic_id, backlog.partition), known)
+        return replace(backlog, floor_ms=floor, time_ms=time, jump_ms=jump_ms)
+
+    def _partition_times(self, backlogs: Sequence[Backlog], times: Sequence[int]) -> Times:
+        """The times that partitions have reached, of inputs whose jumps are bounded."""
+        return {
+            of_partition(self.topic_ids[backlog.input], backlog.partition): time
+            for backlog, time in zip(backlogs, times, strict=True)
+            if backlog.jump_ms is not None
+        }
+
+    def _backlog(self, place: tuple[int, int], start: int, extents: Sequence[Extent], end: int, until: Offsets | None) -> Backlog:
+        number, partition = place
+        stop = end if until is None else min(end, until.get(self.topic_ids[number], {}).get(partition, 0))
+        return Backlog(number, partition, start, tuple(extent for extent in extents if extent.base_offset < stop), stop)
+
+    def _places(
+        self, numbers: Sequence[int], positions: Offsets, manifest: ManifestSlice
+    ) -> dict[tuple[int, int], tuple[int, Sequence[Extent], int]]:
+        """By input and partition: where to go on, the extents from there, and where the partition ends."""
+        since = {self.topic_ids[number]: positions.get(self.topic_ids[number], {}) for number in numbers}
+        for number in numbers:
+            if not manifest.end_offsets[self.topic_ids[number]]:
+                raise TopicNotFoundError(
+                    f"the input {self.program.inputs[number].topic} of application {self.application.name} was deleted, or deleted and "
+                    "created again, since the application started; start it again: that reads the topic that is there, "
+                    "or says which stores have rows of the one that was deleted"
+                )
+        return {
+            (number, partition): (
+                self._start(
+                    number, partition, since[topic_id].get(partition), earliest, manifest.end_offsets[topic_id][partition]
+                ),
+                manifest.of(topic_id, partition),
+                manifest.end_offsets[topic_id][partition],
+            )
+            for number in numbers
+            for topic_id in [self.topic_ids[number]]
+            for partition, earliest in manifest.start_offsets[topic_id].items()
+        }
+
+    def _start(self, number: int, partition: int, position: int | None, earliest: int, end: int) -> int:
+        """Where to go on; a partition that was never read begins at its earliest offset."""
+        if position is None or position >= earliest:
+            return earliest if position is None else position
+        topic = self.program.inputs[number].topic
+        message = (
+            f"application {self.application.name} stands at offset {position} of topic {topic}, partition {partition}, and retention "
+            f"has deleted what lies before {earliest}; reset the application, or keep the topic's data for longer"
+        )
+        raise OffsetOutOfRangeError(message, topic, partition, position, earliest, end)
+
+    def _moved(self, positions: Offsets, backlogs: Sequence[Backlog], ends: Sequence[int]) -> Offsets:
+        moved = {topic_id: dict(offsets) for topic_id, offsets in positions.items()}
+        for backlog, end in zip(backlogs, ends, strict=True):
+            moved.setdefault(self.topic_ids[backlog.input], {})[backlog.partition] = end
+        return moved
+
+    def _slices(self, before: EpochEnd, end: EpochEnd, found: ManifestSlice) -> list[Slice]:
+        slices: list[Slice] = []
+        for waiting in self._backlogs(before, end.positions, found):
+            topic_id = self.topic_ids[waiting.input]
+            backlog = self._frame_times.timed(waiting, topic_id, EVERYTHING, is_between_keys=False)
+            stop = end.positions.get(topic_id, {}).get(backlog.partition, 0)
+            topic = self.program.inputs[backlog.input].topic
+            found_slices = _frame_slices(backlog, topic, stop, self._frame_times.records)
+            slices += [replace(one, extents=tuple(map(self._frame_times.written, one.extents))) for one in found_slices]
+        return slices
+
+    def _changes(self, epoch: int) -> Changes:
+        anchor, manifest = self.anchor, self._added.read()
+        self._added.epoch = epoch
+        if anchor.is_outdated(manifest):
+            # Extents from before and after a compaction cannot be mixed: a deletion may be in neither.
+            anchor, manifest = Anchor(), self.catalog.extents_of(self._added.changelog_ids, {})
+        since = anchor.epoch if self._added.changelog_ids else epoch  # without stores nobody asks for others
+        tokens = self.catalog.epoch_tokens(self.application.id, since)
+        return Changes(
+            epoch=epoch,
+            token=tokens.get(epoch, ""),
+            ends=manifest.end_offsets,
+            starts=anchor.ends,
+            extents=manifest.extents,
+            tokens=tokens,
+            plan_files=anchor.plan_files,
+            purged_below=manifest.purged_below,
+            generation_start=self.generation_start.at(epoch, self.catalog, self.application.id),
+        )
+
+    def _globals(self) -> Mapping[int, tuple[Extent, ...]]:
+        if not (numbers := self._numbers("global_table")):
+            return {}
+        places = self._places(numbers, {}, self.catalog.extents_of({self.topic_ids[number] for number in numbers}, {}))
+        found: dict[int, list[Extent]] = {number: [] for number in numbers}
+        for (number, _), (_, extents, _) in sorted(places.items()):
+            found[number] += extents
+        return {number: tuple(extents) for number, extents in found.items()}
+
+
+def _frame_slices(backlog: Backlog, topic: str, stop: int, records_of: Callable[[Extent, int], Records]) -> list[Slice]:
+    """One slice per frame; frames know their largest event time, so each slice knows the order key before it."""
+    slices, floor = [], backlog.floor_ms
+    times = [NO_TIME] * len(backlog.extents) if backlog.jump_ms is None else times_before(backlog, records_of)
+    for extent, time in zip(backlog.extents, times, strict=True):
+        start, end = max(backlog.start, extent.base_offset), min(stop, extent.next_offset)
+        if start < end:
+            slices.append(Slice(backlog.input, topic, backlog.partition, start, end, max(floor, time), (extent,), time))
+        if backlog.jump_ms is None:
+            floor = max(floor, extent.max_timestamp)
+    return slices
+
+
+def _split(slices: Sequence[Slice], splits: int) -> tuple[Split, ...]:
+    """Contiguous runs of slices, about equally many records in each; at least one, for it carries the plan."""
+    total = sum(piece.end - piece.start for piece in slices)
+    reached = np.cumsum([piece.end - piece.start for piece in slices])
+    bounds = [int(np.searchsorted(reached, total * part / splits)) for part in range(1, splits)]
+    borders = sorted({0, *(min(bound + 1, len(slices)) for bound in bounds), len(slices)})
+    parts = [tuple(slices[start:end]) for start, end in pairwise(borders)] or [()]
+    return tuple(Split(number, part) for number, part in enumerate(parts))

@@ -1,0 +1,329 @@
+"""What a start of a program would change, and whether it would go on: found by the checks of a start, which only read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from streamkit.engine.evolution.continuation import Continuation, continuation
+from streamkit.engine.evolution.definition import COLUMN, Difference, original_of
+from streamkit.engine.runs.planner import STREAM_KINDS
+from streamkit.engine.runs.start import check_options, declared_changelog, declared_output
+from streamkit.errors import StreamKitError
+from streamkit.log.catalog import applications, topics
+from streamkit.log.catalog.applications import ApplicationState
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.topic.topic import Topic
+from streamkit.names import changelog_topic
+from streamkit.plan.earlier_program import has_steps, read_program
+from streamkit.plan.operator import Operator
+from streamkit.plan.plain import to_plain
+from streamkit.plan.program import Input, Output, Program
+from streamkit.plan.python_function import renumbered
+from streamkit.plan.refusal import RefusedTopic
+from streamkit.state.format import is_earlier
+
+SAME, ADDED, GONE, CHANGED, REFUSED = "same", "added", "gone", "changed", "refused"
+INPUTS, OUTPUTS, STORES, TASKS, STEPS = "inputs", "outputs", "stores", "tasks", "steps"
+SUBJECTS = (INPUTS, OUTPUTS, STORES, TASKS, STEPS)
+_SHOWN_ELSEWHERE = (
+    "source",
+    "write",
+    "send",
+    "receive",
+    "fold",
+)  # kinds of operators that are inputs, outputs, or the way between kernels
+_PLACES = ("id", "stage", "inputs", "streams", "window")  # fields of an operator that say where it stands, or stand in its text
+_STREAMS = re.compile(r"(?<=stream time of input )\d+(?:, \d+)*")
+
+
+@dataclass(frozen=True)
+class Change:
+    """
+    What becomes of one input, output, store or step, or of the tasks.
+
+    `fate` is one of the words above, `text` says more; `before` is the text of what was there and has changed.
+    """
+
+    subject: str
+    name: str
+    fate: str
+    text: str = ""
+    before: str = ""
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a start would change, and why it would be refused; `known` is the application as it stands, None if it has never started."""
+
+    application: str
+    known: ApplicationState | None
+    changes: tuple[Change, ...]
+    refusals: tuple[str, ...]
+
+    def of(self, subject: str) -> list[Change]:
+        """The changes of one subject."""
+        return [change for change in self.changes if change.subject == subject]
+
+
+def preview(catalog: Catalog, program: Program, tasks: int | None = None, refused: Sequence[RefusedTopic] = ()) -> Preview:
+    """
+    Compare a program with what its application last ran, and with the state that this left; nothing is written.
+
+    `tasks` is the number of tasks that the start would ask for, `refused` has the topics that were passed over when the program was
+    compiled. FormatVersionError if a newer version ran the application.
+    """
+    found = continuation(catalog, program)
+    before = _program_before(catalog, found.known)
+    refusals = _refusals(catalog, found, tasks, refused)
+    changes = (
+        *_inputs(catalog, program, before, found.known, _topics_of(refused, True)),
+        *_outputs(catalog, program, before, _topics_of(refused, False)),
+        *_stores(catalog, found),
+        _tasks(program, found.known, tasks),
+        *_steps(found.program_in_stored_order(), before),
+    )
+    return Preview(program.application, found.known, changes, tuple(dict.fromkeys(refusals)))
+
+
+def _topics_of(refused: Sequence[RefusedTopic], is_input: bool) -> set[str]:
+    return {one.topic for one in refused if one.is_input == is_input}
+
+
+def _program_before(catalog: Catalog, known: ApplicationState | None) -> Program | None:
+    """The program of the last start; None if there was none."""
+    text = catalog.program(known.name) if known is not None else ""
+    return read_program(text) if text else None
+
+
+def _refusals(catalog: Catalog, found: Continuation, tasks: int | None, refused: Sequence[RefusedTopic]) -> Iterator[str]:
+    """Why the start would be refused, by the checks of a start."""
+    program = found.program
+    yield from (str(one.error) for one in refused)
+    yield from _failure(check_options, tasks, None, program)
+    inputs = _inputs_found(catalog, program)
+    for output in program.outputs:
+        yield from _failure(_check_created, catalog, output, inputs)
+    if found.known is not None:
+        yield from _failure(_check_keys, catalog, found.known, program)
+    for store in program.stores:
+        yield from _failure(_check_changelog, catalog, declared_changelog(program, store.name))
+    yield from map(str, found.refusals())
+
+
+def _failure(check: Callable[..., None], *arguments: object) -> Iterator[str]:
+    try:
+        check(*arguments)
+    except StreamKitError as error:
+        yield str(error)
+
+
+def _check_keys(catalog: Catalog, known: ApplicationState, program: Program) -> None:
+    catalog.read(lambda transaction: applications.check_keys(transaction, known, program.key_groups))
+
+
+def _inputs_found(catalog: Catalog, program: Program) -> list[Topic]:
+    """The topics that the program reads, as far as they exist."""
+    found = (catalog.find_topic(source.topic) for source in program.inputs)
+    return [topic for topic in found if topic is not None]
+
+
+def _check_created(catalog: Catalog, output: Output, inputs: Sequence[Topic]) -> None:
+    if catalog.find_topic(output.topic) is None:
+        declared_output(output, inputs)
+
+
+def _check_changelog(catalog: Catalog, declared: Topic) -> None:
+    if (existing := catalog.find_topic(declared.name)) is not None:
+        topics.fitted(existing, declared)
+
+
+def _inputs(
+    catalog: Catalog, program: Program, before: Program | None, known: ApplicationState | None, refused: set[str]
+) -> Iterator[Change]:
+    earlier = {source.topic: source for source in before.inputs} if before is not None else {}
+    now = {one.topic: one for one in program.inputs}
+    for source in now.values():
+        topic = catalog.find_topic(source.topic)
+        has_position = known is not None and topic is not None and topic.id in known.positions
+        was = earlier.get(source.topic)
+        if topic is None or source.topic in refused:
+            yield Change(INPUTS, source.topic, REFUSED, _misfit(topic, source))
+        elif was is None:
+            yield Change(INPUTS, source.topic, ADDED, _reading(source, has_position))
+        elif was.kind != source.kind:
+            yield Change(INPUTS, source.topic, CHANGED, _reading(source, has_position), _kind(was))
+        else:
+            yield Change(INPUTS, source.topic, SAME, _reading(source, has_position))
+    for name in sorted(set(earlier) - set(now)):
+        yield Change(INPUTS, name, GONE, "no longer read")
+
+
+def _misfit(topic: Topic | None, meant: Input | Output) -> str:
+    """A topic beside what the topology takes it for, on one line."""
+    if topic is None:
+        return "topic does not exist"
+    return f"topic has {topic.schema}, key {list(topic.key)}; the topology has {meant.schema}, key {list(meant.key)}"
+
+
+def _reading(source: Input, has_position: bool) -> str:
+    if source.kind not in STREAM_KINDS:
+        return f"{_kind(source)}, read whole"
+    return f"{_kind(source)}, {'goes on where it was read to' if has_position else 'read from its beginning'}"
+
+
+def _kind(source: Input) -> str:
+    return source.kind.replace("_", " ")
+
+
+def _outputs(catalog: Catalog, program: Program, before: Program | None, refused: set[str]) -> Iterator[Change]:
+    earlier = {output.topic for output in before.outputs} if before is not None else set()
+    changelogs = {changelog_topic(program.application, store.name) for store in program.stores}
+    inputs = _inputs_found(catalog, program)
+    for output in program.outputs:
+        existing = catalog.find_topic(output.topic)
+        fate = SAME if output.topic in earlier else ADDED
+        if output.topic in changelogs:
+            yield Change(OUTPUTS, output.topic, REFUSED, "topic is the changelog of a store of the topology")
+        elif output.topic in refused:
+            yield Change(OUTPUTS, output.topic, REFUSED, _misfit(existing, output))
+        elif failure := list(_failure(_check_created, catalog, output, inputs)):
+            yield Change(OUTPUTS, output.topic, REFUSED, failure[0])
+        elif existing is None:
+            created = declared_output(output, inputs)
+            policy = dict(created.config)["cleanup.policy"]
+            yield Change(
+                OUTPUTS, output.topic, fate, f"topic is created: partitions={created.partitions}, cleanup.policy={policy}"
+            )
+        else:
+            yield Change(OUTPUTS, output.topic, fate, "topic exists, results are appended" if fate == ADDED else "")
+    for topic in sorted(earlier - {output.topic for output in program.outputs}):
+        yield Change(OUTPUTS, topic, GONE, "no longer written; the topic stays")
+
+
+def _stores(catalog: Catalog, found: Continuation) -> Iterator[Change]:
+    program, known = found.program, found.known
+    for store in program.stores:
+        if failure := list(_failure(_check_changelog, catalog, declared_changelog(program, store.name))):
+            yield Change(STORES, store.name, REFUSED, failure[0])
+        elif store.name in found.unfilled:
+            yield Change(STORES, store.name, REFUSED, f"rows of {', '.join(found.unfilled[store.name].sources)} would be missing")
+        elif store.name not in found.kept:
+            yield Change(STORES, store.name, ADDED, _filling(found, store.name))
+        elif store.name in found.differing:
+            yield Change(STORES, store.name, REFUSED, _difference(found, store.name))
+        elif store.name in found.evolved:
+            yield Change(STORES, store.name, CHANGED, _evolution(found, store.name))
+        elif store.name in found.reordered:
+            yield Change(STORES, store.name, CHANGED, "same parts in another order; they keep the order in which they are stored")
+        else:
+            converted = known is not None and is_earlier(known)
+            yield Change(STORES, store.name, SAME, "read in the format of an earlier version" if converted else "")
+    for name in found.dropped:
+        why = _why_gone(found, name)
+        yield Change(STORES, name, GONE, f"{why}; deleted with its changelog")
+    for name in found.orphaned:
+        yield Change(STORES, name, REFUSED, f"its state would be orphaned: {_renaming(found, name)}")
+
+
+def _why_gone(found: Continuation, store: str) -> str:
+    if store in found.program.dropped_stores:
+        return "as the topology says"
+    return "empty, left by a start that failed" if store in found.unused else "a copy that no join looks up any more"
+
+
+def _difference(found: Continuation, store: str) -> str:
+    """What a store holds otherwise, and why it cannot go on so."""
+    why = found.hindrance(store)
+    return "; ".join([*map(str, found.differing[store]), *([why] if why else [])])
+
+
+def _evolution(found: Continuation, store: str) -> str:
+    """What becomes of the state of aggregates, and of the values of columns, that come or go."""
+    is_filled = found.filled is not None and store in found.filled.stores
+    return "; ".join(f"{one}; {_fate(one, is_filled)}" for one in found.evolved[store])
+
+
+def _fate(one: Difference, is_filled: bool) -> str:
+    if one.part.startswith(COLUMN):
+        if one.now is None:
+            return "it is dropped from stored rows"
+        return (
+            "stored rows get it from the records read before"
+            if is_filled
+            else "stored rows have null there until they are written again"
+        )
+    return (
+        "its state is dropped"
+        if one.now is None
+        else "it begins with the records from now on, in stored groups and open windows too"
+    )
+
+
+def _renaming(found: Continuation, orphan: str) -> str:
+    """What the topology has instead of an orphaned store, if it may be the same under another name."""
+    if ways := found.ways_on(orphan):
+        return "; ".join(f"{name} would hold the same; {way} goes on with it" for name, way in ways.items())
+    return f"the topology no longer names it; app.drop_store({orphan!r}) deletes it"
+
+
+def _filling(found: Continuation, store: str) -> str:
+    """With what a new store begins."""
+    original = original_of(found.program, store)
+    if original in found.kept:
+        return f"filled from {original}"
+    if found.filled is not None and store in found.filled.stores:
+        return f"filled with what follows from the rows of {', '.join(found.sources_of(store))}"
+    is_late = found.known is not None and found.known.epoch > 0
+    changelog = f"changelog {changelog_topic(found.program.application, store)}"
+    return f"begins empty, without the records read before; {changelog}" if is_late else f"begins empty; {changelog}"
+
+
+def _tasks(program: Program, known: ApplicationState | None, tasks: int | None) -> Change:
+    before = None if known is None else known.tasks
+    if any(_failure(check_options, tasks, None, program)):
+        return Change(TASKS, "tasks", REFUSED, f"{tasks}; expected 1 to {program.key_groups}")
+    if before is None:
+        return Change(TASKS, "tasks", ADDED, "as many as the run has cores" if tasks is None else str(tasks))
+    if tasks is None or tasks == before:
+        return Change(TASKS, "tasks", SAME, str(before))
+    return Change(TASKS, "tasks", CHANGED, str(tasks), str(before))
+
+
+def _steps(program: Program, before: Program | None) -> Iterator[Change]:
+    """What records go through, without what the other subjects show; nothing if only the keepers of stores are known of before."""
+    if before is not None and not has_steps(before):
+        return
+    now, earlier = _shown(program), _shown(before)
+    for name, operator in now.items():
+        text = _text(program, operator)
+        if name not in earlier or before is None:
+            yield Change(STEPS, name, ADDED, text)
+        elif (was := _text(before, earlier[name])) != text:
+            yield Change(STEPS, name, CHANGED, text, was)
+        elif fields := _differing_fields(earlier[name], operator):
+            yield Change(STEPS, name, CHANGED, f"{text}; what has changed: {', '.join(fields)}")
+        else:
+            yield Change(STEPS, name, SAME, text)
+    for name in earlier:
+        if before is not None and name not in now:
+            yield Change(STEPS, name, GONE, _text(before, earlier[name]))
+
+
+def _shown(program: Program | None) -> dict[str, Operator]:
+    operators = program.operators if program is not None else ()
+    return {operator.id: operator for operator in operators if operator.kind not in _SHOWN_ELSEWHERE}
+
+
+def _text(program: Program, operator: Operator) -> str:
+    """What an operator does, with topics instead of the numbers of inputs, which move when another input comes."""
+    return _STREAMS.sub(lambda found: ", ".join(program.inputs[int(one)].topic for one in found[0].split(", ")), operator.text())
+
+
+def _differing_fields(before: Operator, now: Operator) -> list[str]:
+    """The fields in which two operators of the same text differ, as a function does whose code has changed."""
+    was, made = (json.loads(renumbered(json.dumps(to_plain(one)))) for one in (before, now))
+    fields = dict.fromkeys([*was, *made])
+    return [name.replace("_", " ") for name in fields if name not in _PLACES and was.get(name) != made.get(name)]

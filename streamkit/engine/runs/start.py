@@ -1,0 +1,177 @@
+"""The start of an application: a new generation, its topics, its orphans collected, its planner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streamkit.clock import Clock, SystemClock
+from streamkit.config import Settings
+from streamkit.engine.epoch.anchor import Anchor
+from streamkit.engine.epoch.epoch import Application, OutputTopic, StoreNames
+from streamkit.engine.evolution.continuation import continued
+from streamkit.engine.evolution.migration import Migration
+from streamkit.engine.runs.planner import EVERYTHING, STREAM_KINDS, Planner
+from streamkit.errors import ConfigError
+from streamkit.failpoints import reach
+from streamkit.log.catalog.applications import ApplicationState, StoreDeclaration
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.maintenance.orphans import collect_orphans
+from streamkit.log.storage.storage import Storage
+from streamkit.log.topic.settings import Scalar
+from streamkit.log.topic.topic import Topic, declare_topic
+from streamkit.names import (
+    application_writer,
+    changelog_topic,
+    plan_folder,
+    plan_generation,
+)
+from streamkit.plan.program import Output, Program
+from streamkit.state.changelog import COLUMNS
+
+CHANGELOG_SEGMENT_BYTES = 50 * 1024 * 1024
+CHANGELOG_SEGMENT_MS = 3_600_000  # a restore reads what is not compacted; passes stay rare, because half of a topic must be dirty
+
+
+def start(
+    catalog: Catalog,
+    storage: Storage,
+    program: Program,
+    *,
+    tasks: int | None = None,
+    default_tasks: int = 1,
+    records_max: int | None = None,
+    settings: Settings | None = None,
+    clock: Clock | None = None,
+) -> Planner:
+    """
+    Begin a new generation of the program's application, which fences all older ones, and return its planner.
+
+    Creates missing output and changelog topics, deletes what dead generations left behind, and brings stored state forward. The
+    planner's program is this one with the parts of stores in the order in which they are stored. Raises ConfigError for options
+    out of range, TopicNotFoundError for a missing input, OrphanedStateError if state would be left behind or misread, TopologyError for an output
+    whose records have another form.
+    """
+    check_options(tasks, records_max, program)
+    inputs = [catalog.topic(source.topic) for source in program.inputs]
+    found = continued(catalog, program)
+    program = found.program_in_stored_order()
+    outputs = [_output_topic(catalog, output, inputs) for output in program.outputs]
+    reach("start.before_commit")
+    state = catalog.start_application(
+        program.application,
+        tasks=tasks,
+        default_tasks=default_tasks,
+        key_groups=program.key_groups,
+        program_hash=program.fingerprint,
+        program=None if found.evolved or found.filled else program.text,
+        inputs=_input_ids(program, inputs),
+        stores=[StoreDeclaration(store.name, declared_changelog(program, store.name)) for store in program.stores],
+        dropped=found.dropped,
+        compared=found.text,
+        stale_times=found.stale_times({topic.name: topic.id for topic in inputs}),
+        shifted_times=found.shifted_times,
+    )
+    reach("start.after_commit")
+    collect_dead(catalog, storage, state)
+    clock = clock or SystemClock()
+    topic_ids = tuple(topic.id for topic in inputs)
+    Migration(catalog, storage, program, state, found.before, tuple(found.evolved), found.filled, topic_ids).commit(
+        clock.now_ms()
+    )
+    application = _application(program, state, inputs, outputs, settings or Settings())
+    changelog_ids = [store.changelog_id for store in application.stores.values()]
+    anchor = Anchor().moved(catalog, storage, application, changelog_ids, extents_max=0)
+    limit = _records_per_epoch(program, records_max or EVERYTHING, settings or Settings())
+    bytes_max = (settings or Settings()).max_bytes_per_epoch
+    return Planner(program, application, catalog, storage, clock, anchor, limit, bytes_max=bytes_max)
+
+
+def _application(
+    program: Program, state: ApplicationState, inputs: list[Topic], outputs: list[Topic], settings: Settings
+) -> Application:
+    """What the tasks of a new generation are told of their application."""
+    return Application(
+        id=state.id,
+        name=state.name,
+        generation=state.generation,
+        tasks=state.tasks,
+        key_groups=program.key_groups,
+        changelog_partitions=program.changelog_partitions,
+        store_memory_bytes=settings.store_memory_bytes,
+        topic_ids=tuple(topic.id for topic in inputs),
+        stores={
+            store.name: StoreNames(state.stores[store.name].number, state.stores[store.name].changelog_topic_id)
+            for store in program.stores
+        },
+        outputs=tuple(
+            OutputTopic(
+                topic.id,
+                topic.name,
+                topic.partitions,
+                topic.partition_by,
+                topic.compression,
+                topic.timestamp,
+                topic.is_stamped_on_append,
+            )
+            for topic in outputs
+        ),
+    )
+
+
+def collect_dead(catalog: Catalog, storage: Storage, state: ApplicationState) -> int:
+    """Delete what dead generations of an application staged and never committed; returns how many files."""
+    writer = application_writer(state.id)
+    slabs = collect_orphans(storage, catalog, writer, state.generation, committed_step=state.epoch)
+    plans = [path for path in storage.list(plan_folder(writer)) if (plan_generation(path) or 0) < state.generation]
+    for path in plans:
+        storage.delete(path)
+    return len(slabs) + len(plans)
+
+
+def _records_per_epoch(program: Program, records_max: int, settings: Settings) -> int:
+    """How many records an epoch takes at most; fewer if each becomes many rows, so that these stay within `max_rows_per_epoch`."""
+    rows_per_record = max((operator.rows_per_record for operator in program.operators), default=1)
+    if rows_per_record == 1:
+        return records_max
+    return min(records_max, max(1, settings.max_rows_per_epoch // rows_per_record))
+
+
+def check_options(tasks: int | None, records_max: int | None, program: Program) -> None:
+    """ConfigError for options out of range."""
+    if tasks is not None and not 1 <= tasks <= program.key_groups:
+        raise ConfigError(f"tasks={tasks}; expected 1 to {program.key_groups}, the number of key groups")
+    if records_max is not None and records_max < 1:
+        raise ConfigError(f"max_records_per_epoch={records_max}; expected at least 1")
+
+
+def _input_ids(program: Program, inputs: Sequence[Topic]) -> dict[int, bool]:
+    """The topics that the application reads, by id, and whether each epoch reads them from the beginning."""
+    ids: dict[int, bool] = {}
+    for source, topic in zip(program.inputs, inputs, strict=True):
+        ids[topic.id] = ids.get(topic.id, False) or source.kind not in STREAM_KINDS
+    return ids
+
+
+def _output_topic(catalog: Catalog, output: Output, inputs: Sequence[Topic]) -> Topic:
+    return catalog.find_topic(output.topic) or catalog.create_topic(declared_output(output, inputs))
+
+
+def declared_output(output: Output, inputs: Sequence[Topic]) -> Topic:
+    """The topic that a start creates for an output that has none."""
+    partitions = output.partitions or max((topic.partitions for topic in inputs), default=1)
+    # Event times may lie far in the past: with a retention, a backlog's results would be deleted at once.
+    config = {"cleanup.policy": output.cleanup_policy, "retention.ms": "-1"}
+    if output.format is not None:
+        return declare_topic(output.topic, partitions=partitions, config=config, format=output.format)
+    return declare_topic(output.topic, output.schema, output.key, None, partitions, config, output.partition_by or None)
+
+
+def declared_changelog(program: Program, store: str) -> Topic:
+    """The changelog of a store; as in Kafka Streams its segments are small, and here also young, so that compaction comes soon."""
+    name = changelog_topic(program.application, store)
+    config: dict[str, Scalar] = {
+        "cleanup.policy": "compact",
+        "segment.bytes": CHANGELOG_SEGMENT_BYTES,
+        "segment.ms": CHANGELOG_SEGMENT_MS,
+    }
+    return declare_topic(name, COLUMNS, "key", None, program.changelog_partitions, config, internal=True)

@@ -1,0 +1,188 @@
+"""
+Leaving out rows that make an operator fail, where the program says so.
+
+A stage first runs as if nothing could fail. If something does, it runs again from the start, and operators that may leave rows out
+look for those that fail. So a run in which nothing fails pays nothing.
+
+    each alone   a row fails on its own or not at all: the batch is halved until the rows that fail stand alone
+    each once    the function has effects: it is called once with each row
+    in order     state depends on the rows before: the first row that fails is left out, and its key group starts again without it;
+                 so is a call that a processor has scheduled
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from streamkit.engine.epoch.stream_time import NO_TIME
+from streamkit.engine.rows.place import has_place, in_canonical_order
+from streamkit.engine.rows.rows import numbers
+from streamkit.engine.stage.dead_letter_rows import Failure, dead_letters
+from streamkit.engine.stage.scheduled_call import ScheduledCall
+from streamkit.errors import EvaluationError, UnfitFunctionError
+from streamkit.names import DUE, INPUT, KEY_GROUP, OFFSET, PARTITION, PATH
+from streamkit.plan.naming import step_of
+from streamkit.plan.on_error import DEAD_LETTER, DEAD_LETTERS
+from streamkit.plan.operator import EACH_ALONE, EACH_ONCE, Operator
+
+if TYPE_CHECKING:
+    from streamkit.engine.stage.context import Context
+
+Rows: TypeAlias = pa.RecordBatch | None
+Result: TypeAlias = Rows | Mapping[str, Rows]
+Function: TypeAlias = Callable[[Operator, Sequence[Rows], "Context"], Result]
+METRIC = "error"
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """The rows with which an operator does not fail, the failures of the others, and the scheduled calls to leave out."""
+
+    inputs: Sequence[Rows]
+    failures: Sequence[Failure]
+    calls: frozenset[ScheduledCall] = frozenset()
+
+
+def run_leaving_out(function: Function, operator: Operator, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
+    """What the operator gives without the rows that make it fail, by port; these are counted, and a port has their dead letters."""
+    remaining = _SEARCHES[operator.leaves_out](function, operator, inputs, context)
+    if operator.leaves_out == EACH_ONCE:  # it has been called with them
+        result: Result = remaining.inputs[0]
+    else:
+        result = function(operator, remaining.inputs, replace(context, left_out_calls=remaining.calls))
+    results = dict(result) if isinstance(result, Mapping) else {"": result}
+    context.count(METRIC, step_of(operator.id), len(remaining.failures))
+    if remaining.failures and context.program.on_error[operator.id] == DEAD_LETTER:
+        results[DEAD_LETTERS] = dead_letters(operator, remaining.failures, context)
+    return results
+
+
+def _each_alone(function: Function, operator: Operator, inputs: Sequence[Rows], context: Context) -> Remaining:
+    (batch,) = inputs
+    assert batch is not None
+    batch = in_canonical_order(batch) if has_place(batch) else batch
+    alone = _alone(context)
+    failures = _halved(batch, lambda rows: function(operator, (rows,), alone))
+    return Remaining((_without(batch, [number for number, _ in failures]),), [failure for _, failure in failures])
+
+
+def _halved(batch: pa.RecordBatch, run: Callable[[pa.RecordBatch], object], first: int = 0) -> list[tuple[int, Failure]]:
+    """The rows that fail, by their numbers from `first` on."""
+    if not batch.num_rows:
+        return []
+    try:
+        run(batch)
+        return []
+    except UnfitFunctionError:
+        raise
+    except EvaluationError as error:
+        if batch.num_rows == 1:
+            return [(first, Failure(batch, error))]
+    middle = batch.num_rows // 2
+    return [*_halved(batch.slice(0, middle), run, first), *_halved(batch.slice(middle), run, first + middle)]
+
+
+def _each_once(function: Function, operator: Operator, inputs: Sequence[Rows], context: Context) -> Remaining:
+    (batch,) = inputs
+    assert batch is not None
+    batch = in_canonical_order(batch) if has_place(batch) else batch
+    failures: list[tuple[int, Failure]] = []
+    for number in range(batch.num_rows):
+        row = batch.slice(number, 1)
+        failures += _halved(row, lambda rows: function(operator, (rows,), context), number)
+    return Remaining((_without(batch, [number for number, _ in failures]),), [failure for _, failure in failures])
+
+
+def _in_order(function: Function, operator: Operator, inputs: Sequence[Rows], context: Context) -> Remaining:
+    kept: list[Rows] = list(inputs)
+    failures: list[Failure] = []
+    calls: set[ScheduledCall] = set()
+    without_rows = set(context.groups) if operator.calls_by_schedule else set()
+    for group in sorted(without_rows.union(*(_groups(batch) for batch in inputs))):
+        alone = replace(_alone(context), groups=range(group, group + 1))
+        rows = [_of_group(batch, group) for batch in kept]
+        while (failure := _first(function, operator, rows, alone)) is not None:
+            failures.append(failure)
+            if failure.error.call is None:
+                rows, kept = _without_record(rows, failure), _without_record(kept, failure)
+            else:
+                calls.add(failure.error.call)
+                alone = replace(alone, left_out_calls=frozenset(calls))
+    return Remaining(kept, failures, frozenset(calls))
+
+
+def _first(function: Function, operator: Operator, inputs: Sequence[Rows], context: Context) -> Failure | None:
+    """The first row, or call by schedule, that fails; None if none does. An error that is about neither is raised."""
+    try:
+        function(operator, inputs, context)
+    except UnfitFunctionError:
+        raise
+    except EvaluationError as error:
+        if error.call is not None:
+            return Failure(error.call.place, error)
+        if error.row is None or not error.row.num_rows or not any(_is_record(batch, error.row).any() for batch in inputs):
+            raise
+        return Failure(error.row, error)
+    return None
+
+
+def _without_record(inputs: Sequence[Rows], failure: Failure) -> list[Rows]:
+    """The rows without those of the record that failed; an input that has none left is None."""
+    left = [batch if batch is None else batch.filter(pa.array(~_is_record(batch, failure.row))) for batch in inputs]
+    return [batch if batch is not None and batch.num_rows else None for batch in left]
+
+
+def _is_record(batch: Rows, row: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Which rows are the record that `row` was made of: its path may go on where it was put into a window."""
+    if batch is None:
+        return np.zeros(0, bool)
+    same = np.ones(batch.num_rows, bool)
+    for name in (INPUT, PARTITION, OFFSET):
+        if name in batch.schema.names and name in row.schema.names:
+            same &= numbers(batch, name) == row[name][0].as_py()
+    same &= _due(batch) == _due(row)[0]
+    if PATH in batch.schema.names and same.any():
+        path = row[PATH][0].as_py() if PATH in row.schema.names else b""
+        for number in np.flatnonzero(same).tolist():
+            same[number] = path.startswith(batch[PATH][number].as_py())
+    return same
+
+
+def _due(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """When each row was due; of a record, which was not, a time before all times."""
+    none = np.full(batch.num_rows, NO_TIME, np.int64)
+    return none if DUE not in batch.schema.names else batch[DUE].fill_null(NO_TIME).to_numpy(zero_copy_only=False)
+
+
+def _groups(batch: Rows) -> set[int]:
+    return set() if batch is None else set(np.unique(numbers(batch, KEY_GROUP)).tolist())
+
+
+def _of_group(batch: Rows, group: int) -> Rows:
+    if batch is None:
+        return None
+    rows = batch.filter(pa.array(numbers(batch, KEY_GROUP) == group))
+    return rows if rows.num_rows else None
+
+
+def _without(batch: pa.RecordBatch, numbers: Sequence[int]) -> pa.RecordBatch:
+    if not numbers:
+        return batch
+    kept = np.ones(batch.num_rows, bool)
+    kept[list(numbers)] = False
+    return batch.filter(pa.array(kept))
+
+
+def _alone(context: Context) -> Context:
+    """The context of a call that only looks."""
+    return replace(context, counts=Counter(), sent=[], frames=[])
+
+
+_SEARCHES = {EACH_ALONE: _each_alone, EACH_ONCE: _each_once, "in_order": _in_order}

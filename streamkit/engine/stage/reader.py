@@ -1,0 +1,155 @@
+"""
+The readers: stage 0, from frames of the log to packed rows, on Arrow throughout.
+
+A reader computes the order key of each record (law 11), runs the stateless operators batch by batch, folds where the
+program says so, and packs. Its output depends on its split alone, so it may run again at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from streamkit.engine.epoch.epoch import EpochPlan, Slice, Split
+from streamkit.engine.epoch.event_time import columns_for_time, event_times
+from streamkit.engine.epoch.order import partition_times
+from streamkit.engine.epoch.report import SplitReport
+from streamkit.engine.rows.exchange import Packed, control, fingerprint, rows_sent
+from streamkit.engine.rows.rows import concatenate, constant, rows_of
+from streamkit.engine.stage.advance import Advances
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import Rows, kernel_of, run_operator
+from streamkit.errors import EvaluationError
+from streamkit.log.slab.slab import read_rows
+from streamkit.log.storage.storage import Storage
+from streamkit.names import DELETED, HEADERS, INPUT, OFFSET, ORDER, PARTITION, TIMESTAMP
+from streamkit.plan.operator import Operator
+from streamkit.plan.program import Program
+
+
+def read_split(program: Program, plan: EpochPlan, split: Split, storage: Storage) -> Iterator[Packed]:
+    """
+    Everything a reader sends: packed rows, then its report to every task, and from split 0 the plan.
+
+    EvaluationError says which record it is about; rows that are folded carry no place, so they are read again with theirs. If the
+    program says so, rows that fail are then left out.
+    """
+    context, advances = Context(program, plan, storage, origin=split.number, slices=split.slices), Advances(program)
+    try:
+        _run(program, split, context, advances, program.placed_inputs)
+    except EvaluationError as error:
+        if error.is_placed:
+            raise
+        context = Context(program, plan, storage, origin=split.number, slices=split.slices, is_leaving_out=True)
+        advances = Advances(program)
+        _run(program, split, context, advances, range(len(program.inputs)))
+        if not program.on_error:
+            raise
+    yield from context.sent
+    yield from _reports(program, plan, split, context, advances)
+
+
+def _run(program: Program, split: Split, context: Context, advances: Advances, placed: Collection[int]) -> None:
+    """Run the readers' operators on the rows of a split; those of the inputs `placed` carry their place."""
+    stage = _Stage(program.operators_of(0), context)
+    for piece in split.slices:
+        for batch in slice_batches(program, piece, context, advances, piece.input in placed):
+            stage.take(piece.input, batch)
+    stage.finish()
+
+
+def _reports(program: Program, plan: EpochPlan, split: Split, context: Context, advances: Advances) -> Iterator[Packed]:
+    content = fingerprint(context.sent)
+    report = SplitReport(split.number, context.records, content, context.tally(), advances.reached(), rows_sent(context.sent))
+    for task in range(plan.application.tasks):
+        yield control(task, "split", report)
+        if split.number == 0:
+            yield control(task, "plan", plan)
+        if has_dead_letters_of_kernels(program):
+            for piece in split.slices:
+                yield control(task, "slice", piece)
+
+
+@dataclass
+class _Stage:
+    """The operators of the readers, fed batch by batch; `waiting` has, by operator, the rows gathered for its next call."""
+
+    operators: tuple[Operator, ...]
+    context: Context
+    waiting: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
+
+    def take(self, number: int, batch: pa.RecordBatch) -> None:
+        """Run a batch of an input through the operators, up to those that gather rows."""
+        sources = {operator.id: batch for operator in self.operators if operator.input_read == number}
+        self._push(sources, 0)
+
+    def finish(self) -> None:
+        """Run the operators that gather rows on the rows that still wait, from the sources on."""
+        for place, operator in enumerate(self.operators):
+            if batches := self.waiting.pop(operator.id, None):
+                self._push(self._run(operator, batches), place + 1)
+
+    def _push(self, results: Mapping[str, Rows], first: int) -> None:
+        results = dict(results)
+        for place, operator in enumerate(self.operators[first:], first):
+            rows = [results[name] for name in operator.inputs if name in results]
+            if not any(batch is not None and batch.num_rows for batch in rows):
+                continue
+            gathers = kernel_of(operator).gathers
+            if gathers is None:
+                results |= run_operator(operator, results, self.context)
+                continue
+            waiting = self.waiting.setdefault(operator.id, [])
+            waiting += [batch for batch in rows if batch is not None]
+            if sum(batch.num_rows for batch in waiting) >= gathers:
+                self._push(self._run(operator, self.waiting.pop(operator.id)), place + 1)
+
+    def _run(self, operator: Operator, batches: list[pa.RecordBatch]) -> Mapping[str, Rows]:
+        return run_operator(operator, {operator.inputs[0]: concatenate(batches)}, self.context)
+
+
+def slice_batches(program: Program, piece: Slice, context: Context, advances: Advances, placed: bool) -> Iterator[pa.RecordBatch]:
+    """The rows of a slice, frame by frame, with their record columns; with their place if it is asked for."""
+    columns = program.columns_read[piece.input]
+    source = program.inputs[piece.input]
+    is_table, time = source.kind == "table", piece.time_ms
+    wanted = list(dict.fromkeys([*columns, *columns_for_time(source), TIMESTAMP, DELETED]))
+    for extent in piece.extents:
+        batch, offsets = read_rows(context.storage, extent, piece.start, piece.end, wanted, program.inputs[piece.input])
+        if not batch.num_rows:
+            continue
+        context.records += batch.num_rows
+        own = event_times(source, batch)
+        times = partition_times(own, time, source.jump_ms)
+        time, keys = int(times[-1]), np.maximum(times, piece.floor_ms)
+        if source.jump_ms is not None:
+            context.count("ahead", source.topic, int(np.count_nonzero(own > times)))
+        advances.take(piece, keys, offsets, context)
+        record: dict[str, pa.Array] = {TIMESTAMP: pa.array(own)}
+        if placed or piece.input in program.ordered_inputs:
+            record[ORDER] = pa.array(keys)
+        if placed:
+            record |= _origin(piece, offsets)
+        if is_table or batch[DELETED].true_count:
+            record[DELETED] = batch[DELETED]
+        if HEADERS in columns and batch[HEADERS].null_count < batch.num_rows:
+            record[HEADERS] = batch[HEADERS]
+        yield rows_of({**{name: batch[name] for name in columns if name != HEADERS}, **record})
+
+
+def _origin(piece: Slice, offsets: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
+    rows = len(offsets)
+    return {
+        INPUT: constant(piece.input, rows, pa.int16()),
+        PARTITION: constant(piece.partition, rows, pa.int32()),
+        OFFSET: pa.array(offsets),
+    }
+
+
+def has_dead_letters_of_kernels(program: Program) -> bool:
+    """Whether kernels must know the slices, from which they read records that failed."""
+    return any(operator.kind == "dead_letters" and operator.stage > 0 for operator in program.operators)

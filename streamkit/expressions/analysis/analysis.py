@@ -1,0 +1,475 @@
+"""
+Analysis: from what the user wrote to typed expressions, by Spark's rules, without a JVM.
+
+Names are resolved without regard to case, every coercion becomes an explicit cast, constant parts are computed. What a function takes and gives
+stands beside it, in its family. Messages name what was found, what exists, and the user's line.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+
+from streamkit.data_type import is_nested, normalise_type
+from streamkit.errors import EvaluationError, Location, SchemaError, TopologyError, UnsupportedExpressionError
+from streamkit.expressions.aggregates import AGGREGATES, aggregate_named
+from streamkit.expressions.analysis.arrow import evaluate, refusal
+from streamkit.expressions.core.coercion import CALENDAR_INTERVAL, INTERVALS, cast_to
+from streamkit.expressions.core.literals import literal, moment_text, to_json
+from streamkit.expressions.core.operation import (
+    FUNCTIONS,
+    OPERATIONS,
+    Argument,
+    Invocation,
+    NoTranslationError,
+    RuleError,
+    columns_of,
+)
+from streamkit.expressions.python.python_functions import registered
+from streamkit.expressions.times.session_zone import in_zone
+from streamkit.expressions.times.time_zones import moment_micros, offsets_of
+from streamkit.names import HEADERS, RESERVED_COLUMNS, TIMESTAMP
+from streamkit.plan import function_names as names
+from streamkit.plan.analysis import RECORD_COLUMNS
+from streamkit.plan.dotted_name import parts_of
+from streamkit.plan.expression import (
+    Alias,
+    Call,
+    Cast,
+    Expression,
+    Lambda,
+    Literal,
+    PythonCall,
+    Reference,
+    Scalar,
+    SqlText,
+    TypedAggregate,
+    TypedExpression,
+)
+from streamkit.plan.expression_size import TOO_DEEP, check_size
+from streamkit.plan.expression_text import expression_text
+from streamkit.plan.python_function import CONDITION, PythonFunction
+from streamkit.schema import Schema
+
+_RECORD_COLUMNS = {column.name: column.type for column in RECORD_COLUMNS}
+_NAMING = {"struct": "named_struct", "arrays_zip": "arrays_zip"}  # functions whose results are named as their arguments are
+
+
+@dataclass(frozen=True)
+class ExpressionAnalyzer:
+    """
+    Types expressions against the schema of the rows they read.
+
+    `zone` is the time zone in which Spark's session would be; `reads_records` says whether the rows are a stream's, with record columns.
+    """
+
+    zone: str = "UTC"
+    reads_records: bool = False
+
+    def of_records(self) -> ExpressionAnalyzer:
+        """The analyzer for rows of streams."""
+        return replace(self, reads_records=True)
+
+    def project(
+        self, schema: Schema, columns: Sequence[tuple[str, Expression]], at: Location | None = None
+    ) -> tuple[tuple[str, TypedExpression], ...]:
+        """Each named expression with its types; TopologyError and UnsupportedExpressionError name the user's line."""
+        for name, expression in columns:
+            check_size(name, expression, at)
+        try:
+            return tuple(
+                (name, _Reading(schema, at, self.zone, self.reads_records, expression).result()) for name, expression in columns
+            )
+        except RecursionError:
+            raise TopologyError(TOO_DEEP, at) from None
+
+    def predicate(self, schema: Schema, expression: Expression, at: Location | None = None) -> TypedExpression:
+        """A condition with its types; TopologyError if it is not boolean."""
+        ((_, typed),) = self.project(schema, [("condition", expression)], at)
+        if typed.type not in ("boolean", "void"):
+            raise TopologyError(f"a condition must be boolean; {expression_text(expression)!r} is {typed.type}", at)
+        return cast_to(typed, "boolean")
+
+    def aggregates(
+        self, schema: Schema, aggregates: Sequence[tuple[str, Expression]], at: Location | None = None
+    ) -> tuple[TypedAggregate, ...]:
+        """Each named aggregate over any scalar argument; TopologyError if one is not a single aggregate."""
+        return tuple(
+            _Reading(schema, at, self.zone, self.reads_records, expression).aggregate(name, expression)
+            for name, expression in aggregates
+        )
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """The analysis of one expression; `scope` holds the parameters of the lambdas around the part that is read, by lower-case name."""
+
+    schema: Schema
+    at: Location | None
+    zone: str
+    reads_records: bool
+    whole: Expression
+    scope: Mapping[str, TypedExpression] = field(default_factory=dict)
+
+    def result(self) -> TypedExpression:
+        """The typed expression of the whole; UnsupportedExpressionError if no column can hold its values."""
+        typed = self.value(self.whole)
+        if typed.type in INTERVALS:
+            raise UnsupportedExpressionError(
+                f"{self._text()} is an {typed.type}, and no column holds intervals; add it to a date or a time, or extract a part of it",
+                self.at,
+            )
+        return typed
+
+    def value(self, expression: Expression) -> TypedExpression:
+        """The typed expression of a tree."""
+        match expression:
+            case Reference(name):
+                return self._column(name)
+            case Literal(value):
+                return self._constant(value)
+            case Alias(inner, _):
+                return self.value(inner)
+            case SqlText(text):
+                return self.value(_parsed(text, self.at))
+            case Cast(inner, type):
+                return self._cast(inner, type)
+            case PythonCall(function, arguments):
+                return self._python(function, arguments)
+            case Call(function, arguments) if function.lower() in _NAMING:
+                return self.call(_NAMING[function.lower()], tuple(self._named(function.lower(), arguments)))
+            case Call(function, arguments):
+                return self.call(function, tuple(map(self._argument, arguments)))
+        raise TopologyError(f"expected an expression; found {expression!r}", self.at)
+
+    def _named(self, function: str, arguments: Sequence[Expression]) -> Iterator[TypedExpression]:
+        """Names and values in turn: a value has the name of its alias, column or field, else one by its place."""
+        for place, argument in enumerate(arguments):
+            name = result_name(self._bare_call(argument)) or (str(place) if function == "arrays_zip" else f"col{place + 1}")
+            yield literal(name, "string")
+            yield self.value(argument)
+
+    def _bare_call(self, expression: Expression) -> Expression:
+        return _parsed(expression.text, self.at) if isinstance(expression, SqlText) else expression
+
+    def call(self, function: str, arguments: Sequence[Argument]) -> TypedExpression:
+        """The typed expression of a call, by the first rule of the function that takes it."""
+        rules = FUNCTIONS.get(function.lower())
+        if rules is None:
+            raise unknown_function(function, self._text(), self.at)
+        invocation = Invocation(function, tuple(arguments), self.build, self._bound, self.call, self.zone)
+        try:
+            for rule in rules:
+                typed = rule(invocation)
+                if typed is not None:
+                    return self.build(typed)
+        except RuleError as error:
+            raise TopologyError(f"{error}, in {self._text()}; the columns are {self.schema}", self.at) from None
+        except NoTranslationError as error:
+            raise self._unsupported(function, str(error)) from None
+        raise TopologyError(
+            f"{function}() does not take {_types(arguments)}, in {self._text()}; the columns are {self.schema}", self.at
+        )
+
+    def _python(self, function: PythonFunction, arguments: Sequence[Expression]) -> TypedExpression:
+        """A call of a user's function, which this process then knows by its id; a condition is called with all columns."""
+        if function.style == CONDITION and not arguments:
+            function = replace(function, parameters=self.schema.names)
+            arguments = tuple(map(Reference, self.schema.names))
+        return TypedExpression("python", function.type, tuple(map(self.value, arguments)), registered(function))
+
+    def build(self, expression: TypedExpression) -> TypedExpression:
+        """The expression, computed now if it is constant; refused if it cannot be evaluated."""
+        if self.zone != "UTC":
+            try:
+                expression = in_zone(expression, self.zone, self.build)
+            except NoTranslationError as error:
+                raise self._unsupported(expression.name, str(error)) from None
+        if reason := refusal(expression):
+            raise self._unsupported(expression.name, reason)
+        if (
+            not expression.arguments
+            or is_nested(expression.type)
+            or expression.type == CALENDAR_INTERVAL
+            or columns_of(expression)
+        ):
+            return expression
+        return fold(expression)
+
+    def aggregate(self, name: str, expression: Expression) -> TypedAggregate:
+        """The aggregate that a tree is; it must be one function over columns of the row, and nothing around it."""
+        text = expression_text(expression)
+        call = self._bare(expression)
+        if not isinstance(call, Call) or (function := aggregate_named(call.function)) is None:
+            if isinstance(call, Call) and call.function.lower() in names.AGGREGATE_NAMES:
+                raise UnsupportedExpressionError(
+                    f"the aggregate {text!r} has no incremental state; expected one of {_aggregates()}", self.at
+                )
+            raise TopologyError(_no_aggregate(text), self.at)
+        arguments = tuple(map(self._argument, call.arguments))
+        most = max(function.arity, function.arity_max or 0)
+        if not function.arity <= len(arguments) <= most:
+            expected = str(most) if most == function.arity else f"{function.arity} to {most}"
+            raise UnsupportedExpressionError(
+                f"the aggregate {text!r} has {len(arguments)} arguments; expected {expected}", self.at
+            )
+        invocation = Invocation(call.function, arguments, self.build, self._bound, self.call, self.zone)
+        try:
+            argument, type = function.typed(invocation)
+        except RuleError as error:
+            raise TopologyError(f"{error}, in {text}; the columns are {self.schema}", self.at) from None
+        except NoTranslationError as error:
+            raise UnsupportedExpressionError(f"{error}, in {text}", self.at) from None
+        every_row = function.name == "count" and argument.name == "literal" and argument.value is not None
+        return TypedAggregate(
+            name, function.name, type, None if every_row else argument, function.is_nullable, function.is_ordered
+        )
+
+    def _bare(self, expression: Expression) -> Expression:
+        while isinstance(expression, (Alias, SqlText)):
+            expression = _parsed(expression.text, self.at) if isinstance(expression, SqlText) else expression.expression
+        return expression
+
+    def _argument(self, expression: Expression) -> Argument:
+        return expression if isinstance(expression, Lambda) else self.value(expression)
+
+    def _bound(self, function: Lambda, types: Sequence[str]) -> TypedExpression:
+        """A lambda over elements of these types; RuleError if it has more parameters than there are."""
+        if len(function.parameters) > len(types):
+            raise RuleError(f"the lambda has {len(function.parameters)} parameters; expected at most {len(types)}")
+        depth = len(self.scope)
+        inner = {
+            name: TypedExpression("column", type, (), f"{name}\N{GREEK SMALL LETTER LAMDA}{depth + place}")
+            for place, (name, type) in enumerate(zip(function.parameters, types))
+        }
+        scope = {**self.scope, **{name.lower(): variable for name, variable in inner.items()}}
+        body = replace(self, scope=scope).value(function.body)
+        return TypedExpression("lambda", body.type, (body,), ",".join(variable.value for variable in inner.values()))
+
+    def _column(self, name: str) -> TypedExpression:
+        """A parameter of a lambda around, a column, or a field of a struct within one (`a.b`)."""
+        if found := self._find(name):
+            return found
+        parts = parts_of(name)
+        if parts[-1] == "*":
+            raise TopologyError(
+                f"{name!r} stands for columns only as a text in select(…); expected their names, one by one", self.at
+            )
+        for end in range(len(parts), 0, -1):
+            if found := self._find(".".join(parts[:end])):
+                for part in parts[end:]:
+                    found = self.call("get_field", (found, literal(part, "string")))
+                return found
+        if name.lower() in names.CONTEXT_NAMES:
+            raise unknown_function(name, self._text(), self.at)  # current_date without parentheses
+        if name.lower() in RESERVED_COLUMNS:
+            return self._record_column(name.lower())
+        raise TopologyError(f"there is no column {name!r}; the columns are {', '.join(self.schema.names)}", self.at)
+
+    def _record_column(self, name: str) -> TypedExpression:
+        """What a stream's record has beside its columns: its event time, or its headers, an array without elements if it has none."""
+        if name not in _RECORD_COLUMNS:
+            raise TopologyError(
+                f"{name} cannot be read by an expression; {' and '.join(_RECORD_COLUMNS)} of a stream can, and a processor has the rest: "
+                "context.record_metadata",
+                self.at,
+            )
+        if not self.reads_records:
+            raise TopologyError(
+                f"{name} is a column of a stream's records, and this is a table; expected it before the table, as in "
+                f"stream.with_columns(at=F.col({name!r})), or behind to_stream()",
+                self.at,
+            )
+        if name == TIMESTAMP:
+            return self.call("timestamp_millis", (TypedExpression("column", "bigint", (), TIMESTAMP),))
+        return self.call("coalesce", (TypedExpression("column", _RECORD_COLUMNS[HEADERS], (), HEADERS), self.call("array", ())))
+
+    def _find(self, name: str) -> TypedExpression | None:
+        if variable := self.scope.get(name.lower()):
+            return variable
+        for column in self.schema:
+            if column.name == name:
+                return TypedExpression("column", column.type, (), column.name)
+        for column in self.schema:
+            if column.name.lower() == name.lower():
+                return TypedExpression("column", column.type, (), column.name)
+        return None
+
+    def _constant(self, value: Scalar) -> TypedExpression:
+        try:
+            return constant(value, self.zone)
+        except ValueError as error:
+            raise TopologyError(str(error), self.at) from None
+
+    def _cast(self, inner: Expression, type: str) -> TypedExpression:
+        try:
+            wanted = normalise_type(type)
+        except SchemaError as error:
+            raise TopologyError(f"{error}, in {self._text()}", self.at) from None
+        return self.build(self._checked_cast(self.value(inner), wanted))
+
+    def _checked_cast(self, value: TypedExpression, type: str) -> TypedExpression:
+        cast = cast_to(value, type)
+        if cast is not value and cast.name == "cast" and (reason := OPERATIONS["cast"].refuse(cast)):
+            raise TopologyError(f"cannot cast {value.type} to {type}: {reason}, in {self._text()}", self.at)
+        return cast
+
+    def _unsupported(self, function: str, reason: str) -> UnsupportedExpressionError:
+        return _unsupported(function, self._text(), reason, self.at)
+
+    def _text(self) -> str:
+        return expression_text(self.whole)
+
+
+def is_function(name: str) -> bool:
+    """Whether a name can be called of a row's columns."""
+    return name.lower() in FUNCTIONS or name.lower() in _NAMING
+
+
+def check_functions(expression: Expression) -> None:
+    """TopologyError for a function that there is not, whatever the columns are."""
+    match expression:
+        case Call(function, arguments):
+            if function.lower() not in _NAMING and function.lower() not in FUNCTIONS:
+                raise unknown_function(function, expression_text(expression), None)
+            parts = arguments
+        case Cast(inner, _) | Alias(inner, _):
+            parts = (inner,)
+        case Lambda(_, body):
+            parts = (body,)
+        case _:
+            return
+    for part in parts:
+        check_functions(part)
+
+
+def unknown_function(function: str, text: str, at: Location | None) -> TopologyError:
+    """Why a name cannot be called, with the nearest that can."""
+    name = function.lower()
+    if aggregate_named(name) or name in names.AGGREGATE_NAMES:
+        return TopologyError(f"{text} has an aggregate; expected aggregates only in group_by(...).agg(...)", at)
+    if name in names.CONTEXT_NAMES:
+        reason = "its value depends on when or where it runs, so the same input would not give the same output"
+        return _unsupported(name, text, reason, at)
+    if name in names.GENERATORS:
+        return UnsupportedExpressionError(
+            f"{text} gives more or fewer rows than it is given; expected one value per row, or flat_map()", at
+        )
+    if name in names.FUNCTION_NAMES_IN_ANY_CASE:
+        return _unsupported(name, text, "StreamKit cannot evaluate it yet", at)
+    close = difflib.get_close_matches(name, sorted({*FUNCTIONS, *AGGREGATES}), 3)
+    hint = f"; did you mean {', '.join(close)}?" if close else ""
+    return UnsupportedExpressionError(f"Spark has no function {function!r}{hint}", at)
+
+
+def _unsupported(function: str, text: str, reason: str, at: Location | None) -> UnsupportedExpressionError:
+    return UnsupportedExpressionError(f"{function.lower()} cannot be used in {text}: {reason}", at)
+
+
+def result_name(expression: Expression) -> str | None:
+    """The name that a value brings along: its alias, or that of the column or field it is."""
+    match expression:
+        case Alias(_, name):
+            return name
+        case Reference(name):
+            return parts_of(name)[-1]
+        case Call("get_field", (_, Literal(str() as name))):
+            return name
+    return None
+
+
+def fold(expression: TypedExpression) -> TypedExpression:
+    """A constant expression as the literal it is; unchanged if computing it fails, so that only rows that reach it fail."""
+    try:
+        return literal(to_json(evaluate(expression, _one_row())[0], expression.type), expression.type)
+    except EvaluationError:
+        return expression
+
+
+def _parsed(text: str, at: Location | None) -> Expression:
+    """The expression that an SQL text is; the parser is loaded for the first of them."""
+    from streamkit.expressions.analysis.sql import parse_sql
+
+    return parse_sql(text, at)
+
+
+@cache
+def _one_row() -> pa.RecordBatch:
+    """A row for what reads no column; Arrow loads pandas with its first array, for which a program without constants need not wait."""
+    return pa.record_batch([pa.array([0])], names=["_"])
+
+
+def constant(value: Scalar, zone: str = "UTC") -> TypedExpression:
+    """A Python value as a typed constant; a datetime without zone is in the session's. ValueError if no type holds it."""
+    if isinstance(value, dt.datetime) and value.tzinfo is None and zone != "UTC":
+        return _local_moment(value, zone)
+    for kind, typed in _CONSTANTS.items():
+        if isinstance(value, kind):
+            return typed(value)
+    if value is None:
+        return literal(None, "void")
+    raise ValueError(f"a value of type {type(value).__name__} cannot be a constant")
+
+
+def _integer(value: int) -> TypedExpression:
+    return literal(value, "int" if -(2**31) <= value < 2**31 else "bigint")
+
+
+def _decimal(value: decimal.Decimal) -> TypedExpression:
+    if not value.is_finite():
+        raise ValueError(f"the number {value} cannot be a decimal; write it as float")
+    _sign, digits, exponent = value.as_tuple()
+    scale = max(-int(exponent), 0)
+    precision = max(len(digits) + max(int(exponent), 0), scale, 1)
+    if precision > 38:
+        raise ValueError(f"the number {value} has {precision} digits; expected at most 38")
+    return literal(f"{value:f}", f"decimal({precision},{scale})")
+
+
+def _moment(value: dt.datetime) -> TypedExpression:
+    moment = value.replace(tzinfo=dt.timezone.utc) if value.tzinfo is None else value.astimezone(dt.timezone.utc)
+    return literal(moment.strftime("%Y-%m-%dT%H:%M:%S.%f").rjust(26, "0"), "timestamp")
+
+
+def _local_moment(value: dt.datetime, zone: str) -> TypedExpression:
+    local = np.array([np.datetime64(value, "us").astype(np.int64)])
+    return literal(moment_text(int(moment_micros(local, offsets_of(zone))[0]), "timestamp"), "timestamp")
+
+
+def _interval(value: dt.timedelta) -> TypedExpression:
+    return literal(value // dt.timedelta(microseconds=1), "interval day to second")
+
+
+_CONSTANTS: dict[type, Callable[..., TypedExpression]] = {  # bool before int, datetime before date
+    bool: lambda value: literal(value, "boolean"),
+    int: _integer,
+    float: lambda value: literal(to_json(pa.scalar(value), "double"), "double"),
+    str: lambda value: literal(value, "string"),
+    bytes: lambda value: literal(value.hex(), "binary"),
+    decimal.Decimal: _decimal,
+    dt.datetime: _moment,
+    dt.date: lambda value: literal(value.isoformat(), "date"),
+    dt.timedelta: _interval,
+}
+
+
+def _aggregates() -> str:
+    return ", ".join(name for name, one in AGGREGATES.items() if one.is_called)
+
+
+def _no_aggregate(text: str) -> str:
+    return (
+        f"expected one aggregate ({_aggregates()}) as such; found {text}: a value of the rows needs one around it, as in max(…), or belongs "
+        "to group_by(…); what is made of results belongs in a later select"
+    )
+
+
+def _types(arguments: Sequence[Argument]) -> str:
+    return ", ".join("a lambda" if isinstance(argument, Lambda) else argument.type for argument in arguments) or "no arguments"

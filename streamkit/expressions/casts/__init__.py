@@ -1,0 +1,3 @@
+"""From one type to another."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Functions of JSON texts."""
+
+from __future__ import annotations

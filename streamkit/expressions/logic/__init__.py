@@ -1,0 +1,3 @@
+"""Conditions, comparisons and assertions."""
+
+from __future__ import annotations

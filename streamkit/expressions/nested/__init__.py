@@ -1,0 +1,3 @@
+"""Functions of arrays, maps and structs, and lambdas over them."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Functions of numbers."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Functions that users wrote in Python."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Functions of texts and bytes."""
+
+from __future__ import annotations

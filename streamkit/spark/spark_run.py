@@ -1,0 +1,231 @@
+"""A run on Spark: one generation, one Structured Streaming query."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from streamkit.dsl.topology import Topology
+from streamkit.engine.epoch.epoch import Application
+from streamkit.engine.runs.application_run import Run
+from streamkit.engine.runs.compile import compile_with_settings
+from streamkit.engine.runs.options import Options
+from streamkit.errors import ConfigError, EpochFailedError
+from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.catalyst import Recorder, confirm
+from streamkit.log.database.sqlite import IN_MEMORY
+from streamkit.log.log import Log
+from streamkit.log.opening import NOT_IN_MEMORY, open_existing_log
+from streamkit.log.upkeep import Upkeep
+from streamkit.names import checkpoint_folder, checkpoint_generation, checkpoints_folder, fresh_token, spark_log_path
+from streamkit.notebook import is_notebook
+from streamkit.plan.program import Program
+from streamkit.spark.captured import write_functions
+from streamkit.spark.failure import SparkError, failure_of, without_jvm_frames
+from streamkit.spark.format import FORMAT, PACKED_DDL
+from streamkit.spark.job import Job
+from streamkit.spark.kernel import inner_kernel
+from streamkit.spark.registration import register_source
+from streamkit.spark.session import get_or_create_session, prepare_session
+from streamkit.spark.task_storage import place_of
+from streamkit.spark.warm_up import warm_up
+
+POLL_SECONDS = 0.05
+
+
+@final
+class SparkRun(Run):
+    """A run as one Structured Streaming query."""
+
+    def __init__(self, session: SparkSession, log: Log, program: Program, options: Options) -> None:
+        super().__init__(log, program, options, cores=session.sparkContext.defaultParallelism)
+        self.session = session
+        self._upkeep: Upkeep | None = None
+        self._query = self._start()
+
+    def _situation(self) -> str:
+        try:
+            return "running" if self._query.isActive else "ended"
+        except (Py4JError, OSError):
+            return "ended with Spark's JVM"
+
+    def _wait_for_query(self, timeout: float | None) -> bool:
+        while True:
+            try:
+                ended = self._ended(timeout)
+            except StreamingQueryException as exception:
+                self._clean_up()
+                error = failure_of(self._cause(exception), self.log.catalog)
+                if not self._may_run_again(error):
+                    raise error from (None if error is exception else SparkError(without_jvm_frames(str(exception))))
+                self._query = self._start()
+                continue
+            except KeyboardInterrupt:
+                self.stop()
+                raise
+            if ended:
+                self._clean_up()
+            return ended
+
+    def _stop_query(self) -> None:
+        self._query.stop()
+        self._clean_up()
+
+    @property
+    def query(self) -> StreamingQuery:
+        """Spark's own handle of the query."""
+        return self._query
+
+    @property
+    def is_active(self) -> bool:
+        with suppress(Py4JError, OSError):  # a query does not outlive its JVM
+            return bool(self._query.isActive)
+        return False
+
+    def waits_for(self) -> str | None:
+        """Executors, where a cluster has given the application none: it has no free cores, or no workers."""
+        with suppress(Py4JError, OSError):
+            context = self.session.sparkContext
+            if self.is_active and not (context.master or "local").startswith("local") and _executors(self.session) == 0:
+                return (
+                    f"executors: {context.master} has given the application none yet; it needs workers with free cores and memory"
+                )
+        return None
+
+    def explain(self) -> str:
+        """The plan Spark made of the query."""
+        execution = self._query._jsq.streamingQuery().lastExecution()
+        return str(execution.executedPlan().toString()) if execution is not None else "no epoch has run yet"
+
+    def _ended(self, timeout: float | None) -> bool:
+        """Whether the query ended within `timeout` seconds; raises what it ended with."""
+        end = None if timeout is None else time.monotonic() + timeout
+        try:
+            while self._query.isActive:
+                if end is not None and time.monotonic() >= end:
+                    return False
+                time.sleep(POLL_SECONDS)  # not in awaitTermination: an interrupt there breaks the connection to the JVM
+            self._query.awaitTermination()
+        except (Py4JError, OSError) as error:
+            raise EpochFailedError("Spark's JVM has gone; what was committed stands: run again to go on from there") from error
+        return True
+
+    def _start(self) -> StreamingQuery:
+        options, planner = self._options, self._begin()
+        remove_dead_checkpoints(self.log.root, planner.application)
+        checkpoint = checkpoint_folder(planner.application.name, planner.application.generation, fresh_token())
+        self.checkpoint = Path(self.log.root) / checkpoint
+        self.job = Job(
+            location=self.log.location,
+            place=place_of(self.log),
+            functions=write_functions(planner.program, self.log.root, checkpoint),
+            program=planner.program,
+            application=planner.application,
+            anchor=planner.anchor,
+            records_max=planner.records_max,
+            bytes_max=planner.bytes_max,
+            splits=self._cores,
+            until=planner.input_ends() if options.is_bounded else None,
+            drain=options.drain,
+        )
+        query = start_query(self.session, self.job, self.checkpoint, options)
+        self._upkeep = Upkeep(self.log, planner.application.id, planner.application.generation)
+        return query
+
+    def _clean_up(self) -> None:
+        """End what runs beside the query, and remove its checkpoint."""
+        if self._upkeep is not None:
+            self._upkeep.close()
+        shutil.rmtree(self.checkpoint, ignore_errors=True)
+
+
+def run_on_spark(topology: Topology | Program, session: SparkSession | None, log: Log | str | None, options: Options) -> SparkRun:
+    """Start a topology as one Structured Streaming query of a session, the active one or a new one if None; returns its handle."""
+    opened = log if isinstance(log, Log) else open_existing_log(log)
+    check_shareable(opened)
+    chosen = session or _own_session(topology.application if isinstance(topology, Program) else topology.name, opened)
+    prepare_session(chosen)
+    warm_up(chosen)
+    program = topology if isinstance(topology, Program) else _compiled(topology, opened, chosen)
+    return SparkRun(chosen, opened, program, options)
+
+
+def _own_session(name: str, log: Log) -> SparkSession:
+    """The active session, else a new one, whose messages go into a file where a notebook would show them as errors."""
+    return get_or_create_session(name, Path(log.root, spark_log_path(name)) if is_notebook() else None)
+
+
+def _executors(session: SparkSession) -> int:
+    """How many executors the application has now; Spark counts the driver among them."""
+    return int(session.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1
+
+
+def check_shareable(log: Log) -> None:
+    """ConfigError if the processes of a query could not open the log."""
+    if log.location == IN_MEMORY:
+        raise ConfigError(f"{NOT_IN_MEMORY}: Spark's tasks are other processes")
+    if log.has_password:
+        raise ConfigError(
+            "the password in the URL of the catalog cannot travel to the processes of the query, whose plans are shown and logged: "
+            "leave it out, and put it into ~/.pgpass, or into PGPASSWORD before Spark starts"
+        )
+
+
+def start_query(session: SparkSession, job: Job, checkpoint: Path, options: Options) -> StreamingQuery:
+    """The query itself: source, an exchange and kernel per inner stage, an exchange, the sink with the last kernel."""
+    encoded = job.encode()
+    rows = rows_for_sink(session, job)
+    writer = rows.writeStream.format(FORMAT).option("job", encoded).option("checkpointLocation", checkpoint.as_uri())
+    if options.is_bounded:
+        writer = writer.trigger(availableNow=True)
+    elif options.trigger is not None:
+        writer = writer.trigger(processingTime=f"{options.interval_ms} milliseconds")
+    return writer.queryName(f"{job.application.name}-{checkpoint.name}").start()
+
+
+def remove_dead_checkpoints(root: str, application: Application) -> None:
+    """Remove what older generations left of their checkpoints, which nobody reads again (law 4)."""
+    for folder in Path(root, checkpoints_folder(application.name)).glob("*"):
+        generation = checkpoint_generation(str(folder.relative_to(root)))
+        if generation is not None and generation < application.generation:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def rows_for_sink(session: SparkSession, job: Job) -> DataFrame:
+    """The query up to its sink: the source, an exchange and kernel per inner stage, and the last exchange."""
+    register_source(session)
+    encoded = job.encode()
+    rows = session.readStream.format(FORMAT).option("job", encoded).load()
+    for stage in range(1, job.program.stages):
+        rows = exchanged(rows, job.application.tasks).mapInArrow(inner_kernel(encoded, stage), PACKED_DDL)
+    return exchanged(rows, job.application.tasks)
+
+
+def exchanged(rows: DataFrame, tasks: int) -> DataFrame:
+    """The one place that decides how rows reach their task."""
+    return rows.repartitionById(tasks, rows["task"])
+
+
+def _compiled(topology: Topology, log: Log, session: SparkSession) -> Program:
+    """The program of a topology, once Spark has confirmed its types; one that the catalog knows was confirmed when it first started."""
+    recorder = Recorder(ExpressionAnalyzer())
+    program = compile_with_settings(topology, log, recorder)
+    if _known_hash(log, program.application) != program.fingerprint:
+        confirm(recorder.analysed, session)
+    return program
+
+
+def _known_hash(log: Log, application: str) -> str | None:
+    """The hash of the program that the application started with last; None if it never did."""
+    try:
+        return log.catalog.application(application).program_hash
+    except ConfigError:
+        return None
