@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/connectors/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 LINE_LENGTH_MAX = 160
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 WORDS = re.compile(r"\b(anew|mend(s|ed|ing)?|befall?s?|befell|lest|belongs? into|what is no(?! longer))\b", re.IGNORECASE)
