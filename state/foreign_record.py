@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import AnyArray
 from streamkit.errors import CorruptionError, EvaluationError, FormatVersionError
 from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import read_rows
@@ -95,7 +94,7 @@ def _reason(rows: pa.RecordBatch, partition: int, kept: KeptStore) -> str | None
     return _wrong_place(groups, numbers, partition, kept)
 
 
-def _wrong_place(groups: npt.NDArray[Any], numbers: npt.NDArray[Any], partition: int, kept: KeptStore) -> str | None:
+def _wrong_place(groups: AnyArray, numbers: AnyArray, partition: int, kept: KeptStore) -> str | None:
     if (numbers != kept.number).any():
         return f"found a key of the store with number {numbers[numbers != kept.number][0]}; expected {kept.number}"
     own = groups * kept.partitions // kept.key_groups
@@ -104,15 +103,15 @@ def _wrong_place(groups: npt.NDArray[Any], numbers: npt.NDArray[Any], partition:
     return None
 
 
-def _numbers(keys: pa.BinaryArray) -> npt.NDArray[Any]:
+def _numbers(keys: pa.BinaryArray) -> AnyArray:
     """The numbers of stores in keys that are long enough to have one."""
     return np.array([int.from_bytes(key[2:4], "big") for key in keys.to_pylist()], np.int64)
 
 
-def _deletions(rows: pa.RecordBatch) -> npt.NDArray[Any]:
+def _deletions(rows: pa.RecordBatch) -> AnyArray:
     if DELETED not in rows.schema.names:
         return np.zeros(rows.num_rows, bool)
-    found: npt.NDArray[Any] = rows[DELETED].fill_null(False).to_numpy(zero_copy_only=False)
+    found: AnyArray = rows[DELETED].fill_null(False).to_numpy(zero_copy_only=False)
     return found
 
 

@@ -16,17 +16,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import AnyArray, Integers
 from streamkit.errors import CorruptionError
 from streamkit.log.values.keys import decode_key_slices, key_parts
 from streamkit.log.values.slices import Slices, join, overlapping
-
-Numbers: TypeAlias = npt.NDArray[np.int64]
 
 NUMBER_MAX = 0xFFFF  # of key groups and of stores
 _SIGN = 1 << 63
@@ -35,10 +33,10 @@ _PREFIX = np.dtype([("key_group", ">u2"), ("store_number", ">u2")])
 
 def join_keys(
     store_number: int,
-    key_groups: npt.NDArray[Any],
+    key_groups: AnyArray,
     columns: Sequence[pa.Array],
-    before: Sequence[npt.NDArray[Any]] = (),
-    after: Sequence[npt.NDArray[Any]] = (),
+    before: Sequence[AnyArray] = (),
+    after: Sequence[AnyArray] = (),
 ) -> pa.BinaryArray:
     """
     Make the keys under which a store keeps its rows, from key columns and the times (ms) before and behind them.
@@ -60,7 +58,7 @@ def join_keys(
 
 def split_keys(
     keys: pa.BinaryArray, types: Sequence[str], before: int = 0, after: int = 0
-) -> tuple[Numbers, tuple[Numbers, ...], list[pa.Array]]:
+) -> tuple[Integers, tuple[Integers, ...], list[pa.Array]]:
     """
     Return key groups, the times (ms) before and behind the key, and the key columns.
 
@@ -81,7 +79,7 @@ def split_keys(
 
 
 def state_keys(
-    store_number: int, key_groups: npt.NDArray[Any], columns: Sequence[pa.Array], window_start: npt.NDArray[Any] | None = None
+    store_number: int, key_groups: AnyArray, columns: Sequence[pa.Array], window_start: AnyArray | None = None
 ) -> pa.BinaryArray:
     """As `join_keys`, for a store with windows (`window_start` in ms) or without."""
     return join_keys(store_number, key_groups, columns, () if window_start is None else (window_start,))
@@ -89,7 +87,7 @@ def state_keys(
 
 def split_state_keys(
     keys: pa.BinaryArray, types: Sequence[str], windowed: bool
-) -> tuple[Numbers, Numbers | None, list[pa.Array]]:
+) -> tuple[Integers, Integers | None, list[pa.Array]]:
     """As `split_keys`, for a store with windows or without; the starts are None if there are no windows."""
     key_groups, times, columns = split_keys(keys, types, before=int(windowed))
     return key_groups, times[0] if windowed else None, columns
@@ -118,16 +116,16 @@ def _times(count: int) -> np.dtype[Any]:
     return np.dtype([(f"time{number}", ">u8") for number in range(count)])
 
 
-def _put_times(target: npt.NDArray[Any], times: Sequence[npt.NDArray[Any]]) -> None:
+def _put_times(target: AnyArray, times: Sequence[AnyArray]) -> None:
     for number, time in enumerate(times):
         target[f"time{number}"] = time.astype(np.int64).view(np.uint64) ^ np.uint64(_SIGN)
 
 
-def _get_times(source: npt.NDArray[Any], count: int) -> tuple[Numbers, ...]:
+def _get_times(source: AnyArray, count: int) -> tuple[Integers, ...]:
     times = (source[f"time{number}"].astype(np.uint64) for number in range(count))
     return tuple((time ^ np.uint64(_SIGN)).view(np.int64) for time in times)
 
 
-def _check_numbers(numbers: npt.NDArray[Any], what: str) -> None:
+def _check_numbers(numbers: AnyArray, what: str) -> None:
     if len(numbers) and not (0 <= numbers.min() and numbers.max() <= NUMBER_MAX):
         raise ValueError(f"found a {what} between {numbers.min()} and {numbers.max()}; expected 0 to {NUMBER_MAX}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
+
+from streamkit.arrays import AnyArray
 
 
 def key_group_range(task: int, tasks: int, key_groups: int) -> range:
@@ -18,7 +18,7 @@ def task_of_key_group(key_group: int, tasks: int, key_groups: int) -> int:
     return key_group * tasks // key_groups
 
 
-def tasks_of_key_groups(groups: npt.NDArray[Any], tasks: int, key_groups: int) -> npt.NDArray[np.uint16]:
+def tasks_of_key_groups(groups: AnyArray, tasks: int, key_groups: int) -> npt.NDArray[np.uint16]:
     """As `task_of_key_group`, of many; numpy sorts numbers of 16 bits in linear time."""
     owners = np.array([task_of_key_group(group, tasks, key_groups) for group in range(key_groups)], np.uint16)
     owned: npt.NDArray[np.uint16] = owners[groups]

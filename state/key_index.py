@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers
 from streamkit.log.values.keys import murmur2
 
-Places = npt.NDArray[np.int64]
 NOWHERE = -1
 
 
@@ -27,7 +27,7 @@ class KeyIndex:
 
     keys: pa.BinaryArray
 
-    def find(self, wanted: pa.BinaryArray) -> Places:
+    def find(self, wanted: pa.BinaryArray) -> Integers:
         """The first position of each wanted key among the keys; -1 if it is not there, or null."""
         slots, hashes = self._slots, _hashes(wanted)
         own = hashes & slots.mask
@@ -62,9 +62,9 @@ class _Slots:
     """
 
     mask: np.uint32
-    order: Places
+    order: Integers
     hashes: npt.NDArray[np.uint32]
-    starts: Places
+    starts: Integers
 
 
 def _hashes(keys: pa.BinaryArray) -> npt.NDArray[np.uint32]:

@@ -21,17 +21,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import AnyArray, Integers
 from streamkit.errors import CorruptionError
 from streamkit.names import SINCE, WINDOW_END, WINDOW_START
 from streamkit.plan.program import Store
-from streamkit.state.key import Numbers, join_keys, range_end, range_prefix, split_keys
+from streamkit.state.key import join_keys, range_end, range_prefix, split_keys
 from streamkit.state.row import decode_rows, encode_rows
 
 LISTED = -(2**63)  # before every time: where the list of a key's windows stands
@@ -55,11 +54,11 @@ class Layout:
     columns: tuple[str, ...] = ()
     has_lists: bool = False
 
-    def window_times(self, starts: Numbers, ends: Numbers) -> tuple[Numbers, ...]:
+    def window_times(self, starts: Integers, ends: Integers) -> tuple[Integers, ...]:
         """The times (ms) in the keys of windows with these bounds; none if the layout has no windows."""
         return (ends, starts) if self.after else (starts,) * self.before
 
-    def list_keys(self, store_number: int, key_groups: npt.NDArray[Any], key_columns: Sequence[pa.Array]) -> pa.BinaryArray:
+    def list_keys(self, store_number: int, key_groups: AnyArray, key_columns: Sequence[pa.Array]) -> pa.BinaryArray:
         """The state keys under which the windows of each key are listed; ValueError if the layout has no lists."""
         if not self.has_lists:
             raise ValueError(f"a store of layout {self.name!r} lists no windows")
@@ -74,9 +73,9 @@ class Layout:
     def keys(
         self,
         store_number: int,
-        key_groups: npt.NDArray[Any],
+        key_groups: AnyArray,
         key_columns: Sequence[pa.Array],
-        times: Sequence[npt.NDArray[Any]] = (),
+        times: Sequence[AnyArray] = (),
     ) -> pa.BinaryArray:
         """
         The state keys of rows: key group, key columns and times (ms) of each.
@@ -87,7 +86,7 @@ class Layout:
             raise ValueError(f"found {len(times)} times; expected {self.before + self.after} in a key of layout {self.name!r}")
         return join_keys(store_number, key_groups, key_columns, times[: self.before], times[self.before :])
 
-    def split(self, keys: pa.BinaryArray, types: Sequence[str]) -> tuple[Numbers, tuple[Numbers, ...], list[pa.Array]]:
+    def split(self, keys: pa.BinaryArray, types: Sequence[str]) -> tuple[Integers, tuple[Integers, ...], list[pa.Array]]:
         """Key groups, times (ms) and key columns of state keys; CorruptionError if bytes are not such a key."""
         return split_keys(keys, types, self.before, self.after)
 
@@ -112,7 +111,7 @@ class Layout:
             for group in groups
         ]
 
-    def shown(self, times: Sequence[Numbers], size_ms: int | None = None) -> dict[str, pa.Array]:
+    def shown(self, times: Sequence[Integers], size_ms: int | None = None) -> dict[str, pa.Array]:
         """The times as a view shows them, by column; `size_ms` is that of the store's windows."""
         times = times[::-1] if self.after else times  # the end of a session stands before its start
         ends = [times[0] + size_ms] if len(self.columns) > len(times) and size_ms is not None else []
@@ -141,11 +140,11 @@ def layout_of(store: Store) -> Layout:
 class Listed:
     """The windows of keys: the position of each one's key, its start and its end (ms)."""
 
-    keys: Numbers
-    starts: Numbers
-    ends: Numbers
+    keys: Integers
+    starts: Integers
+    ends: Integers
 
-    def take(self, kept: npt.NDArray[Any]) -> Listed:
+    def take(self, kept: AnyArray) -> Listed:
         """The windows at these positions, or where a mask is true."""
         return Listed(self.keys[kept], self.starts[kept], self.ends[kept])
 
@@ -184,5 +183,5 @@ def _joined(values: pa.BinaryArray) -> bytes | pa.Buffer:
     return data.slice(first, last - first) if data is not None else b""
 
 
-def _moments(times: Numbers) -> pa.Array:
+def _moments(times: Integers) -> pa.Array:
     return pa.array(times.astype(np.int64) * MICROSECONDS, pa.int64()).cast(UTC_MICROSECONDS)

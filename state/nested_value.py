@@ -22,14 +22,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import AnyArray, Bytes, Integers, Mask
 from streamkit.data_type import element_of, entry_of, fields_of, is_nested
 from streamkit.errors import CorruptionError
-from streamkit.log.values.columns import BYTES_TYPES, Mask, checked, fixed_array, fixed_dtype, fixed_values, valid_rows
-from streamkit.log.values.nested_columns import Counts, entries, fields, listed, spread, structured
-from streamkit.log.values.slices import Fixed, Part, Positions, Slices, gather, join, overlapping, unless
+from streamkit.log.values.columns import BYTES_TYPES, checked, fixed_array, fixed_dtype, fixed_values, valid_rows
+from streamkit.log.values.nested_columns import entries, fields, listed, spread, structured
+from streamkit.log.values.slices import Part, Slices, gather, join, overlapping, unless
 
 _COUNT = np.dtype("<u4")
 _LENGTH = np.dtype("<u4")
@@ -96,7 +96,7 @@ def _list_parts(column: pa.Array, type_name: str) -> list[Part]:
     return parts
 
 
-def _run_parts(values: pa.Array, type_name: str, counts: Counts) -> list[Part]:
+def _run_parts(values: pa.Array, type_name: str, counts: Integers) -> list[Part]:
     """The parts of a run of values for each row, which has so many of them."""
     first = np.cumsum(counts) - counts
     parts: list[Part] = [_null_bits(values, counts, first)]
@@ -110,7 +110,7 @@ def _run_parts(values: pa.Array, type_name: str, counts: Counts) -> list[Part]:
     return parts
 
 
-def _null_bits(values: pa.Array, counts: Counts, first: Positions) -> Slices:
+def _null_bits(values: pa.Array, counts: Integers, first: Integers) -> Slices:
     """The null bits of the values of each row, which begin at a byte of their own."""
     lengths = (counts + 7) // 8
     starts = np.cumsum(lengths) - lengths
@@ -120,7 +120,7 @@ def _null_bits(values: pa.Array, counts: Counts, first: Positions) -> Slices:
     return Slices(np.packbits(bits, bitorder="little"), starts, lengths)
 
 
-def _pieces(column: pa.Array, type_name: str) -> tuple[Fixed | None, Slices | None]:
+def _pieces(column: pa.Array, type_name: str) -> tuple[AnyArray | None, Slices | None]:
     """What the fixed and the variable part hold of each value of a column; zeros, and nothing, where it is null."""
     if has_length(type_name):
         variable = variable_values(column, type_name)
@@ -143,7 +143,7 @@ def _decoded_structs(values: Slices, type_name: str) -> pa.StructArray:
     beyond: Mask = np.logical_or.reduce(bits[:, len(types) :], axis=1)
     _require(~beyond, f"a null bit beyond the {len(types)} fields", type_name)
     positions = positions + null_bytes
-    heads: list[Fixed | None] = []
+    heads: list[AnyArray | None] = []
     for kind in types:
         dtype = stored_dtype(kind)
         heads.append(None if dtype is None else _head(data, positions, ends, dtype, type_name))
@@ -173,8 +173,8 @@ def _decoded_lists(values: Slices, type_name: str) -> pa.Array:
 
 
 def _decoded_run(
-    data: npt.NDArray[np.uint8], positions: Positions, ends: Positions, counts: Counts, kind: str, type_name: str
-) -> tuple[pa.Array, Positions]:
+    data: Bytes, positions: Integers, ends: Integers, counts: Integers, kind: str, type_name: str
+) -> tuple[pa.Array, Integers]:
     """The values of the run that each row has at its position, and the positions behind it."""
     nulls, dtype = (counts + 7) // 8, stored_dtype(kind)
     width = 0 if dtype is None else dtype.itemsize
@@ -200,7 +200,7 @@ def _decoded_run(
     return _column(kind, head, text, valid, type_name), after
 
 
-def _column(kind: str, head: Fixed | None, text: Slices | None, valid: Mask, type_name: str) -> pa.Array:
+def _column(kind: str, head: AnyArray | None, text: Slices | None, valid: Mask, type_name: str) -> pa.Array:
     """A column of values from what the fixed part (None: nothing) and the variable part hold of them."""
     if head is None:
         _require(~valid, "a value of a type that has none", type_name)
@@ -213,12 +213,12 @@ def _column(kind: str, head: Fixed | None, text: Slices | None, valid: Mask, typ
     return checked(column, kind) if kind.startswith("decimal") else column
 
 
-def _head(data: npt.NDArray[np.uint8], positions: Positions, ends: Positions, dtype: np.dtype[Any], type_name: str) -> Fixed:
+def _head(data: Bytes, positions: Integers, ends: Integers, dtype: np.dtype[Any], type_name: str) -> AnyArray:
     """The item of this type at each position."""
     _require(positions + dtype.itemsize <= ends, "the end too early", type_name)
     if not len(positions):
         return np.zeros(0, dtype)
-    found: Fixed = overlapping(data, dtype.itemsize)[positions].view(dtype)
+    found: AnyArray = overlapping(data, dtype.itemsize)[positions].view(dtype)
     return found
 
 

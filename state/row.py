@@ -20,12 +20,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import AnyArray, Bytes, Mask
 from streamkit.data_type import from_arrow, is_nested
 from streamkit.errors import CorruptionError, FormatVersionError
-from streamkit.log.values.columns import Mask, canonical, checked, fixed_array, fixed_values, valid_rows
+from streamkit.log.values.columns import canonical, checked, fixed_array, fixed_values, valid_rows
 from streamkit.log.values.slices import Slices, join, overlapping
 from streamkit.state.nested_value import has_length, stored_dtype, variable_column, variable_values
 
@@ -100,28 +100,28 @@ def _head_dtype(types: tuple[str, ...]) -> np.dtype[Any]:
     return np.dtype(fields)
 
 
-def _put_nulls(head: npt.NDArray[Any], index: int, column: pa.Array) -> Mask | None:
+def _put_nulls(head: AnyArray, index: int, column: pa.Array) -> Mask | None:
     valid = valid_rows(column)
     if valid is not None:
         head[_NULLS][:, index // 8] |= (~valid).view(np.uint8) << np.uint8(index % 8)
     return valid
 
 
-def _put_fixed(head: npt.NDArray[Any], index: int, values: npt.NDArray[Any], valid: Mask | None) -> None:
+def _put_fixed(head: AnyArray, index: int, values: AnyArray, valid: Mask | None) -> None:
     if valid is None:
         head[str(index)] = values
     else:
         head[str(index)][valid] = values[valid]
 
 
-def _heads(rows: Slices, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def _heads(rows: Slices, dtype: np.dtype[Any]) -> AnyArray:
     """The fixed part of each row; a view where the rows have nothing else."""
     if len(rows.data) == len(rows) * dtype.itemsize and (rows.lengths == dtype.itemsize).all():
         return rows.data.view(dtype)
     return overlapping(rows.data, dtype.itemsize)[rows.starts].view(dtype)
 
 
-def _valid_rows(nulls: npt.NDArray[np.uint8], columns: int) -> list[Mask | None]:
+def _valid_rows(nulls: Bytes, columns: int) -> list[Mask | None]:
     if not nulls.any():
         return [None] * columns
     bits = np.unpackbits(nulls, axis=1, bitorder="little").view(np.bool_)
@@ -129,10 +129,10 @@ def _valid_rows(nulls: npt.NDArray[np.uint8], columns: int) -> list[Mask | None]
     return [None if not bits[:, index].any() else ~bits[:, index] for index in range(columns)]
 
 
-def _fixed_column(head: npt.NDArray[Any], index: int, type_name: str, valid: Mask | None) -> pa.Array:
+def _fixed_column(head: AnyArray, index: int, type_name: str, valid: Mask | None) -> pa.Array:
     if type_name == "void":
         return pa.nulls(len(head))
-    values: npt.NDArray[Any] = head[str(index)]
+    values: AnyArray = head[str(index)]
     if type_name == "boolean":
         _require(values <= 1, f"a boolean that is neither 0 nor 1 in column {index}")
     column = fixed_array(values, type_name, valid)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers
 from streamkit.errors import ConfigError, CorruptionError, FormatVersionError, StreamKitError
 from streamkit.expressions.aggregates import per_aggregate, result_or_null
 from streamkit.expressions.python.python_functions import exact_array
@@ -35,7 +36,6 @@ from streamkit.plan.windows import Windowing
 from streamkit.schema import Column
 from streamkit.state.foreign_record import KeptStore, check_changelogs
 from streamkit.state.format import decode_states, is_earlier
-from streamkit.state.key import Numbers
 from streamkit.state.key_group import task_of_key_group
 from streamkit.state.layout import MICROSECONDS, decode_lists, layout_of
 from streamkit.state.row import decode_rows
@@ -225,7 +225,7 @@ class StoreView:
         (values,) = self._read([_one(int(group[0]))], lambda state, _: state.get(keys))
         return pa.Table.from_batches([self._rows(keys, values)]).slice(0, 1 - values.null_count)
 
-    def _listed(self, state: TaskState, group: Numbers, columns: Sequence[pa.Array], start: int | None) -> pa.RecordBatch:
+    def _listed(self, state: TaskState, group: Integers, columns: Sequence[pa.Array], start: int | None) -> pa.RecordBatch:
         """The windows that the store lists for a key, or the one that starts at `start`."""
         layout = layout_of(self.store)
         listed = decode_lists(state.get(layout.list_keys(self._number, group, columns)))
@@ -236,7 +236,7 @@ class StoreView:
         values = state.get(keys)
         return self._rows(keys, values).filter(values.is_valid())
 
-    def _sought(self, state: TaskState, group: Numbers, columns: Sequence[pa.Array], start: int | None) -> pa.RecordBatch:
+    def _sought(self, state: TaskState, group: Integers, columns: Sequence[pa.Array], start: int | None) -> pa.RecordBatch:
         """The windows of a key whose store does not list them: those of its key group are looked through."""
         found = self._rows(*state.scan(layout_of(self.store).ranges(self._number, group.tolist())))
         key = encode_keys([found[name] for name in self.store.key.names])

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import AnyArray
 from streamkit.errors import ColumnTooLargeError
 
 COLUMN_BYTES_MAX = 2**31 - 2  # Arrow's own bound for the bytes of a column of texts, and for the elements of one of arrays
@@ -74,14 +75,14 @@ def few_batches(table: pa.Table) -> list[pa.RecordBatch]:
         return [*few_batches(table.slice(0, half)), *few_batches(table.slice(half))]
 
 
-def offsets_of(lengths: npt.NDArray[Any], what: str = "") -> npt.NDArray[np.int32]:
+def offsets_of(lengths: AnyArray, what: str = "") -> npt.NDArray[np.int32]:
     """Where each row begins, and where the last one ends, as Arrow keeps it; ColumnTooLargeError if that is too far."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return narrow_offsets(offsets, what)
 
 
-def narrow_offsets(offsets: npt.NDArray[Any], what: str = "") -> npt.NDArray[np.int32]:
+def narrow_offsets(offsets: AnyArray, what: str = "") -> npt.NDArray[np.int32]:
     """Offsets in 32 bits; ColumnTooLargeError if the last one has no room there."""
     if len(offsets):
         check_size(int(offsets[-1]), what, len(offsets) - 1)

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS = (
     (
         "names",
+        "arrays",
         "errors",
         "chunks",
         "clock",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import UnsignedIntegers
 from streamkit.chunks import one_array
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED
@@ -51,7 +51,7 @@ def in_order(rows: pa.Table) -> pa.Table:
     return _taken(rows, pc.sort_indices(pa.table(columns), sort_keys=[(name, "ascending") for name in columns]).to_numpy())
 
 
-def _taken(rows: pa.Table, places: npt.NDArray[np.uint64]) -> pa.Table:
+def _taken(rows: pa.Table, places: UnsignedIntegers) -> pa.Table:
     """The rows at these places, gathered in pieces, because Arrow makes one array of a column before it takes its rows."""
     pieces = []
     for piece in np.array_split(places, rows.nbytes // PIECE_BYTES + 1):

@@ -20,7 +20,7 @@ class Unchanged:
 
 
 UNCHANGED: Final = Unchanged()
-Values: TypeAlias = Sequence[Any]  # of a row: bytes as PostgreSQL prints the value, None, or UNCHANGED
+TupleValues: TypeAlias = Sequence[Any]  # of a row: bytes as PostgreSQL prints the value, None, or UNCHANGED
 
 
 class Keepalive(NamedTuple):
@@ -63,21 +63,21 @@ class Relation(NamedTuple):
 
 class Insert(NamedTuple):
     oid: int
-    new: Values
+    new: TupleValues
 
 
 class Update(NamedTuple):
     """`old` has the old key if it changed, all old values (`is_old_whole`) under REPLICA IDENTITY FULL, else it is None."""
 
     oid: int
-    old: Values | None
-    new: Values
+    old: TupleValues | None
+    new: TupleValues
     is_old_whole: bool
 
 
 class Delete(NamedTuple):
     oid: int
-    old: Values
+    old: TupleValues
 
 
 class Truncate(NamedTuple):
@@ -187,7 +187,7 @@ def _ignored(frame: bytes) -> Ignored:
     return Ignored(chr(frame[_KIND]))
 
 
-def _values(frame: bytes, at: int) -> tuple[Values, int]:
+def _values(frame: bytes, at: int) -> tuple[TupleValues, int]:
     """The values of a row that begins at a byte, and where it ends. It runs once a change, and so it is flat."""
     count = frame[at] << 8 | frame[at + 1]
     at += 2

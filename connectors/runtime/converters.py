@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers
 from streamkit.chunks import one_array, one_batch
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.newest import with_one_key
@@ -26,7 +26,6 @@ from streamkit.names import DELETED, LOG_COLUMNS, ROW_NUMBER, TOPIC
 from streamkit.schema import Column, Schema
 
 Parts = dict[str, pa.Table]
-Numbers = npt.NDArray[np.int64]
 _OWN = (*LOG_COLUMNS, TOPIC, ROW_NUMBER)
 _SCHEMA = "schema"
 _OF_ONE = ("string", "bytes")  # formats whose values are one column
@@ -123,7 +122,7 @@ class SourceDecoder:
         values = _binary(rows[VALUE])
         live = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
         present = values.take(pa.array(live)) if values.null_count else values
-        writers: list[tuple[Numbers, Schema | SchemaError | None, Format]] = [
+        writers: list[tuple[Integers, Schema | SchemaError | None, Format]] = [
             (live[some], columns, format) for some, columns, format in codec.by_writer(present)
         ]
         if len(live) < len(values):

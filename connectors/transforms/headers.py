@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers
 from streamkit.connectors.transforms.records import Records
 from streamkit.log.slab.frame import HEADERS_TYPE
 from streamkit.names import HEADERS
@@ -56,11 +56,11 @@ def has(headers: pa.ListArray, name: str) -> pa.BooleanArray:
     return pa.array(np.diff(np.concatenate([[0], ends])) > 0)
 
 
-def _lengths(headers: pa.ListArray) -> npt.NDArray[np.int64]:
+def _lengths(headers: pa.ListArray) -> Integers:
     return np.asarray(pc.list_value_length(headers).fill_null(0)).astype(np.int64)
 
 
-def _per_record(headers: pa.ListArray, counted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _per_record(headers: pa.ListArray, counted: Integers) -> Integers:
     """How many of the headers that count lie before the end of each record."""
     running = np.concatenate([[0], np.cumsum(counted)])
     return np.asarray(running[np.cumsum(_lengths(headers))])

@@ -7,17 +7,15 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.compute as pc
 
+from streamkit.arrays import Mask
 from streamkit.connectors.setting import Setting, read_settings
 from streamkit.connectors.transforms.headers import has, headers_of
 from streamkit.connectors.transforms.java_regex import compiled
 from streamkit.connectors.transforms.records import Records
 from streamkit.errors import ConfigError
 from streamkit.names import HEADERS
-
-Mask = npt.NDArray[np.bool_]
 
 
 class Predicate(ABC):

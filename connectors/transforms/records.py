@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers
 from streamkit.chunks import one_array
 from streamkit.errors import SchemaError
 from streamkit.log.topic.formats import KEY, VALUE
@@ -59,7 +59,7 @@ class Part:
         is_missing = self.is_struct and len(self.valid) > 0 and not self.valid.true_count
         return Part({}, self.valid) if is_missing else self
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Part:
+    def take(self, rows: Integers) -> Part:
         """Some of the rows."""
         kept = pa.array(rows)
         return replace(
@@ -79,7 +79,7 @@ class Records:
     key: Part
     value: Part
     facts: pa.Table
-    rows: npt.NDArray[np.int64]
+    rows: Integers
     notes: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -94,7 +94,7 @@ class Records:
         """The records with another key or value."""
         return replace(self, key=part) if side == "Key" else replace(self, value=part)
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Records:
+    def take(self, rows: Integers) -> Records:
         """Some of the records."""
         if len(rows) == self.count:
             return self

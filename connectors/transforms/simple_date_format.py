@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers
 from streamkit.errors import ConfigError
 
-Numbers = npt.NDArray[np.int64]
 MONTHS = [
     "January",
     "February",
@@ -105,40 +105,40 @@ class SimpleDateFormat:
 class _Fields:
     """The parts of moments, each worked out when it is asked for."""
 
-    def __init__(self, milliseconds: Numbers) -> None:
+    def __init__(self, milliseconds: Integers) -> None:
         self.days, self.of_day = np.divmod(milliseconds, _DAY_MS)
         self._dates = self.days.astype("M8[D]")
 
     @cached_property
-    def months(self) -> Numbers:
+    def months(self) -> Integers:
         return self._dates.astype("M8[M]").astype(np.int64)
 
     @cached_property
-    def year(self) -> Numbers:
+    def year(self) -> Integers:
         return np.asarray(self.months // 12 + 1970)
 
     @cached_property
-    def month(self) -> Numbers:
+    def month(self) -> Integers:
         return np.asarray(self.months % 12)
 
     @cached_property
-    def day(self) -> Numbers:
+    def day(self) -> Integers:
         return np.asarray((self._dates - self._dates.astype("M8[M]")).astype(np.int64) + 1)
 
     @cached_property
-    def day_of_year(self) -> Numbers:
+    def day_of_year(self) -> Integers:
         return np.asarray((self._dates - self._dates.astype("M8[Y]")).astype(np.int64) + 1)
 
     @cached_property
-    def weekday(self) -> Numbers:
+    def weekday(self) -> Integers:
         return np.asarray((self.days + 3) % 7)
 
     @cached_property
-    def hour(self) -> Numbers:
+    def hour(self) -> Integers:
         return np.asarray(self.of_day // 3_600_000)
 
 
-_WRITTEN: dict[str, Callable[[_Fields], Numbers]] = {
+_WRITTEN: dict[str, Callable[[_Fields], Integers]] = {
     "d": lambda fields: fields.day,
     "D": lambda fields: fields.day_of_year,
     "u": lambda fields: fields.weekday + 1,
@@ -172,11 +172,11 @@ def _written(token: Token, fields: _Fields, *, is_alone: bool) -> pa.Array:
     return _padded(_WRITTEN[letter](fields), count)
 
 
-def _padded(numbers: Numbers, width: int) -> pa.Array:
+def _padded(numbers: Integers, width: int) -> pa.Array:
     return pc.utf8_lpad(pc.cast(pa.array(numbers, pa.int64()), pa.string()), width, "0")
 
 
-def _chosen(names: list[str], places: Numbers) -> pa.Array:
+def _chosen(names: list[str], places: Integers) -> pa.Array:
     return pa.array(names).take(pa.array(places))
 
 
@@ -201,9 +201,9 @@ def _read(token: Token, *, is_adjacent: bool) -> str:
     return r"\s*-?[0-9]+"
 
 
-def _moments(tokens: tuple[Token, ...], found: dict[str, pa.Array], count: int) -> Numbers:
+def _moments(tokens: tuple[Token, ...], found: dict[str, pa.Array], count: int) -> Integers:
     """The moments of fields; those that a pattern has not are of the first of January 1970."""
-    read: dict[str, Numbers] = {}
+    read: dict[str, Integers] = {}
     for place, token in enumerate(tokens):
         if token.letter and token.letter != "E":
             read[token.letter] = _field(token, found[f"f{place}"])
@@ -221,7 +221,7 @@ def _moments(tokens: tuple[Token, ...], found: dict[str, pa.Array], count: int) 
     return np.asarray(result - next((read[letter] for letter in "zZX" if letter in read), zero))
 
 
-def _hours(read: dict[str, Numbers], zero: Numbers) -> Numbers:
+def _hours(read: dict[str, Integers], zero: Integers) -> Integers:
     if "H" in read:
         return read["H"]
     if "k" in read:
@@ -230,7 +230,7 @@ def _hours(read: dict[str, Numbers], zero: Numbers) -> Numbers:
     return np.asarray(hour + 12 * read.get("a", zero))
 
 
-def _field(token: Token, texts: pa.Array) -> Numbers:
+def _field(token: Token, texts: pa.Array) -> Integers:
     if token.letter in "GaEzZX" or (token.letter in "ML" and token.count > 2):
         return np.array([0 if text is None else _meaning(token.letter, text) for text in texts.to_pylist()], np.int64)
     trimmed = pc.utf8_trim_whitespace(texts.fill_null("0"))
@@ -240,7 +240,7 @@ def _field(token: Token, texts: pa.Array) -> Numbers:
     return numbers
 
 
-def _in_this_century(years: Numbers, digits: npt.NDArray[np.int32]) -> Numbers:
+def _in_this_century(years: Integers, digits: npt.NDArray[np.int32]) -> Integers:
     """Two digits are a year between eighty years ago and twenty years from now."""
     first = int(np.datetime64("now", "Y").astype(np.int64)) + 1970 - 80
     near = years % 100 + first - first % 100

@@ -12,9 +12,9 @@ from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Integers, Mask
 from streamkit.data_type import to_arrow
 from streamkit.formats.avro_schema import (
     UNITS,
@@ -28,14 +28,12 @@ from streamkit.formats.avro_schema import (
     type_of,
     union_common,
 )
-from streamkit.formats.cursor import ALL, Cursor, Ints, Rows
+from streamkit.formats.cursor import ALL, Cursor, Rows
 
 Node: TypeAlias = Callable[[Cursor, Rows, bool], Any]  # reads the rows' values; gives them as an array if they are wanted
 
 
-def read_columns(
-    text: str, values: pa.Array, wanted: Collection[str], skipped: int = 0
-) -> tuple[pa.RecordBatch, npt.NDArray[np.bool_]]:
+def read_columns(text: str, values: pa.Array, wanted: Collection[str], skipped: int = 0) -> tuple[pa.RecordBatch, Mask]:
     """
     The wanted columns of binary values, none of which is null, and which values are not of the schema.
 
@@ -154,7 +152,7 @@ def _fixed(size: int, cursor: Cursor, rows: Rows, wanted: bool) -> Any:
     return cursor.binary(starts, lengths) if wanted else None
 
 
-def _fixed_spans(size: int, cursor: Cursor, rows: Rows) -> tuple[Ints, Ints]:
+def _fixed_spans(size: int, cursor: Cursor, rows: Rows) -> tuple[Integers, Integers]:
     starts = cursor.fixed(rows, size)
     return starts, np.minimum(size, cursor.place[rows] - starts)
 
@@ -168,7 +166,7 @@ def _enums(symbols: pa.Array, cursor: Cursor, rows: Rows, wanted: bool) -> Any:
     return symbols.take(pa.array(_choice(cursor, rows, len(symbols)))) if wanted else _choice(cursor, rows, len(symbols))
 
 
-def _choice(cursor: Cursor, rows: Rows, count: int) -> Ints:
+def _choice(cursor: Cursor, rows: Rows, count: int) -> Integers:
     """A number below `count`; 0 where what stands there is not."""
     found = cursor.longs(rows)
     wrong = (found < 0) | (found >= count)
@@ -227,7 +225,7 @@ def _members(nodes: list[Node], present: list[int], kind: pa.DataType, cursor: C
     return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=is_null)
 
 
-def _back(owners: Ints, count: int) -> pa.Array:
+def _back(owners: Integers, count: int) -> pa.Array:
     """For each of `count` rows the place of its value among those of the owners; null where it has none."""
     places = np.full(count, -1, np.int64)
     places[owners] = np.arange(len(owners))
@@ -248,7 +246,7 @@ def _items(nodes: list[Node], cursor: Cursor, rows: Rows, wanted: bool, kinds: l
     """The items of blocks: where those of each row begin, and the items in the order of the rows."""
     active = cursor.numbers(rows)
     left = _block(cursor, active)
-    owners: list[Ints] = []
+    owners: list[Integers] = []
     found: list[list[pa.Array]] = [[] for _ in nodes]
     count = cursor.count(rows)
     places = np.zeros(cursor.size, np.int64)
@@ -273,7 +271,7 @@ def _items(nodes: list[Node], cursor: Cursor, rows: Rows, wanted: bool, kinds: l
     return pa.array(offsets), [pa.concat_arrays(arrays).take(order) for arrays in found]
 
 
-def _block(cursor: Cursor, rows: Ints) -> Ints:
+def _block(cursor: Cursor, rows: Integers) -> Integers:
     """How many items the next block has; a negative number stands before the block's size in bytes."""
     counts = cursor.longs(rows)
     negative = counts < 0

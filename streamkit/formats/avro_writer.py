@@ -16,20 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Mask
 from streamkit.formats.avro_schema import UNITS, branches_of, kind_of, parsed_schema, resolved
-from streamkit.formats.pieces import (
-    Mask,
-    constant,
-    grouped,
-    integers,
-    joined,
-    of_width,
-    ragged,
-    replaced,
-    spread,
-    varints,
-    with_length,
-)
+from streamkit.formats.pieces import constant, grouped, integers, joined, of_width, ragged, replaced, spread, varints, with_length
 
 Written: TypeAlias = "tuple[pa.Array, Mask]"  # the bytes of each value, and which of them mean nothing
 Node: TypeAlias = Callable[[pa.Array], Written]  # writes values; those of most nodes are never null

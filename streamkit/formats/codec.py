@@ -8,9 +8,9 @@ from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Integers
 from streamkit.chunks import one_array
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.formats import avro, bytes, csv, json, protobuf, single_object, string, wire
@@ -53,7 +53,7 @@ _WRITERS: dict[str, Any] = {
 _CHECKS: dict[str, Callable[[Any], str]] = {
     "avro": check_avro_schema, "json": check_json_schema, "protobuf": check_protobuf, "csv": check_csv_schema,
 }  # fmt: skip
-Written: TypeAlias = "tuple[npt.NDArray[np.int64], Schema | SchemaError, Format]"
+Written: TypeAlias = "tuple[Integers, Schema | SchemaError, Format]"
 """Rows, their columns or why nobody knows them, and how they are read."""
 _UNWRITABLE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, pa.ArrowException)  # values
 _INLINED = {"AVRO": inlined, "JSON": bundled}  # with the schemas that they refer to
@@ -203,7 +203,7 @@ class Codec:
         place = "" if schema_id == wire.NO_ID else f"schema id {schema_id}: "
         return SchemaError(f"it does not decode as {self.format.name}: {place}{reason}")
 
-    def _by_message(self, found: Registered, values: pa.Array, rows: npt.NDArray[np.int64]) -> list[Written]:
+    def _by_message(self, found: Registered, values: pa.Array, rows: Integers) -> list[Written]:
         """The columns of values under a schema; a file of Protobuf has one for each message, and a value says which it is."""
         if self.format.name == "avro":
             return [(rows, *self._resolved(found))]
@@ -348,7 +348,7 @@ class Codec:
         if self.registry is None:
             return self._plain(values, columns)
         ids = wire.schema_ids(values)
-        parts: list[tuple[npt.NDArray[np.int64], pa.RecordBatch]] = []
+        parts: list[tuple[Integers, pa.RecordBatch]] = []
         failures: dict[int, str] = {}
         for schema_id in np.unique(ids).tolist():
             rows = np.flatnonzero(ids == schema_id)
@@ -364,14 +364,14 @@ class Codec:
             found: Decoded = read(self.format, self._own_text(), values, columns, 0)
             return found
         left = np.ones(len(values), np.bool_)
-        parts: list[tuple[str, npt.NDArray[np.int64], int]] = []
+        parts: list[tuple[str, Integers, int]] = []
         failures: dict[int, str] = {}
         for text in (*self.format.earlier, str(self.format.schema)):
             rows = np.flatnonzero(single_object.is_under(values, single_object.header(text)) & left)
             parts.append((text, rows, single_object.HEADER_BYTES))
             left[rows] = False
         parts.append((self.format.earlier[0], np.flatnonzero(left), 0))
-        decoded_parts: list[tuple[npt.NDArray[np.int64], pa.RecordBatch]] = []
+        decoded_parts: list[tuple[Integers, pa.RecordBatch]] = []
         for text, rows, skipped in parts:
             if len(rows):
                 one: Decoded = read(self.format, text, values.take(pa.array(rows)), columns, skipped)

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Ints: TypeAlias = npt.NDArray[np.int64]
-Rows: TypeAlias = "slice | Ints"
+from streamkit.arrays import Bytes, Doubles, Integers, Mask, UnsignedIntegers
+
+Rows: TypeAlias = "slice | Integers"
 ALL = slice(None)
 MARGIN = 16  # bytes before and behind the data, so that reads near an end stay inside
 _HIGH, _LOW = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
@@ -36,15 +37,15 @@ class Cursor:
             padded[MARGIN : MARGIN + last - first] = np.frombuffer(data, np.uint8, last - first, first)
         self.data = padded
         self.buffer = pa.py_buffer(padded)
-        self.words: npt.NDArray[np.uint64] = np.ndarray((len(padded) - 7,), "<u8", padded, 0, (1,))
+        self.words: UnsignedIntegers = np.ndarray((len(padded) - 7,), "<u8", padded, 0, (1,))
         bounds += MARGIN - first
         self.size = size
-        self.end: Ints = bounds[1:]
+        self.end: Integers = bounds[1:]
         self.bad = np.zeros(size, np.bool_)
-        self.place: Ints = bounds[:-1].copy()
+        self.place: Integers = bounds[:-1].copy()
         self.advance(ALL, self.place + skipped)
 
-    def numbers(self, rows: Rows) -> Ints:
+    def numbers(self, rows: Rows) -> Integers:
         """The numbers of the rows."""
         return np.arange(self.size) if isinstance(rows, slice) else rows
 
@@ -52,12 +53,12 @@ class Cursor:
         """How many rows they are."""
         return self.size if isinstance(rows, slice) else len(rows)
 
-    def mark(self, rows: Rows, wrong: npt.NDArray[np.bool_]) -> None:
+    def mark(self, rows: Rows, wrong: Mask) -> None:
         """Mark those of the rows that are wrong."""
         if wrong.any():
             self.bad[self.numbers(rows)[wrong]] = True
 
-    def advance(self, rows: Rows, places: Ints) -> None:
+    def advance(self, rows: Rows, places: Integers) -> None:
         """Go to these places; beyond the end stands what is bad."""
         end = self.end[rows]
         over = places > end
@@ -66,12 +67,12 @@ class Cursor:
             places = np.minimum(places, end)
         self.place[rows] = places
 
-    def longs(self, rows: Rows) -> Ints:
+    def longs(self, rows: Rows) -> Integers:
         """Whole numbers in zigzag form and variable length."""
         raw = self.varints(rows)
         return (raw >> np.uint64(1)).view(np.int64) ^ -((raw & np.uint64(1)).view(np.int64))
 
-    def varints(self, rows: Rows) -> npt.NDArray[np.uint64]:
+    def varints(self, rows: Rows) -> UnsignedIntegers:
         """Unsigned whole numbers of variable length: seven bits a byte, the low ones first."""
         places = self.place[rows]
         first = self.data[places]
@@ -95,7 +96,7 @@ class Cursor:
         self.advance(rows, places + lengths)
         return bits
 
-    def spans(self, rows: Rows) -> tuple[Ints, Ints]:
+    def spans(self, rows: Rows) -> tuple[Integers, Integers]:
         """Where bytes of a length that stands before them begin, and their lengths."""
         lengths = self.longs(rows)
         places = self.place[rows].copy()
@@ -106,17 +107,17 @@ class Cursor:
         self.place[rows] = places + lengths
         return places, lengths
 
-    def fixed(self, rows: Rows, length: int) -> Ints:
+    def fixed(self, rows: Rows, length: int) -> Integers:
         """Where bytes of this length begin."""
         places = self.place[rows].copy()
         self.advance(rows, places + length)
         return places
 
-    def bytes(self, rows: Rows) -> npt.NDArray[np.uint8]:
+    def bytes(self, rows: Rows) -> Bytes:
         """A byte each."""
         return self.data[self.fixed(rows, 1)]
 
-    def doubles(self, rows: Rows) -> npt.NDArray[np.float64]:
+    def doubles(self, rows: Rows) -> Doubles:
         """Eight bytes each, as a floating-point number."""
         return self.words[self.fixed(rows, 8)].view(np.float64)
 
@@ -124,7 +125,7 @@ class Cursor:
         """Four bytes each, as a floating-point number."""
         return (self.words[self.fixed(rows, 4)] & np.uint64(0xFFFFFFFF)).astype(np.uint32).view(np.float32)
 
-    def binary(self, starts: Ints, lengths: Ints) -> pa.Array:
+    def binary(self, starts: Integers, lengths: Integers) -> pa.Array:
         """The bytes of spans, which are in ascending order."""
         if not len(starts):
             return pa.array([], pa.binary())
@@ -134,7 +135,7 @@ class Cursor:
         spans = pa.Array.from_buffers(pa.binary(), len(bounds) - 1, [None, pa.py_buffer(bounds), self.buffer])
         return spans.take(pa.array(np.arange(0, len(bounds) - 1, 2)))  # every other one is what lies between
 
-    def strings(self, rows: Rows, starts: Ints, lengths: Ints) -> pa.Array:
+    def strings(self, rows: Rows, starts: Integers, lengths: Integers) -> pa.Array:
         """The texts of spans; those that are not UTF-8 are bad, and empty."""
         found = self.binary(starts, lengths)
         try:
@@ -144,7 +145,7 @@ class Cursor:
             self.mark(rows, wrong)
             return pa.array([b"" if bad else value for bad, value in zip(wrong, found.to_pylist(), strict=True)], pa.string())
 
-    def decimals(self, rows: Rows, starts: Ints, lengths: Ints, kind: pa.DataType) -> pa.Array:
+    def decimals(self, rows: Rows, starts: Integers, lengths: Integers, kind: pa.DataType) -> pa.Array:
         """Big-endian whole numbers as decimals; those of more than sixteen bytes or too many digits are bad, and null."""
         wrong = lengths > 16
         lengths = np.minimum(lengths, 16)
@@ -164,7 +165,7 @@ class Cursor:
         return found
 
 
-def _joined(bits: npt.NDArray[np.uint64], shift: int, low: int) -> npt.NDArray[np.uint64]:
+def _joined(bits: UnsignedIntegers, shift: int, low: int) -> UnsignedIntegers:
     """The lower and the upper half of each group of bits without the gap between them."""
     lower = np.uint64(low)
     width = {1: 8, 2: 16, 4: 32}[shift]

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Integers
 from streamkit.chunks import one_batch
 from streamkit.schema import Schema
 
@@ -33,7 +33,7 @@ def nullable(rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(rows.columns, schema=pa.schema([one.with_nullable(True) for one in rows.schema]))
 
 
-def put_back(parts: Sequence[tuple[npt.NDArray[np.int64], pa.RecordBatch]], columns: Schema, count: int) -> pa.RecordBatch:
+def put_back(parts: Sequence[tuple[Integers, pa.RecordBatch]], columns: Schema, count: int) -> pa.RecordBatch:
     """Rows of parts at the places that stand beside them; nulls elsewhere."""
     if not parts:
         return empty_rows(columns, count)

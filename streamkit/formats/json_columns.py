@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
+from streamkit.arrays import Integers, Mask
 from streamkit.chunks import one_array
 from streamkit.data_type import fields_of, has_map, inner_types, to_arrow
 from streamkit.formats.decimal_texts import wide_decimal
@@ -25,7 +26,7 @@ from streamkit.formats.json_documents import DEPTH_MAX, documents_as_columns, fi
 from streamkit.formats.time_texts import TIMES
 from streamkit.schema import Schema
 
-Part: TypeAlias = "tuple[npt.NDArray[np.int64], pa.RecordBatch]"
+Part: TypeAlias = "tuple[Integers, pa.RecordBatch]"
 _BLOCK_BYTES = 1 << 20
 _LINES_BYTES_MAX = 1 << 30
 _ROWS_ONE_BY_ONE = 64  # among so few Arrow does not look for the one that is wrong
@@ -70,7 +71,7 @@ def _by_arrow(values: pa.Array, columns: Schema, failures: dict[int, str]) -> pa
     return put_back(parts, columns, len(values))
 
 
-def _one_by_one(values: pa.Array, rows: npt.NDArray[np.int64], columns: Schema, failures: dict[int, str]) -> pa.RecordBatch:
+def _one_by_one(values: pa.Array, rows: Integers, columns: Schema, failures: dict[int, str]) -> pa.RecordBatch:
     """The columns of some documents."""
     arrays, wrong = documents_as_columns(values.take(pa.array(rows)).to_pylist(), columns)
     found = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([column.arrow.with_nullable(True) for column in columns]))
@@ -142,7 +143,7 @@ def are_finite(found: pa.Array) -> bool:
     return not (pa.types.is_floating(found.type) and pc.any(pc.is_inf(found)).as_py())
 
 
-def _lines(values: pa.Array) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+def _lines(values: pa.Array) -> tuple[pa.Array, Mask]:
     """The documents each in one line, and which of them are not for Arrow's reader."""
     odd = ~_are_objects(values)
     bounds, content = _bounds(values), values.buffers()[2]
@@ -167,10 +168,10 @@ def _one_line(document: bytes) -> bytes:
     return document if b'"' in _TEXT.sub(b"", stripped) else stripped.translate(_ONE_LINE)
 
 
-def _are_objects(values: pa.Array) -> npt.NDArray[np.bool_]:
+def _are_objects(values: pa.Array) -> Mask:
     """Which values begin and end as objects do."""
     bounds, data = _bounds(values), values.buffers()[2]
-    found: npt.NDArray[np.bool_] = bounds[1:] - bounds[:-1] >= 2
+    found: Mask = bounds[1:] - bounds[:-1] >= 2
     if found.any():
         content = np.frombuffer(data, np.uint8)
         first, last = content[np.where(found, bounds[:-1], 0)], content[np.where(found, bounds[1:] - 1, 0)]

@@ -7,15 +7,12 @@ Binary values made side by side: a piece of each before the next piece of any, a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Ints: TypeAlias = npt.NDArray[np.int64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
+from streamkit.arrays import Bytes, Integers, Mask
 
 
 def constant(piece: bytes, count: int) -> pa.Array:
@@ -23,12 +20,12 @@ def constant(piece: bytes, count: int) -> pa.Array:
     return of_width(np.tile(np.frombuffer(piece, np.uint8), count), len(piece), count)
 
 
-def of_width(data: npt.NDArray[np.uint8], width: int, count: int) -> pa.Array:
+def of_width(data: Bytes, width: int, count: int) -> pa.Array:
     """Pieces of one width, which stand side by side."""
     return _of_buffers(np.arange(count + 1, dtype=np.int64) * width, data)
 
 
-def ragged(matrix: npt.NDArray[np.uint8], lengths: Ints) -> pa.Array:
+def ragged(matrix: Bytes, lengths: Integers) -> pa.Array:
     """The first bytes of each row of a matrix."""
     width = matrix.shape[1]
     data = matrix.reshape(-1) if (lengths == width).all() else matrix[np.arange(width) < lengths[:, None]]
@@ -43,7 +40,7 @@ def joined(*parts: pa.Array | bytes) -> pa.Array:
     return pc.binary_join_element_wise(*(pa.scalar(one, pa.binary()) if isinstance(one, bytes) else one for one in found), b"")
 
 
-def grouped(pieces: pa.Array, lengths: Ints) -> pa.Array:
+def grouped(pieces: pa.Array, lengths: Integers) -> pa.Array:
     """Consecutive pieces as one: as many as each of the lengths says."""
     _, offsets, data = pieces.buffers()
     bounds = np.frombuffer(offsets, np.int32, len(pieces) + 1, pieces.offset * 4)
@@ -56,14 +53,14 @@ def spread(pieces: pa.Array, present: Mask, filler: bytes) -> pa.Array:
     return pa.concat_arrays([pieces, pa.array([filler], pa.binary())]).take(pa.array(places))
 
 
-def replaced(pieces: pa.Array, where: Ints, others: Sequence[bytes]) -> pa.Array:
+def replaced(pieces: pa.Array, where: Integers, others: Sequence[bytes]) -> pa.Array:
     """The pieces, of which those at some places are others."""
     places = np.arange(len(pieces))
     places[where] = len(pieces) + np.arange(len(others))
     return pa.concat_arrays([pieces, pa.array(others, pa.binary())]).take(pa.array(places))
 
 
-def varints(numbers: Ints) -> pa.Array:
+def varints(numbers: Integers) -> pa.Array:
     """Whole numbers in zigzag form and variable length: seven bits a byte, the low ones first."""
     rest = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
     width = max(1, -(-int(rest.max(initial=0)).bit_length() // 7))
@@ -83,7 +80,7 @@ def with_length(pieces: pa.Array) -> pa.Array:
     return joined(varints(pc.binary_length(pieces).to_numpy().astype(np.int64)), pieces)
 
 
-def integers(values: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
+def integers(values: pa.Array) -> tuple[Bytes, Integers]:
     """The whole numbers behind decimals, in sixteen big-endian bytes, and how many of the last ones hold the number and its sign."""
     words = np.frombuffer(values.buffers()[1], "<u8", 2 * len(values), values.offset * 16).reshape(-1, 2)
     is_negative = (words[:, 1] >> np.uint64(63)).astype(np.bool_)
@@ -97,12 +94,12 @@ def integers(values: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
     return np.ascontiguousarray(little[:, ::-1]), highest + 1 + is_full
 
 
-def _bounds(lengths: Ints) -> Ints:
+def _bounds(lengths: Integers) -> Integers:
     found = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=found[1:])
     return found
 
 
-def _of_buffers(bounds: Ints, data: npt.NDArray[np.uint8]) -> pa.Array:
+def _of_buffers(bounds: Integers, data: Bytes) -> pa.Array:
     buffers = [None, pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(np.ascontiguousarray(data))]
     return pa.Array.from_buffers(pa.binary(), len(bounds) - 1, buffers)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Mask
 from streamkit.formats.avro_schema import parsed_schema
 
 MARKER = b"\xc3\x01"
@@ -22,6 +22,6 @@ def header(text: str) -> bytes:
     return MARKER + bytes.fromhex(fingerprint(to_parsing_canonical_form(parsed_schema(text)[0]), "CRC-64-AVRO"))
 
 
-def is_under(values: pa.Array, prefix: bytes) -> npt.NDArray[np.bool_]:
+def is_under(values: pa.Array, prefix: bytes) -> Mask:
     """Which values, none of which is null, begin with the header of a schema."""
     return np.array([value.startswith(prefix) for value in values.to_pylist()], np.bool_)

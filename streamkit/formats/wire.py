@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Integers
 from streamkit.formats.pieces import joined
 
 MAGIC = 0
@@ -17,7 +17,7 @@ _DEPTH_MAX = 32  # levels at which messages stand in messages
 NO_ID = -1
 
 
-def schema_ids(values: pa.Array) -> npt.NDArray[np.int64]:
+def schema_ids(values: pa.Array) -> Integers:
     """The schema id of each value, none of which is null; NO_ID for one that does not begin as the wire format does."""
     _, offsets, data = values.buffers()
     if not len(values):

@@ -17,10 +17,10 @@ from itertools import accumulate, groupby, takewhile
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Mask
 from streamkit.chunks import one_array, one_batch
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.catalog.catalog import Catalog
@@ -362,7 +362,7 @@ def _again(table: pa.Table) -> pa.Array:
     return pa.array(are_again)
 
 
-def _equal(ones: pa.Array, others: pa.Array) -> npt.NDArray[np.bool_]:
+def _equal(ones: pa.Array, others: pa.Array) -> Mask:
     """Which values are the same, as null and not-a-number are the same as themselves."""
     if pa.types.is_null(ones.type):
         return np.ones(len(ones), bool)

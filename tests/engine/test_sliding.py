@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamkit.arrays import Integers
 from streamkit.engine.folding.sliding import Rows, Slid, Windows, slid_windows
-from streamkit.engine.rows.lineage import Numbers
 from streamkit.plan.windows import SlidingWindow
 
 EPOCHS = 4
@@ -79,7 +79,7 @@ def test_no_cut_changes_windows_or_what_is_late() -> None:
         assert cut == whole
 
 
-def given_in_epochs(times: Numbers, ends: Iterable[int], difference: int, grace: int) -> Any:
+def given_in_epochs(times: Integers, ends: Iterable[int], difference: int, grace: int) -> Any:
     """What rows of one key give in epochs that end there: the changes, how many rows are late, and windows that were kept from one."""
     reached, stored, given = np.maximum.accumulate(times), dict[int, int](), list[tuple[int, int]]()
     late = skipped = first = 0

@@ -10,10 +10,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers
 from streamkit.engine.epoch.stream_time import UNKNOWN
 from streamkit.engine.rows.rows import plain
 from streamkit.formats.codec import Codec
@@ -25,7 +25,6 @@ from streamkit.plan.program import Input
 from streamkit.schema import Schema
 
 DAY_MS = 86_400_000
-Times = npt.NDArray[np.int64]
 
 
 def columns_for_time(source: Input) -> list[str]:
@@ -33,13 +32,13 @@ def columns_for_time(source: Input) -> list[str]:
     return [] if source.event_time is None else [*source.event_time.columns_read, DELETED]
 
 
-def event_times(source: Input, batch: pa.RecordBatch) -> Times:
+def event_times(source: Input, batch: pa.RecordBatch) -> Integers:
     """
     The event time of each record, in milliseconds; `UNKNOWN` of those whose column says none.
 
     A deletion has no columns but those of its key: unless one of these says its time, it has the time under which it was written.
     """
-    written: Times = batch[TIMESTAMP].view(pa.int64()).to_numpy()
+    written: Integers = batch[TIMESTAMP].view(pa.int64()).to_numpy()
     if source.event_time is None or not batch.num_rows:
         return written
     deleted = batch[DELETED].to_numpy(zero_copy_only=False)
@@ -70,7 +69,7 @@ def _values(source: Input, batch: pa.RecordBatch) -> pa.Array:
     return values
 
 
-def _milliseconds(time: EventTime, values: pa.Array) -> Times:
+def _milliseconds(time: EventTime, values: pa.Array) -> Integers:
     """Values as milliseconds, rounded down; `UNKNOWN` for null and for what lies beyond all event times."""
     known = values.is_valid().to_numpy(zero_copy_only=False)
     if time.type == DAY:

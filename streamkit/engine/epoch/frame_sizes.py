@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from streamkit.arrays import Integers
 from streamkit.engine.epoch.order import Backlog
 from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import read_rows, read_size
@@ -21,7 +21,6 @@ from streamkit.log.values.value_bytes import sizes_of
 FRAMES_KEPT = 200_000  # with more, all are forgotten between two epochs
 OPENED_MAX = 16  # frames whose rows were looked at
 
-Offsets = npt.NDArray[np.int64]
 Ends = Sequence[int]
 
 
@@ -32,7 +31,7 @@ class FrameSizes:
     storage: Storage
     written: Callable[[Extent], Extent]
     seen: dict[tuple[str, int], int] = field(default_factory=dict, compare=False)
-    opened: dict[tuple[str, int], tuple[Offsets, Offsets]] = field(default_factory=dict, compare=False)
+    opened: dict[tuple[str, int], tuple[Integers, Integers]] = field(default_factory=dict, compare=False)
 
     def forget(self) -> None:
         """Forget frames, if there are many."""

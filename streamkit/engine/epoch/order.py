@@ -16,13 +16,12 @@ from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
-import numpy.typing as npt
 
+from streamkit.arrays import Integers
 from streamkit.engine.epoch.stream_time import NO_TIME, UNKNOWN
 from streamkit.log.slab.extent import Extent
 
-Timestamps = npt.NDArray[np.int64]
-Records = tuple[Timestamps, npt.NDArray[np.int64]]  # event times and offsets
+Records = tuple[Integers, Integers]  # event times and offsets
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ class Cut:
     times: tuple[int, ...] = ()
 
 
-def partition_times(timestamps: Timestamps, time: int, jump_ms: int | None = None) -> Timestamps:
+def partition_times(timestamps: Integers, time: int, jump_ms: int | None = None) -> Integers:
     """
     The time of a partition at consecutive records of it, after records that reached `time`.
 
@@ -105,7 +104,7 @@ def partition_times(timestamps: Timestamps, time: int, jump_ms: int | None = Non
     return running if not len(jumps) else _without_jumps(timestamps, running, int(jumps[0]), int(before[jumps[0]]), jump_ms)
 
 
-def _without_jumps(timestamps: Timestamps, running: Timestamps, first: int, time: int, jump_ms: int) -> Timestamps:
+def _without_jumps(timestamps: Integers, running: Integers, first: int, time: int, jump_ms: int) -> Integers:
     """The times of a partition, which is at `time` before the first record that jumps too far."""
     result = running.copy()
     # Whether a record moves the time depends on all records before it, so they are taken in turn; few frames have any that jump.
@@ -116,7 +115,7 @@ def _without_jumps(timestamps: Timestamps, running: Timestamps, first: int, time
     return result
 
 
-def order_keys(timestamps: Timestamps, floor: int) -> Timestamps:
+def order_keys(timestamps: Integers, floor: int) -> Integers:
     """The order keys of consecutive records of one partition, after records that reached `floor`."""
     return partition_times(timestamps, floor)
 
@@ -192,7 +191,7 @@ class _Lane:
         self._floor = backlog.floor_ms
         self._records_of = records_of
         self._waiting: dict[int, Records] = {}
-        self._times: dict[int, Timestamps] = {}
+        self._times: dict[int, Integers] = {}
         self._starts = [max(extent.base_offset, backlog.start) for extent in backlog.extents]
         self._ends = [min(extent.next_offset, backlog.end) for extent in backlog.extents]
         rows = (self._rows(frame) for frame in range(len(backlog.extents)))
@@ -220,7 +219,7 @@ class _Lane:
         return [self.backlog.time_ms, *self._frame_times[:-1]][: len(self._frame_times)]
 
     @cached_property
-    def _frame_keys(self) -> Timestamps:
+    def _frame_keys(self) -> Integers:
         """The order key each frame ends with."""
         return np.maximum(np.array(self._frame_times, np.int64), self._floor)
 
@@ -289,13 +288,13 @@ class _Lane:
             self._waiting[frame] = times[:count], offsets[:count]
         return self._waiting[frame]
 
-    def _times_of(self, frame: int) -> Timestamps:
+    def _times_of(self, frame: int) -> Integers:
         """The time of the partition at each record of a frame that waits."""
         if frame not in self._times:
             self._times[frame] = partition_times(self._records(frame)[0], self.times_before[frame], self.backlog.jump_ms)
         return self._times[frame]
 
-    def _keys_of(self, frame: int) -> Timestamps:
+    def _keys_of(self, frame: int) -> Integers:
         """Order keys of the records of a frame that wait."""
         return np.maximum(self._times_of(frame), self._floor)
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from streamkit.engine.epoch.epoch import Application, EpochEnd, EpochPlan, StoreNames
@@ -43,8 +42,6 @@ from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows, encode_rows
 from streamkit.state.store import MemoryStore
 from streamkit.state.task_state import Share, TaskState, read_changelogs
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,8 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Numbers = npt.NDArray[np.int64]
+from streamkit.arrays import Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,11 +22,11 @@ class Waits:
     began with, and the newest one so far.
     """
 
-    first: Numbers
-    newest: Numbers
-    ended: Numbers
-    waiting: Numbers
-    waiting_newest: Numbers
+    first: Integers
+    newest: Integers
+    ended: Integers
+    waiting: Integers
+    waiting_newest: Integers
 
     @classmethod
     def none(cls) -> Waits:

@@ -15,7 +15,8 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from streamkit.engine.folding.joining import Indices, Kept, committed_rows, newest_at, with_changes
+from streamkit.arrays import Integers
+from streamkit.engine.folding.joining import Kept, committed_rows, newest_at, with_changes
 from streamkit.engine.rows.place import place_ranks
 from streamkit.engine.rows.rows import deletions_of
 from streamkit.engine.stage.context import Context
@@ -24,7 +25,7 @@ from streamkit.names import DELETED
 REMOVED, REPLACED, ADDED = 0, 1, 2  # what a row does; that of a replaced row is half a change: the row that is added follows
 
 
-def replaced_rows(table: Kept, changes: pa.RecordBatch, context: Context) -> tuple[pa.RecordBatch, Indices]:
+def replaced_rows(table: Kept, changes: pa.RecordBatch, context: Context) -> tuple[pa.RecordBatch, Integers]:
     """Rows of the table, and for each change the position among them of the row it replaces (-1: none); changes are in order."""
     keys = table.encoded(changes, table.key)
     committed, found = committed_rows(table, changes, table.key, keys, context)
@@ -42,7 +43,7 @@ def without_nothing(table: Kept, changes: pa.RecordBatch, context: Context) -> p
 
 def rows_before(
     table: Kept, rows: pa.RecordBatch, changes: pa.RecordBatch | None, context: Context
-) -> tuple[pa.RecordBatch, Indices]:
+) -> tuple[pa.RecordBatch, Integers]:
     """As `replaced_rows`, of rows of which only some, `changes`, become the newest of their key: what is the newest before each."""
     keys = table.encoded(rows, table.key)
     committed, found = committed_rows(table, rows, table.key, keys, context)
@@ -57,12 +58,12 @@ def rows_before(
     )
 
 
-def previous_of_key(keys: pa.BinaryArray) -> Indices:
+def previous_of_key(keys: pa.BinaryArray) -> Integers:
     """For each row the position of the row of the same key before it; -1 for the first."""
     return previous_of_code(keys.dictionary_encode().indices.to_numpy())
 
 
-def previous_of_code(codes: Indices) -> Indices:
+def previous_of_code(codes: Integers) -> Integers:
     """As `previous_of_key`, of keys that are numbered."""
     order = np.argsort(codes, kind="stable")
     previous = np.full(len(codes), -1, np.int64)
@@ -71,7 +72,7 @@ def previous_of_code(codes: Indices) -> Indices:
     return previous
 
 
-def old_and_new(changes: pa.RecordBatch, values: Mapping[str, pa.Array], replaced: Indices) -> pa.RecordBatch:
+def old_and_new(changes: pa.RecordBatch, values: Mapping[str, pa.Array], replaced: Integers) -> pa.RecordBatch:
     """
     Each change as two rows, the one it replaces and the new one; `replaced` is the position of the old row in `values`, or -1.
 
@@ -86,7 +87,7 @@ def old_and_new(changes: pa.RecordBatch, values: Mapping[str, pa.Array], replace
     return pa.RecordBatch.from_arrays(both, names=list(old)).take(pa.array(turns))
 
 
-def old_and_new_of_windows(changes: pa.RecordBatch, stored: Mapping[str, pa.Array], windows: Indices) -> pa.RecordBatch:
+def old_and_new_of_windows(changes: pa.RecordBatch, stored: Mapping[str, pa.Array], windows: Integers) -> pa.RecordBatch:
     """
     Changes of windows as `old_and_new`: each replaces the one of its window before it, else what was stored.
 

@@ -16,11 +16,10 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.folding.changes import old_and_new, previous_of_code
 from streamkit.engine.folding.group_state import (
     Groups,
-    Mask,
-    Numbers,
     Updated,
     as_numbers,
     decoded,
@@ -35,7 +34,7 @@ from streamkit.engine.rows.rows import concatenate, numbers
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import Rows
 from streamkit.expressions.aggregates import per_aggregate, result, running
-from streamkit.expressions.core.groups import Codes, group
+from streamkit.expressions.core.groups import group
 from streamkit.names import KEY_GROUP, TIMESTAMP, WINDOW
 from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.expression import TypedAggregate
@@ -53,7 +52,7 @@ class Before:
     """The states of groups before rows are folded in: which groups have one; of these, in order, the largest event times and the state columns."""
 
     known: Mask
-    timestamps: Numbers
+    timestamps: Integers
     states: list[pa.Array]
 
     @classmethod
@@ -62,7 +61,7 @@ class Before:
         return cls(values.is_valid().to_numpy(zero_copy_only=False), *decoded(operator, values.drop_null()))
 
     @cached_property
-    def places(self) -> Numbers:
+    def places(self) -> Integers:
         """Where the state of each group stands; -1 if it has none."""
         return np.where(self.known, np.cumsum(self.known) - 1, -1)
 
@@ -80,21 +79,21 @@ class Newest:
     What is replaced stays until there is as much of it as there are groups, since letting it go copies all states.
     """
 
-    places: Numbers
-    timestamps: Numbers
+    places: Integers
+    timestamps: Integers
     states: list[pa.Array]
 
     @classmethod
     def of_before(cls, before: Before) -> Newest:
         return cls(before.places, before.timestamps, before.states)
 
-    def of(self, groups: Numbers) -> Before:
+    def of(self, groups: Integers) -> Before:
         """The states of some groups."""
         places = self.places[groups]
         known = places >= 0
         return Before(known, *self._at(places[known]))
 
-    def put(self, groups: Numbers, newest: Groups) -> None:
+    def put(self, groups: Integers, newest: Groups) -> None:
         """From now on these groups have these states."""
         self.places[groups] = len(self.timestamps) + np.arange(len(groups))
         self.timestamps = np.concatenate([self.timestamps, newest.timestamps])
@@ -107,7 +106,7 @@ class Newest:
         self.timestamps, self.states = self._at(self.places[known])
         self.places[known] = np.arange(len(self.timestamps))
 
-    def _at(self, places: Numbers) -> tuple[Numbers, list[pa.Array]]:
+    def _at(self, places: Integers) -> tuple[Integers, list[pa.Array]]:
         return self.timestamps[places], [column.take(pa.array(places)) for column in self.states]
 
 
@@ -118,7 +117,7 @@ class FoundGroups:
     keys: pa.BinaryArray
     groups: Groups
     before: Before
-    ranks: Numbers
+    ranks: Integers
 
     def updated(self, newest: Groups) -> Updated:
         """The groups with their newest states."""
@@ -142,7 +141,7 @@ class OtherStates(Protocol):
         """The aggregates that are folded."""
         ...
 
-    def completed(self, groups: Groups, rows: Numbers) -> Groups:
+    def completed(self, groups: Groups, rows: Integers) -> Groups:
         """The groups after these rows, which have the states that are folded, with the states of all aggregates."""
         ...
 
@@ -170,7 +169,7 @@ def each_result(
     batch: pa.RecordBatch,
     rows: Groups,
     before: Before,
-    ranks: Numbers,
+    ranks: Integers,
     gives: Mask | None = None,
     others: OtherStates | None = None,
 ) -> EachRow:
@@ -197,7 +196,7 @@ def each_result(
     return EachRow(folded, newest, each)
 
 
-def _old_and_new(operator: Aggregate, every: pa.RecordBatch, ranks: Numbers, stored: Before) -> pa.RecordBatch:
+def _old_and_new(operator: Aggregate, every: pa.RecordBatch, ranks: Integers, stored: Before) -> pa.RecordBatch:
     """Each result as two rows: the result of its group before it, then itself."""
     before = {one.name: result(one, own) for one, own in per_aggregate(operator.aggregates, stored.states)}
     previous = previous_of_code(ranks)
@@ -206,7 +205,7 @@ def _old_and_new(operator: Aggregate, every: pa.RecordBatch, ranks: Numbers, sto
     return old_and_new(every, values, replaced)
 
 
-def _codes(rows: Groups) -> tuple[Numbers, Numbers]:
+def _codes(rows: Groups) -> tuple[Integers, Integers]:
     """A number for each row's group, and the first row of each group."""
     columns = [*rows.keys, *([pa.array(rows.windows)] if rows.windows is not None else [])]
     found, _ = group(columns, len(rows.timestamps))
@@ -216,7 +215,7 @@ def _codes(rows: Groups) -> tuple[Numbers, Numbers]:
     return (np.cumsum(used) - 1)[found.codes], first[used]
 
 
-def _running(operator: Aggregate, folded: Sequence[TypedAggregate], rows: Groups, before: Before, ranks: Numbers) -> Groups:
+def _running(operator: Aggregate, folded: Sequence[TypedAggregate], rows: Groups, before: Before, ranks: Integers) -> Groups:
     """The states of `folded` after each row: the state of its group before, then the rows up to and with it."""
     known = np.flatnonzero(before.known)
     own = [column for one, columns in per_aggregate(operator.aggregates, before.states) if one in folded for column in columns]
@@ -255,7 +254,7 @@ class PieceByPiece:
     numbering: GroupNumbers
     keys: pa.BinaryArray
     groups: Groups
-    ranks: Callable[[Codes], Numbers]
+    ranks: Callable[[Integers], Integers]
     newest: Newest
 
     @classmethod
@@ -307,8 +306,8 @@ class GroupNumbers:
     """
 
     rows: RowsInWindows
-    keys: Codes
-    rows_of_keys: Numbers
+    keys: Integers
+    rows_of_keys: Integers
     least: int
     width: int
 
@@ -327,13 +326,13 @@ class GroupNumbers:
     def size(self) -> int:
         return len(self.rows_of_keys) * self.width
 
-    def of_piece(self, rows: slice) -> Codes:
+    def of_piece(self, rows: slice) -> Integers:
         """The numbers of some rows, each once for every window."""
         windows = self.rows.windows[rows]
         oldest = self.keys[rows] * self.width + (self.rows.oldest[rows] - self.least) // self.rows.advance_ms
         return oldest if (windows == 1).all() else np.repeat(oldest, windows) + turns(windows)
 
-    def used(self, pieces: Sequence[slice]) -> Codes:
+    def used(self, pieces: Sequence[slice]) -> Integers:
         """The numbers that occur, sorted."""
         if self.is_dense:
             occurs = np.zeros(self.size, bool)
@@ -347,7 +346,7 @@ class GroupNumbers:
         """Whether a table with a place for each number is small beside the rows."""
         return self.size <= TABLE_SHARE * self.rows.total
 
-    def groups(self, operator: Aggregate, numbers: Codes) -> Groups:
+    def groups(self, operator: Aggregate, numbers: Integers) -> Groups:
         """The groups of these numbers, without states."""
         rows = self.rows_of_keys[numbers // self.width]
         windows = self.least + numbers % self.width * self.rows.advance_ms
@@ -361,14 +360,14 @@ class GroupNumbers:
         )
 
 
-def _of_piece(ranks: Numbers, groups: int) -> tuple[Numbers, Numbers]:
+def _of_piece(ranks: Integers, groups: int) -> tuple[Integers, Integers]:
     """The groups that the rows of a piece fall into, out of so many, and for each row the position of its own among them."""
     occurs = np.zeros(groups, bool)
     occurs[ranks] = True
     return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[ranks]
 
 
-def _ranks_by_number(numbering: GroupNumbers, used: Codes, ranks: Numbers) -> Callable[[Codes], Numbers]:
+def _ranks_by_number(numbering: GroupNumbers, used: Integers, ranks: Integers) -> Callable[[Integers], Integers]:
     """What tells the ranks of numbers, given those of the numbers that are used."""
     if not numbering.is_dense:
         return lambda wanted: ranks[np.searchsorted(used, wanted)]

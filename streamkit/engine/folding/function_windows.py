@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers
 from streamkit.engine.folding.changes import old_and_new_of_windows
 from streamkit.engine.folding.sequential import Functions, State, StateRows, Value, is_deleted, timestamps_of
 from streamkit.engine.folding.window_results import bounds
-from streamkit.engine.folding.window_state import Changes, Keys, Numbers, WindowState, keys_of
+from streamkit.engine.folding.window_state import Changes, Keys, WindowState, keys_of
 from streamkit.engine.rows.place import at_epoch_end, extended_by_turn, in_canonical_order, paths_of, place_columns
 from streamkit.engine.rows.rows import numbers, rows_of
 from streamkit.engine.stage.advance import final_place, stream_times
@@ -51,7 +52,7 @@ class Epoch(WindowState):
     operator: FunctionAggregate
     has_ends: bool
 
-    def times_of(self, starts: Numbers, ends: Numbers) -> tuple[Numbers, ...]:
+    def times_of(self, starts: Integers, ends: Integers) -> tuple[Integers, ...]:
         """The times in the state keys of windows."""
         return (ends, starts) if self.has_ends else (starts,)
 
@@ -89,17 +90,17 @@ class Given:
 
     groups: pa.RecordBatch
     keys: Keys
-    codes: Numbers
+    codes: Integers
     listed: Listed
     stored: Mapping[Window, State]
     functions: Functions
 
     @property
-    def times(self) -> Numbers:
+    def times(self) -> Integers:
         return numbers(self.groups, TIMESTAMP)
 
 
-def given_rows(epoch: Epoch, groups: pa.RecordBatch, meets: Callable[[Listed, Numbers, Numbers], Any]) -> Given:
+def given_rows(epoch: Epoch, groups: pa.RecordBatch, meets: Callable[[Listed, Integers, Integers], Any]) -> Given:
     """The rows with the stored windows of their keys; `meets` says which of these the rows can meet."""
     operator, store = epoch.operator, epoch.context.store(epoch.operator.store)
     keys, codes = keys_of(operator.key, groups)
@@ -129,7 +130,7 @@ def blaming(
         raise
 
 
-def stream_time_at(epoch: Epoch, groups: pa.RecordBatch) -> Numbers:
+def stream_time_at(epoch: Epoch, groups: pa.RecordBatch) -> Integers:
     """The operator's stream time at each row."""
     return stream_times(epoch.operator, epoch.windowing, groups, epoch.context)
 
@@ -254,7 +255,7 @@ def _time(epoch: Epoch, window: Window) -> int:
     return window.end if epoch.has_ends else window.start
 
 
-def _columns(windows: Iterable[Window]) -> tuple[Numbers, Numbers, Numbers]:
+def _columns(windows: Iterable[Window]) -> tuple[Integers, Integers, Integers]:
     """Windows as columns: keys, starts, ends."""
     table = np.array(list(windows), np.int64).reshape(-1, 3)
     return table[:, 0], table[:, 1], table[:, 2]

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Integers
 from streamkit.engine.folding.window_results import Finish, bounds, failing, finished
 from streamkit.engine.folding.windows import ends_of_windows
 from streamkit.engine.rows.rows import rows_of
@@ -26,21 +26,18 @@ from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows
 
-Numbers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
-
 
 @dataclass(frozen=True, eq=False)
 class Groups:
     """State of some groups: key columns, window starts (None without windows), largest event times, state columns."""
 
     keys: list[pa.Array]
-    windows: Numbers | None
-    timestamps: Numbers
+    windows: Integers | None
+    timestamps: Integers
     states: list[pa.Array]
-    key_groups: Numbers
+    key_groups: Integers
 
-    def take(self, indices: Numbers) -> Groups:
+    def take(self, indices: Integers) -> Groups:
         wanted = pa.array(indices)
         return Groups(
             [column.take(wanted) for column in self.keys],
@@ -50,11 +47,11 @@ class Groups:
             self.key_groups[indices],
         )
 
-    def states_at(self, indices: Numbers) -> Groups:
+    def states_at(self, indices: Integers) -> Groups:
         """The times and states of some, without what names the groups."""
         return Groups([], None, self.timestamps, self.states, self.key_groups).take(indices)
 
-    def with_states(self, timestamps: Numbers, states: list[pa.Array]) -> Groups:
+    def with_states(self, timestamps: Integers, states: list[pa.Array]) -> Groups:
         """These groups with other times and states."""
         return replace(self, timestamps=timestamps, states=states)
 
@@ -78,7 +75,7 @@ def state_keys(operator: Aggregate, groups: Groups, context: Context) -> pa.Bina
     return layout.keys(context.store_number(operator.store), groups.key_groups, groups.keys, times)
 
 
-def sorted_groups(operator: Aggregate, groups: Groups, context: Context) -> tuple[pa.BinaryArray, Groups, Numbers]:
+def sorted_groups(operator: Aggregate, groups: Groups, context: Context) -> tuple[pa.BinaryArray, Groups, Integers]:
     """State keys and groups, sorted by key, and the position that each group has then."""
     keys = state_keys(operator, groups, context)
     if len(keys) == 1:
@@ -111,7 +108,7 @@ def state_types(operator: Aggregate) -> list[str]:
     return ["bigint", *(column.type for one in operator.aggregates for column in state_columns(one))]
 
 
-def decoded(operator: Aggregate, values: pa.BinaryArray) -> tuple[Numbers, list[pa.Array]]:
+def decoded(operator: Aggregate, values: pa.BinaryArray) -> tuple[Integers, list[pa.Array]]:
     """The largest event times and the state columns of stored states."""
     timestamps, *states = decode_rows(values, state_types(operator))
     return as_numbers(timestamps), states
@@ -147,7 +144,7 @@ def state_names(aggregates: Sequence[TypedAggregate]) -> list[str]:
     return [column.name for one in aggregates for column in state_columns(one)]
 
 
-def as_numbers(array: pa.Array) -> Numbers:
+def as_numbers(array: pa.Array) -> Integers:
     """An integer column as numpy."""
-    numbers: Numbers = array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    numbers: Integers = array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     return numbers

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.rows.place import as_seen, place_ranks
 from streamkit.engine.rows.rows import deletions_of, is_null_key, numbers, record_columns, row_times, rows_of, without_deletions
 from streamkit.engine.stage.context import Context
@@ -20,8 +20,6 @@ from streamkit.plan.operator import Key, Operator
 from streamkit.plan.program import Store
 from streamkit.state.layout import MICROSECONDS, UTC_MICROSECONDS, layout_of
 from streamkit.state.row import decode_rows
-
-Indices = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -51,13 +49,13 @@ class Kept:
             missing = pc.or_(missing, pc.is_null(rows[name]))
         return missing
 
-    def may_store(self, rows: pa.RecordBatch, on: Sequence[str]) -> npt.NDArray[np.bool_]:
+    def may_store(self, rows: pa.RecordBatch, on: Sequence[str]) -> Mask:
         """Which rows have windows of the length that all windows in the store have: its keys hold their starts alone."""
         size_ms = self.store.window_size_ms
         if not self.bounds or size_ms is None:
             return np.ones(rows.num_rows, bool)
         start, end = (milliseconds(rows[name]) for name in on[len(self.store.key) :])
-        is_alike: npt.NDArray[np.bool_] = end - start == size_ms
+        is_alike: Mask = end - start == size_ms
         return is_alike
 
     def state_keys(self, rows: pa.RecordBatch, on: Sequence[str], context: Context) -> pa.BinaryArray:
@@ -89,7 +87,7 @@ def seen_changes(
 
 def as_of(
     table: Kept, rows: pa.RecordBatch, on: Sequence[str], changes: pa.RecordBatch | None, context: Context
-) -> tuple[pa.RecordBatch, Indices]:
+) -> tuple[pa.RecordBatch, Integers]:
     """
     The table's row for each row: rows of the table, and for each row the position of its match among them (-1: none).
 
@@ -109,15 +107,15 @@ def key_columns(store: Store, batch: pa.RecordBatch, on: Sequence[str]) -> list[
     return [batch[name].cast(column.arrow.type) for name, column in zip(on, store.key, strict=False)]
 
 
-def milliseconds(moments: pa.Array) -> Indices:
+def milliseconds(moments: pa.Array) -> Integers:
     """A column of timestamps as numbers."""
-    found: Indices = moments.cast(UTC_MICROSECONDS).view(pa.int64()).to_numpy() // MICROSECONDS
+    found: Integers = moments.cast(UTC_MICROSECONDS).view(pa.int64()).to_numpy() // MICROSECONDS
     return found
 
 
 def committed_rows(
     table: Kept, rows: pa.RecordBatch, on: Sequence[str], keys: pa.BinaryArray, context: Context
-) -> tuple[pa.RecordBatch, Indices]:
+) -> tuple[pa.RecordBatch, Integers]:
     """The stored rows of these keys, each key once, and for each row the position of its match (-1: none)."""
     encoded = keys.dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy()
@@ -141,8 +139,8 @@ def decoded_rows(store: Store, values: pa.BinaryArray) -> pa.RecordBatch:
 
 
 def with_changes(
-    store: Store, committed: pa.RecordBatch, found: Indices, changes: pa.RecordBatch, newest: Indices
-) -> tuple[pa.RecordBatch, Indices]:
+    store: Store, committed: pa.RecordBatch, found: Integers, changes: pa.RecordBatch, newest: Integers
+) -> tuple[pa.RecordBatch, Integers]:
     """The stored rows followed by an epoch's changes, and each row's position: of `newest` where there is one, else of `found`."""
     changed = np.where(deletions_of(changes)[newest], -1, newest + committed.num_rows)
     values = [pa.concat_arrays([committed[name], changes[name].cast(committed[name].type)]) for name in store.value.names]
@@ -151,7 +149,7 @@ def with_changes(
     return rows, np.where(newest >= 0, changed, found)
 
 
-def newest_at(left: pa.RecordBatch, left_keys: pa.BinaryArray, right: pa.RecordBatch, right_keys: pa.BinaryArray) -> Indices:
+def newest_at(left: pa.RecordBatch, left_keys: pa.BinaryArray, right: pa.RecordBatch, right_keys: pa.BinaryArray) -> Integers:
     """For each left row the position of the last right row of its key at its place or before it; -1 if there is none."""
     codes = pa.concat_arrays([left_keys, right_keys]).dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
     left_rank, right_rank = place_ranks(left, right)
@@ -164,7 +162,7 @@ def newest_at(left: pa.RecordBatch, left_keys: pa.BinaryArray, right: pa.RecordB
     return np.where(same_key, candidate, -1)
 
 
-def times_found(rows: pa.RecordBatch, found: Indices) -> Indices:
+def times_found(rows: pa.RecordBatch, found: Integers) -> Integers:
     """The event time of the row at each position, or the smallest number where there is none (-1)."""
     earliest = np.iinfo(np.int64).min
     if not rows.num_rows:
@@ -173,7 +171,7 @@ def times_found(rows: pa.RecordBatch, found: Indices) -> Indices:
 
 
 def joined(
-    how: str, columns: Sequence[tuple[str, str]], left: pa.RecordBatch, table_rows: pa.RecordBatch, found: Indices
+    how: str, columns: Sequence[tuple[str, str]], left: pa.RecordBatch, table_rows: pa.RecordBatch, found: Integers
 ) -> pa.RecordBatch:
     """Each stream row with the columns of its table row; an inner join drops rows that have none."""
     if how == "inner" and (found < 0).any():

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.stage.context import Context
 from streamkit.errors import EvaluationError
 from streamkit.expressions.aggregates import Members
@@ -29,8 +29,6 @@ from streamkit.plan.program import Store
 from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows, encode_rows
 
-Numbers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 WIDTH_MAX = 16  # so many first members are found by intervals; of more all intervals are written out
 FOLLOWING = b"\x02"  # behind every member of a group: these begin with the tag of a value
 COPIES_MAX = 2**62
@@ -48,11 +46,11 @@ class GroupRows:
     `groups` has the position of each row's group; `keys` and `key_groups` are those of the groups.
     """
 
-    groups: Numbers
+    groups: Integers
     is_added: Mask
-    timestamps: Numbers
+    timestamps: Integers
     keys: list[pa.Array]
-    key_groups: Numbers
+    key_groups: Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +60,7 @@ class MemberStore:
     name: str
     context: Context
 
-    def counts(self, keys: pa.BinaryArray) -> Numbers:
+    def counts(self, keys: pa.BinaryArray) -> Integers:
         """How often each member is stored."""
         order = byte_order(keys)
         found = self.context.committed_state().get(keys.take(order))
@@ -70,7 +68,7 @@ class MemberStore:
         back[order.to_numpy()] = np.arange(len(keys))
         return _counts(found)[back]
 
-    def keys(self, rows: GroupRows, groups: Numbers, aggregate: str, members: pa.BinaryArray | None = None) -> pa.BinaryArray:
+    def keys(self, rows: GroupRows, groups: Integers, aggregate: str, members: pa.BinaryArray | None = None) -> pa.BinaryArray:
         """The state keys of members of groups, or what those of all members of a group begin with."""
         columns = [column.take(pa.array(groups)) for column in rows.keys]
         columns.append(pa.array([aggregate]).take(pa.array(np.zeros(len(groups), np.int64))))
@@ -79,8 +77,8 @@ class MemberStore:
         return layout_of(self.store).keys(self.number, rows.key_groups[groups], columns)
 
     def first(
-        self, rows: GroupRows, groups: Numbers, aggregate: str, limits: list[int | None]
-    ) -> tuple[Numbers, pa.Array, Numbers]:
+        self, rows: GroupRows, groups: Integers, aggregate: str, limits: list[int | None]
+    ) -> tuple[Integers, pa.Array, Integers]:
         """The first stored members of each group: their groups, the members, and how often each is there."""
         starts = self.keys(rows, groups, aggregate).to_pylist()
         found: list[tuple[pa.Array, pa.Array]] = []
@@ -101,9 +99,9 @@ class MemberStore:
         return self.context.store_number(self.name)
 
 
-def _counts(values: pa.BinaryArray) -> Numbers:
+def _counts(values: pa.BinaryArray) -> Integers:
     counts = decode_rows(values, ["bigint", "bigint"])[1].fill_null(0)
-    found: Numbers = counts.to_numpy(zero_copy_only=False).astype(np.int64)
+    found: Integers = counts.to_numpy(zero_copy_only=False).astype(np.int64)
     return found
 
 
@@ -112,24 +110,24 @@ class Changed:
     """Members whose numbers changed: state keys, how often each is there now, and the times of the rows that changed them last."""
 
     keys: pa.BinaryArray
-    counts: Numbers
-    timestamps: Numbers
+    counts: Integers
+    timestamps: Integers
 
 
 @dataclass(frozen=True, eq=False)
 class _Touched:
     """The members that rows touch: `of_rows` has the one that each of `rows` touches. They are in the order of their bytes."""
 
-    rows: Numbers
-    of_rows: Numbers
-    groups: Numbers
+    rows: Integers
+    of_rows: Integers
+    groups: Integers
     members: pa.Array
-    stored: Numbers
+    stored: Integers
     keys: pa.BinaryArray
 
 
 def member_states(
-    aggregate: TypedAggregate, kept: Members, members: pa.BinaryArray, rows: GroupRows, store: MemberStore, wanted: Numbers,
+    aggregate: TypedAggregate, kept: Members, members: pa.BinaryArray, rows: GroupRows, store: MemberStore, wanted: Integers,
     stored: pa.Array,
 ) -> tuple[list[pa.Array], Changed]:  # fmt: skip
     """
@@ -163,7 +161,7 @@ def _touched(aggregate: TypedAggregate, members: pa.BinaryArray, rows: GroupRows
     return _Touched(places, of_rows, groups, distinct, store.counts(keys), keys)
 
 
-def _running_counts(touched: _Touched, rows: GroupRows) -> Numbers:
+def _running_counts(touched: _Touched, rows: GroupRows) -> Integers:
     """How often the member that a row touches is there after it."""
     order = np.argsort(touched.of_rows, kind="stable")
     own = touched.of_rows[order]
@@ -174,7 +172,7 @@ def _running_counts(touched: _Touched, rows: GroupRows) -> Numbers:
     return counts
 
 
-def _check(aggregate: TypedAggregate, touched: _Touched, counts: Numbers, rows: GroupRows) -> None:
+def _check(aggregate: TypedAggregate, touched: _Touched, counts: Integers, rows: GroupRows) -> None:
     """EvaluationError if a value leaves a group in which it is not."""
     below = np.flatnonzero(counts < 0)
     if len(below):
@@ -185,7 +183,7 @@ def _check(aggregate: TypedAggregate, touched: _Touched, counts: Numbers, rows: 
         )
 
 
-def _numbers(touched: _Touched, counts: Numbers, rows: GroupRows, stored: pa.Array) -> Numbers:
+def _numbers(touched: _Touched, counts: Integers, rows: GroupRows, stored: pa.Array) -> Integers:
     """How many distinct members the group of each row has after it."""
     added = rows.is_added[touched.rows]
     steps = np.zeros(len(rows.groups), np.int64)
@@ -199,7 +197,7 @@ def _numbers(touched: _Touched, counts: Numbers, rows: GroupRows, stored: pa.Arr
     return numbers
 
 
-def _changed(touched: _Touched, counts: Numbers, rows: GroupRows) -> Changed:
+def _changed(touched: _Touched, counts: Integers, rows: GroupRows) -> Changed:
     last = np.zeros(len(touched.groups), np.int64)
     last[touched.of_rows] = np.arange(len(touched.of_rows))
     changed = np.flatnonzero(counts[last] != touched.stored) if len(last) else last
@@ -207,8 +205,8 @@ def _changed(touched: _Touched, counts: Numbers, rows: GroupRows) -> Changed:
 
 
 def _lists(
-    aggregate: TypedAggregate, kept: Members, limit: int | None, touched: _Touched, counts: Numbers, rows: GroupRows,
-    store: MemberStore, wanted: Numbers,
+    aggregate: TypedAggregate, kept: Members, limit: int | None, touched: _Touched, counts: Integers, rows: GroupRows,
+    store: MemberStore, wanted: Integers,
 ) -> pa.Array:  # fmt: skip
     """The first members of the groups of the wanted rows after them, as lists."""
     copies = 1 if kept.is_set else COPIES_MAX if limit is None else limit
@@ -239,7 +237,7 @@ def _lists(
     return in_time.take(pa.array(time.point_of_wanted))
 
 
-def _without(owners: Numbers, members: pa.Array, touched: _Touched) -> Numbers:
+def _without(owners: Integers, members: pa.Array, touched: _Touched) -> Integers:
     """The places of the members that no row touches."""
     if not len(owners):
         return owners
@@ -256,7 +254,7 @@ class _Time:
     Points are the wanted rows in this order, which are all that matters.
     """
 
-    def __init__(self, groups: Numbers, wanted: Numbers) -> None:
+    def __init__(self, groups: Integers, wanted: Integers) -> None:
         order = np.argsort(groups, kind="stable")
         self.of_rows = np.empty(len(order), np.int64)
         self.of_rows[order] = np.arange(len(order))
@@ -266,16 +264,16 @@ class _Time:
         self._points = np.sort(self.of_rows[wanted])
         self.point_of_wanted = np.searchsorted(self._points, self.of_rows[wanted])
 
-    def point_from(self, places: Numbers) -> Numbers:
+    def point_from(self, places: Integers) -> Integers:
         """The first point at or behind each place."""
-        points: Numbers = np.searchsorted(self._points, places)
+        points: Integers = np.searchsorted(self._points, places)
         return points
 
 
-Intervals = tuple[Numbers, Numbers, Numbers, Numbers]  # of which member, which of its copies, from which place, up to which
+Intervals = tuple[Integers, Integers, Integers, Integers]  # of which member, which of its copies, from which place, up to which
 
 
-def _intervals_of_touched(touched: _Touched, counts: Numbers, rows: GroupRows, time: _Time, copies: int) -> Intervals:
+def _intervals_of_touched(touched: _Touched, counts: Integers, rows: GroupRows, time: _Time, copies: int) -> Intervals:
     """From each place where a copy of a member comes to that where it goes, or to the end of the group."""
     at_start = _repeated(np.arange(len(touched.groups)), np.minimum(touched.stored, copies), time.first[touched.groups], None)
     added = rows.is_added[touched.rows]
@@ -294,14 +292,14 @@ def _intervals_of_touched(touched: _Touched, counts: Numbers, rows: GroupRows, t
     return members[comes], numbers[comes], places[comes], ends[comes]
 
 
-def _repeated(members: Numbers, times: Numbers, starts: Numbers, ends: Numbers | None) -> Intervals:
+def _repeated(members: Integers, times: Integers, starts: Integers, ends: Integers | None) -> Intervals:
     """Each member as often as it is there."""
     numbers = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times) + 1
     until = np.repeat(starts if ends is None else ends, times)
     return np.repeat(members, times), numbers, np.repeat(starts, times), until
 
 
-def _ranks(values: pa.Array) -> Numbers:
+def _ranks(values: pa.Array) -> Integers:
     """A number for each, equal for equal ones and growing with them."""
     encoded = values.dictionary_encode()
     order = pc.sort_indices(encoded.dictionary).to_numpy()
@@ -310,7 +308,7 @@ def _ranks(values: pa.Array) -> Numbers:
     return ranks[encoded.indices.to_numpy()] if len(values) else np.empty(0, np.int64)
 
 
-def _covering(starts: Numbers, ends: Numbers, points: int, limit: int | None) -> tuple[Numbers, Numbers]:
+def _covering(starts: Integers, ends: Integers, points: int, limit: int | None) -> tuple[Integers, Integers]:
     """The points, in order, and for each the numbers of the first intervals that cover it."""
     if limit is not None and limit <= WIDTH_MAX and len(starts):
         table = first_covering(starts, ends, points, limit)

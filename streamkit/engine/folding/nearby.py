@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Numbers = npt.NDArray[np.int64]
+from streamkit.arrays import Integers
+
 NUMBER_MAX = 2**62
 
 
@@ -22,10 +22,10 @@ class Axis:
 
     first_ms: int
     stride: int
-    moments: Numbers | None = None
+    moments: Integers | None = None
 
     @classmethod
-    def of(cls, codes: int, times: Sequence[Numbers]) -> Axis:
+    def of(cls, codes: int, times: Sequence[Integers]) -> Axis:
         """An axis for so many keys and these times."""
         first = min((int(some.min()) for some in times if len(some)), default=0)
         last = max((int(some.max()) for some in times if len(some)), default=0)
@@ -34,22 +34,22 @@ class Axis:
         moments = np.unique(np.concatenate(times))
         return cls(0, len(moments) + 2, moments)
 
-    def places(self, codes: Numbers, times: Numbers) -> Numbers:
+    def places(self, codes: Integers, times: Integers) -> Integers:
         """Where rows are."""
         return codes * self.stride + 1 + self._positions(times)
 
-    def before(self, codes: Numbers, times: Numbers) -> Numbers:
+    def before(self, codes: Integers, times: Integers) -> Integers:
         """The first place of a row of the key whose time is not before."""
         return codes * self.stride + 1 + self._positions(times)
 
-    def behind(self, codes: Numbers, times: Numbers) -> Numbers:
+    def behind(self, codes: Integers, times: Integers) -> Integers:
         """The last place of a row of the key whose time is not after."""
         return codes * self.stride + self._positions(times + 1)
 
-    def _positions(self, times: Numbers) -> Numbers:
+    def _positions(self, times: Integers) -> Integers:
         if self.moments is not None:
             return np.searchsorted(self.moments, times, side="left")
-        found: Numbers = np.clip(times - self.first_ms, 0, self.stride - 2)
+        found: Integers = np.clip(times - self.first_ms, 0, self.stride - 2)
         return found
 
 
@@ -57,11 +57,11 @@ class Axis:
 class Line:
     """Rows of one side in the order of key and time; rows at one place stay as they stand."""
 
-    places: Numbers
-    rows: Numbers
+    places: Integers
+    rows: Integers
 
     @classmethod
-    def of(cls, axis: Axis, codes: Numbers, times: Numbers) -> Line:
+    def of(cls, axis: Axis, codes: Integers, times: Integers) -> Line:
         places = axis.places(codes, times)
         if (places[1:] >= places[:-1]).all():
             return cls(places, np.arange(len(places)))
@@ -76,13 +76,13 @@ class Line:
         return Line(self.places[kept], self.rows[kept])
 
     @property
-    def ranks(self) -> Numbers:
+    def ranks(self) -> Integers:
         """For each row its position on the line."""
         ranks = np.empty(len(self.rows), np.int64)
         ranks[self.rows] = np.arange(len(self.rows))
         return ranks
 
-    def between(self, first: Numbers, last: Numbers) -> tuple[Numbers, Numbers]:
+    def between(self, first: Integers, last: Integers) -> tuple[Integers, Integers]:
         """For stretches of the line: the number of the stretch and the row, for each row within."""
         start = np.searchsorted(self.places, first, side="left")
         counts = np.maximum(np.searchsorted(self.places, last, side="right") - start, 0)

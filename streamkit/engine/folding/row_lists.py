@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.rows.rows import rows_of
 from streamkit.engine.stage.context import Context
@@ -23,24 +23,21 @@ from streamkit.plan.program import Store
 from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows, encode_rows
 
-Numbers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
-
 
 @dataclass(frozen=True, eq=False)
 class Keys:
     """The distinct keys of some rows: what stands at each code."""
 
     columns: list[pa.Array]
-    key_groups: Numbers
+    key_groups: Integers
 
     def __len__(self) -> int:
         return len(self.key_groups)
 
-    def take(self, codes: Numbers) -> Keys:
+    def take(self, codes: Integers) -> Keys:
         return Keys(self.columns_at(codes), self.key_groups[codes])
 
-    def columns_at(self, codes: Numbers) -> list[pa.Array]:
+    def columns_at(self, codes: Integers) -> list[pa.Array]:
         """The key columns at these codes; null at negative ones."""
         wanted = pa.array(codes, mask=codes < 0)
         return [column.take(wanted) for column in self.columns]
@@ -54,17 +51,17 @@ class Keys:
 class Places:
     """Pairs of a time (ms) and a key (its code), each once: where lists are."""
 
-    times: Numbers
-    codes: Numbers
+    times: Integers
+    codes: Integers
 
     def __len__(self) -> int:
         return len(self.times)
 
-    def take(self, indices: Numbers | Mask) -> Places:
+    def take(self, indices: Integers | Mask) -> Places:
         return Places(self.times[indices], self.codes[indices])
 
     @classmethod
-    def distinct(cls, times: Numbers, codes: Numbers) -> tuple[Places, Numbers]:
+    def distinct(cls, times: Integers, codes: Integers) -> tuple[Places, Integers]:
         """The distinct of some pairs, and for each pair its position among them."""
         moments, ranks = np.unique(times, return_inverse=True)
         span = int(codes.max()) + 1 if len(codes) else 1
@@ -76,11 +73,11 @@ class Places:
 class Listed:
     """Rows of lists: which list each is in, its event time, and its columns."""
 
-    owners: Numbers
-    times: Numbers
+    owners: Integers
+    times: Integers
     columns: pa.RecordBatch
 
-    def take(self, indices: Numbers) -> Listed:
+    def take(self, indices: Integers) -> Listed:
         return Listed(self.owners[indices], self.times[indices], self.columns.take(pa.array(indices)))
 
 
@@ -89,7 +86,7 @@ class Found:
     """Lists that a scan found: their state keys, times and keys, and their rows."""
 
     state_keys: pa.BinaryArray
-    times: Numbers
+    times: Integers
     keys: Keys
     rows: Listed
 
@@ -149,7 +146,7 @@ class RowLists:
             return pa.array([], pa.binary())
         return self._context.committed_state().scan(self._ranges(first, last))[0]
 
-    def encoded(self, counts: Numbers, times: Numbers, columns: Sequence[pa.Array]) -> tuple[pa.BinaryArray, Numbers]:
+    def encoded(self, counts: Integers, times: Integers, columns: Sequence[pa.Array]) -> tuple[pa.BinaryArray, Integers]:
         """The values of lists of so many rows each, one after another, and the largest time in each."""
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         newest = np.maximum.reduceat(times, offsets[:-1]) if len(counts) else np.empty(0, np.int64)
@@ -157,7 +154,7 @@ class RowLists:
         lists = [pa.ListArray.from_arrays(borders, column) for column in (pa.array(times, pa.int64()), *columns)]
         return encode_rows([pa.array(newest, pa.int64()), *lists]), newest
 
-    def change(self, puts: pa.BinaryArray, values: pa.BinaryArray, times: Numbers, deletes: pa.BinaryArray, now_ms: int) -> None:
+    def change(self, puts: pa.BinaryArray, values: pa.BinaryArray, times: Integers, deletes: pa.BinaryArray, now_ms: int) -> None:
         """Hand changes to the changelog; no key is both put and deleted."""
         if not len(puts) and not len(deletes):
             return
@@ -176,14 +173,14 @@ class RowLists:
     def _ranges(self, first: int, last: int) -> list[tuple[bytes, bytes]]:
         return self._layout.ranges(self._number, self._context.groups, first, last)
 
-    def _rows(self, values: pa.BinaryArray, owners: Numbers) -> Listed:
+    def _rows(self, values: pa.BinaryArray, owners: Integers) -> Listed:
         _, times, *columns = decode_rows(values, self._types)
         counts = np.diff(times.offsets.to_numpy()) if len(times) else np.empty(0, np.int64)
         rows = rows_of({name: column.flatten() for name, column in zip(self.store.value.names, (times, *columns), strict=True)})
         return Listed(np.repeat(owners, counts), rows[TIMESTAMP].to_numpy(), rows.drop_columns([TIMESTAMP]))
 
 
-def distinct(numbers: Numbers) -> Numbers:
+def distinct(numbers: Integers) -> Integers:
     """The distinct of some numbers that are not negative, in ascending order; faster than a sort where they are dense."""
     if not len(numbers):
         return numbers

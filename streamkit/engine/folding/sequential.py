@@ -20,10 +20,10 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers
 from streamkit.data_type import is_nested
 from streamkit.errors import EvaluationError, UnfitFunctionError
 from streamkit.expressions.python.exact_values import UNFIT, copied, exactly
@@ -35,7 +35,6 @@ from streamkit.plan.python_function import PythonFunction
 from streamkit.schema import Schema
 from streamkit.state.row import decode_rows, encode_rows
 
-Numbers = npt.NDArray[np.int64]
 Value: TypeAlias = dict[str, Any]
 Update: TypeAlias = Callable[[Value | None, int], Value | None]
 
@@ -52,7 +51,7 @@ class GroupCodes:
     """The groups that rows fall into: their state keys, sorted, and for each row the position of its own."""
 
     keys: pa.BinaryArray
-    codes: Numbers
+    codes: Integers
 
     @classmethod
     def of(cls, keys: pa.BinaryArray) -> GroupCodes:
@@ -64,7 +63,7 @@ class GroupCodes:
         return cls(encoded.dictionary.take(pa.array(order)), rank[encoded.indices.to_numpy()])
 
     @cached_property
-    def last(self) -> Numbers:
+    def last(self) -> Integers:
         """The last row of each group."""
         last = np.empty(len(self.keys), np.int64)
         last[self.codes] = np.arange(len(self.codes))
@@ -220,7 +219,7 @@ class Functions:
 
 
 def fold(
-    states: list[State | None], codes: Numbers, timestamps: Numbers, update: Update, record: Callable[[int], pa.RecordBatch]
+    states: list[State | None], codes: Integers, timestamps: Integers, update: Update, record: Callable[[int], pa.RecordBatch]
 ) -> list[State]:
     """
     The state of its group after each row; `states`, by group, are those before, and those at the end when it returns.

@@ -19,12 +19,11 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from streamkit.engine.rows.lineage import NONE, Lineage, Numbers
+from streamkit.arrays import Integers, Mask
+from streamkit.engine.rows.lineage import NONE, Lineage
 from streamkit.expressions.core.accumulation import stable_order
 
-Mask = npt.NDArray[np.bool_]
 OVERWRITTEN = -2  # a session that was closed to rows, and whose bounds a new one has
 
 
@@ -36,9 +35,9 @@ class Rows:
     `moves_time` says which rows moved stream time: before such a row, it was earlier.
     """
 
-    keys: Numbers
-    times: Numbers
-    reached: Numbers
+    keys: Integers
+    times: Integers
+    reached: Integers
     moves_time: Mask
 
     def __len__(self) -> int:
@@ -49,9 +48,9 @@ class Rows:
 class Stored:
     """The stored sessions that can still take rows, with the number of their key; in order of key, then time."""
 
-    keys: Numbers
-    starts: Numbers
-    ends: Numbers
+    keys: Integers
+    starts: Integers
+    ends: Integers
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -67,9 +66,9 @@ class Sessions:
     """
 
     lineage: Lineage
-    starts: Numbers
-    ends: Numbers
-    replaced_by: Numbers
+    starts: Integers
+    ends: Integers
+    replaced_by: Integers
     is_deleted: Mask
     is_late: Mask
 
@@ -107,11 +106,11 @@ def _keys_in_order(rows: Rows, stored: Stored) -> Mask:
     return in_order
 
 
-def _largest_so_far(values: Numbers, keys: Numbers) -> Numbers:
+def _largest_so_far(values: Integers, keys: Integers) -> Integers:
     """The largest value of each key up to each row; rows are in the order of their keys."""
     known, ranks = np.unique(values, return_inverse=True)
     place = np.cumsum(np.diff(keys, prepend=keys[0]) != 0) * len(known)
-    largest: Numbers = known[np.maximum.accumulate(place + ranks) - place]
+    largest: Integers = known[np.maximum.accumulate(place + ranks) - place]
     return largest
 
 
@@ -123,10 +122,10 @@ class _Making:
     stored: Stored
     gap_ms: int
     grace_ms: int
-    starts: Numbers
-    ends: Numbers
-    chains: Numbers
-    replaced_by: Numbers
+    starts: Integers
+    ends: Integers
+    chains: Integers
+    replaced_by: Integers
     is_deleted: Mask
     is_late: Mask
     levels: list[int]
@@ -157,7 +156,7 @@ class _Making:
         lineage = Lineage(np.arange(len(self.chains)), self.chains, levels, heads[:, 0], heads[:, 1])
         return Sessions(lineage, self.starts, self.ends, self.replaced_by, self.is_deleted, self.is_late)
 
-    def take_in_order(self, rows: Numbers, stored: Numbers) -> None:
+    def take_in_order(self, rows: Integers, stored: Integers) -> None:
         """Take rows of keys whose rows come in the order of their times: a session is a run of rows without a gap."""
         times, reached = self.rows.times[rows], self.rows.reached[rows]
         late = times < reached - self.grace_ms - self.gap_ms
@@ -179,7 +178,7 @@ class _Making:
         twins = self._overwriting(nodes, keys, joins)
         self.replaced_by[nodes[twins - 1]] = OVERWRITTEN
 
-    def _joins(self, nodes: Numbers, keys: Numbers) -> Mask:
+    def _joins(self, nodes: Integers, keys: Integers) -> Mask:
         """Which nodes, in the order of key and time, are rows that extend the session before them."""
         joins = np.zeros(len(nodes), bool)
         if not len(nodes):
@@ -192,13 +191,13 @@ class _Making:
         joins[1:] = near & (moves | (end > reached - self.gap_ms - self.grace_ms))
         return joins
 
-    def _overwriting(self, nodes: Numbers, keys: Numbers, joins: Mask) -> Numbers:
+    def _overwriting(self, nodes: Integers, keys: Integers, joins: Mask) -> Integers:
         """Which of the nodes begin a session that has the bounds of the one before it: that one was closed to rows."""
         same = (keys[1:] == keys[:-1]) & ~joins[1:]
         same &= (self.starts[nodes[1:]] == self.starts[nodes[:-1]]) & (self.ends[nodes[1:]] == self.ends[nodes[:-1]])
         return np.flatnonzero(same) + 1
 
-    def take_at_once(self, rows: Numbers, stored: Numbers) -> None:
+    def take_at_once(self, rows: Integers, stored: Integers) -> None:
         """Take rows of which none is late: whatever their order, a session is what no gap divides. Only the last of each is right."""
         nodes = np.concatenate([stored, len(self.stored) + rows])
         keys = np.concatenate([self.stored.keys[stored], self.rows.keys[rows]])
@@ -219,12 +218,12 @@ class _Making:
         self.starts[last[is_row]] = self.starts[nodes[first]][is_row]
         self.ends[last[is_row]] = np.maximum.reduceat(self.ends[nodes], first)[is_row]
 
-    def take_one_by_one(self, rows: Numbers, stored: Numbers) -> None:
+    def take_one_by_one(self, rows: Integers, stored: Integers) -> None:
         """Take rows in whatever order their times are."""
         for own, sessions in self._by_key(rows, stored):
             _OneKey(self, [int(node) for node in sessions]).take(own)
 
-    def _by_key(self, rows: Numbers, stored: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
+    def _by_key(self, rows: Integers, stored: Integers) -> Iterator[tuple[Integers, Integers]]:
         """The rows and the stored sessions of each key that has rows."""
         keys = self.rows.keys[rows]
         order = stable_order(keys)
@@ -249,7 +248,7 @@ class _OneKey:
             self._open.add(int(making.starts[node]), int(making.ends[node]), node)
             self._begin_chain(node, [])
 
-    def take(self, rows: Numbers) -> None:
+    def take(self, rows: Integers) -> None:
         making = self._making
         taken = making.rows
         for row, time, reached, moves in zip(

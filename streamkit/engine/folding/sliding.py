@@ -23,10 +23,10 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from streamkit.engine.rows.lineage import NONE, Lineage, Numbers
+from streamkit.arrays import Integers, Mask
+from streamkit.engine.rows.lineage import NONE, Lineage
 from streamkit.expressions.core.accumulation import stable_order
 
-Mask = npt.NDArray[np.bool_]
 EVER = -(2**62)  # before every time
 
 
@@ -34,19 +34,19 @@ EVER = -(2**62)  # before every time
 class Rows:
     """Rows in canonical order: the number of each key, its time, stream time at the row."""
 
-    keys: Numbers
-    times: Numbers
-    reached: Numbers
+    keys: Integers
+    times: Integers
+    reached: Integers
 
 
 @dataclass(frozen=True, eq=False)
 class Windows:
     """Windows: the number of the key, the start, the largest time of a record in it, and the node with its state."""
 
-    keys: Numbers
-    starts: Numbers
-    times: Numbers
-    nodes: Numbers
+    keys: Integers
+    starts: Integers
+    times: Integers
+    nodes: Integers
 
     def take(self, kept: npt.NDArray[np.generic]) -> Windows:
         """The windows at these positions, or where a mask is true."""
@@ -65,7 +65,7 @@ class Slid:
 
     lineage: Lineage
     given: Windows
-    causes: Numbers
+    causes: Integers
     newest: Windows
     is_late: Mask
     skipped: int
@@ -89,7 +89,7 @@ def slid_windows(rows: Rows, stored: Windows, difference_ms: int, grace_ms: int,
     return _beside(together, apart)
 
 
-def _row_by_row(rows: Rows, stored: Windows, difference_ms: int, grace_ms: int, some: Numbers) -> Slid:
+def _row_by_row(rows: Rows, stored: Windows, difference_ms: int, grace_ms: int, some: Integers) -> Slid:
     """What some of the rows made, taken one by one."""
     making = _Making(difference_ms, len(stored.keys))
     for key, own, windows in _by_key(rows, stored, some):
@@ -123,7 +123,7 @@ def _keys_in_order(rows: Rows, stored: Windows, difference_ms: int, grace_ms: in
     return in_order
 
 
-def windows_of_rows_in_order(rows: Rows, stored: Windows, difference_ms: int, some: Numbers) -> Slid:
+def windows_of_rows_in_order(rows: Rows, stored: Windows, difference_ms: int, some: Integers) -> Slid:
     """
     What some of the rows made, those of whole keys, which come in the order of their times (see `_keys_in_order`).
 
@@ -176,13 +176,13 @@ class _Line:
     length: int
 
     @classmethod
-    def of(cls, keys: Numbers, times: Numbers, difference_ms: int) -> _Line:
+    def of(cls, keys: Integers, times: Integers, difference_ms: int) -> _Line:
         if not len(times):
             return cls(0, 1)
         least = int(times.min()) - 3 * difference_ms - 2
         return cls(least, int(times.max()) + 2 * difference_ms + 2 - least)
 
-    def at(self, keys: Numbers, times: Numbers) -> Numbers:
+    def at(self, keys: Integers, times: Integers) -> Integers:
         """The place of each."""
         return keys * self.length + np.clip(times - self.least, 0, self.length - 1)
 
@@ -208,7 +208,7 @@ def _beside(one: Slid, other: Slid) -> Slid:
     )
 
 
-def _by_key(rows: Rows, stored: Windows, some: Numbers) -> Iterator[tuple[int, Numbers, Windows]]:
+def _by_key(rows: Rows, stored: Windows, some: Integers) -> Iterator[tuple[int, Integers, Windows]]:
     """Some of the rows, and the stored windows, of each key that they have."""
     order = some[stable_order(rows.keys[some])]
     keys = rows.keys[order]

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.folding.joining import decoded_rows, key_columns
 from streamkit.engine.folding.row_lists import Keys, Places, RowLists
@@ -28,8 +28,6 @@ from streamkit.plan.operators.versioned_table import VersionedTable
 from streamkit.plan.program import Store
 from streamkit.state.layout import layout_of
 
-Numbers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 STORED = -1  # the rank of the place of a version that is stored: before every row of the epoch
 IN_STORE = np.iinfo(np.int64).max  # stands for the bucket of versions that are a key's newest row
 
@@ -42,17 +40,17 @@ class Versions:
     `buckets` says where a stored one is; `rows` has its time and the table's values, which are null for a deletion.
     """
 
-    codes: Numbers
-    times: Numbers
-    ranks: Numbers
+    codes: Integers
+    times: Integers
+    ranks: Integers
     is_deleted: Mask
-    buckets: Numbers
+    buckets: Integers
     rows: pa.RecordBatch
 
     def __len__(self) -> int:
         return len(self.codes)
 
-    def take(self, chosen: Numbers | Mask) -> Versions:
+    def take(self, chosen: Integers | Mask) -> Versions:
         indices = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
         return Versions(
             self.codes[indices],
@@ -69,7 +67,7 @@ class Versions:
         return self if (order[1:] > order[:-1]).all() else self.take(order)
 
     @classmethod
-    def of_rows(cls, store: Store, rows: pa.RecordBatch, codes: Numbers, ranks: Numbers) -> Versions:
+    def of_rows(cls, store: Store, rows: pa.RecordBatch, codes: Integers, ranks: Integers) -> Versions:
         """The versions that the rows of an epoch make."""
         values = rows_of({name: plain(rows[name]) for name in (TIMESTAMP, *store.value.names)})
         nowhere = np.full(len(codes), NO_TIME, np.int64)
@@ -88,7 +86,7 @@ class Versions:
         return cls(codes, times, ranks, is_deleted, buckets, rows_of(rows))
 
 
-def coded_keys(store: Store, rows: pa.RecordBatch, on: Sequence[str]) -> tuple[Numbers, Keys]:
+def coded_keys(store: Store, rows: pa.RecordBatch, on: Sequence[str]) -> tuple[Integers, Keys]:
     """A code for the key of each row in the columns `on`, -1 if it is null, and the distinct keys by code."""
     columns = key_columns(store, rows, on)
     groups = numbers(rows, KEY_GROUP).astype(np.int64)
@@ -133,7 +131,7 @@ class History:
         in_store = np.full(len(codes), IN_STORE, np.int64)
         return Versions(codes, numbers(rows, TIMESTAMP), stored, nothing, in_store, rows)
 
-    def former(self, keys: Keys, codes: Numbers) -> Versions:
+    def former(self, keys: Keys, codes: Integers) -> Versions:
         """The former versions of the keys with these codes; deletions that are their newest, too."""
         buckets = self._buckets() if len(codes) else np.empty(0, np.int64)
         places = Places(np.tile(buckets, len(codes)), np.repeat(codes, len(buckets)))
@@ -144,13 +142,13 @@ class History:
         stored = np.full(len(owners), STORED, np.int64)
         return Versions(places.codes[owners], listed.times, stored, is_deleted, places.times[owners], values)
 
-    def bucket(self, times: Numbers) -> Numbers:
+    def bucket(self, times: Integers) -> Integers:
         """The begin of the bucket of each time."""
         size = self.lists.store.window_size_ms
         assert size is not None, "history is kept by buckets of time"
         return times // size * size
 
-    def is_over(self, buckets: Numbers) -> Mask:
+    def is_over(self, buckets: Integers) -> Mask:
         """Whether everything in a bucket is too old to be looked up at the end of the epoch."""
         _, now = self.context.stream_time(self.table.windowing)
         retention = self.lists.store.retention_ms
@@ -158,7 +156,7 @@ class History:
         over: Mask = (buckets != IN_STORE) & (buckets <= max(now, NO_TIME + retention) - retention)
         return over
 
-    def _buckets(self) -> Numbers:
+    def _buckets(self) -> Integers:
         """Those in which versions may be that can still be looked up."""
         before, _ = self.context.stream_time(self.table.windowing)
         if before == NO_TIME:
@@ -168,7 +166,7 @@ class History:
         return np.arange(first, last + 1, size, dtype=np.int64)
 
 
-def valid_at(versions: Versions, codes: Numbers, times: Numbers, ranks: Numbers) -> Numbers:
+def valid_at(versions: Versions, codes: Integers, times: Integers, ranks: Integers) -> Integers:
     """
     For each key the position of the version that was valid at a time, as known at a place; -1 if there is none.
 
@@ -185,7 +183,7 @@ def valid_at(versions: Versions, codes: Numbers, times: Numbers, ranks: Numbers)
     return np.where(is_own, found, -1)
 
 
-def _known_at(ranks: Numbers, found: Numbers, limits: Numbers) -> Numbers:
+def _known_at(ranks: Integers, found: Integers, limits: Integers) -> Integers:
     """
     From each position the nearest one at it or before it whose rank is within the limit; -1 if there is none.
 

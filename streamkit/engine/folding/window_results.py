@@ -6,16 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Integers
 from streamkit.engine.stage.context import Context
 from streamkit.expressions.aggregates import per_aggregate, result, result_or_null
 from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.plan.expression import TypedAggregate
 from streamkit.state.layout import MICROSECONDS, UTC_MICROSECONDS
 
-Numbers = npt.NDArray[np.int64]
 Finish: TypeAlias = Callable[[TypedAggregate, Sequence[pa.Array]], pa.Array]
 
 failing: Finish = result  # a value that does not fit its type is an error
@@ -33,7 +32,7 @@ def null_on_overflow(operator_id: str, context: Context) -> Finish:
     return finish
 
 
-def bounds(starts: Numbers, ends: Numbers) -> dict[str, pa.Array]:
+def bounds(starts: Integers, ends: Integers) -> dict[str, pa.Array]:
     """The columns that tell a result's window, given its bounds in ms."""
     return {WINDOW_START: _moments(starts), WINDOW_END: _moments(ends)}
 
@@ -53,6 +52,6 @@ def finished(
     }
 
 
-def _moments(milliseconds: Numbers) -> pa.Array:
+def _moments(milliseconds: Integers) -> pa.Array:
     """Times in ms as a column."""
     return pa.array(milliseconds * MICROSECONDS, pa.int64()).view(UTC_MICROSECONDS)

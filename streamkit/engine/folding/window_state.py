@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.rows.rows import numbers
 from streamkit.engine.stage.context import Context
@@ -23,8 +23,7 @@ from streamkit.plan.windows import Windowing
 from streamkit.state.layout import Layout, Listed, decode_lists, encode_lists, layout_of
 from streamkit.state.row import decode_rows
 
-Numbers = npt.NDArray[np.int64]
-Changes: TypeAlias = tuple[pa.BinaryArray, pa.BinaryArray, Numbers]  # keys, values, times
+Changes: TypeAlias = tuple[pa.BinaryArray, pa.BinaryArray, Integers]  # keys, values, times
 
 
 class WindowKeeper(Protocol):
@@ -43,9 +42,9 @@ class Keys:
     """Distinct keys: their columns and key groups."""
 
     columns: list[pa.Array]
-    groups: Numbers
+    groups: Integers
 
-    def take(self, places: Numbers) -> Keys:
+    def take(self, places: Integers) -> Keys:
         wanted = pa.array(places)
         return Keys([column.take(wanted) for column in self.columns], self.groups[places])
 
@@ -55,7 +54,7 @@ class Keys:
         return cls(columns, np.concatenate([one.groups, other.groups]))
 
 
-def keys_of(key: Sequence[str], batch: pa.RecordBatch) -> tuple[Keys, Numbers]:
+def keys_of(key: Sequence[str], batch: pa.RecordBatch) -> tuple[Keys, Integers]:
     """The distinct keys of rows, and for each row the position of its own."""
     encoded = encode_keys([batch[name] for name in key]).dictionary_encode()
     codes = encoded.indices.to_numpy().astype(np.int64)
@@ -99,7 +98,7 @@ class WindowState:
         """Windows up to this time have expired at the end of the epoch."""
         return self.context.reached(self.windowing)[1] - self._kept_ms
 
-    def keys(self, keys: Keys, places: Numbers, times: Sequence[Numbers]) -> pa.BinaryArray:
+    def keys(self, keys: Keys, places: Integers, times: Sequence[Integers]) -> pa.BinaryArray:
         """The state keys of windows; `places` are the positions of their keys."""
         own = keys.take(places)
         return self._layout.keys(self._number, own.groups, own.columns, times)
@@ -108,7 +107,7 @@ class WindowState:
         """The state keys of the lists of keys."""
         return self._layout.list_keys(self._number, keys.groups, keys.columns)
 
-    def split(self, state_keys: pa.BinaryArray) -> tuple[Keys, tuple[Numbers, ...]]:
+    def split(self, state_keys: pa.BinaryArray) -> tuple[Keys, tuple[Integers, ...]]:
         """The keys and times of stored windows."""
         types = [column.type for column in self.context.store(self.operator.store).key]
         groups, times, columns = self._layout.split(state_keys, types)
@@ -181,7 +180,7 @@ class WindowState:
         return kept_ms
 
 
-def decoded(aggregates: Sequence[TypedAggregate], values: pa.BinaryArray) -> tuple[Numbers, list[pa.Array]]:
+def decoded(aggregates: Sequence[TypedAggregate], values: pa.BinaryArray) -> tuple[Integers, list[pa.Array]]:
     """The largest event times and the state columns of stored windows."""
     columns = [column for one in aggregates for column in state_columns(one)]
     times, *states = decode_rows(values, ["bigint", *(column.type for column in columns)])

@@ -16,9 +16,9 @@ from itertools import pairwise
 from math import gcd
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.rows.place import extended, have_own_records
 from streamkit.engine.rows.rows import numbers, repeated, with_columns
 from streamkit.engine.stage.advance import stream_times
@@ -29,7 +29,6 @@ from streamkit.plan.operator import Operator
 from streamkit.plan.program import Number
 from streamkit.plan.windows import Windowing
 
-Numbers = npt.NDArray[np.int64]
 SECOND_MS = 1000
 
 
@@ -43,8 +42,8 @@ class RowsInWindows:
 
     rows: pa.RecordBatch
     window: Windowing | None
-    oldest: Numbers
-    windows: Numbers
+    oldest: Integers
+    windows: Integers
     number: Number = 0
 
     @property
@@ -114,26 +113,26 @@ def windows_of(operator: Operator, window: Windowing | None, batch: pa.RecordBat
     return RowsInWindows(batch, window, still_open, taken, context.turn(operator.id).owns)
 
 
-def starts_of_rows(window: Windowing, timestamps: Numbers) -> Numbers:
+def starts_of_rows(window: Windowing, timestamps: Integers) -> Integers:
     """The start of the newest window that holds each time."""
     if window.calendar is not None:
         return starts_at(window.calendar, timestamps)
-    starts: Numbers = timestamps // window.advance_ms * window.advance_ms
+    starts: Integers = timestamps // window.advance_ms * window.advance_ms
     return starts
 
 
-def ends_of_windows(window: Windowing, starts: Numbers) -> Numbers:
+def ends_of_windows(window: Windowing, starts: Integers) -> Integers:
     """The end of the windows that start then."""
     return starts + window.size_ms if window.calendar is None else ends_of(window.calendar, starts)
 
 
-def turns(counts: Numbers) -> Numbers:
+def turns(counts: Integers) -> Integers:
     """For each count 0, 1, 2 and so on, so many numbers."""
-    numbered: Numbers = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    numbered: Integers = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     return numbered
 
 
-def _windows_that_hold(window: Windowing, timestamps: Numbers) -> tuple[Numbers, Numbers]:
+def _windows_that_hold(window: Windowing, timestamps: Integers) -> tuple[Integers, Integers]:
     """The starts of the oldest and the newest window that hold each time; the newest is before the oldest if there is none."""
     oldest = _first_after(window, timestamps - window.size_ms)
     newest = timestamps // window.advance_ms * window.advance_ms
@@ -142,18 +141,18 @@ def _windows_that_hold(window: Windowing, timestamps: Numbers) -> tuple[Numbers,
     return np.where(is_before, oldest, np.maximum(oldest, 0)), np.where(is_before, np.minimum(newest, ended), newest)
 
 
-def _first_after(window: Windowing, times: Numbers) -> Numbers:
+def _first_after(window: Windowing, times: Integers) -> Integers:
     """The start of the first window that begins after each time."""
-    starts: Numbers = (times // window.advance_ms + 1) * window.advance_ms
+    starts: Integers = (times // window.advance_ms + 1) * window.advance_ms
     return starts
 
 
-def _windows_between(window: Windowing, oldest: Numbers, newest: Numbers) -> Numbers:
-    counts: Numbers = np.maximum((newest - oldest) // window.advance_ms + 1, 0)
+def _windows_between(window: Windowing, oldest: Integers, newest: Integers) -> Integers:
+    counts: Integers = np.maximum((newest - oldest) // window.advance_ms + 1, 0)
     return counts
 
 
-def holds(window: Windowing, start: Numbers, timestamps: Numbers) -> npt.NDArray[np.bool_]:
+def holds(window: Windowing, start: Integers, timestamps: Integers) -> Mask:
     """Whether the window at `start`, which is not after the time, holds it; none crosses 1970."""
     end = start + window.size_ms
     return (timestamps < end) & ((start >= 0) | (end <= 0))
@@ -166,7 +165,7 @@ def since_1970(operator_id: str, batch: pa.RecordBatch, context: Context) -> pa.
     return batch if kept.all() else batch.filter(pa.array(kept))
 
 
-def last_windows(window: Windowing, timestamps: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+def last_windows(window: Windowing, timestamps: Integers) -> tuple[Integers, Mask]:
     """The start of the last window that holds each time, and whether there is one: before 1970 there may be none."""
     newest = starts_of_rows(window, timestamps)
     if window.calendar is not None:
@@ -181,7 +180,7 @@ def pane_ms(window: Windowing) -> int:
     return gcd(window.size_ms, window.advance_ms)
 
 
-def is_open_in_all(operator: Operator, window: Windowing, batch: pa.RecordBatch, context: Context) -> npt.NDArray[np.bool_]:
+def is_open_in_all(operator: Operator, window: Windowing, batch: pa.RecordBatch, context: Context) -> Mask:
     """Whether every window that holds a row is open at the row's place."""
     timestamps = numbers(batch, TIMESTAMP)
     oldest = (timestamps - window.size_ms) // window.advance_ms * window.advance_ms + window.advance_ms

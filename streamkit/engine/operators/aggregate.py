@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.folding.every_row import (
     PieceByPiece,
@@ -49,7 +49,6 @@ from streamkit.plan.windows import Windowing
 from streamkit.state.layout import layout_of
 from streamkit.state.row import encode_rows
 
-Numbers = npt.NDArray[np.int64]
 FAR_MS = 10**14  # further from 1970 no calendar is asked
 
 
@@ -187,12 +186,12 @@ def expired(
     operator: Operator,
     window: Windowing,
     retention: int,
-    starts: Numbers | None,
+    starts: Integers | None,
     keys: pa.BinaryArray,
     values: pa.BinaryArray,
-    timestamps: Numbers,
+    timestamps: Integers,
     context: Context,
-) -> tuple[pa.BinaryArray, pa.BinaryArray, Numbers]:
+) -> tuple[pa.BinaryArray, pa.BinaryArray, Integers]:
     """The changes of an operator's one store without windows, which begin at `starts`, whose retention has ended; stored ones are deleted."""
     (store,) = operator.stores
     now = context.reached(window)[1]

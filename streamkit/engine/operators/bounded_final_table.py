@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Integers
 from streamkit.engine.folding.joining import Kept, kept_table
 from streamkit.engine.operators.final_table import as_changes
 from streamkit.engine.operators.windowed_table import Settled, first_times, keep_until_settled
@@ -27,8 +27,6 @@ from streamkit.names import DELETED, KEY_GROUP
 from streamkit.plan.operators.bounded_final_table import BoundedFinalTable
 from streamkit.plan.windows import Settling
 from streamkit.state.layout import layout_of
-
-Numbers = npt.NDArray[np.int64]
 
 
 @kernel(BoundedFinalTable, runs_empty=True)
@@ -51,8 +49,8 @@ class _Held:
     """The windows that were open before the epoch: their state keys, key groups and first times."""
 
     keys: pa.BinaryArray
-    groups: Numbers
-    first_times: Numbers
+    groups: Integers
+    first_times: Integers
 
 
 def _held(table: Kept, context: Context) -> _Held:
@@ -72,7 +70,7 @@ def _first_changes(table: Kept, updates: pa.RecordBatch, held: pa.BinaryArray, c
 
 
 def _check(
-    operator: BoundedFinalTable, held: _Held, opened: pa.RecordBatch, due: Numbers, wait_ms: int, context: Context
+    operator: BoundedFinalTable, held: _Held, opened: pa.RecordBatch, due: Integers, wait_ms: int, context: Context
 ) -> None:
     """SuppressionFullError if a key group has more windows open than it may, at any change."""
     groups, times = numbers(opened, KEY_GROUP).astype(np.int64), stream_times(operator, operator.window, opened, context)
@@ -88,7 +86,7 @@ def _check(
             )
 
 
-def _most_open(before: Numbers, due: Numbers, times: Numbers) -> int:
+def _most_open(before: Integers, due: Integers, times: Integers) -> int:
     """The largest number of windows open at once: some were before, and each of `times` opens one that closes at its time in `due`."""
     closed_at = np.searchsorted(times, np.concatenate([before, due]))
     closed = np.cumsum(np.bincount(closed_at, minlength=len(times) + 1))[: len(times)]

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Integers
 from streamkit.engine.folding.nearby import Axis
 from streamkit.engine.folding.window_state import Keys, keys_of
 from streamkit.engine.operators.aggregate import expired
@@ -24,8 +24,6 @@ from streamkit.plan.operators.distinct import Distinct
 from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows, encode_rows
 
-Numbers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 ROUNDS_MAX = 16  # of rows that pass one by one, all keys at once; what is left then is looked at row by row
 
 
@@ -54,7 +52,7 @@ def distinct(operator: Distinct, inputs: Sequence[Rows], context: Context) -> Ro
     return batch.filter(pa.array(kept))
 
 
-def _passing(operator: Distinct, batch: pa.RecordBatch, asked: Numbers, context: Context) -> Numbers:
+def _passing(operator: Distinct, batch: pa.RecordBatch, asked: Integers, context: Context) -> Integers:
     """Which of the rows asked about are no duplicates; they are remembered."""
     if not len(asked):
         _keep(operator, None, asked, context)
@@ -68,7 +66,7 @@ def _passing(operator: Distinct, batch: pa.RecordBatch, asked: Numbers, context:
     return asked[passes]
 
 
-def _stored(operator: Distinct, keys: Keys, codes: Numbers, times: Numbers, context: Context) -> tuple[Numbers, Numbers]:
+def _stored(operator: Distinct, keys: Keys, codes: Integers, times: Integers, context: Context) -> tuple[Integers, Integers]:
     """The times of stored rows of these keys near these times, and the code of the key of each."""
     size = operator.window.size_ms
     near = np.concatenate([times // size + step for step in (-1, 0, 1)])
@@ -81,10 +79,10 @@ def _stored(operator: Distinct, keys: Keys, codes: Numbers, times: Numbers, cont
     return pairs[0][order.to_numpy()[there]], known.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _first_ones(codes: Numbers, times: Numbers, owners: Numbers, known: Numbers, within: int) -> Numbers:
+def _first_ones(codes: Integers, times: Integers, owners: Integers, known: Integers, within: int) -> Integers:
     """Which rows, in their order, are not within that time of a known one of their key, nor of one that passed before them."""
     axis = Axis.of(int(codes.max()) + 1, [times, times - within, times + within + 1, known])
-    passed: list[Numbers] = []
+    passed: list[Integers] = []
     left, places = np.arange(len(codes)), np.sort(axis.places(owners, known))
     for _ in range(ROUNDS_MAX):
         first, last = axis.before(codes[left], times[left] - within), axis.behind(codes[left], times[left] + within)
@@ -100,7 +98,7 @@ def _first_ones(codes: Numbers, times: Numbers, owners: Numbers, known: Numbers,
     return np.sort(np.concatenate([done, _one_by_one(left, codes, times, before, within)]))
 
 
-def _one_by_one(left: Numbers, codes: Numbers, times: Numbers, before: tuple[Numbers, Numbers], within: int) -> Numbers:
+def _one_by_one(left: Integers, codes: Integers, times: Integers, before: tuple[Integers, Integers], within: int) -> Integers:
     """As `_first_ones`, of rows of few keys of which many pass."""
     seen: dict[int, list[int]] = defaultdict(list)
     for code, time in zip(*(part.tolist() for part in before), strict=True):
@@ -114,7 +112,7 @@ def _one_by_one(left: Numbers, codes: Numbers, times: Numbers, before: tuple[Num
     return np.array(passed, np.int64)
 
 
-def _keep(operator: Distinct, keys: Keys | None, times: Numbers, context: Context) -> None:
+def _keep(operator: Distinct, keys: Keys | None, times: Integers, context: Context) -> None:
     """Remember the rows that passed, and forget those that no row in time can be near."""
     found, values, starts = pa.array([], pa.binary()), pa.array([], pa.binary()), np.empty(0, np.int64)
     if keys is not None and len(times):
@@ -130,6 +128,6 @@ def _keep(operator: Distinct, keys: Keys | None, times: Numbers, context: Contex
     context.change(operator.store, *changes)
 
 
-def _state_keys(operator: Distinct, keys: Keys, starts: Numbers, context: Context) -> pa.BinaryArray:
+def _state_keys(operator: Distinct, keys: Keys, starts: Integers, context: Context) -> pa.BinaryArray:
     layout, number = layout_of(context.store(operator.store)), context.store_number(operator.store)
     return layout.keys(number, keys.groups, keys.columns, (starts,))

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Mask
 from streamkit.engine.rows.rows import deletions_of, plain, record_columns, rows_of, with_one_key
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import Rows, kernel
@@ -38,7 +38,7 @@ def encode(operator: Encode, inputs: Sequence[Rows], context: Context) -> pa.Rec
     return rows_of({**columns, **record_columns(batch), **marks})
 
 
-def _has_key(key: Schema, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+def _has_key(key: Schema, batch: pa.RecordBatch) -> Mask:
     """Which rows have a column of the key that is not null; the key of the others is null."""
     found = np.zeros(batch.num_rows, np.bool_)
     for name in key.names:
@@ -46,9 +46,7 @@ def _has_key(key: Schema, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _encoded(
-    operator: Encode, part: str, format: Format, columns: Schema, batch: pa.RecordBatch, present: npt.NDArray[np.bool_]
-) -> pa.Array:
+def _encoded(operator: Encode, part: str, format: Format, columns: Schema, batch: pa.RecordBatch, present: Mask) -> pa.Array:
     """The bytes of the rows that are present, null for the others."""
     if not present.any():
         return pa.nulls(batch.num_rows, pa.binary())

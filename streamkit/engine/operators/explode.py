@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Integers
 from streamkit.engine.rows.place import extended_by_turn, has_place
 from streamkit.engine.rows.rows import deletions_of, of_live_rows, own_columns, record_columns, repeated, rows_of
 from streamkit.engine.stage.context import Context
@@ -16,8 +16,6 @@ from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.expressions.core.elements import Elements, places_in, taken
 from streamkit.names import DELETED, PATH
 from streamkit.plan.operators.explode import Explode
-
-Numbers = npt.NDArray[np.int64]
 
 
 @kernel(Explode)
@@ -45,9 +43,9 @@ def explode(operator: Explode, inputs: Sequence[Rows], context: Context) -> pa.R
     return rows_of({**{name: rows[name] for name in own_columns(rows)}, **dict(zip(operator.columns, columns)), **record})
 
 
-def _chosen(elements: Elements, lengths: Numbers) -> Numbers:
+def _chosen(elements: Elements, lengths: Integers) -> Integers:
     """Where the element of each row stands; -1 for a row that stays without one."""
-    found: Numbers = np.repeat(elements.starts, lengths) + places_in(lengths)
+    found: Integers = np.repeat(elements.starts, lengths) + places_in(lengths)
     return np.where(np.repeat(elements.lengths, lengths) > 0, found, -1)
 
 

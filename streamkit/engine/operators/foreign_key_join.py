@@ -20,12 +20,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.folding.changes import replaced_rows, without_nothing
-from streamkit.engine.folding.joining import Indices, as_of, kept_table, seen_changes, times_found
+from streamkit.engine.folding.joining import as_of, kept_table, seen_changes, times_found
 from streamkit.engine.rows.place import as_moved, as_they_come, extended_by_key, place_ranks, record_ranks
 from streamkit.engine.rows.rows import (
     concatenate,
@@ -47,8 +47,6 @@ from streamkit.plan.operators.foreign_key_join import ForeignKeyJoin, Subscribe
 from streamkit.plan.program import Store
 from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows, encode_rows
-
-Mask = npt.NDArray[np.bool_]
 
 DROP, DELETE, SUBSCRIBE, ANSWER = range(4)
 BEHIND_PREFIX = b"\xff"  # greater than the first byte of any key column
@@ -85,7 +83,7 @@ def _before(operator: Subscribe, changes: pa.RecordBatch, context: Context) -> t
     return with_columns(changes.drop_columns([DELETED]), foreign_key), position >= 0
 
 
-def _told(rows: pa.RecordBatch, instructions: npt.NDArray[np.int64], mask: Mask) -> pa.RecordBatch:
+def _told(rows: pa.RecordBatch, instructions: Integers, mask: Mask) -> pa.RecordBatch:
     return with_columns(rows, {INSTRUCTION: pa.array(instructions.astype(np.int8))}).filter(pa.array(mask))
 
 
@@ -167,13 +165,13 @@ class Waiting:
 
     rows: pa.RecordBatch
     on: Sequence[str]
-    since: Indices
-    until: Indices
-    ranks: Indices
-    replaced_by: Indices
-    records: Indices
+    since: Integers
+    until: Integers
+    ranks: Integers
+    replaced_by: Integers
+    records: Integers
 
-    def met_by(self, changes: pa.RecordBatch, key: Sequence[str]) -> tuple[Indices, Indices]:
+    def met_by(self, changes: pa.RecordBatch, key: Sequence[str]) -> tuple[Integers, Integers]:
         """The pairs of rows and changes that meet: positions of either."""
         own = encode_keys([self.rows[name] for name in self.on])
         codes = pa.concat_arrays([own, encode_keys([changes[name] for name in key])]).dictionary_encode().indices
@@ -226,12 +224,12 @@ def _stored(store: Store, changed: pa.RecordBatch, key: Sequence[str], context: 
     return pa.RecordBatch.from_arrays([*key_columns, *columns], names=[*store.key.names, *store.value.names])
 
 
-def _end(*ranks: Indices) -> int:
+def _end(*ranks: Integers) -> int:
     """A rank behind all of these."""
     return int(max(one.max(initial=0) for one in ranks)) + 1
 
 
-def _following(keys: pa.BinaryArray, since: Indices) -> Indices:
+def _following(keys: pa.BinaryArray, since: Integers) -> Integers:
     """Which row of the same key comes next, for rows that come at `since`; the number of rows if none does."""
     codes = keys.dictionary_encode().indices.to_numpy()
     order = np.lexsort((since, codes))
@@ -261,7 +259,7 @@ def _is_kept(told: pa.RecordBatch) -> Mask:
 
 
 def _columns(
-    operator: ForeignKeyJoin, left: pa.RecordBatch, right: pa.RecordBatch, found: Indices, is_deleted: Mask
+    operator: ForeignKeyJoin, left: pa.RecordBatch, right: pa.RecordBatch, found: Integers, is_deleted: Mask
 ) -> Mapping[str, pa.Array]:
     """The columns of the results: of either side, null where it has no row; of a deletion the key alone."""
     own, other = pa.array(np.arange(len(found)), mask=is_deleted), pa.array(found, mask=(found < 0) | is_deleted)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.folding.changes import old_and_new, previous_of_code
 from streamkit.engine.folding.sequential import Functions, GroupCodes, State, StateRows, fold, is_deleted, timestamps_of
 from streamkit.engine.folding.window_results import bounds
@@ -41,9 +41,6 @@ from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.operators.function_aggregate import FunctionAggregate
 from streamkit.plan.program import Store
 from streamkit.state.layout import layout_of
-
-Numbers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 @kernel(FunctionAggregate, runs_empty=True)
@@ -75,8 +72,8 @@ class Arrived:
 
     groups: pa.RecordBatch
     batches: Sequence[pa.RecordBatch]
-    inputs: Numbers
-    rows: Numbers
+    inputs: Integers
+    rows: Integers
 
     def record(self, row: int) -> pa.RecordBatch:
         """A row as it came."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.folding.function_windows import (
     Change,
     Epoch,
@@ -21,7 +21,6 @@ from streamkit.engine.folding.function_windows import (
 )
 from streamkit.engine.folding.sequential import State, Value
 from streamkit.engine.folding.sliding import OpenWindows
-from streamkit.engine.folding.window_state import Numbers
 from streamkit.engine.folding.windows import since_1970
 from streamkit.engine.operators.function_aggregate import Arrived, arrived_rows, values_of
 from streamkit.engine.stage.context import Context
@@ -41,10 +40,10 @@ def function_sliding_aggregate(
     made = None
     if arrived is not None:
 
-        def met(listed: Listed, codes: Numbers, times: Numbers) -> npt.NDArray[np.bool_]:
+        def met(listed: Listed, codes: Integers, times: Integers) -> Mask:
             earliest = np.full(int(codes.max()) + 1, np.iinfo(np.int64).max)
             np.minimum.at(earliest, codes, times)
-            found: npt.NDArray[np.bool_] = listed.starts >= earliest[listed.keys] - 2 * epoch.length_ms
+            found: Mask = listed.starts >= earliest[listed.keys] - 2 * epoch.length_ms
             return found
 
         given = given_rows(epoch, arrived.groups, met)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from streamkit.arrays import Integers
 from streamkit.engine.folding.changes import new_of, old_of
-from streamkit.engine.folding.joining import Indices
 from streamkit.engine.rows.rows import deletions_of, last_of_each, record_columns, rows_of
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import Rows, kernel
@@ -34,10 +34,10 @@ def net_change(operator: NetChange, inputs: Sequence[Rows], context: Context) ->
     return rows.filter(pa.array(~is_nothing)) if is_nothing.any() else rows
 
 
-def _first_of_each(keys: pa.BinaryArray) -> Indices:
+def _first_of_each(keys: pa.BinaryArray) -> Integers:
     """For each distinct key the position of its first row, in the order of their last rows."""
     codes = keys.dictionary_encode().indices.to_numpy()
     first = np.full(int(codes.max()) + 1 if len(codes) else 0, -1, np.int64)
     first[codes[::-1]] = np.arange(len(codes))[::-1]
-    found: Indices = first[codes[last_of_each(keys)]]
+    found: Integers = first[codes[last_of_each(keys)]]
     return found

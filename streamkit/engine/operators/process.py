@@ -15,9 +15,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.epoch.stream_time import CLOCK_SEEN, NO_TIME, clock_start
 from streamkit.engine.processors.call import Call, failure
 from streamkit.engine.processors.context import Headers, ProcessorContext, Record, RecordMetadata, Scheduled, checked_headers
@@ -66,7 +66,6 @@ from streamkit.plan.python_function import PythonFunction
 from streamkit.plan.retiming import WAYS, timed_ports
 from streamkit.state.layout import layout_of
 
-Numbers = npt.NDArray[np.int64]
 BEHIND_RECORDS = (
     b"\xff\xff"  # begins the path of what is called at the place of a record, behind all that it caused: no operator's number
 )
@@ -101,17 +100,17 @@ class Epoch:
     rows: pa.RecordBatch
     places: pa.RecordBatch
     values: dict[str, list[Any]]
-    groups: Numbers
+    groups: Integers
     times: list[int]
     orders: list[int]
     deleted: list[bool]
     headers: list[Headers] | None
     origins: list[tuple[int, int, int]]
-    by_time: npt.NDArray[np.bool_]
+    by_time: Mask
     paths: list[bytes] | None
     moments: tuple[Moment, ...]
-    ranks: Numbers
-    ends: Numbers
+    ranks: Integers
+    ends: Integers
     before: int
 
     @cached_property
@@ -314,7 +313,7 @@ class _Run:
             if overlay.get(overlay.prefix(group) + overlay.encode((BEGUN,))) is not None
         }
 
-    def _note_begun(self, groups: Mapping[int, Numbers]) -> None:
+    def _note_begun(self, groups: Mapping[int, Integers]) -> None:
         overlay, times = self._schedules(), self.epoch.rows[TIMESTAMP]
         for group, rows in groups.items():
             key = overlay.prefix(group) + overlay.encode((BEGUN,))
@@ -354,9 +353,9 @@ class _GroupRun:
         self._numbers = self._epoch.numbers
         self._indices: dict[int, int] = {}  # how many rows were forwarded, by the row that they come from
         self._key_values: dict[str, Any] = {}
-        self._chosen: Numbers | None = None
+        self._chosen: Integers | None = None
 
-    def run(self, rows: Numbers) -> None:
+    def run(self, rows: Integers) -> None:
         """Give the processor its rows, in order, and call what is due behind each."""
         self._began = False
         done = 0
@@ -369,7 +368,7 @@ class _GroupRun:
         self._take(rows[done:])
         self._finish()
 
-    def _take(self, rows: Numbers) -> None:
+    def _take(self, rows: Integers) -> None:
         if not len(rows):
             return
         if self._operator.by == BATCH:
@@ -392,7 +391,7 @@ class _GroupRun:
             self._called("process", row, record)
             self._end_turn()
 
-    def _process_batch(self, rows: Numbers) -> None:
+    def _process_batch(self, rows: Integers) -> None:
         """Give the processor rows as one batch."""
         epoch, last = self._epoch, int(rows[-1])
         self._turn(epoch.times[last], epoch.orders[last], last)
@@ -742,7 +741,7 @@ def _outputs(epoch: Epoch, found: Forwarded) -> Mapping[str, Rows]:
     return {**main, **{name: rows.filter(pa.array((to == "") | (to == name))) for name in operator.children}}
 
 
-def _check_groups(epoch: Epoch, rows: pa.RecordBatch, is_given: npt.NDArray[np.bool_]) -> None:
+def _check_groups(epoch: Epoch, rows: pa.RecordBatch, is_given: Mask) -> None:
     """EvaluationError if a row whose key a scheduled call gave is not of the key group that forwards it, and the key may not change."""
     operator = epoch.operator
     if not is_given.any() or not operator.input_partitioning or not set(operator.kept).issuperset(operator.input_partitioning):

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers
 from streamkit.engine.folding.changes import ADDED, REMOVED, REPLACED, new_of
-from streamkit.engine.folding.joining import Indices
 from streamkit.engine.rows.place import as_moved, extended_by, place_ranks
 from streamkit.engine.rows.rows import deletions_of, is_null_key, with_columns
 from streamkit.engine.stage.context import Context
@@ -53,7 +53,7 @@ def _paths(pairs: pa.RecordBatch, number: Number) -> pa.BinaryArray:
     return extended_by(as_moved(pairs, number), number, ends)
 
 
-def _number_at_place(changes: pa.RecordBatch) -> Indices:
+def _number_at_place(changes: pa.RecordBatch) -> Integers:
     """The number of each change among those at its place."""
     (ranks,) = place_ranks(changes)
     order = np.argsort(ranks, kind="stable")

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers, Mask
 from streamkit.data_type import to_arrow
 from streamkit.engine.rows.place import extended_by_turn, has_place
 from streamkit.engine.rows.rows import deletions_of, plain, record_columns, rows_of
@@ -22,8 +22,6 @@ from streamkit.names import DELETED, PATH
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.operators.row_function import RowFunction
 
-Mask = npt.NDArray[np.bool_]
-
 
 @dataclass(frozen=True, eq=False)
 class Made:
@@ -33,8 +31,8 @@ class Made:
     The rest is by row: whether the function was called for it, and whether it gave None.
     """
 
-    parents: npt.NDArray[np.int64]
-    places: npt.NDArray[np.int64]
+    parents: Integers
+    places: Integers
     structs: pa.Array
     is_called: Mask
     is_none: Mask

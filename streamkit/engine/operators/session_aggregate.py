@@ -15,15 +15,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.folding.changes import old_and_new_of_windows
 from streamkit.engine.folding.group_state import lifted
-from streamkit.engine.folding.sessions import Mask, Sessions, Stored, merged_sessions
 from streamkit.engine.folding.sessions import Rows as SessionRows
+from streamkit.engine.folding.sessions import Sessions, Stored, merged_sessions
 from streamkit.engine.folding.window_results import Finish, bounds, failing, finished, null_on_overflow
 from streamkit.engine.folding.window_state import Changes, Keys, WindowState, decoded, keys_of
 from streamkit.engine.operators.fold import keyed_values
-from streamkit.engine.rows.lineage import NONE, Numbers
+from streamkit.engine.rows.lineage import NONE
 from streamkit.engine.rows.place import at_epoch_end, extended_by_turn, in_canonical_order, paths_of, place_columns
 from streamkit.engine.rows.rows import numbers, rows_of
 from streamkit.engine.stage.advance import final_place, moves_time, stream_times
@@ -92,7 +93,7 @@ class _Made:
     batch: pa.RecordBatch
     keys: Keys
     listed: Listed
-    codes: Numbers
+    codes: Integers
     sessions: Sessions
     stored: int
     rows: list[pa.Array]
@@ -119,7 +120,7 @@ class _Made:
         meets: Mask = self.sessions.starts <= ends[self.codes]
         return meets
 
-    def folded(self, nodes: Numbers) -> list[pa.Array]:
+    def folded(self, nodes: Integers) -> list[pa.Array]:
         """The states of sessions that are there."""
         there, states = self._folded
         if len(nodes) == len(there):
@@ -128,7 +129,7 @@ class _Made:
         return [column.take(places) for column in states]
 
     @cached_property
-    def _folded(self) -> tuple[Numbers, list[pa.Array]]:
+    def _folded(self) -> tuple[Integers, list[pa.Array]]:
         """All sessions that are there, and their states."""
         there = np.flatnonzero(self.is_there)
         if not len(there):
@@ -197,7 +198,7 @@ def _latest(epoch: _Epoch, made: _Made) -> pa.RecordBatch:
     return _results(epoch, made, shown, states, places, places < 0, place, finish)
 
 
-def _among(made: _Made, some: Numbers, others: Numbers) -> Mask:
+def _among(made: _Made, some: Integers, others: Integers) -> Mask:
     """Which of some stored sessions have the key and the bounds of one of the others."""
     others = others[made.meets_stored[others]]
     columns = [made.codes, made.sessions.starts, made.sessions.ends]
@@ -209,9 +210,9 @@ def _among(made: _Made, some: Numbers, others: Numbers) -> Mask:
 def _results(
     epoch: _Epoch,
     made: _Made,
-    shown: Numbers,
+    shown: Integers,
     states: Sequence[pa.Array],
-    places: Numbers,
+    places: Integers,
     is_deleted: Mask,
     place: Mapping[str, pa.Array],
     finish: Finish,
@@ -237,8 +238,8 @@ class _Closing:
     """Sessions on their way to their final results."""
 
     keys: Keys
-    starts: Numbers
-    ends: Numbers
+    starts: Integers
+    ends: Integers
     states: list[pa.Array]
 
 
@@ -313,7 +314,7 @@ def _changed(epoch: _Epoch, made: _Made, expired_ms: int) -> Changes:
     )
 
 
-def _lists(made: _Made, gone: Numbers, there: Numbers, expired_ms: int) -> pa.BinaryArray:
+def _lists(made: _Made, gone: Integers, there: Integers, expired_ms: int) -> pa.BinaryArray:
     """The lists of the sessions of all keys that had rows."""
     sessions, listed = made.sessions, made.listed
     before = np.stack([listed.keys, listed.starts, listed.ends], axis=1)
@@ -326,7 +327,7 @@ def _lists(made: _Made, gone: Numbers, there: Numbers, expired_ms: int) -> pa.Bi
     return encode_lists(Listed(rows[:, 0], rows[:, 1], rows[:, 2]), len(made.keys.groups))
 
 
-def _rows_in(rows: Numbers, others: Numbers) -> Mask:
+def _rows_in(rows: Integers, others: Integers) -> Mask:
     """Which rows of numbers are among others."""
     own, wanted = (encode_keys([pa.array(np.ascontiguousarray(column)) for column in table.T]) for table in (rows, others))
     found: Mask = pc.is_in(own, value_set=wanted).to_numpy(zero_copy_only=False)

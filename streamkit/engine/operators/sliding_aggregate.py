@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers
 from streamkit.engine.folding.changes import old_and_new_of_windows
 from streamkit.engine.folding.group_state import lifted
 from streamkit.engine.folding.sliding import Rows as SlidingRows
@@ -22,7 +23,6 @@ from streamkit.engine.folding.window_results import Finish, bounds, failing, fin
 from streamkit.engine.folding.window_state import Changes, Keys, WindowState, decoded, keys_of
 from streamkit.engine.folding.windows import since_1970
 from streamkit.engine.operators.fold import keyed_values
-from streamkit.engine.rows.lineage import Numbers
 from streamkit.engine.rows.place import at_epoch_end, extended_by_turn, in_canonical_order, paths_of, place_columns
 from streamkit.engine.rows.rows import concatenate, numbers, rows_of
 from streamkit.engine.stage.advance import final_place, stream_times
@@ -154,7 +154,7 @@ def _closed(epoch: _Epoch, made: _Made | None) -> pa.RecordBatch | None:
     return in_canonical_order(concatenate(parts)) if parts else None
 
 
-def _final_place(epoch: _Epoch, keys: Keys, starts: Numbers) -> dict[str, pa.Array]:
+def _final_place(epoch: _Epoch, keys: Keys, starts: Integers) -> dict[str, pa.Array]:
     operator, context = epoch.operator, epoch.context
     place = final_place(operator, starts + epoch.wait_ms, context.advances())
     return {**place, PATH: paths_of(context.turn(operator.id).own, starts, keys.columns)}
@@ -168,8 +168,8 @@ def _results(epoch: _Epoch, made: _Made, windows: Windows, place: Mapping[str, p
 def _rows(
     epoch: _Epoch,
     keys: Keys,
-    starts: Numbers,
-    times: Numbers,
+    starts: Integers,
+    times: Integers,
     states: Sequence[pa.Array],
     places: pa.Array | None,
     place: Mapping[str, pa.Array],

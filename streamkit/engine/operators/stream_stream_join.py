@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.folding.joining import live_rows
 from streamkit.engine.folding.nearby import Axis, Line
@@ -41,8 +41,6 @@ from streamkit.log.values.slices import join
 from streamkit.names import ALONE, KEY_GROUP, ORDER_COLUMNS, PATH, TIMESTAMP
 from streamkit.plan.operators.stream_stream_join import SIDES, StreamStreamJoinRows, buffer_of, waiting_of
 
-Numbers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 Columns = Mapping[str, Callable[[str], pa.Array]]  # by side: a column of each result's row of that side
 NO_KEY = -1  # the code of a key that is null
 CLOSED = np.dtype([("operator", ">u2"), ("time", ">u8"), ("side", "u1")])
@@ -67,10 +65,10 @@ class Side:
     early_ms: int
     is_kept: bool
     rows: pa.RecordBatch
-    codes: Numbers
-    times: Numbers
-    now: Numbers
-    ranks: Numbers
+    codes: Integers
+    times: Integers
+    now: Integers
+    ranks: Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +79,10 @@ class Known:
     buffer: RowLists
     places: Places
     stored: Listed
-    codes: Numbers
-    times: Numbers
-    now: Numbers
-    ranks: Numbers
+    codes: Integers
+    times: Integers
+    now: Integers
+    ranks: Integers
     columns: dict[str, pa.Array] = field(default_factory=dict)
 
     @classmethod
@@ -120,7 +118,7 @@ class Known:
         alone: Mask = self.columns[ALONE].to_numpy(zero_copy_only=False)
         return alone
 
-    def taken(self, rows: Numbers) -> Callable[[str], pa.Array]:
+    def taken(self, rows: Integers) -> Callable[[str], pa.Array]:
         """Columns of these rows."""
         wanted = pa.array(rows)
         return lambda name: self.column(name).take(wanted)
@@ -134,18 +132,18 @@ class Known:
 class Pairs:
     """Rows that met, by their numbers on either side, in the order of their results; and which of the two came later."""
 
-    left: Numbers
-    right: Numbers
+    left: Integers
+    right: Integers
     is_left_newer: Mask
-    newer_ranks: Numbers
-    newer_now: Numbers
+    newer_ranks: Integers
+    newer_now: Integers
 
-    def older(self, number: int) -> tuple[Numbers, Numbers]:
+    def older(self, number: int) -> tuple[Integers, Integers]:
         """The rows of side `number` that were met by a later one, and the stream times at which they were."""
         chosen = self.is_left_newer if number else ~self.is_left_newer
         return (self.right if number else self.left)[chosen], self.newer_now[chosen]
 
-    def newer(self, number: int) -> Numbers:
+    def newer(self, number: int) -> Integers:
         """The rows of side `number` that met an earlier one."""
         return (self.right if number else self.left)[~self.is_left_newer if number else self.is_left_newer]
 
@@ -210,7 +208,7 @@ def _sides(operator: StreamStreamJoinRows, batches: list[pa.RecordBatch], contex
     return sides, keys
 
 
-def _coded(operator: StreamStreamJoinRows, batches: Sequence[pa.RecordBatch]) -> tuple[list[Numbers], Keys]:
+def _coded(operator: StreamStreamJoinRows, batches: Sequence[pa.RecordBatch]) -> tuple[list[Integers], Keys]:
     """A code for the key of each row, and the distinct keys by code; a null key has none."""
     encoded = []
     for key, rows in zip(operator.keys, batches, strict=True):
@@ -250,12 +248,12 @@ def _known(operator: StreamStreamJoinRows, side: Side, other: Side, keys: Keys, 
     return Known.of(side, buffer, places, buffer.read(places, keys))
 
 
-def _bucket(operator: StreamStreamJoinRows, times: Numbers) -> Numbers:
+def _bucket(operator: StreamStreamJoinRows, times: Integers) -> Integers:
     """The begin of the bucket of each time; one is at least as long as the window, so a row's partners are in two at most."""
     return times // operator.bucket_ms * operator.bucket_ms
 
 
-def _distinct_buckets(operator: StreamStreamJoinRows, buckets: Numbers, codes: Numbers, keys: int) -> Places:
+def _distinct_buckets(operator: StreamStreamJoinRows, buckets: Integers, codes: Integers, keys: int) -> Places:
     if not len(buckets):
         return Places(buckets, codes)
     first = int(buckets.min())
@@ -317,7 +315,7 @@ def _pairs(left: Known, right: Known, keys: int) -> Pairs:
     return Pairs(lefts[order], rights[order], is_left_newer[order], newer[order], newer_now[order])
 
 
-def _met(known: Known, line: Line, other: Line, axis: Axis) -> tuple[Numbers, Numbers]:
+def _met(known: Known, line: Line, other: Line, axis: Axis) -> tuple[Integers, Integers]:
     """The rows of this epoch, and the rows of the other side within their windows."""
     side = known.side
     rows = line.rows[(line.rows >= known.old)]
@@ -347,7 +345,7 @@ def _joined(operator: StreamStreamJoinRows, known: Sequence[Known], keys: Keys, 
     return rows_of({**own, **record_columns(record), TIMESTAMP: pa.array(times), PATH: path})
 
 
-def _columns(operator: StreamStreamJoinRows, sides: Columns, keys: Keys, codes: Numbers) -> dict[str, pa.Array]:
+def _columns(operator: StreamStreamJoinRows, sides: Columns, keys: Keys, codes: Integers) -> dict[str, pa.Array]:
     """The columns of results: the key by its code, the others from either side; null where a side has no row."""
     found = keys.columns_at(codes)
     result: dict[str, pa.Array] = {}
@@ -383,7 +381,7 @@ def _without_partner(
     ]
 
 
-def _given_up(operator: StreamStreamJoinRows, one: Known, other: Known, keys: Keys, rows: Numbers, context: Context) -> Rows:
+def _given_up(operator: StreamStreamJoinRows, one: Known, other: Known, keys: Keys, rows: Integers, context: Context) -> Rows:
     """The results of rows that find no partner and wait for none, at their own places."""
     if not len(rows):
         return None
@@ -399,7 +397,7 @@ class Closed:
     """Rows of a side that waited for a partner until their time was over."""
 
     side: Side
-    times: Numbers
+    times: Integers
     keys: Keys
     columns: pa.RecordBatch
 
@@ -426,9 +424,9 @@ class Waiting:
     known: Known
     keys: Keys
     context: Context
-    met: Numbers
+    met: Integers
 
-    def settle(self, rows: Numbers) -> Closed | None:
+    def settle(self, rows: Integers) -> Closed | None:
         """Let these rows of the epoch wait; return those, and stored ones, whose time is over; None if there are none."""
         side = self.known.side
         before, now = self.context.stream_time(self.operator.windowing)
@@ -444,7 +442,7 @@ class Waiting:
         self._wait(lists, rows[~is_over], met_keys, pa.array(is_open), over.state_keys)
         return self._over(over, met_keys, rows[is_over])
 
-    def _over(self, over: Found, met_keys: pa.BinaryArray, rows: Numbers) -> Closed | None:
+    def _over(self, over: Found, met_keys: pa.BinaryArray, rows: Integers) -> Closed | None:
         """The stored rows whose time is over and that met none, then those of the epoch."""
         known = self.known
         is_alone = ~pc.is_in(over.state_keys, value_set=met_keys).to_numpy(zero_copy_only=False)
@@ -457,7 +455,7 @@ class Waiting:
         return Closed(known.side, np.concatenate([old.times, known.side.times[rows]]), keys, rows_of(columns))
 
     def _wait(
-        self, lists: RowLists, rows: Numbers, met_keys: pa.BinaryArray, is_open: pa.BooleanArray, over: pa.BinaryArray
+        self, lists: RowLists, rows: Integers, met_keys: pa.BinaryArray, is_open: pa.BooleanArray, over: pa.BinaryArray
     ) -> None:
         """Write the rows that wait from now on beside those that do already; those that met one, or whose time is over, go."""
         side = self.known.side

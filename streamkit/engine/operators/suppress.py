@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.folding.bounded_buffer import Waits, bounded_waits
 from streamkit.engine.folding.joining import milliseconds
 from streamkit.engine.rows.place import in_canonical_order, paths_in_turn, place_ranks
@@ -45,9 +45,6 @@ from streamkit.plan.operators.suppress import Suppress
 from streamkit.plan.program import Store
 from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows, encode_rows
-
-Numbers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 @kernel(Suppress, runs_empty=True)
@@ -93,9 +90,9 @@ class _Updates:
         return rows_of({name: pa.concat_arrays([old, self.rows[name].cast(old.type)]) for name, old in columns.items()})
 
     @cached_property
-    def codes(self) -> Numbers:
+    def codes(self) -> Integers:
         """A number for each one's key."""
-        codes: Numbers = self.keys.dictionary_encode().indices.to_numpy().astype(np.int64)
+        codes: Integers = self.keys.dictionary_encode().indices.to_numpy().astype(np.int64)
         return codes
 
     @cached_property
@@ -103,18 +100,18 @@ class _Updates:
         return encode_keys([self.values[name] for name in self.store.key.names])
 
     @cached_property
-    def since(self) -> Numbers:
+    def since(self) -> Integers:
         """From when its key waits if it is the first."""
         return np.concatenate([numbers(self.held, SINCE), self._since_of_rows])
 
     @property
-    def _since_of_rows(self) -> Numbers:
+    def _since_of_rows(self) -> Integers:
         if self.rows is None:
             return np.empty(0, np.int64)
         return milliseconds(self.rows[self.operator.bounds[-1]]) if self.operator.bounds else numbers(self.rows, TIMESTAMP)
 
     @cached_property
-    def time(self) -> Numbers:
+    def time(self) -> Integers:
         """Stream time at each; at what was held back, that before the epoch."""
         before, _ = self.context.stream_time(self.operator.window)
         at_rows = np.empty(0, np.int64)
@@ -123,7 +120,7 @@ class _Updates:
         return np.concatenate([np.full(self.held.num_rows, before, np.int64), at_rows])
 
     @cached_property
-    def due(self) -> Numbers:
+    def due(self) -> Integers:
         """The moment at which the wait ends; what should have ended already, under a longer limit, ends when time next moves."""
         due = self.since + self.operator.window.size_ms
         held = self.held.num_rows
@@ -153,13 +150,13 @@ class _Updates:
         )
 
     @cached_property
-    def place(self) -> Numbers:
+    def place(self) -> Integers:
         """Where each stands, as an index of `places`; -1 for what was held back."""
-        place: Numbers = np.maximum(np.arange(len(self.since)) - self.held.num_rows, -1)
+        place: Integers = np.maximum(np.arange(len(self.since)) - self.held.num_rows, -1)
         return place
 
     @cached_property
-    def end(self) -> Numbers:
+    def end(self) -> Integers:
         """Where a wait that begins with each ends, as an index of `places`; -1 if not in this epoch."""
         end = np.where(self.ends_at_once, self.place, -1)
         new = len(self.since) - self.held.num_rows
@@ -167,7 +164,7 @@ class _Updates:
         return end
 
     @cached_property
-    def ranks(self) -> Numbers:
+    def ranks(self) -> Integers:
         """A number for each of `places` that grows with it, equal where several rows are of one record."""
         (ranks,) = place_ranks(self.places.select(list(ORDER_COLUMNS)))
         return ranks
@@ -241,7 +238,7 @@ def _waits(updates: _Updates) -> Waits:
     return Waits.joined(parts)
 
 
-def _unbounded_waits(updates: _Updates, chosen: Numbers) -> Waits:
+def _unbounded_waits(updates: _Updates, chosen: Integers) -> Waits:
     """
     The waits of these updates, whose keys are whole among them.
 
@@ -275,7 +272,7 @@ def _unbounded_waits(updates: _Updates, chosen: Numbers) -> Waits:
     )  # fmt: skip
 
 
-def _bounded_waits(updates: _Updates, chosen: Numbers, group: int) -> Waits:
+def _bounded_waits(updates: _Updates, chosen: Integers, group: int) -> Waits:
     """The waits of one key group under the bound, update by update; SuppressionFullError if it is to stop there."""
     operator, context = updates.operator, updates.context
     assert operator.rows_max is not None
@@ -312,7 +309,7 @@ def _given(updates: _Updates, waits: Waits) -> pa.RecordBatch:
     return rows_of({**columns, **{name: places[name] for name in places.schema.names}, PATH: path})
 
 
-def _turns(codes: Numbers, newest: Numbers, ranks: Numbers) -> Numbers:
+def _turns(codes: Integers, newest: Integers, ranks: Integers) -> Integers:
     """How many rows of the same key the same record has given before each."""
     order = np.lexsort((newest, codes))
     is_first = (np.diff(codes[order], prepend=-1) != 0) | (np.diff(ranks[order], prepend=-1) != 0)
@@ -339,13 +336,19 @@ def _keep(updates: _Updates, waits: Waits) -> None:
 
 
 def _write(
-    name: str, updates: _Updates, put: Numbers, values: pa.BinaryArray, gone: Numbers, times: Sequence[Numbers], context: Context
+    name: str,
+    updates: _Updates,
+    put: Integers,
+    values: pa.BinaryArray,
+    gone: Integers,
+    times: Sequence[Integers],
+    context: Context,
 ) -> None:
     """Put these rows into a store, and delete those that are gone, unless they are put."""
     store = context.store(name)
     layout, number = layout_of(store), context.store_number(name)
 
-    def keys_of(chosen: Numbers) -> pa.BinaryArray:
+    def keys_of(chosen: Integers) -> pa.BinaryArray:
         rows = updates.values.take(pa.array(chosen))
         columns = [rows[column] for column in store.key.names]
         return layout.keys(number, numbers(rows, KEY_GROUP), columns, [time[chosen] for time in times])

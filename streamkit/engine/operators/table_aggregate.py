@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.folding.changes import ADDED, REPLACED
 from streamkit.engine.folding.every_row import Before, FoundGroups, each_result, find_groups, groups_of_rows
-from streamkit.engine.folding.group_state import Groups, Numbers, state_names
+from streamkit.engine.folding.group_state import Groups, state_names
 from streamkit.engine.folding.members import YOUNG, Changed, GroupRows, MemberStore, keep_members, member_states
 from streamkit.engine.operators.aggregate import keep, latest_results
 from streamkit.engine.rows.place import in_canonical_order
@@ -31,8 +31,6 @@ from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.names import CHANGE, TIMESTAMP
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.operators.table_aggregate import TableAggregate
-
-Mask = npt.NDArray[np.bool_]
 
 
 @kernel(TableAggregate)
@@ -97,7 +95,7 @@ class _MemberStates:
     def folded(self) -> Sequence[TypedAggregate]:
         return _folded(self.operator)
 
-    def completed(self, groups: Groups, rows: Numbers) -> Groups:
+    def completed(self, groups: Groups, rows: Integers) -> Groups:
         """With the states of all aggregates, in their order."""
         if self.store is None:
             return groups

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Integers
 from streamkit.engine.folding.changes import ADDED, REPLACED, old_and_new
 from streamkit.engine.folding.sequential import Functions, GroupCodes, State, StateRows, Value, is_deleted, timestamps_of
 from streamkit.engine.folding.undoing import left_over, warn_of
@@ -81,7 +81,7 @@ def table_function_aggregate(operator: TableFunctionAggregate, inputs: Sequence[
 def _updated(
     operator: TableFunctionAggregate,
     batch: pa.RecordBatch,
-    codes: npt.NDArray[np.int64],
+    codes: Integers,
     current: list[State | None],
     functions: Functions,
 ) -> Results:

@@ -12,10 +12,10 @@ import datetime as dt
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Mask
 from streamkit.engine.folding.joining import Kept, as_of, joined, kept_table, live_rows, milliseconds, seen_changes
 from streamkit.engine.rows.place import as_they_come
 from streamkit.engine.rows.rows import without_null_keys
@@ -47,12 +47,10 @@ def table_join(operator: TableJoin, inputs: Sequence[Rows], context: Context) ->
     return joined(operator.how, operator.columns, left, table, found)
 
 
-def _are_kept(
-    table: Kept, left: pa.RecordBatch, operator: TableJoin, settled: Settling, context: Context
-) -> npt.NDArray[np.bool_]:
+def _are_kept(table: Kept, left: pa.RecordBatch, operator: TableJoin, settled: Settling, context: Context) -> Mask:
     """Whether the window of each row may be found at the row's place: later the table forgets it, in whatever epoch."""
     bounds = (milliseconds(pc.fill_null(left[name], SOME_MOMENT)) for name in operator.bounds)
     first_times = layout_of(table.store).window_times(*bounds)[0]
     times = stream_times(operator, settled.window, left, context, by_records=True)
-    are_kept: npt.NDArray[np.bool_] = first_times + settled.wait_ms > times
+    are_kept: Mask = first_times + settled.wait_ms > times
     return are_kept

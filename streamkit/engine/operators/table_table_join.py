@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.folding.changes import replaced_rows, without_nothing
 from streamkit.engine.folding.joining import Kept, as_of, kept_table, seen_changes, times_found
 from streamkit.engine.rows.place import as_they_come, at_input, in_canonical_order
@@ -35,8 +35,6 @@ from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, ROW_TIME, TIMESTAMP
 from streamkit.plan.operator import PORT
 from streamkit.plan.operators.table_table_join import TableTableJoinRows
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -135,7 +133,7 @@ def _columns(
     changes: pa.RecordBatch,
     has_value: Mask,
     other: pa.RecordBatch,
-    found: npt.NDArray[np.int64],
+    found: Integers,
 ) -> dict[str, pa.Array]:
     """The columns of the results: the key from the change, values from either side, null where a side has no row."""
     own_key = dict(zip(operator.left_key, side.key, strict=True))

@@ -18,10 +18,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.folding.joining import joined, live_rows
 from streamkit.engine.folding.row_lists import Found, Keys, Places, RowLists
-from streamkit.engine.folding.versions import History, Mask, Numbers, Versions, coded_keys, valid_at
+from streamkit.engine.folding.versions import History, Versions, coded_keys, valid_at
 from streamkit.engine.rows.place import as_seen, as_they_come, in_canonical_order, place_ranks
 from streamkit.engine.rows.rows import concatenate, numbers, own_columns, plain, rows_of, with_one_key, without_null_keys
 from streamkit.engine.stage.advance import final_place, reached_before, stream_times
@@ -60,7 +61,7 @@ def versioned_join(operator: VersionedJoin, inputs: Sequence[Rows], context: Con
 # The table as of a time
 
 
-def _looked_up(operator: VersionedJoin, left: pa.RecordBatch, changes: Rows, context: Context) -> tuple[pa.RecordBatch, Numbers]:
+def _looked_up(operator: VersionedJoin, left: pa.RecordBatch, changes: Rows, context: Context) -> tuple[pa.RecordBatch, Integers]:
     """Rows of the table, and for each stream row the position of its match among them (-1: none)."""
     table = context.program.operator(operator.inputs[1])
     assert isinstance(table, VersionedTable), f"{operator.id} looks up a table without history"
@@ -78,7 +79,7 @@ def _looked_up(operator: VersionedJoin, left: pa.RecordBatch, changes: Rows, con
     return versions.rows, np.where(is_there, found, -1)
 
 
-def _keys(operator: VersionedJoin, history: History, rows: Sequence[pa.RecordBatch]) -> tuple[Keys, list[Numbers]]:
+def _keys(operator: VersionedJoin, history: History, rows: Sequence[pa.RecordBatch]) -> tuple[Keys, list[Integers]]:
     """The keys of the stream's rows and the table's changes, and the code of each row."""
     key = history.store.key.names
     named = [
@@ -94,7 +95,7 @@ def _keys(operator: VersionedJoin, history: History, rows: Sequence[pa.RecordBat
     return keys, np.split(codes, [rows[0].num_rows]) if len(rows) > 1 else [codes]
 
 
-def _versions(history: History, keys: Keys, codes: Numbers, times: Numbers) -> Versions:
+def _versions(history: History, keys: Keys, codes: Integers, times: Integers) -> Versions:
     """The stored versions of the stream's keys; former ones are read only where a row is older than the newest."""
     newest = history.newest(keys)
     since = np.full(len(keys), ALWAYS, np.int64)
@@ -105,7 +106,7 @@ def _versions(history: History, keys: Keys, codes: Numbers, times: Numbers) -> V
 
 
 def _is_forgotten(
-    history: History, versions: Versions, found: Numbers, left: pa.RecordBatch, codes: Numbers, ranks: Numbers
+    history: History, versions: Versions, found: Integers, left: pa.RecordBatch, codes: Integers, ranks: Integers
 ) -> Mask:
     """
     Whether the version that was found is too old: the row's time lies before the history, and the version is not the key's newest.
@@ -165,11 +166,11 @@ class _Waits:
         found: Mask = times + self.grace_ms > stream_times(self.operator, window, rows, self.context)
         return found & (times + self._lapse_ms > of_table)
 
-    def are_over(self, times: Numbers) -> Mask:
+    def are_over(self, times: Integers) -> Mask:
         """Whether the wait of rows of these times is over at the end of the epoch."""
         return self._are_due(times) | (times + self._lapse_ms <= self.table_now)
 
-    def places(self, times: Numbers) -> dict[str, pa.Array]:
+    def places(self, times: Integers) -> dict[str, pa.Array]:
         """Where rows whose wait is over are joined: just before the record that ended it, of the stream or of the table."""
         reports, due = self.context.advances(), times + self.grace_ms
         in_time, lapsed = self._are_due(times), times + self._lapse_ms <= self.table_now
@@ -189,7 +190,7 @@ class _Waits:
         """How far the table's time must be past a row so that it is forgotten."""
         return self.table.history_ms + 1
 
-    def _are_due(self, times: Numbers) -> Mask:
+    def _are_due(self, times: Integers) -> Mask:
         due: Mask = times + self.grace_ms <= self.now
         return due
 
@@ -220,11 +221,11 @@ def _due(operator: VersionedJoin, grace_ms: int, left: Rows, context: Context) -
     return concatenate(given) if given else None
 
 
-def _waiting_keys(operator: VersionedJoin, left: pa.RecordBatch, lists: RowLists) -> tuple[Numbers, Keys]:
+def _waiting_keys(operator: VersionedJoin, left: pa.RecordBatch, lists: RowLists) -> tuple[Integers, Keys]:
     return coded_keys(lists.store, left, operator.on)
 
 
-def _waited(waiting: _Waits, keys: Keys, times: Numbers, columns: pa.RecordBatch, first: int = 0) -> Rows:
+def _waited(waiting: _Waits, keys: Keys, times: Integers, columns: pa.RecordBatch, first: int = 0) -> Rows:
     """Rows that wait no longer: just before the record that ended their wait, by their times, keys and arrival."""
     operator, rows = waiting.operator, len(times)
     if not rows:
@@ -240,7 +241,7 @@ def _waited(waiting: _Waits, keys: Keys, times: Numbers, columns: pa.RecordBatch
 
 
 def _keep(
-    lists: RowLists, left: pa.RecordBatch, rows: Numbers, codes: Numbers, keys: Keys, over: pa.BinaryArray, waiting: _Waits
+    lists: RowLists, left: pa.RecordBatch, rows: Integers, codes: Integers, keys: Keys, over: pa.BinaryArray, waiting: _Waits
 ) -> None:
     """Write the rows that wait from now on behind those of their lists that do already; lists whose time is over go."""
     times = numbers(left, TIMESTAMP)[rows]

@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.folding.row_lists import Keys, Places
-from streamkit.engine.folding.versions import IN_STORE, History, Mask, Numbers, Versions, coded_keys
+from streamkit.engine.folding.versions import IN_STORE, History, Versions, coded_keys
 from streamkit.engine.rows.place import in_canonical_order
 from streamkit.engine.rows.rows import deletions_of, last_of_each, numbers, with_columns, without_null_keys, without_row_times
 from streamkit.engine.stage.advance import stream_times
@@ -64,7 +65,7 @@ def _in_time(operator: VersionedTable, batch: pa.RecordBatch, context: Context) 
     return batch.filter(pa.array(~late)) if late.any() else batch
 
 
-def _is_newest(stored: Versions, codes: Numbers, times: Numbers, keys: int) -> Mask:
+def _is_newest(stored: Versions, codes: Integers, times: Integers, keys: int) -> Mask:
     """Which rows are not older than any version that their key had when they came; rows are in canonical order."""
     known = np.full(keys, NO_TIME, np.int64)
     np.maximum.at(known, stored.codes, stored.times)
@@ -98,7 +99,7 @@ def _record(history: History, keys: Keys, versions: Versions) -> None:
     _write_former(history, keys, kept, buckets, np.unique(np.concatenate([touched, gone]), axis=0))
 
 
-def _lists(buckets: Numbers, codes: Numbers) -> Numbers:
+def _lists(buckets: Integers, codes: Integers) -> Integers:
     """Pairs of a bucket and a key, of those that are lists of former versions."""
     former = (buckets != IN_STORE) & (buckets != NO_TIME)
     return np.stack([buckets[former], codes[former]], axis=1)
@@ -114,7 +115,7 @@ def _write_newest(history: History, keys: Keys, newest: Versions) -> None:
     history.context.change(history.table.store, state_keys.take(order), values.take(order), newest.times[order.to_numpy()])
 
 
-def _write_former(history: History, keys: Keys, kept: Versions, buckets: Numbers, touched: Numbers) -> None:
+def _write_former(history: History, keys: Keys, kept: Versions, buckets: Integers, touched: Integers) -> None:
     """Write these lists, each with all its versions; those that became empty, and those that are too old, go."""
     lists = history.lists
     touched = touched[~history.is_over(touched[:, 0])]

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Integers
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.folding.joining import Kept, kept_table, milliseconds
 from streamkit.engine.operators.materialize import changes_to_keep, row_values
@@ -25,8 +25,6 @@ from streamkit.names import TIMESTAMP
 from streamkit.plan.operators.windowed_table import WindowedTable
 from streamkit.plan.windows import Settling
 from streamkit.state.layout import layout_of
-
-Numbers = npt.NDArray[np.int64]
 
 
 @kernel(WindowedTable, runs_empty=True)
@@ -77,7 +75,7 @@ def keep_until_settled(table: Kept, newest: pa.RecordBatch | None, settled: Sett
     context.change(name, keys.take(order), values.take(order), times[order.to_numpy()])
 
 
-def first_times(table: Kept, rows: pa.RecordBatch) -> Numbers:
+def first_times(table: Kept, rows: pa.RecordBatch) -> Integers:
     """The times by which windows are settled: those that stand first in the keys of the store."""
     start, end = (milliseconds(rows[name]) for name in table.bounds)
     return layout_of(table.store).window_times(start, end)[0]

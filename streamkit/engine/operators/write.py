@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers
 from streamkit.engine.epoch.epoch import OutputTopic
 from streamkit.engine.rows.exchange import groups_of
 from streamkit.engine.rows.place import canonical_order, has_place
@@ -65,7 +65,7 @@ def _with_own_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([kept_if_repeated(column) for column in batch.columns], names=batch.schema.names)
 
 
-def _partitions_of(batch: pa.RecordBatch, key: tuple[str, ...], topic: OutputTopic, context: Context) -> npt.NDArray[np.int64]:
+def _partitions_of(batch: pa.RecordBatch, key: tuple[str, ...], topic: OutputTopic, context: Context) -> Integers:
     """The partition of each row, by its key; rows without one are spread by where they come from."""
     if not topic.partition_by:
         return groups_of(batch, (), topic.partitions).astype(np.int64)

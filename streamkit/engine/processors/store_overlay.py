@@ -25,7 +25,7 @@ from streamkit.state.single_key import key_encoder
 from streamkit.state.store import SortedKeys
 from streamkit.state.task_state import TaskState
 
-Values: TypeAlias = tuple[Any, ...]
+StoredValues: TypeAlias = tuple[Any, ...]
 
 
 class StoreOverlay:
@@ -36,8 +36,8 @@ class StoreOverlay:
         self.number = number
         self.encode: Callable[[Sequence[Any]], bytes] = key_encoder([column.type for column in store.key])
         self._state = state
-        self._known: dict[bytes, Values | None] = {}  # what is committed, as far as it was read
-        self._changed: dict[bytes, tuple[Values | None, int]] = {}
+        self._known: dict[bytes, StoredValues | None] = {}  # what is committed, as far as it was read
+        self._changed: dict[bytes, tuple[StoredValues | None, int]] = {}
         self._changed_keys = SortedKeys()
         nested = any(is_nested(column.type) for column in store.value)
         self._handed_out: Callable[[Any], Any] = copied if nested else lambda values: values
@@ -51,7 +51,7 @@ class StoreOverlay:
         wanted = keys.unique().sort()
         self._known.update(zip(wanted.to_pylist(), self._decoded(self._state.get(wanted)), strict=True))
 
-    def get(self, key: bytes) -> Values | None:
+    def get(self, key: bytes) -> StoredValues | None:
         """The values under a state key; None if there is no entry."""
         if key in self._changed:
             return self._handed_out(self._changed[key][0])  # type: ignore[no-any-return]
@@ -59,13 +59,13 @@ class StoreOverlay:
             self._known[key] = self._decoded(self._state.get(pa.array([key], pa.binary())))[0]
         return self._handed_out(self._known[key])  # type: ignore[no-any-return]
 
-    def put(self, key: bytes, values: Values | None, timestamp: int) -> None:
+    def put(self, key: bytes, values: StoredValues | None, timestamp: int) -> None:
         """Set the values under a state key, or delete them with None."""
         if key not in self._changed:
             self._changed_keys.add(key)
         self._changed[key] = (values, timestamp)
 
-    def scan(self, start: bytes, end: bytes) -> list[tuple[Values, Values]]:
+    def scan(self, start: bytes, end: bytes) -> list[tuple[StoredValues, StoredValues]]:
         """
         The entries whose state keys are in the range [start, end), in their order, as they are now.
 
@@ -98,22 +98,22 @@ class StoreOverlay:
         places[live] = np.arange(len(live))
         return pa.array(keys, pa.binary()), encoded.take(pa.array(places, mask=places < 0)), times
 
-    def _between(self, start: bytes, end: bytes) -> dict[bytes, Values]:
+    def _between(self, start: bytes, end: bytes) -> dict[bytes, StoredValues]:
         keys, values = self._state.scan([(start, end)])
-        found: dict[bytes, Values | None] = dict(zip(keys.to_pylist(), self._decoded(values), strict=True))
+        found: dict[bytes, StoredValues | None] = dict(zip(keys.to_pylist(), self._decoded(values), strict=True))
         changed = self._changed_keys.between(start, end)
         if not changed:
             return found  # type: ignore[return-value]  # what is scanned has values
         found |= {key: self._changed[key][0] for key in changed}
         return {key: values for key, values in sorted(found.items(), key=_key) if values is not None}
 
-    def _decoded(self, stored: pa.BinaryArray) -> list[Values | None]:
-        found: list[Values | None] = [None] * len(stored)
+    def _decoded(self, stored: pa.BinaryArray) -> list[StoredValues | None]:
+        found: list[StoredValues | None] = [None] * len(stored)
         if stored.null_count == len(stored):
             return found
         _, *columns = decode_rows(stored.drop_null(), ["bigint", *(column.type for column in self.store.value)])
         count = len(stored) - stored.null_count
-        rows: Iterable[Values] = zip(*map(python_values, columns), strict=True) if columns else [()] * count
+        rows: Iterable[StoredValues] = zip(*map(python_values, columns), strict=True) if columns else [()] * count
         places = np.flatnonzero(stored.is_valid().to_numpy(zero_copy_only=False)).tolist()
         for place, row in zip(places, rows, strict=True):
             found[place] = row

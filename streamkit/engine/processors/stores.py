@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from streamkit.engine.processors.call import Call
-from streamkit.engine.processors.store_overlay import StoreOverlay, Values
+from streamkit.engine.processors.store_overlay import StoredValues, StoreOverlay
 from streamkit.expressions.python.exact_values import UNFIT, exactly
 from streamkit.log.rows.event_time import TIME_MS_MAX
 from streamkit.plan.function_digest import type_name
@@ -92,7 +92,7 @@ class ProcessorStore:
         """The time at which what is kept begins: entries of it and before are gone; None if stream time has not begun."""
         return None if self._call.stream_time is None else self._call.stream_time - self._retention_ms
 
-    def _named(self, values: Values | None) -> Value | None:
+    def _named(self, values: StoredValues | None) -> Value | None:
         return None if values is None else dict(zip(self._definition.value.names, values))
 
     def _key_dict(self, values: Iterable[Any]) -> Value:
@@ -215,17 +215,17 @@ class WindowStore(ProcessorStore):
         earliest = self._earliest()
         return earliest is not None and start_ms <= earliest
 
-    def _at(self, values: Values, start_ms: int) -> bytes:
+    def _at(self, values: StoredValues, start_ms: int) -> bytes:
         return range_prefix(self._call.group, self._overlay.number, start_ms) + self._overlay.encode(values)
 
-    def _in_window(self, values: Values, start_ms: int) -> list[tuple[Values, Values]]:
+    def _in_window(self, values: StoredValues, start_ms: int) -> list[tuple[StoredValues, StoredValues]]:
         start = self._at(values, start_ms)
         if self._definition.retain_duplicates:
             return self._overlay.scan(start, after(start))
         found = self._overlay.get(start)
         return [] if found is None else [((start_ms, *values), found)]
 
-    def _between(self, first: Moment | None, last: Moment | None) -> list[tuple[Values, Values]]:
+    def _between(self, first: Moment | None, last: Moment | None) -> list[tuple[StoredValues, StoredValues]]:
         earliest = self._earliest()
         lowest = -LAST_MS if earliest is None else earliest + 1
         start = lowest if first is None else max(lowest, bound(first))
@@ -233,7 +233,7 @@ class WindowStore(ProcessorStore):
         group, number = self._call.group, self._overlay.number
         return self._overlay.scan(range_prefix(group, number, start), range_prefix(group, number, end))
 
-    def _entries(self, found: list[tuple[Values, Values]], reverse: bool) -> list[WindowEntry]:
+    def _entries(self, found: list[tuple[StoredValues, StoredValues]], reverse: bool) -> list[WindowEntry]:
         size = self._definition.window_size_ms or 0
         entries = [
             WindowEntry(self._key_dict(key[1:]), key[0], key[0] + size, self._named(values) or {}) for key, values in found
@@ -365,21 +365,21 @@ class VersionedStore(ProcessorStore):
         before = self.get(key, timestamp)
         return before if self.put(key, None, timestamp).is_put else None
 
-    def _at(self, values: Values) -> bytes:
+    def _at(self, values: StoredValues) -> bytes:
         return self._prefix + self._encode_key(values)
 
-    def _versions(self, values: Values) -> list[tuple[int, Values]]:
+    def _versions(self, values: StoredValues) -> list[tuple[int, StoredValues]]:
         """The starts of a key's versions, and their values, the oldest first."""
         start = self._at(values)
         return [(milliseconds(key[-1]), found) for key, found in self._overlay.scan(start, after(start))]
 
-    def _version(self, versions: list[tuple[int, Values]], place: int) -> Version | None:
+    def _version(self, versions: list[tuple[int, StoredValues]], place: int) -> Version | None:
         """The version at a place; None if it says that there is no value."""
         start, (*values, is_deleted) = versions[place]
         following = versions[place + 1][0] if place + 1 < len(versions) else None
         return None if is_deleted else Version(self._named(tuple(values)) or {}, start, following)
 
-    def _forget(self, values: Values) -> None:
+    def _forget(self, values: StoredValues) -> None:
         """Delete the versions of a key that stopped being valid before the history begins."""
         earliest = self._earliest()
         if earliest is None:
@@ -437,7 +437,7 @@ class _Exact:
         self._names = dict.fromkeys(schema.names)
         self._convert = [(column.name, column.type, column.nullable, exactly(column.arrow.type)) for column in schema]
 
-    def of(self, given: Any) -> Values:
+    def of(self, given: Any) -> StoredValues:
         """A key, as a dict, a tuple, or the value of the only column."""
         if isinstance(given, Mapping):
             return self.of_dict(given)
@@ -446,21 +446,21 @@ class _Exact:
             raise self._wrong(f"found {given!r}")
         return self._converted(values)
 
-    def to_put(self, given: Any) -> Values:
+    def to_put(self, given: Any) -> StoredValues:
         """A key to keep something under, as `of`; RefusedCallError if it is null, which is no key."""
         values = self.of(given)
         if all(value is None for value in values):
             raise self._wrong(f"found {given!r}, a null key, under which nothing can be put; expected a value")
         return values
 
-    def of_first(self, given: Any) -> Values:
+    def of_first(self, given: Any) -> StoredValues:
         """The first columns of a key, as a tuple, or the value of the first one."""
         values = tuple(given.values()) if isinstance(given, Mapping) else tuple(given) if isinstance(given, tuple) else (given,)
         if not 0 < len(values) <= len(self._convert):
             raise self._wrong(f"found the beginning {given!r}")
         return self._converted(values)
 
-    def of_dict(self, given: Any) -> Values:
+    def of_dict(self, given: Any) -> StoredValues:
         """A dict of columns; those that it leaves out are null."""
         if given.__class__ is not dict and not isinstance(given, Mapping):  # the second look is slow
             raise self._wrong(f"found {given!r}; expected a dict")
@@ -469,7 +469,7 @@ class _Exact:
                 raise self._wrong(f"found the column {name!r}")
         return self._converted([given.get(name) for name in self._names])
 
-    def _converted(self, values: Sequence[Any]) -> Values:
+    def _converted(self, values: Sequence[Any]) -> StoredValues:
         found = []
         for (name, type, nullable, convert), value in zip(self._convert, values):
             if value is None and not nullable:

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Integers
 from streamkit.engine.rows.payload import batches_of, pieces_of, rows_in
 from streamkit.engine.rows.rows import concatenate
 from streamkit.log.values.keys import key_groups as hash_key_groups
@@ -155,10 +156,10 @@ def fingerprint(packed: Iterable[Packed]) -> str:
     return digest.hexdigest()
 
 
-def _groups_of_null_keys(batch: pa.RecordBatch, key_groups: int) -> npt.NDArray[np.int64]:
+def _groups_of_null_keys(batch: pa.RecordBatch, key_groups: int) -> Integers:
     if PARTITION not in batch.schema.names:
         return np.zeros(batch.num_rows, np.int64)
     partition = batch[PARTITION].to_numpy(zero_copy_only=False).astype(np.int64)
     offset = batch[OFFSET].to_numpy(zero_copy_only=False)
-    groups: npt.NDArray[np.int64] = ((offset * 31 + partition) * NULL_KEY_MULTIPLIER & 0x7FFFFFFF) % key_groups
+    groups: Integers = ((offset * 31 + partition) * NULL_KEY_MULTIPLIER & 0x7FFFFFFF) % key_groups
     return groups

@@ -14,13 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Integers
 from streamkit.expressions.aggregates import fold, running
 from streamkit.plan.expression import TypedAggregate
 
-Numbers = npt.NDArray[np.int64]
 NONE = -1  # no chain, no node
 
 
@@ -34,11 +33,11 @@ class Lineage:
     the state of the node `head_nodes[i]`; if there are several, in this order.
     """
 
-    own: Numbers
-    chains: Numbers
-    levels: Numbers
-    head_chains: Numbers
-    head_nodes: Numbers
+    own: Integers
+    chains: Integers
+    levels: Integers
+    head_chains: Integers
+    head_nodes: Integers
 
     def states(self, aggregates: Sequence[TypedAggregate], rows: Sequence[pa.Array]) -> list[pa.Array]:
         """The state columns of each node, given the rows of state; undefined for a node without a chain."""
@@ -61,7 +60,7 @@ class Lineage:
         taken = pa.array(found, mask=found < 0)
         return [column.take(taken) for column in columns]
 
-    def folded(self, aggregates: Sequence[TypedAggregate], rows: Sequence[pa.Array], tails: Numbers) -> list[pa.Array]:
+    def folded(self, aggregates: Sequence[TypedAggregate], rows: Sequence[pa.Array], tails: Integers) -> list[pa.Array]:
         """The state columns of the nodes `tails`, if each node's state goes on into one chain at most and each tail ends one."""
         root = self._roots()
         has_chain = np.flatnonzero(self.chains >= 0)
@@ -76,7 +75,7 @@ class Lineage:
         order = np.argsort(found.to_numpy(), kind="stable")
         return columns if (order == np.arange(len(order))).all() else [column.take(pa.array(order)) for column in columns]
 
-    def _places(self, nodes: Numbers) -> Numbers:
+    def _places(self, nodes: Integers) -> Integers:
         """Where each node's own part stands in the state that its chain ends up in: behind those of the chains that its own begins with."""
         chains, inner = self.chains[nodes], self.chains[self.head_nodes]
         own = np.bincount(chains, minlength=len(self.levels))
@@ -97,7 +96,7 @@ class Lineage:
         rank[order] = np.arange(len(order)) - np.searchsorted(chains[order], chains[order])
         return start[chains] + size[chains] - own[chains] + rank
 
-    def _roots(self) -> Numbers:
+    def _roots(self) -> Integers:
         """For each chain the one that it ends up in, by way of those which begin with its last state."""
         following = np.arange(len(self.levels))
         following[self.chains[self.head_nodes]] = self.head_chains

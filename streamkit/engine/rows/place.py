@@ -30,13 +30,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import key_parts
 from streamkit.log.values.slices import Part, Slices, join
 from streamkit.names import DUE, HEADERS, INPUT, OFFSET, ORDER, ORDER_COLUMNS, PARTITION, PATH
 from streamkit.plan.program import Number, Turn
 
-Numbers = npt.NDArray[np.int64]
 OPERATORS = 1 << 14  # numbers of operators, as inputs, begin here
 WITHOUT_RECORD = -1  # the input of results that time alone brings, in an epoch without records
 _SIGN = np.uint64(1 << 63)
@@ -64,7 +64,7 @@ def at_epoch_end(order: int, number: int, paths: pa.BinaryArray) -> dict[str, pa
     }
 
 
-def paths_of(number: int | None, windows: Numbers | None, keys: Sequence[pa.Array] = ()) -> pa.BinaryArray:
+def paths_of(number: int | None, windows: Integers | None, keys: Sequence[pa.Array] = ()) -> pa.BinaryArray:
     """Bytes in the order of (operator, window, key), as a first step."""
     rows = len(windows) if windows is not None else len(keys[0])
     parts: list[npt.NDArray[np.void]] = []
@@ -75,17 +75,17 @@ def paths_of(number: int | None, windows: Numbers | None, keys: Sequence[pa.Arra
     return join([*parts, *(key_parts(keys) if keys else ())])
 
 
-def paths_in_turn(number: int, turns: Numbers, times: Numbers, keys: Sequence[pa.Array]) -> pa.BinaryArray:
+def paths_in_turn(number: int, turns: Integers, times: Integers, keys: Sequence[pa.Array]) -> pa.BinaryArray:
     """Bytes in the order of (operator, turn, time, key), as a first step: a turn comes after all rows of the turn before."""
     return join([_number(number, len(turns)), turns.astype(">u4"), _ordered(times), *key_parts(keys)])
 
 
-def extended(batch: pa.RecordBatch, number: Number, windows: Numbers) -> pa.BinaryArray:
+def extended(batch: pa.RecordBatch, number: Number, windows: Integers) -> pa.BinaryArray:
     """The path of each row, and a step of an operator: by the window that the row was put into."""
     return extended_by(batch, number, _ordered(windows))
 
 
-def extended_by_turn(batch: pa.RecordBatch, number: Number, turns: Numbers) -> pa.BinaryArray:
+def extended_by_turn(batch: pa.RecordBatch, number: Number, turns: Integers) -> pa.BinaryArray:
     """The path of each row, and a step of an operator: which of the rows it is that were made of one."""
     return extended_by(batch, number, turns.astype(">u4"))
 
@@ -157,12 +157,12 @@ def numbers_of(number: Number, batch: pa.RecordBatch) -> npt.NDArray[np.void]:
     return np.array(number, ">u2")[np.where((inputs >= 0) & (inputs < last), inputs, last)]
 
 
-def _ordered(numbers: Numbers) -> npt.NDArray[np.void]:
+def _ordered(numbers: Integers) -> npt.NDArray[np.void]:
     """Numbers as bytes in their order, negative ones too."""
     return (numbers.astype(np.int64, copy=False).view(np.uint64) ^ _SIGN).astype(">u8")
 
 
-def canonical_order(batch: pa.RecordBatch) -> Numbers:
+def canonical_order(batch: pa.RecordBatch) -> Integers:
     """The permutation that sorts rows by their places; rows at one place stay as they stand."""
     if batch.num_rows <= 1 or _is_in_order(batch):
         return np.arange(batch.num_rows)
@@ -172,19 +172,19 @@ def canonical_order(batch: pa.RecordBatch) -> Numbers:
     is_moved = bool((order[1:] < order[:-1]).any())
     if is_moved and _is_in_order(batch.select([*ORDER_COLUMNS, PATH]).take(pa.array(order))):
         return order  # results of one record mostly stand in their order
-    by_path: Numbers = byte_order(batch[PATH].cast(pa.binary())).to_numpy().astype(np.int64)
+    by_path: Integers = byte_order(batch[PATH].cast(pa.binary())).to_numpy().astype(np.int64)
     return by_path[_sorted([column[by_path] for column in _record_columns(batch)])]
 
 
-def _sorted(columns: Sequence[Numbers]) -> Numbers:
+def _sorted(columns: Sequence[Integers]) -> Integers:
     significant = [column for column in columns if (column[0] != column).any()]
     if not significant:
         return np.arange(len(columns[0]))
-    order: Numbers = np.argsort(significant[0], kind="stable")  # rows of several senders, in order each, are merged
+    order: Integers = np.argsort(significant[0], kind="stable")  # rows of several senders, in order each, are merged
     return order if _are_in_order([column[order] for column in significant]) else np.lexsort(significant[::-1])
 
 
-def _are_in_order(columns: Sequence[Numbers]) -> bool:
+def _are_in_order(columns: Sequence[Integers]) -> bool:
     """Whether no row of these columns stands before the one in front of it."""
     same = np.ones(len(columns[0]) - 1, bool)
     for column in columns:
@@ -227,7 +227,7 @@ def in_canonical_order(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.take(pa.array(order))
 
 
-def place_ranks(*batches: pa.RecordBatch) -> list[Numbers]:
+def place_ranks(*batches: pa.RecordBatch) -> list[Integers]:
     """A number for the place of each row of several batches, equal for equal places and growing with them."""
     columns = _sort_columns(_places(batches))
     order = np.lexsort(columns[::-1])
@@ -239,7 +239,7 @@ def place_ranks(*batches: pa.RecordBatch) -> list[Numbers]:
     return np.split(ranks, list(accumulate(batch.num_rows for batch in batches[:-1])))
 
 
-def record_ranks(*batches: pa.RecordBatch) -> list[Numbers]:
+def record_ranks(*batches: pa.RecordBatch) -> list[Integers]:
     """
     As `place_ranks`, of the record that caused each row, whatever its path.
 
@@ -276,19 +276,19 @@ def no_paths(rows: int) -> pa.BinaryArray:
     return pa.array([b""]).take(pa.array(np.zeros(rows, np.int64)))
 
 
-def _sort_columns(batch: pa.RecordBatch) -> list[Numbers]:
+def _sort_columns(batch: pa.RecordBatch) -> list[Integers]:
     columns = _record_columns(batch)
     if PATH in batch.schema.names and len(batch[PATH]):
         columns.append(pc.rank(batch[PATH], sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64))
     return columns
 
 
-def _record_columns(batch: pa.RecordBatch) -> list[Numbers]:
+def _record_columns(batch: pa.RecordBatch) -> list[Integers]:
     """The place of the record of each row."""
     origin = (_numbers(batch, INPUT) << 32) + _numbers(batch, PARTITION)
     return [_numbers(batch, ORDER), origin, _numbers(batch, OFFSET)]
 
 
-def _numbers(batch: pa.RecordBatch, name: str) -> Numbers:
-    values: Numbers = batch[name].to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+def _numbers(batch: pa.RecordBatch, name: str) -> Integers:
+    values: Integers = batch[name].to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     return values

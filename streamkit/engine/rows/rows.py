@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers, Mask
 from streamkit.chunks import one_batch
 from streamkit.engine.rows.place import no_paths
 from streamkit.expressions.core.groups import one_of_equals
@@ -110,9 +110,9 @@ def plain(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
-def numbers(batch: pa.RecordBatch, name: str) -> npt.NDArray[np.int64]:
+def numbers(batch: pa.RecordBatch, name: str) -> Integers:
     """A record column as numpy; it has no nulls."""
-    values: npt.NDArray[np.int64] = batch[name].to_numpy(zero_copy_only=False)
+    values: Integers = batch[name].to_numpy(zero_copy_only=False)
     return values
 
 
@@ -171,19 +171,19 @@ def without_nulls(batch: pa.RecordBatch, columns: Sequence[str]) -> tuple[pa.Rec
     return kept, batch.num_rows - kept.num_rows
 
 
-def brought_by_time(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+def brought_by_time(batch: pa.RecordBatch) -> Mask:
     """Which rows no record brought, but time: they had a moment at which they were due."""
     if DUE not in batch.schema.names:
         return np.zeros(batch.num_rows, bool)
-    brought: npt.NDArray[np.bool_] = batch[DUE].is_valid().to_numpy(zero_copy_only=False)
+    brought: Mask = batch[DUE].is_valid().to_numpy(zero_copy_only=False)
     return brought
 
 
-def deletions_of(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+def deletions_of(batch: pa.RecordBatch) -> Mask:
     """Which rows delete their key."""
     if DELETED not in batch.schema.names:
         return np.zeros(batch.num_rows, bool)
-    deleted: npt.NDArray[np.bool_] = batch[DELETED].to_numpy(zero_copy_only=False)
+    deleted: Mask = batch[DELETED].to_numpy(zero_copy_only=False)
     return deleted
 
 
@@ -197,7 +197,7 @@ def without_deletions(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
     return rows.filter(pc.invert(deleted)), deleted.true_count
 
 
-def last_of_each(keys: pa.BinaryArray) -> npt.NDArray[np.int64]:
+def last_of_each(keys: pa.BinaryArray) -> Integers:
     """For each distinct key the position of its last row, in ascending order."""
     codes = keys.dictionary_encode().indices.to_numpy()
     last = np.full(int(codes.max()) + 1 if len(codes) else 0, -1, np.int64)
@@ -216,7 +216,7 @@ def with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.R
     return rows_of({**{name: batch[name] for name in batch.schema.names}, **columns})
 
 
-def repeated(batch: pa.RecordBatch, times: npt.NDArray[np.int64]) -> pa.RecordBatch:
+def repeated(batch: pa.RecordBatch, times: Integers) -> pa.RecordBatch:
     """Each row so many times."""
     parents: pa.Array | None = None
     columns = []

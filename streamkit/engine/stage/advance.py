@@ -15,14 +15,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.epoch.epoch import Slice
 from streamkit.engine.epoch.report import ReachedBy
 from streamkit.engine.epoch.stream_time import NO_TIME, UNKNOWN
-from streamkit.engine.rows.place import WITHOUT_RECORD, Numbers
+from streamkit.engine.rows.place import WITHOUT_RECORD
 from streamkit.engine.stage.context import Context
 from streamkit.errors import CorruptionError
 from streamkit.expressions.times.calendar_windows import numbers_at
@@ -36,11 +36,11 @@ NUMBER = np.dtype("<i8")
 DIFFERENCES = tuple(np.dtype(name) for name in ("<i1", "<i2", "<i4", "<i8"))
 
 
-def closed_at(window: Windowing, times: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:
+def closed_at(window: Windowing, times: Integers | int) -> Integers:
     """The number, counted in advances from 1970, of the last window that has closed when stream time is `times`."""
     if window.calendar is not None:
         return numbers_at(window.calendar, np.asarray(times, np.int64) - window.grace_ms) - 1
-    closed: npt.NDArray[np.int64] = (np.asarray(times, np.int64) - window.size_ms - window.grace_ms) // window.advance_ms
+    closed: Integers = (np.asarray(times, np.int64) - window.size_ms - window.grace_ms) // window.advance_ms
     return closed
 
 
@@ -49,9 +49,9 @@ class Advances:
     """What a reader has seen: by aggregation, the earliest record that closed each window, of each piece that it took."""
 
     program: Program
-    seen: dict[str, list[Numbers]] = field(default_factory=dict)
+    seen: dict[str, list[Integers]] = field(default_factory=dict)
 
-    def take(self, piece: Slice, keys: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64], context: Context) -> None:
+    def take(self, piece: Slice, keys: Integers, offsets: Integers, context: Context) -> None:
         """Note the records of one partition, in their order, that pass a due moment."""
         for operator in closers(self.program, piece.input):
             window = operator.closing
@@ -78,14 +78,14 @@ def closers(program: Program, number: int) -> Iterable[Operator]:
     return [one for one in program.operators if one.closing is not None and number in one.closing.streams]
 
 
-def final_place(operator: Operator, due: Numbers, reports: Sequence[ReachedBy]) -> dict[str, pa.Array]:
+def final_place(operator: Operator, due: Integers, reports: Sequence[ReachedBy]) -> dict[str, pa.Array]:
     """The place of results that were due at these moments: just before the record that moved stream time past them."""
     place = reaching_place(operator, due, reports)
     inputs, offsets = (place[name].to_numpy(zero_copy_only=False) for name in (INPUT, OFFSET))
     return {**place, OFFSET: pa.array(np.where(inputs == WITHOUT_RECORD, offsets, offsets - 1))}
 
 
-def reaching_place(operator: Operator, due: Numbers, reports: Sequence[ReachedBy]) -> dict[str, pa.Array]:
+def reaching_place(operator: Operator, due: Integers, reports: Sequence[ReachedBy]) -> dict[str, pa.Array]:
     """The place of the records that moved stream time past these moments, or to them; each with its moment."""
     assert operator.closing is not None
     seen = earliest(operator.id, reports)
@@ -109,7 +109,7 @@ def reaching_place(operator: Operator, due: Numbers, reports: Sequence[ReachedBy
     }
 
 
-def reached_before(operator: Operator, rows: pa.RecordBatch, reports: Sequence[ReachedBy]) -> Numbers:
+def reached_before(operator: Operator, rows: pa.RecordBatch, reports: Sequence[ReachedBy]) -> Integers:
     """
     The stream time that records of this epoch had reached just before each row's place; NO_TIME where none had moved it.
 
@@ -130,7 +130,7 @@ def reached_before(operator: Operator, rows: pa.RecordBatch, reports: Sequence[R
 
 def stream_times(
     operator: Operator, window: Windowing, batch: pa.RecordBatch, context: Context, *, by_records: bool = False
-) -> Numbers:
+) -> Integers:
     """
     The operator's stream time at each row: the row's own order key, or what its inputs had committed.
 
@@ -142,12 +142,12 @@ def stream_times(
     before, _ = context.reached(window) if by_records else context.stream_time(window)
     if DUE not in batch.schema.names:
         return np.maximum(_numbers(batch, ORDER), before)
-    due: Numbers = pc.coalesce(batch[DUE], batch[ORDER]).to_numpy(zero_copy_only=False)
+    due: Integers = pc.coalesce(batch[DUE], batch[ORDER]).to_numpy(zero_copy_only=False)
     times = np.maximum(due, before)
     return times if operator.closing is None else np.maximum(times, reached_before(operator, batch, context.advances()))
 
 
-def moves_time(operator: Operator, batch: pa.RecordBatch, before: int, reports: Sequence[ReachedBy]) -> npt.NDArray[np.bool_]:
+def moves_time(operator: Operator, batch: pa.RecordBatch, before: int, reports: Sequence[ReachedBy]) -> Mask:
     """Which rows are of records that moved the operator's stream time, which was `before` at the beginning of the epoch."""
     window, seen = operator.closing, earliest(operator.id, reports)
     assert window is not None, f"{operator.id}: nobody notes which records move its stream time"
@@ -161,17 +161,17 @@ def moves_time(operator: Operator, batch: pa.RecordBatch, before: int, reports: 
     return rows
 
 
-def _numbers(batch: pa.RecordBatch, name: str) -> Numbers:
-    values: Numbers = batch[name].to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+def _numbers(batch: pa.RecordBatch, name: str) -> Integers:
+    values: Integers = batch[name].to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     return values
 
 
-def earliest(operator: str, reports: Sequence[ReachedBy]) -> Numbers:
+def earliest(operator: str, reports: Sequence[ReachedBy]) -> Integers:
     """For each window the earliest record that closed it, by the number of the window."""
     return _first_of_each([decode_reached(table) for report in reports for name, table in report if name == operator])
 
 
-def _first_of_each(tables: Sequence[Numbers]) -> Numbers:
+def _first_of_each(tables: Sequence[Integers]) -> Integers:
     """The first record of each window, by the number of the window."""
     if not tables:
         return np.empty((0, COLUMNS), np.int64)
@@ -182,11 +182,11 @@ def _first_of_each(tables: Sequence[Numbers]) -> Numbers:
     by_key = keys - windows
     columns = [*([] if (by_key == by_key[0]).all() else [keys]), *origin]  # where any millisecond closes one, both have one order
     order = np.lexsort([*(column for column in reversed(columns) if (column != column[0]).any()), windows])
-    first: Numbers = table[order[np.flatnonzero(np.diff(windows[order], prepend=windows[order[0]] - 1))]]
+    first: Integers = table[order[np.flatnonzero(np.diff(windows[order], prepend=windows[order[0]] - 1))]]
     return first
 
 
-def encode_reached(table: Numbers) -> str:
+def encode_reached(table: Integers) -> str:
     """
     A table as text: column by column the first number and the differences from row to row, compressed.
 
@@ -201,7 +201,7 @@ def encode_reached(table: Numbers) -> str:
     return base64.b64encode(zlib.compress(b"".join(parts), 1)).decode()
 
 
-def decode_reached(text: str) -> Numbers:
+def decode_reached(text: str) -> Integers:
     """The inverse of `encode_reached`; CorruptionError if the text is not such a table."""
     try:
         data = zlib.decompress(base64.b64decode(text))

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Integers
 from streamkit.engine.epoch.epoch import EpochPlan, Slice
 from streamkit.engine.epoch.report import Counts, ReachedBy, SplitReport
 from streamkit.engine.epoch.stream_time import of_purge
@@ -123,7 +123,7 @@ class Context:
         application = self.plan.application.name
         return GlobalTable.read(self.storage, source, extents, operator.table, operator.table_key, application)
 
-    def change(self, store: str, keys: pa.BinaryArray, values: pa.BinaryArray, timestamps: npt.NDArray[np.int64]) -> None:
+    def change(self, store: str, keys: pa.BinaryArray, values: pa.BinaryArray, timestamps: Integers) -> None:
         """Hand changes of a store to its changelog; keys are sorted, a null value deletes."""
         if not len(keys):
             return
@@ -138,20 +138,20 @@ class Context:
         self.count(CHANGES, store, len(keys))
 
 
-def key_groups_of(keys: pa.BinaryArray) -> npt.NDArray[np.int64]:
+def key_groups_of(keys: pa.BinaryArray) -> Integers:
     """The key group that each state key begins with."""
     offsets = np.frombuffer(keys.buffers()[1], np.int32)[keys.offset : keys.offset + len(keys)]
     data = np.frombuffer(keys.buffers()[2], np.uint8)
     return (data[offsets].astype(np.int64) << 8) + data[offsets + 1]
 
 
-def log_timestamps(milliseconds: npt.NDArray[np.int64] | pa.Array) -> pa.Array:
+def log_timestamps(milliseconds: Integers | pa.Array) -> pa.Array:
     """Event times as the log keeps them."""
     array = milliseconds if isinstance(milliseconds, pa.Array) else pa.array(milliseconds, pa.int64())
     return array.view(LOG_TIMESTAMP)
 
 
-def runs(batch: pa.RecordBatch, labels: npt.NDArray[np.int64]) -> Iterable[tuple[int, pa.RecordBatch]]:
+def runs(batch: pa.RecordBatch, labels: Integers) -> Iterable[tuple[int, pa.RecordBatch]]:
     """The slices of a batch between changes of its label; labels are sorted."""
     if not batch.num_rows:
         return

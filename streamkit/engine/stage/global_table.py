@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from threading import Lock
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.rows.rows import concatenate, empty_rows, last_of_each
 from streamkit.engine.stage.registry import run_alone
 from streamkit.log.slab.extent import Extent
@@ -30,7 +30,6 @@ SUPERSEDED_MAX = 1 << 18  # so many rows are read before only the newest of each
 CHANGES_PART = 8  # changes are laid into the table once they are more than an eighth of it,
 CHANGES_MIN = 4096  # and more than so many
 
-Places = npt.NDArray[np.int64]
 Extents = Mapping[tuple[int, int], Sequence[Extent]]
 
 
@@ -93,7 +92,7 @@ class GlobalTable:
                 _kept.popitem(last=False)
         return found
 
-    def match(self, columns: Sequence[pa.Array]) -> tuple[pa.RecordBatch, Places]:
+    def match(self, columns: Sequence[pa.Array]) -> tuple[pa.RecordBatch, Integers]:
         """Rows, and for each row of these columns the position among them of the one with that key; -1 where there is none."""
         keys = encode_keys(columns)
         places = self.whole.index.find(keys)
@@ -168,8 +167,8 @@ def _stepped(rows: pa.RecordBatch, steps: Sequence[Operator]) -> pa.RecordBatch:
     return rows
 
 
-def _deletions(rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-    deletions: npt.NDArray[np.bool_] = pc.fill_null(rows[DELETED], False).to_numpy(zero_copy_only=False)
+def _deletions(rows: pa.RecordBatch) -> Mask:
+    deletions: Mask = pc.fill_null(rows[DELETED], False).to_numpy(zero_copy_only=False)
     return deletions
 
 

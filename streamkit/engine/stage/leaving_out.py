@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Integers, Mask
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.rows.place import has_place, in_canonical_order
 from streamkit.engine.rows.rows import numbers
@@ -139,7 +139,7 @@ def _without_record(inputs: Sequence[Rows], failure: Failure) -> list[Rows]:
     return [batch if batch is not None and batch.num_rows else None for batch in left]
 
 
-def _is_record(batch: Rows, row: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+def _is_record(batch: Rows, row: pa.RecordBatch) -> Mask:
     """Which rows are the record that `row` was made of: its path may go on where it was put into a window."""
     if batch is None:
         return np.zeros(0, bool)
@@ -155,7 +155,7 @@ def _is_record(batch: Rows, row: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     return same
 
 
-def _due(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+def _due(batch: pa.RecordBatch) -> Integers:
     """When each row was due; of a record, which was not, a time before all times."""
     none = np.full(batch.num_rows, NO_TIME, np.int64)
     return none if DUE not in batch.schema.names else batch[DUE].fill_null(NO_TIME).to_numpy(zero_copy_only=False)

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Integers
 from streamkit.engine.epoch.epoch import EpochPlan, Slice, Split
 from streamkit.engine.epoch.event_time import columns_for_time, event_times
 from streamkit.engine.epoch.order import partition_times
@@ -141,7 +141,7 @@ def slice_batches(program: Program, piece: Slice, context: Context, advances: Ad
         yield rows_of({**{name: batch[name] for name in columns if name != HEADERS}, **record})
 
 
-def _origin(piece: Slice, offsets: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
+def _origin(piece: Slice, offsets: Integers) -> dict[str, pa.Array]:
     rows = len(offsets)
     return {
         INPUT: constant(piece.input, rows, pa.int16()),

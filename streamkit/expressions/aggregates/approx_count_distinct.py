@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Bytes, UnsignedIntegers
 from streamkit.data_type import is_nested
 from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, register
 from streamkit.expressions.core.accumulation import Accumulator, Runs
@@ -27,7 +28,6 @@ from streamkit.expressions.core.operation import Invocation, NoTranslationError,
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import Column
 
-Numbers = npt.NDArray[np.int64]
 HASH, PRECISION = "hash", "precision"
 PRECISION_MIN, PRECISION_MAX = 4, 16
 DEVIATION = 0.05  # of the estimate, unless one is given
@@ -75,7 +75,7 @@ def _lift(_: TypedAggregate, argument: pa.Array | None, rows: int) -> list[pa.Ar
     return [alone.take(pa.array(np.cumsum(valid) - 1, mask=~valid))]
 
 
-def _ranks(hashes: npt.NDArray[np.uint64], precision: int) -> npt.NDArray[np.uint32]:
+def _ranks(hashes: UnsignedIntegers, precision: int) -> npt.NDArray[np.uint32]:
     """One more than the zeros in front of what follows the register's bits."""
     rest = hashes << np.uint64(precision) | np.uint64(1 << precision - 1)
     bits = np.zeros(len(rest), np.uint32)  # how many the number has
@@ -112,7 +112,7 @@ def _merged(states: list[bytes | None], runs: Runs, precision: int) -> list[byte
     return results
 
 
-def _raise(registers: npt.NDArray[np.uint8], states: list[bytes]) -> None:
+def _raise(registers: Bytes, states: list[bytes]) -> None:
     """Give each register the largest rank that one of the states has for it."""
     sparse = [state[1:] for state in states if state[0] < DENSE]
     for state in states:
@@ -123,7 +123,7 @@ def _raise(registers: npt.NDArray[np.uint8], states: list[bytes]) -> None:
         np.maximum.at(registers, numbers >> RANK_BITS, (numbers & 0xFF).astype(np.uint8))
 
 
-def _encoded(registers: npt.NDArray[np.uint8], precision: int) -> bytes:
+def _encoded(registers: Bytes, precision: int) -> bytes:
     used = np.flatnonzero(registers)
     if 4 * len(used) >= len(registers):
         return bytes([precision + DENSE]) + registers.tobytes()
@@ -151,7 +151,7 @@ def _alpha(size: int) -> float:
     return {16: 0.673, 32: 0.697, 64: 0.709}.get(size, 0.7213 / (1.0 + 1.079 / size))
 
 
-def _by_ertl(registers: npt.NDArray[np.uint8], precision: int) -> float:
+def _by_ertl(registers: Bytes, precision: int) -> float:
     """The improved raw estimate of "New cardinality estimation algorithms for HyperLogLog sketches", which is not biased."""
     size, rank_max = len(registers), 64 - precision + 1
     counts: Any = np.bincount(registers, minlength=rank_max + 1)

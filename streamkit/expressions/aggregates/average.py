@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Mask
 from streamkit.data_type import decimal_of, to_arrow
 from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, register, takes
 from streamkit.expressions.aggregates.sum import lift, merge, subtract, total_and_count
 from streamkit.expressions.aggregates.total import PRECISION_MAX, exact_total
 from streamkit.expressions.core.coercion import bounded_decimal
-from streamkit.log.values.columns import Mask
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 
 _COUNT_DIGITS = 20  # more than any count has

@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers
 from streamkit.data_type import array_of, is_nested, key_complaint, to_arrow
 from streamkit.expressions.aggregates.function import AggregateFunction, Members, Result, States, argument_type, register
 from streamkit.expressions.aggregates.ordered_bytes import decode_lists, encode_ordered, order_complaint, where_there
 from streamkit.expressions.core.accumulation import Accumulator
-from streamkit.expressions.core.groups import Codes, KeyCodes
+from streamkit.expressions.core.groups import KeyCodes
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Invocation, NoTranslationError
 from streamkit.log.values.keys import encode_keys
@@ -75,7 +76,7 @@ def _lift(aggregate: TypedAggregate, argument: pa.Array | None, _rows: int) -> l
     return [_lists(offsets, values, to_arrow(array_of(_element(aggregate))))]
 
 
-def _lists(offsets: Codes, values: pa.Array, kind: pa.DataType) -> pa.Array:
+def _lists(offsets: Integers, values: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, type=kind)
 
 
@@ -87,7 +88,7 @@ def _merge_sets(states: States, accumulate: Accumulator) -> list[pa.Array]:
     return [_joined(states[0], accumulate, _first_of_each)]
 
 
-def _joined(column: pa.Array, accumulate: Accumulator, keep: Callable[[Codes, pa.Array], Codes]) -> pa.Array:
+def _joined(column: pa.Array, accumulate: Accumulator, keep: Callable[[Integers, pa.Array], Integers]) -> pa.Array:
     """The elements of the rows that each result combines, those that `keep` gives the places of, and one too many at most."""
     runs = accumulate.runs
     sizes = runs.ends - runs.starts
@@ -104,7 +105,7 @@ def _joined(column: pa.Array, accumulate: Accumulator, keep: Callable[[Codes, pa
     return _lists(offsets, values.take(pa.array(kept)), column.type)
 
 
-def _first_of_each(owners: Codes, values: pa.Array) -> Codes:
+def _first_of_each(owners: Integers, values: pa.Array) -> Integers:
     """The places of the first of equal values of one owner."""
     if not len(values):
         return np.empty(0, np.int64)

@@ -7,12 +7,11 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers, Mask
 from streamkit.expressions.aggregates.function import AggregateFunction, Merge, Result, States, argument_type, register
 from streamkit.expressions.core.accumulation import Accumulator, chosen, first_rows, last_rows
-from streamkit.expressions.core.groups import Codes
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Invocation, RuleError
-from streamkit.log.values.columns import Mask
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import Column
 
@@ -45,7 +44,7 @@ def _lift(_: TypedAggregate, argument: pa.Array | None, _rows: int) -> list[pa.A
     return [argument]
 
 
-def _choosing(choose: Callable[[Mask, Accumulator], Codes]) -> Merge:
+def _choosing(choose: Callable[[Mask, Accumulator], Integers]) -> Merge:
     def merge(states: States, accumulate: Accumulator) -> list[pa.Array]:
         (column,) = states
         return [chosen(column, choose(column.is_valid().to_numpy(zero_copy_only=False), accumulate))]
@@ -57,7 +56,7 @@ def _result(_: TypedAggregate, states: States) -> Result:
     return Result(pc.struct_field(states[0], VALUE))
 
 
-def _entered(name: str, choose: Callable[[Mask, Accumulator], Codes], *functions: str) -> AggregateFunction:
+def _entered(name: str, choose: Callable[[Mask, Accumulator], Integers], *functions: str) -> AggregateFunction:
     return register(
         AggregateFunction(
             name,

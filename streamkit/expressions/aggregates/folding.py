@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from streamkit.arrays import Integers
 from streamkit.data_type import to_arrow
 from streamkit.errors import EvaluationError
 from streamkit.expressions.aggregates.function import AGGREGATES, Members, Result, States
 from streamkit.expressions.core.accumulation import Accumulator, accumulated, per_group, within_groups
-from streamkit.expressions.core.groups import Codes, group, one_zero, row_by_row
+from streamkit.expressions.core.groups import group, one_zero, row_by_row
 from streamkit.log.values.columns import canonical
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.expression_text import typed_text
@@ -75,7 +76,7 @@ def combine(aggregates: Aggregates, left: States, right: States) -> list[pa.Arra
     return _accumulated([], aggregates, both, per_group(row_by_row(len(both[0]) // 2, 2))) if both else []
 
 
-def running(codes: Codes, largest: Sequence[pa.Array], aggregates: Aggregates, states: States) -> list[pa.Array]:
+def running(codes: Integers, largest: Sequence[pa.Array], aggregates: Aggregates, states: States) -> list[pa.Array]:
     """
     As the columns of `fold`, but after each row of its group, rows taken in order; `codes` number the groups.
 

@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from streamkit.arrays import Mask
 from streamkit.expressions.core.accumulation import Accumulator, accumulated
 from streamkit.expressions.core.operation import Gives, Invocation, fitted
-from streamkit.log.values.columns import Mask
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import Column
 

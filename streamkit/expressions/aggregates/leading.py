@@ -7,24 +7,22 @@ Running: the rows up to each. Covering: the intervals that cover each point. Bot
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from streamkit.expressions.core.groups import Codes
+from streamkit.arrays import Integers
 
-Ranks = npt.NDArray[np.int64]  # a row has the ranks of one result
 NOTHING = np.iinfo(np.int64).max
 
 
-def first_of_each(owners: Codes, ranks: Codes, limits: Codes) -> Codes:
+def first_of_each(owners: Integers, ranks: Integers, limits: Integers) -> Integers:
     """The places of the smallest ranks of each owner, in order of owners and ranks; each owner has a limit of its own."""
     order = np.lexsort((ranks, owners))
     sorted_owners = owners[order]
     place_within = np.arange(len(order)) - np.searchsorted(sorted_owners, sorted_owners)
-    kept: Codes = order[place_within < limits[sorted_owners]]
+    kept: Integers = order[place_within < limits[sorted_owners]]
     return kept
 
 
-def in_rows(owners: Codes, ranks: Codes, rows: int, width: int) -> Ranks:
+def in_rows(owners: Integers, ranks: Integers, rows: int, width: int) -> Integers:
     """The smallest ranks of each owner, a row each."""
     kept = first_of_each(owners, ranks, np.full(rows, width))
     table = np.full((rows, width), NOTHING)
@@ -33,7 +31,7 @@ def in_rows(owners: Codes, ranks: Codes, rows: int, width: int) -> Ranks:
     return table
 
 
-def running_first(table: Ranks, starts: Codes) -> Ranks:
+def running_first(table: Integers, starts: Integers) -> Integers:
     """The first ranks of all rows from the start of its run up to each row; `starts` are those of the rows."""
     before, step = np.arange(len(table)) - starts, 1
     while len(table) and step <= before.max():
@@ -45,7 +43,7 @@ def running_first(table: Ranks, starts: Codes) -> Ranks:
     return table
 
 
-def first_covering(starts: Codes, ends: Codes, points: int, width: int) -> Ranks:
+def first_covering(starts: Integers, ends: Integers, points: int, width: int) -> Integers:
     """The numbers of the first `width` intervals [start, end) that cover each of the points; no interval is empty."""
     lengths = ends - starts
     levels = np.frexp(lengths.astype(np.float64))[1] - 1  # the longest power of two that fits, twice, covers the interval
@@ -64,7 +62,7 @@ def first_covering(starts: Codes, ends: Codes, points: int, width: int) -> Ranks
     return table
 
 
-def _joined(table: Ranks, other: Ranks, width: int) -> Ranks:
+def _joined(table: Integers, other: Integers, width: int) -> Integers:
     """The first ranks of both, each once."""
     both = np.sort(np.concatenate([table, other], axis=1), axis=1)
     both[:, 1:][both[:, 1:] == both[:, :-1]] = NOTHING

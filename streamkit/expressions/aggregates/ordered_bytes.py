@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers
 from streamkit.data_type import array_of, fields_of, is_nested, to_arrow
 from streamkit.expressions.core.accumulation import Accumulator, chosen
 from streamkit.expressions.core.groups import one_zero
@@ -34,7 +34,7 @@ def encode_ordered(column: pa.Array, is_falling: bool = False) -> pa.BinaryArray
     return _turned(encoded) if is_falling else encoded
 
 
-def ranks(values: pa.Array) -> npt.NDArray[np.int64]:
+def ranks(values: pa.Array) -> Integers:
     """A number for each value, equal for equal ones and growing with them; NaN is the greatest, and null of anything."""
     if pa.types.is_struct(values.type):
         values = where_there(encode_ordered(values), values)
@@ -42,7 +42,7 @@ def ranks(values: pa.Array) -> npt.NDArray[np.int64]:
     order = pc.sort_indices(encoded.dictionary).to_numpy().astype(np.int64)
     places = np.zeros(len(order) + 1, np.int64)
     places[order] = np.arange(len(order))
-    of_rows: npt.NDArray[np.int64] = places[encoded.indices.fill_null(len(order)).to_numpy()]
+    of_rows: Integers = places[encoded.indices.fill_null(len(order)).to_numpy()]
     return of_rows
 
 

@@ -17,10 +17,10 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Doubles, Integers, Mask
 from streamkit.data_type import array_of, decimal_of, to_arrow
 from streamkit.errors import CorruptionError
 from streamkit.expressions.aggregates.collection import ELEMENTS_MAX
@@ -32,7 +32,6 @@ from streamkit.expressions.core.operation import Invocation, NoTranslationError,
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import Column
 
-Numbers = npt.NDArray[np.int64]
 VALUE, BOUND, PERCENTAGES = "value", "bound", "percentages"
 ACCURACY = 10_000
 BOUND_MIN, BOUND_MAX = 100, 1_000_000
@@ -123,14 +122,14 @@ def _lift(_: TypedAggregate, argument: pa.Array | None, rows: int) -> list[pa.Ar
     return [alone.take(pa.array(np.cumsum(valid) - 1, mask=~valid))]
 
 
-def keys_of(values: npt.NDArray[np.float64]) -> Numbers:
+def keys_of(values: Doubles) -> Integers:
     """Numbers in the order of the doubles: -0.0 is 0.0, and every NaN one that is greater than all."""
     plain = np.where(np.isnan(values), np.nan, values + 0.0)
-    bits: Numbers = np.abs(plain).view(np.int64)
+    bits: Integers = np.abs(plain).view(np.int64)
     return np.where(plain < 0, -bits, bits)
 
 
-def values_of(keys: Numbers, levels: Numbers) -> npt.NDArray[np.float64]:
+def values_of(keys: Integers, levels: Integers) -> Doubles:
     """The doubles that keys stand for: of those without their last bits the middle."""
     bits = np.abs(keys) << levels
     half = np.where((levels > 0) & (bits < INFINITY), np.left_shift(1, np.maximum(levels - 1, 0)), 0)
@@ -142,11 +141,11 @@ def values_of(keys: Numbers, levels: Numbers) -> npt.NDArray[np.float64]:
 class _Counts:
     """The counted keys of several states: the state that each is of, in order; for each state its bound and its level."""
 
-    owners: Numbers
-    keys: Numbers
-    counts: Numbers
-    bounds: Numbers
-    levels: Numbers
+    owners: Integers
+    keys: Integers
+    counts: Integers
+    bounds: Integers
+    levels: Integers
 
     @classmethod
     def of(cls, column: pa.Array) -> _Counts:
@@ -170,7 +169,7 @@ class _Counts:
         levels = np.where(told == TOO_MANY, 0, told % LEVELS)
         return cls(owners, pairs[:, 0], pairs[:, 1], np.where(told == TOO_MANY, TOO_MANY, told // LEVELS), levels)
 
-    def encoded(self, is_null: npt.NDArray[np.bool_]) -> pa.BinaryArray:
+    def encoded(self, is_null: Mask) -> pa.BinaryArray:
         """As states."""
         sizes = np.bincount(self.owners, minlength=len(self.bounds))
         starts = np.concatenate([[0], np.cumsum(np.where(is_null, 0, 1 + 2 * sizes))])
@@ -182,7 +181,7 @@ class _Counts:
         made = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(sizes), buffers).cast(pa.binary())
         return pc.if_else(pa.array(is_null), pa.scalar(None, pa.binary()), made) if is_null.any() else made
 
-    def merged(self, owners: Numbers, size: int) -> _Counts:
+    def merged(self, owners: Integers, size: int) -> _Counts:
         """The states added up; `owners` are the results into which they go."""
         bounds, levels = np.zeros(size, np.int64), np.zeros(size, np.int64)
         np.maximum.at(bounds, owners, self.bounds)
@@ -194,13 +193,13 @@ class _Counts:
         return _bounded(_Counts(*_compact(of_keys, keys, self.counts), np.where(too_many, TOO_MANY, bounds), levels))
 
 
-def _shortened(keys: Numbers, bits: Numbers | int) -> Numbers:
+def _shortened(keys: Integers, bits: Integers | int) -> Integers:
     """The keys without so many more of their last bits."""
-    shortened: Numbers = np.sign(keys) * (np.abs(keys) >> bits)
+    shortened: Integers = np.sign(keys) * (np.abs(keys) >> bits)
     return shortened
 
 
-def _compact(owners: Numbers, keys: Numbers, counts: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+def _compact(owners: Integers, keys: Integers, counts: Integers) -> tuple[Integers, Integers, Integers]:
     """Each key once, in order, with its count; those with a count of 0 are gone."""
     if not len(keys):
         return owners, keys, counts
@@ -241,10 +240,10 @@ def _merge(states: States, accumulate: Accumulator) -> list[pa.Array]:
     return [_concatenated(_one_by_one(found, runs)).encoded(is_empty)]
 
 
-def _places(runs: Runs) -> Numbers:
+def _places(runs: Runs) -> Integers:
     """The places in the order of the rows that the runs combine, run by run."""
     sizes = runs.ends - runs.starts
-    places: Numbers = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(runs.starts, sizes)
+    places: Integers = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(runs.starts, sizes)
     return places
 
 
@@ -345,7 +344,7 @@ def _told(aggregate: TypedAggregate) -> list[float]:
     return [float(one) for one in str(struct.arguments[-1].value).split()]
 
 
-def _at(found: _Counts, running: Numbers, ranks: Numbers, is_there: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+def _at(found: _Counts, running: Integers, ranks: Integers, is_there: Mask) -> Doubles:
     """The value of each state at a rank among all, counted from 1."""
     values = np.zeros(len(ranks))
     if is_there.any():
@@ -354,13 +353,13 @@ def _at(found: _Counts, running: Numbers, ranks: Numbers, is_there: npt.NDArray[
     return values
 
 
-def _of_rank(found: _Counts, running: Numbers, before: Numbers, totals: Numbers, share: float) -> npt.NDArray[np.float64]:
+def _of_rank(found: _Counts, running: Integers, before: Integers, totals: Integers, share: float) -> Doubles:
     """The smallest value that is not below so large a share of the values, as Spark has it."""
     ranks = np.maximum(np.ceil(share * totals), 1).astype(np.int64)
     return _at(found, running, before + ranks, totals > 0)
 
 
-def _interpolated(found: _Counts, running: Numbers, before: Numbers, totals: Numbers, share: float) -> npt.NDArray[np.float64]:
+def _interpolated(found: _Counts, running: Integers, before: Integers, totals: Integers, share: float) -> Doubles:
     """Between the two values around the share, in proportion, as Spark has it."""
     positions = share * np.maximum(totals - 1, 0)
     low, high = np.floor(positions).astype(np.int64), np.ceil(positions).astype(np.int64)
@@ -370,7 +369,7 @@ def _interpolated(found: _Counts, running: Numbers, before: Numbers, totals: Num
     return np.where((low == high) | (lower == higher), lower, between)
 
 
-def _in_type(numbers: npt.NDArray[np.float64], is_null: npt.NDArray[np.bool_], kind: str) -> pa.Array:
+def _in_type(numbers: Doubles, is_null: Mask, kind: str) -> pa.Array:
     """Doubles as the type of the column; what lies between two whole numbers is cut off towards 0."""
     if kind in ("float", "double"):
         with np.errstate(over="ignore"):

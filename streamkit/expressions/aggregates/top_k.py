@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers
 from streamkit.data_type import array_of, fields_of, to_arrow
 from streamkit.expressions.aggregates.collection import ELEMENTS_MAX
 from streamkit.expressions.aggregates.function import AggregateFunction, Members, Result, States, argument_type, register
-from streamkit.expressions.aggregates.leading import NOTHING, Ranks, first_of_each, running_first
+from streamkit.expressions.aggregates.leading import NOTHING, first_of_each, running_first
 from streamkit.expressions.aggregates.ordered_bytes import decode_ordered, encode_ordered, order_complaint, where_there
 from streamkit.expressions.core.accumulation import Accumulator, Runs, accumulated
-from streamkit.expressions.core.groups import Codes
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Invocation, NoTranslationError, RuleError
 from streamkit.plan.expression import TypedAggregate, TypedExpression
@@ -83,7 +83,7 @@ def _merge(states: States, accumulate: Accumulator) -> list[pa.Array]:
     return [pa.ListArray.from_arrays(pa.array(offsets), values, type=pa.list_(pa.binary())), limits]
 
 
-def _of_groups(ranks: Codes, sizes: Codes, limits: Codes, runs: Runs) -> tuple[Codes, Codes]:
+def _of_groups(ranks: Integers, sizes: Integers, limits: Integers, runs: Runs) -> tuple[Integers, Integers]:
     """Each row goes into one result: the owners and ranks of what is kept."""
     lengths = runs.ends - runs.starts
     places = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths - runs.starts, lengths)
@@ -94,7 +94,7 @@ def _of_groups(ranks: Codes, sizes: Codes, limits: Codes, runs: Runs) -> tuple[C
     return owners[kept], ranks[kept]
 
 
-def _row_by_row(ranks: Codes, sizes: Codes, limits: Codes, runs: Runs) -> tuple[Codes, Codes]:
+def _row_by_row(ranks: Integers, sizes: Integers, limits: Integers, runs: Runs) -> tuple[Integers, Integers]:
     """The rows up to each."""
     width = int(min(limits.max(initial=0), sizes.sum()))
     table = _as_rows(ranks, sizes, width)[runs.order]
@@ -105,7 +105,7 @@ def _row_by_row(ranks: Codes, sizes: Codes, limits: Codes, runs: Runs) -> tuple[
     return owners, merged[owners, columns]
 
 
-def _as_rows(ranks: Codes, sizes: Codes, width: int) -> Ranks:
+def _as_rows(ranks: Integers, sizes: Integers, width: int) -> Integers:
     """Lists of ranks, which are in order, as rows."""
     table = np.full((len(sizes), width), NOTHING)
     owners = np.repeat(np.arange(len(sizes)), sizes)

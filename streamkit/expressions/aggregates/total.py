@@ -12,12 +12,11 @@ So a total fits the type of `sum` if `carry` is 0, and it does not depend on the
 from __future__ import annotations
 
 from decimal import Decimal, localcontext
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import AnyArray, Integers, Mask
 from streamkit.data_type import from_arrow, to_arrow
 from streamkit.expressions.aggregates.function import States, argument_type
 from streamkit.expressions.core.accumulation import Accumulator, accumulated
@@ -25,9 +24,6 @@ from streamkit.expressions.core.same_numbers import zeros
 from streamkit.log.values.columns import DECIMAL, fixed_array, fixed_values, valid_rows
 from streamkit.plan.expression import TypedAggregate
 from streamkit.schema import Column
-
-Integers = npt.NDArray[np.int64]
-Decimals = npt.NDArray[Any]  # of DECIMAL
 
 PRECISION_MAX = 38
 MORE_DIGITS = 10
@@ -99,7 +95,7 @@ def _are_zero(values: Integers) -> bool:
     return zeros.share(values) or not values.any()
 
 
-def _or_zero(column: pa.Array) -> npt.NDArray[Any]:
+def _or_zero(column: pa.Array) -> AnyArray:
     type_name = from_arrow(column.type)
     values, valid = fixed_values(column, type_name), valid_rows(column)
     if valid is None:
@@ -126,7 +122,7 @@ def _sum_of_integers(total: Integers, carry: Integers, accumulate: Accumulator) 
     return sums, carries + accumulate(np.add, carry, 0) if is_carried else carries
 
 
-def _sum_of_decimals(total: Decimals, carry: Integers, digits: int, accumulate: Accumulator) -> tuple[Decimals, Integers]:
+def _sum_of_decimals(total: AnyArray, carry: Integers, digits: int, accumulate: Accumulator) -> tuple[AnyArray, Integers]:
     low, high = total["low"].view(np.int64), total["high"]
     is_carried = not _are_zero(carry)
     if not is_carried and (high == low >> 63).all() and _sum_fits(low):
@@ -142,13 +138,13 @@ def _sum_of_decimals(total: Decimals, carry: Integers, digits: int, accumulate: 
     return _within_digits(sums, digits, limbs, carries)
 
 
-def _in_two_words(low: Integers, high: Integers) -> Decimals:
+def _in_two_words(low: Integers, high: Integers) -> AnyArray:
     words = np.empty(len(low), DECIMAL)
     words["low"], words["high"] = low.view(np.uint64), high
     return words
 
 
-def _within_digits(sums: Decimals, digits: int, limbs: list[Integers], carries: Integers) -> tuple[Decimals, Integers]:
+def _within_digits(sums: AnyArray, digits: int, limbs: list[Integers], carries: Integers) -> tuple[AnyArray, Integers]:
     """The sums, with the part beyond their digits moved to the carry; such sums are few, and computed one by one from their limbs."""
     base = 10**digits
     if _are_zero(carries) and _fits_easily(limbs, base):
@@ -172,11 +168,11 @@ def _fits_easily(limbs: list[Integers], base: int) -> bool:
     return len(highest) == 0 or (max(-int(highest.min()), int(highest.max())) + 1) * weight <= base
 
 
-def _reaches(values: Decimals, bound: int) -> npt.NDArray[np.bool_]:
+def _reaches(values: AnyArray, bound: int) -> Mask:
     """Which values are at least the bound, or at most its negative."""
     low, high = values["low"], values["high"]
     (top_high, top_low), (bottom_high, bottom_low) = divmod(bound, WORD), divmod(-bound, WORD)
     above = (high > top_high) | ((high == top_high) & (low >= np.uint64(top_low)))
     below = (high < bottom_high) | ((high == bottom_high) & (low <= np.uint64(bottom_low)))
-    reaches: npt.NDArray[np.bool_] = above | below
+    reaches: Mask = above | below
     return reaches

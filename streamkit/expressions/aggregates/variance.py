@@ -10,17 +10,16 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Doubles, Integers
 from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, register, takes
 from streamkit.expressions.core.accumulation import Accumulator, Runs, within_groups
 from streamkit.plan.expression import TypedAggregate
 from streamkit.schema import Column
 
-Doubles = npt.NDArray[np.float64]
-Moments = tuple[npt.NDArray[np.int64], Doubles, Doubles]  # counts, means, sums of squared distances
+Moments = tuple[Integers, Doubles, Doubles]  # counts, means, sums of squared distances
 
 
 def _state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:

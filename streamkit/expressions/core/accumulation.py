@@ -9,18 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import isqrt
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.expressions.core.groups import Codes, Groups
+from streamkit.arrays import AnyArray, Integers, Mask
+from streamkit.expressions.core.groups import Groups
 from streamkit.expressions.core.same_numbers import ones
-from streamkit.log.values.columns import DECIMAL, Mask, canonical, fixed_array, fixed_dtype, fixed_values, valid_rows
+from streamkit.log.values.columns import DECIMAL, canonical, fixed_array, fixed_dtype, fixed_values, valid_rows
 
-Values: TypeAlias = npt.NDArray[Any]
 COUNTED_SHARE = 4  # up to so many times the rows, they are counted in a table with a place for each group
 
 
@@ -28,15 +27,15 @@ COUNTED_SHARE = 4  # up to so many times the rows, they are counted in a table w
 class Runs:
     """The rows that each row of the result combines, in their order: `order[start:end]`, with a start and an end for each."""
 
-    order: Codes
-    starts: Codes
-    ends: Codes
+    order: Integers
+    starts: Integers
+    ends: Integers
 
 
 class Accumulator(Protocol):
     """How rows are combined: values by a ufunc, from a neutral value; or the rows themselves, if no ufunc can do it."""
 
-    def __call__(self, ufunc: np.ufunc, values: Values, neutral: Any) -> Values: ...
+    def __call__(self, ufunc: np.ufunc, values: AnyArray, neutral: Any) -> AnyArray: ...
 
     @property
     def runs(self) -> Runs: ...
@@ -46,10 +45,10 @@ class Accumulator(Protocol):
 class _PerGroup:
     groups: Groups
 
-    def __call__(self, ufunc: np.ufunc, values: Values, neutral: Any) -> Values:
+    def __call__(self, ufunc: np.ufunc, values: AnyArray, neutral: Any) -> AnyArray:
         groups = self.groups
         if len(values) == groups.size == 1:
-            alone: Values = ufunc(np.full(1, neutral, values.dtype), values)
+            alone: AnyArray = ufunc(np.full(1, neutral, values.dtype), values)
             return alone
         if ufunc is np.add and values.dtype == np.float64 and len(values):
             return np.bincount(groups.codes, weights=values, minlength=groups.size)[groups.used]
@@ -68,18 +67,18 @@ class _PerGroup:
         return Runs(order, np.searchsorted(codes, used, "left"), np.searchsorted(codes, used, "right"))
 
 
-def _never_fall(values: Values) -> bool:
+def _never_fall(values: AnyArray) -> bool:
     """Whether no integer is less than the one before, as event times often are not: then the greatest so far is the last."""
     return values.dtype.kind in "iu" and bool((values[1:] >= values[:-1]).all())
 
 
 @dataclass(frozen=True, eq=False)
 class _WithinGroups:
-    order: Codes
-    starts: Codes
-    sizes: Codes
+    order: Integers
+    starts: Integers
+    sizes: Integers
 
-    def __call__(self, ufunc: np.ufunc, values: Values, neutral: Any) -> Values:
+    def __call__(self, ufunc: np.ufunc, values: AnyArray, neutral: Any) -> AnyArray:
         if ufunc is np.maximum and _never_fall(values):
             return values
         if ufunc is np.add and ones.share(values):
@@ -108,15 +107,15 @@ class _Turns:
     other, from `tail` on, each up to the next of `ends`.
     """
 
-    places: Codes
-    order: Codes
-    turns: Codes
-    sizes: Codes
+    places: Integers
+    order: Integers
+    turns: Integers
+    sizes: Integers
     tail: int
-    ends: Codes
+    ends: Integers
 
     @classmethod
-    def of(cls, order: Codes, starts: Codes, sizes: Codes) -> _Turns:
+    def of(cls, order: Integers, starts: Integers, sizes: Integers) -> _Turns:
         is_long = sizes > isqrt(len(order)) + 16
         short = sizes[~is_long]
         largest = int(short.max()) if len(short) else 0
@@ -138,13 +137,13 @@ class _Turns:
         return cls(places, order, turns, groups_of_turn, int(begins[-1]), ends)
 
     @cached_property
-    def numbers(self) -> Codes:
+    def numbers(self) -> Integers:
         """The turn of each row, from 1 on."""
         numbers = np.empty(len(self.order), np.int64)
         numbers[self.order] = self.turns + 1
         return numbers
 
-    def accumulated(self, ufunc: np.ufunc, values: Values) -> Values:
+    def accumulated(self, ufunc: np.ufunc, values: AnyArray) -> AnyArray:
         """The running totals of each group, strictly from its first row to its last."""
         totals = np.empty_like(values)
         totals[self.places] = values
@@ -161,35 +160,35 @@ class _Turns:
         return totals[self.places]
 
 
-def _counted(starts: Codes, sizes: Codes) -> Codes:
+def _counted(starts: Integers, sizes: Integers) -> Integers:
     """0, 1, 2 and so on for each group, so many numbers as it has rows."""
     steps = np.ones(int(sizes.sum()), np.int64)
     steps[starts] = 1 - np.concatenate([[1], sizes[:-1]])
     return np.cumsum(steps, out=steps)
 
 
-def _repeated(values: Codes, starts: Codes, sizes: Codes) -> Codes:
+def _repeated(values: Integers, starts: Integers, sizes: Integers) -> Integers:
     """The value of each group as often as it has rows; for small groups a sum of steps is faster than `np.repeat`."""
     steps = np.zeros(int(sizes.sum()), np.int64)
     steps[starts] = np.diff(values, prepend=0)
     return np.cumsum(steps, out=steps)
 
 
-def first_rows(is_there: Mask, accumulate: Accumulator) -> Codes:
+def first_rows(is_there: Mask, accumulate: Accumulator) -> Integers:
     """The first of the rows that each result combines for which `is_there`; -1 if there is none."""
     runs = accumulate.runs
     places = np.flatnonzero(is_there[runs.order])
     return _rows_at(places, np.searchsorted(places, runs.starts), runs)
 
 
-def last_rows(is_there: Mask, accumulate: Accumulator) -> Codes:
+def last_rows(is_there: Mask, accumulate: Accumulator) -> Integers:
     """As `first_rows`, of the last ones."""
     runs = accumulate.runs
     places = np.flatnonzero(is_there[runs.order])
     return _rows_at(places, np.searchsorted(places, runs.ends) - 1, runs)
 
 
-def _rows_at(places: Codes, found: Codes, runs: Runs) -> Codes:
+def _rows_at(places: Integers, found: Integers, runs: Runs) -> Integers:
     """The rows at some of the `places`, where these lie within the runs."""
     if not len(places):
         return np.full(len(found), -1, np.int64)
@@ -198,7 +197,7 @@ def _rows_at(places: Codes, found: Codes, runs: Runs) -> Codes:
     return np.where(is_inside, runs.order[place], -1)
 
 
-def chosen(column: pa.Array, rows: Codes) -> pa.Array:
+def chosen(column: pa.Array, rows: Integers) -> pa.Array:
     """The values of some rows; null where a row is -1."""
     return column.take(pa.array(rows, mask=rows < 0))
 
@@ -208,14 +207,14 @@ def per_group(groups: Groups) -> Accumulator:
     return _PerGroup(groups)
 
 
-def within_groups(codes: Codes) -> Accumulator:
+def within_groups(codes: Integers) -> Accumulator:
     """One value for each row: the rows of its group up to and including it, combined."""
     order = stable_order(codes)
     sizes = _sizes(codes, order)
     return _WithinGroups(order, np.cumsum(sizes) - sizes, sizes)
 
 
-def _sizes(codes: Codes, order: Codes) -> Codes:
+def _sizes(codes: Integers, order: Integers) -> Integers:
     """How many rows each group has, groups in order."""
     if len(codes) and codes.max() < COUNTED_SHARE * len(codes):
         counts = np.bincount(codes)
@@ -250,7 +249,7 @@ def _sum(column: pa.Array, type_name: str, accumulate: Accumulator) -> pa.Array:
     return pa.array(accumulate(np.add, values, np.zeros((), values.dtype)))
 
 
-def _extreme(values: Values, function: str, accumulate: Accumulator, valid: Mask | None) -> Values:
+def _extreme(values: AnyArray, function: str, accumulate: Accumulator, valid: Mask | None) -> AnyArray:
     """The smallest or largest of numbers; undefined where there is none."""
     ufunc: np.ufunc = np.maximum if function == "max" else np.minimum
     if values.dtype.kind != "f":
@@ -274,7 +273,7 @@ def _extreme_by_rank(column: pa.Array, function: str, accumulate: Accumulator, v
     return encoded.dictionary.take(order).take(extreme)
 
 
-def _or_neutral(values: Values, valid: Mask | None, neutral: Any) -> Values:
+def _or_neutral(values: AnyArray, valid: Mask | None, neutral: Any) -> AnyArray:
     if valid is None:
         return values
     filled = values.copy()
@@ -282,7 +281,7 @@ def _or_neutral(values: Values, valid: Mask | None, neutral: Any) -> Values:
     return filled
 
 
-def stable_order(codes: Codes) -> Codes:
+def stable_order(codes: Integers) -> Integers:
     """Row numbers in the order of the codes, which are not negative; numpy sorts 16 bits at a time in linear time."""
     if len(codes) == 0 or codes.max() >> 32:
         return np.argsort(codes, kind="stable")

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import AnyArray, Integers
 from streamkit.expressions.core.short_texts import short_text_codes
-
-Codes: TypeAlias = npt.NDArray[np.int64]
 
 CODES_MIN = 1 << 12  # up to so many codes, unused ones cost less than hashing rows
 
@@ -22,7 +19,7 @@ CODES_MIN = 1 << 12  # up to so many codes, unused ones cost less than hashing r
 class KeyCodes:
     """One key column: a code per row, and the value that each code stands for; equal values have equal codes."""
 
-    codes: Codes
+    codes: Integers
     values: pa.Array
 
     @classmethod
@@ -51,22 +48,22 @@ class KeyCodes:
 class Groups:
     """A number below `size` per row, equal where the keys are; numbers may be unused. The last row of each group in `rows`."""
 
-    codes: Codes
+    codes: Integers
     size: int
-    rows: Codes
+    rows: Integers
 
     @classmethod
-    def of(cls, codes: Codes, size: int) -> Groups:
+    def of(cls, codes: Integers, size: int) -> Groups:
         """The groups of rows that are numbered already."""
         width = np.int32 if len(codes) <= np.iinfo(np.int32).max else np.int64  # the smaller ones take half the time
-        last_row: npt.NDArray[Any] = np.full(size, -1, width)
+        last_row: AnyArray = np.full(size, -1, width)
         last_row[codes] = np.arange(len(codes), dtype=width)  # of several assignments to a place numpy leaves the last one
         return cls(codes, size, last_row[last_row >= 0].astype(np.int64))
 
     @cached_property
-    def used(self) -> Codes:
+    def used(self) -> Integers:
         """The numbers that occur, each once, in the order of `rows`."""
-        used: Codes = self.codes[self.rows]
+        used: Integers = self.codes[self.rows]
         return used
 
 
@@ -105,7 +102,7 @@ def one_of_equals(column: pa.Array) -> pa.Array:
 
 def one_zero(column: pa.Array) -> pa.Array:
     """The floats with -0.0 as 0.0 and every NaN as one."""
-    values: npt.NDArray[Any] = column.fill_null(0.0).to_numpy(zero_copy_only=False)
+    values: AnyArray = column.fill_null(0.0).to_numpy(zero_copy_only=False)
     with np.errstate(invalid="ignore"):  # a signalling NaN signals here
         values = values + values.dtype.type(0.0)
     values[np.isnan(values)] = np.nan

@@ -9,19 +9,16 @@ and padded numbers are, lie at equal distances: 9 ns.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Codes = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.uint64]
-Bytes = npt.NDArray[np.uint8]
+from streamkit.arrays import Bytes, Integers, UnsignedIntegers
 
 SHORT_BYTES = 8
 ROWS_MIN = 1 << 12  # below, the steps cost more than the hashes
 
 
-def short_text_codes(column: pa.Array) -> tuple[Codes, pa.Array] | None:
+def short_text_codes(column: pa.Array) -> tuple[Integers, pa.Array] | None:
     """
     A code for each row, equal where the texts are, and the text that each code stands for.
 
@@ -36,7 +33,7 @@ def short_text_codes(column: pa.Array) -> tuple[Codes, pa.Array] | None:
     return encoded.indices.to_numpy().astype(np.int64), _texts_of(encoded.dictionary.to_numpy())
 
 
-def _numbers(column: pa.StringArray) -> Numbers | None:
+def _numbers(column: pa.StringArray) -> UnsignedIntegers | None:
     """The texts as numbers; None if one is longer, or has the byte that they are padded with."""
     _, places, data = column.buffers()
     offsets = np.frombuffer(places, np.int32)[column.offset : column.offset + len(column) + 1]
@@ -51,13 +48,13 @@ def _numbers(column: pa.StringArray) -> Numbers | None:
     return _numbers_of_length(raw, longest) if 0 < shortest == longest else _padded(column)
 
 
-def _padded(column: pa.StringArray) -> Numbers:
+def _padded(column: pa.StringArray) -> UnsignedIntegers:
     """The texts as numbers, zero bytes behind them."""
     padded = pc.ascii_rpad(column, width=SHORT_BYTES, padding="\0").buffers()[2]
     return np.frombuffer(padded, np.uint64, len(column))
 
 
-def _numbers_of_length(raw: Bytes, length: int) -> Numbers:
+def _numbers_of_length(raw: Bytes, length: int) -> UnsignedIntegers:
     """The texts of that length, one behind the other, as numbers: read as they lie, without the bytes of the next ones."""
     numbers = np.zeros(len(raw) // length, "<u8")
     inside = max(0, (len(raw) - SHORT_BYTES) // length + 1)  # behind the others there are no eight bytes to read
@@ -67,7 +64,7 @@ def _numbers_of_length(raw: Bytes, length: int) -> Numbers:
     return numbers
 
 
-def _texts_of(numbers: Numbers) -> pa.StringArray:
+def _texts_of(numbers: UnsignedIntegers) -> pa.StringArray:
     """The texts behind numbers, whose zero bytes are padding."""
     raw = numbers.view(np.uint8).reshape(-1, SHORT_BYTES)
     is_used = raw != 0

@@ -15,7 +15,7 @@ BLOCK_BYTES = 1 << 18  # of a long text that are changed at once
 
 
 @dataclass(frozen=True)
-class Bytes:
+class TextBytes:
     """The bytes of all rows of a text or binary array; row n lies between `offsets[n]` and `offsets[n + 1]`."""
 
     data: np.ndarray
@@ -26,11 +26,11 @@ class Bytes:
         return np.diff(self.offsets)
 
 
-def bytes_of(values: pa.Array) -> Bytes:
+def bytes_of(values: pa.Array) -> TextBytes:
     """The bytes of an array, without a copy."""
     _, offsets, data = values.buffers()
     ends = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1] if offsets else np.zeros(1, np.int32)
-    return Bytes(np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8), ends.astype(np.int64))
+    return TextBytes(np.frombuffer(data, np.uint8) if data else np.zeros(0, np.uint8), ends.astype(np.int64))
 
 
 def array_of_bytes(data: np.ndarray, offsets: np.ndarray, like: pa.Array, type: pa.DataType) -> pa.Array:

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers
 from streamkit.chunks import one_batch
 from streamkit.errors import EpochFailedError, FencedError, StorageFullError, StreamKitError, TopicNotFoundError
 from streamkit.failpoints import reach
@@ -40,7 +40,7 @@ EXTENTS_PER_SWAP = 256  # so that no commit waits long for the transaction of a 
 FRAME_STORED_BYTES = 8 * 1024 * 1024  # of the extents that come into one frame
 FRAME_BYTES = 16 * 1024 * 1024  # of its rows in memory
 SPANS_PER_RETENTION = 8
-Rows = tuple[pa.RecordBatch, npt.NDArray[np.int64]]  # rows, and the offset of each
+Rows = tuple[pa.RecordBatch, Integers]  # rows, and the offset of each
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,6 +284,6 @@ def _without_unused(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.select([name for name in batch.schema.names if name not in unused])
 
 
-def _with_offsets(batch: pa.RecordBatch, offsets: npt.NDArray[np.int64]) -> pa.RecordBatch:
+def _with_offsets(batch: pa.RecordBatch, offsets: Integers) -> pa.RecordBatch:
     is_dense = len(offsets) == offsets[-1] + 1 - offsets[0]
     return batch if is_dense else batch.append_column(OFFSET, pa.array(offsets))

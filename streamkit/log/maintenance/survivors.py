@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Bytes, Integers, Mask
 from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import read_rows
 from streamkit.log.storage.storage import Storage
 from streamkit.log.topic.topic import Topic
-from streamkit.log.values.columns import Mask
 from streamkit.log.values.keys import encode_keys, murmur2, partition_bytes
 from streamkit.names import DELETED
 
@@ -27,7 +26,6 @@ MEMORY_BYTES = 128 * 1024 * 1024  # Kafka's log.cleaner.dedupe.buffer.size
 ENTRY_BYTES = 32  # of a key in a hash table, beside its own bytes
 BUCKETS_MAX = 1 << 16
 _MIX = np.uint32(0x9E3779B1)  # so that a bucket says nothing that the partition has said already
-Places = npt.NDArray[np.int64]
 Progress = Callable[[int], None]
 
 
@@ -41,7 +39,7 @@ class Selection:
     """
 
     extent: Extent
-    kept: npt.NDArray[np.uint8] | None
+    kept: Bytes | None
     rows: int
     deletions: int
     purged_below: int
@@ -106,7 +104,7 @@ class _Bucket:
 class _Dropped:
     """The rows of an extent that go, as bits, and which of them went as deletions."""
 
-    bits: npt.NDArray[np.uint8] | None = None
+    bits: Bytes | None = None
     rows: int = 0
     deletions: int = 0
     purged_below: int = 0
@@ -121,7 +119,7 @@ class _Dropped:
         bits = bits if self.bits is None else bits | self.bits
         return replace(self, bits=bits, rows=int(np.unpackbits(bits).sum()))
 
-    def without_deletions(self, offsets: Places) -> _Dropped:
+    def without_deletions(self, offsets: Integers) -> _Dropped:
         """These; some went as deletions at these offsets."""
         behind = max(self.purged_below, int(offsets[-1]) + 1)
         return replace(self, deletions=self.deletions + len(offsets), purged_below=behind)
@@ -132,9 +130,9 @@ class _Part:
     """Rows of a frame in question: the number of its extent, their places in it, keys and offsets, and which are droppable deletions."""
 
     number: int
-    places: Places
+    places: Integers
     keys: pa.Array
-    offsets: Places
+    offsets: Integers
     droppable: Mask
 
     @property
@@ -231,7 +229,7 @@ def _plain(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
-def _codes(keys: Sequence[pa.Array]) -> tuple[Places, pa.Array]:
+def _codes(keys: Sequence[pa.Array]) -> tuple[Integers, pa.Array]:
     """A number for each key, in the order in which they first come, and the keys that the numbers stand for."""
     encoded = pa.chunked_array(keys).dictionary_encode(null_encoding="encode")
     if not len(encoded):

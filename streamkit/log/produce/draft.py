@@ -15,7 +15,7 @@ from streamkit.log.catalog.producers import ProducerCommit, SequencedBatch
 from streamkit.log.produce.buffer import Buffer, Split, split
 from streamkit.log.produce.offset_source import OffsetSource
 from streamkit.log.produce.receipt import Callback, Placement, Receipt, Settlement
-from streamkit.log.rows.generated_reader import Values
+from streamkit.log.rows.generated_reader import RowValues
 from streamkit.log.rows.python_rows import RowReader
 from streamkit.log.rows.records import stamped
 from streamkit.log.slab.reference import SlabReference
@@ -33,7 +33,7 @@ class Run:
         self.reader = reader
         self.placement = placement
         self.keyless = keyless
-        self.rows: list[Values] = []
+        self.rows: list[RowValues] = []
 
 
 class Draft:
@@ -68,7 +68,7 @@ class Draft:
         """Whether there is nothing to commit."""
         return self.since is None and not self.group_commits
 
-    def add_row(self, reader: RowReader, values: Values, size: int, keyless: Iterator[int]) -> Receipt:
+    def add_row(self, reader: RowReader, values: RowValues, size: int, keyless: Iterator[int]) -> Receipt:
         """Take one Python row in."""
         self.bytes += size
         run = self._latest

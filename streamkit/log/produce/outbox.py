@@ -33,7 +33,7 @@ from streamkit.log.produce.producer_session import ProducerSession
 from streamkit.log.produce.producer_settings import ProducerSettings
 from streamkit.log.produce.receipt import Callback, Receipt, Settlement
 from streamkit.log.produce.sender import Sender
-from streamkit.log.rows.generated_reader import Values
+from streamkit.log.rows.generated_reader import RowValues
 from streamkit.log.rows.python_rows import RowReader
 
 METADATA_MAX_AGE_SECONDS = 300  # Kafka's metadata.max.age.ms: how long the declaration of a topic is taken from memory
@@ -95,7 +95,7 @@ class Outbox:
 
     # Taking rows in
 
-    def add_row(self, reader: RowReader, values: Values, size: int, callback: Callback | None) -> Receipt:
+    def add_row(self, reader: RowReader, values: RowValues, size: int, callback: Callback | None) -> Receipt:
         """Take one Python row in, as soon as there is room."""
         with self._lock:
             # The common case in as few steps as there can be: this is most of what a row costs.

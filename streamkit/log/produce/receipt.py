@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from streamkit.arrays import Integers
 from streamkit.log.catalog.producers import Ranges, ranges_of
 
 Places: TypeAlias = Mapping[int, tuple[int, int]]  # partition → rows of the commit before these, and how many these are
@@ -60,7 +61,7 @@ class Placement:
         self.places: Places = {}
         self.chosen: npt.NDArray[np.int32] | None = None  # the partition of each row; None if they all go to one
         self.known: Ranges | None = None  # of a duplicate, the offsets it got the first time
-        self._ranks: npt.NDArray[np.int64] | None = None
+        self._ranks: Integers | None = None
 
     def ranges(self) -> Ranges | None:
         """The offsets of all rows, by partition; None while they are not known."""
@@ -82,7 +83,7 @@ class Placement:
         first = ranges[partition][0] + (int(self._rank(self.chosen)[row]) if self.chosen is not None else row)
         return {partition: (first, first + 1)}
 
-    def _rank(self, chosen: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    def _rank(self, chosen: npt.NDArray[np.int32]) -> Integers:
         """How many of these rows come before each one in its partition."""
         if self._ranks is None:
             order = np.argsort(chosen, kind="stable")

@@ -20,8 +20,8 @@ from streamkit.log.rows.record_size import fixed_bytes, fixed_value_bytes
 from streamkit.log.topic.topic import Topic
 from streamkit.schema import Column
 
-Values: TypeAlias = tuple[Any, ...]  # in the order of the schema, then the event time in ms, if it is not that of a column
-Read: TypeAlias = Callable[[dict[str, Any], int], tuple[Values, int] | None]
+RowValues: TypeAlias = tuple[Any, ...]  # in the order of the schema, then the event time in ms, if it is not that of a column
+Read: TypeAlias = Callable[[dict[str, Any], int], tuple[RowValues, int] | None]
 Size: TypeAlias = Callable[
     [Any], int
 ]  # what a value takes beside `fixed_value_bytes`, in bytes; below 0 if it must go the long way

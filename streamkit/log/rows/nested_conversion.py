@@ -15,11 +15,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from streamkit.arrays import Integers, Mask
 from streamkit.data_type import element_of, entry_of, fields_of, is_nested, to_arrow
 from streamkit.errors import SchemaError
-from streamkit.log.values.columns import Mask, valid_rows
+from streamkit.log.values.columns import valid_rows
 from streamkit.log.values.keys import encode_keys
-from streamkit.log.values.nested_columns import Counts, entries, fields, listed, structured
+from streamkit.log.values.nested_columns import entries, fields, listed, structured
 from streamkit.log.values.validation import validate_column
 from streamkit.recast import recast
 from streamkit.schema import Column
@@ -141,7 +142,7 @@ def _valid(values: Any) -> Mask | None:
     return None if valid.all() else valid
 
 
-def _counts(values: Sequence[Any]) -> Counts:
+def _counts(values: Sequence[Any]) -> Integers:
     return np.array([0 if value is None else len(value) for value in values], np.int64)
 
 
@@ -156,7 +157,7 @@ def _pairs(values: Sequence[Any], type_name: str, place: Place) -> list[tuple[An
     return found
 
 
-def _place_in_list(counts: Counts, place: Place) -> Place:
+def _place_in_list(counts: Integers, place: Place) -> Place:
     ends = np.cumsum(counts)
 
     def found(number: int) -> tuple[int, str]:
@@ -206,7 +207,7 @@ def _check_fields(
         raise _refused(f"it has {complaint}; found {names}; expected {type_name}", *place(number))
 
 
-def _check_keys(keys: pa.Array, counts: Counts, type_name: str, place: Place) -> None:
+def _check_keys(keys: pa.Array, counts: Integers, type_name: str, place: Place) -> None:
     owners = np.repeat(np.arange(len(counts)), counts)
     if keys.null_count:
         number = int(np.argmin(keys.is_valid().to_numpy(zero_copy_only=False)))
@@ -219,7 +220,7 @@ def _check_keys(keys: pa.Array, counts: Counts, type_name: str, place: Place) ->
         )
 
 
-def _first_repeated(keys: pa.Array, owners: Counts) -> int | None:
+def _first_repeated(keys: pa.Array, owners: Integers) -> int | None:
     """The number of the first key that its map has had before; None if there is none."""
     if pa.types.is_nested(keys.type):
         seen: set[tuple[int, str]] = set()

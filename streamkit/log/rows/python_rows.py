@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from streamkit.data_type import is_nested, to_arrow
 from streamkit.log.rows.event_time import TIME_MS_MAX, TimeLimits
-from streamkit.log.rows.generated_reader import Read, Values, generate_reader
+from streamkit.log.rows.generated_reader import Read, RowValues, generate_reader
 from streamkit.log.rows.nested_conversion import Conversion, convert_nested
 from streamkit.log.rows.records import rows_of
 from streamkit.log.topic.topic import Topic
@@ -47,14 +47,14 @@ class RowReader:
         if abs(now_ms - self.made_ms) >= RENEWAL_MS:
             self._set_limits(now_ms)
 
-    def read(self, row: dict[str, Any], time_ms: int) -> tuple[Values, int] | None:
+    def read(self, row: dict[str, Any], time_ms: int) -> tuple[RowValues, int] | None:
         """The values of a row in the order of the schema and its time, and its size in bytes; None if it must go the long way."""
         read = self._read
         if read is None:
             read = self._read = generate_reader(self.topic, self.earliest_ms, self.latest_ms)
         return read(row, time_ms)
 
-    def batch(self, rows: Sequence[Values], now_ms: int) -> pa.RecordBatch:
+    def batch(self, rows: Sequence[RowValues], now_ms: int) -> pa.RecordBatch:
         """Rows that were read, with their event times in ms where no column has them, as a batch of the topic."""
         columns = {
             column.name: _array(column, list(map(itemgetter(position), rows)))

@@ -8,25 +8,22 @@ is on a batch as sent, compressed; here it is on each record, uncompressed, so t
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import AnyArray, Integers
 from streamkit.data_type import element_of, entry_of, fields_of
 from streamkit.errors import RecordTooLargeError
 from streamkit.log.topic.settings import MAX_MESSAGE_BYTES
 from streamkit.log.topic.topic import Topic
 from streamkit.log.values.columns import BYTES_TYPES, fixed_dtype
-from streamkit.log.values.nested_columns import Counts, entries, fields
+from streamkit.log.values.nested_columns import entries, fields
 from streamkit.names import HEADERS
 from streamkit.schema import Schema
 
 TIMESTAMP_BYTES = 8
 ROWS_NAMED = 10  # of those that are refused, in errors
-Sizes = npt.NDArray[np.int64]
 
 
 def fixed_bytes(schema: Schema) -> int:
@@ -42,7 +39,7 @@ def fixed_value_bytes(type_name: str) -> int:
     return 0 if dtype is None else dtype.itemsize
 
 
-def record_bytes(topic: Topic, batch: pa.RecordBatch) -> Sizes:
+def record_bytes(topic: Topic, batch: pa.RecordBatch) -> Integers:
     """The size of each record of a batch in the types of its topic, in bytes."""
     sizes = np.full(batch.num_rows, fixed_bytes(topic.schema), np.int64)
     for column in topic.schema:
@@ -67,7 +64,7 @@ def check_record_sizes(topic: Topic, batch: pa.RecordBatch, first_row: int = 0) 
         )
 
 
-def _variable_bytes(column: pa.Array, type_name: str) -> Sizes | int:
+def _variable_bytes(column: pa.Array, type_name: str) -> Integers | int:
     """What each value of a column takes beside `fixed_value_bytes`."""
     if type_name in BYTES_TYPES:
         return _lengths(column)
@@ -83,26 +80,26 @@ def _variable_bytes(column: pa.Array, type_name: str) -> Sizes | int:
     return 0
 
 
-def _all_bytes(column: pa.Array, type_name: str) -> Sizes:
+def _all_bytes(column: pa.Array, type_name: str) -> Integers:
     sizes = np.full(len(column), fixed_value_bytes(type_name), np.int64)
     sizes += _variable_bytes(column, type_name)
     return sizes
 
 
-def _lengths(column: pa.Array) -> npt.NDArray[Any]:
-    lengths: npt.NDArray[Any] = pc.binary_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+def _lengths(column: pa.Array) -> AnyArray:
+    lengths: AnyArray = pc.binary_length(column).fill_null(0).to_numpy(zero_copy_only=False)
     return lengths
 
 
-def _sums(sizes: Sizes, counts: Counts) -> Sizes:
+def _sums(sizes: Integers, counts: Integers) -> Integers:
     """The sum of the sizes for each row, which has so many of them."""
     ends = np.cumsum(counts, dtype=np.int64)
     before = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
-    sums: Sizes = before[ends] - before[ends - counts]
+    sums: Integers = before[ends] - before[ends - counts]
     return sums
 
 
-def _header_bytes(headers: pa.ListArray) -> Sizes:
+def _header_bytes(headers: pa.ListArray) -> Integers:
     counts, pairs = entries(headers)
     names, values = fields(pairs)
     return _sums(_lengths(names) + _lengths(values), counts)

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers, Mask
 from streamkit.errors import SchemaError
 from streamkit.log.rows.conversion import convert_arrow, convert_headers, convert_python
 from streamkit.log.rows.event_time import TIME_MS_MAX, check_times
@@ -27,7 +27,6 @@ from streamkit.schema import Column
 _EXTRA = (TIMESTAMP, DELETED, HEADERS)
 _STAMP = Column(TIMESTAMP, "timestamp")
 _FLAG = Column(DELETED, "boolean")
-Boolean = npt.NDArray[np.bool_]
 
 
 def records_of(topic: Topic, data: Any, now_ms: int, timestamp_ms: int | None = None) -> list[pa.RecordBatch]:
@@ -203,7 +202,7 @@ class _Rows:
             arrays[HEADERS] = convert_headers(self.columns[HEADERS], self.first_row)
         return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
-    def _deleted(self) -> Boolean | None:
+    def _deleted(self) -> Mask | None:
         """Which rows delete their key: those that say so, and in an opaque topic those with a key and no value, as in Kafka."""
         deleted = np.zeros(self.rows, np.bool_)
         if DELETED in self.columns:
@@ -215,7 +214,7 @@ class _Rows:
             deleted = deleted | (_nulls(self.columns[VALUE]) & ~_nulls(self.columns[KEY]))
         return deleted if deleted.any() else None
 
-    def _values(self, column: Column, deleted: Boolean | None) -> pa.Array:
+    def _values(self, column: Column, deleted: Mask | None) -> pa.Array:
         values = self._converted(column)
         is_value = column.name not in self.topic.key
         if deleted is not None and is_value:
@@ -229,15 +228,15 @@ class _Rows:
         values = self.columns[column.name]
         return values if self.is_checked else convert_arrow(column, values, self.first_row)
 
-    def _event_times(self, fallback: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _event_times(self, fallback: Integers) -> Integers:
         """Those of the rows' own, in milliseconds."""
         stamps = self.columns[TIMESTAMP]
         if self.is_checked and stamps.type == TIMESTAMP_TYPE and not stamps.null_count:
-            times: npt.NDArray[np.int64] = stamps.view(pa.int64()).to_numpy()
+            times: Integers = stamps.view(pa.int64()).to_numpy()
             return times
         return _milliseconds(convert_arrow(_STAMP, stamps, self.first_row), fallback)
 
-    def _check_keys(self, arrays: Mapping[str, pa.Array], deleted: Boolean | None) -> None:
+    def _check_keys(self, arrays: Mapping[str, pa.Array], deleted: Mask | None) -> None:
         topic = self.topic
         if not topic.key or (deleted is None and not topic.is_compacted):
             return
@@ -247,9 +246,7 @@ class _Rows:
         elif deleted is not None:
             self._refuse(missing & deleted, topic.key[0], "it deletes a key that is null")
 
-    def _times(
-        self, arrays: Mapping[str, pa.Array], deleted: Boolean | None, now_ms: int, timestamp_ms: int | None
-    ) -> npt.NDArray[np.int64]:
+    def _times(self, arrays: Mapping[str, pa.Array], deleted: Mask | None, now_ms: int, timestamp_ms: int | None) -> Integers:
         if self.topic.is_stamped_on_append:
             return np.full(self.rows, now_ms, np.int64)
         fallback = now_ms if timestamp_ms is None else timestamp_ms
@@ -268,21 +265,21 @@ class _Rows:
         self._refuse(unstamped, self.topic.timestamp, "found null, and the column is the topic's event time")
         return _milliseconds(stamps, times)
 
-    def _refuse(self, rows: Boolean, column: str, reason: str) -> None:
+    def _refuse(self, rows: Mask, column: str, reason: str) -> None:
         """Raise SchemaError for the first row that is marked, if there is one."""
         if rows.any():
             row = self.first_row + int(rows.argmax())
             raise SchemaError(f"row {row}, column {column!r}: {reason}", (row,))
 
 
-def _nulls(values: pa.Array) -> Boolean:
-    mask: Boolean = values.is_null().to_numpy(zero_copy_only=False)
+def _nulls(values: pa.Array) -> Mask:
+    mask: Mask = values.is_null().to_numpy(zero_copy_only=False)
     return mask
 
 
-def _milliseconds(stamps: pa.Array, fallback: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _milliseconds(stamps: pa.Array, fallback: Integers) -> Integers:
     """Microseconds as milliseconds, rounded down also before 1970; `fallback` where there is none."""
     microseconds = stamps.view(pa.int64())
     filled = microseconds.fill_null(0) if stamps.null_count else microseconds
-    times: npt.NDArray[np.int64] = filled.to_numpy() // 1000
+    times: Integers = filled.to_numpy() // 1000
     return np.where(_nulls(stamps), fallback, times) if stamps.null_count else times

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 import google_crc32c
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Integers
 from streamkit.errors import CorruptionError, EpochFailedError, StorageFailedError, StorageFullError
 from streamkit.failpoints import reach
 from streamkit.log.slab.extent import Extent
@@ -297,7 +297,7 @@ def read_rows(
     end: int,
     columns: Sequence[str] | None = None,
     topic: Declared | None = None,
-) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
+) -> tuple[pa.RecordBatch, Integers]:
     """
     The rows of one frame at the offsets from `start` to before `end`, and the offset of each; see `read_frame`.
 

@@ -16,14 +16,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.log.values.slices import Positions, Slices, overlapping
+from streamkit.arrays import Integers, UnsignedIntegers
+from streamkit.log.values.slices import Slices, overlapping
 
 ROWS_MIN = 8192  # fewer are compared sooner
 DIGITS_MAX = 8
 WORD_BYTES = 8
 
 Digit = npt.NDArray[np.uint16]
-Word = npt.NDArray[np.uint64]
 
 
 def byte_order(strings: pa.Array) -> pa.Array:
@@ -36,7 +36,7 @@ def byte_order(strings: pa.Array) -> pa.Array:
     return pc.sort_indices(strings)
 
 
-def _order_of(digits: list[Digit], rows: int) -> Positions:
+def _order_of(digits: list[Digit], rows: int) -> Integers:
     order = np.arange(rows)
     for digit in reversed(digits):
         order = order[np.argsort(digit[order], kind="stable")]
@@ -67,7 +67,7 @@ def _differing_bytes(rows: Slices) -> Iterator[Digit]:
                 yield (word >> np.uint64(shift) & np.uint64(0xFF)).astype(np.uint16)
 
 
-def _words(rows: Slices) -> Iterator[Word]:
+def _words(rows: Slices) -> Iterator[UnsignedIntegers]:
     """Eight bytes after the other of each string, as numbers in their order; zeros stand for bytes behind its end."""
     found = overlapping(np.concatenate([rows.data, np.zeros(WORD_BYTES, np.uint8)]), WORD_BYTES)
     for position in range(0, int(rows.lengths.max()), WORD_BYTES):

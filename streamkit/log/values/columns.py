@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import AnyArray, Mask
 from streamkit.data_type import from_arrow, to_arrow
 from streamkit.errors import CorruptionError
 from streamkit.log.values.slices import bitmap
 from streamkit.recast import recast
-
-Mask: TypeAlias = npt.NDArray[np.bool_]
 
 FIXED_TYPES = {
     "boolean": "u1", "tinyint": "i1", "smallint": "i2", "int": "i4", "bigint": "i8", "float": "f4", "double": "f8",
@@ -47,7 +45,7 @@ def valid_rows(column: pa.Array) -> Mask | None:
     return mask
 
 
-def fixed_values(column: pa.Array, type_name: str) -> npt.NDArray[Any]:
+def fixed_values(column: pa.Array, type_name: str) -> AnyArray:
     """The values of a canonical column of fixed width; those of null rows are arbitrary."""
     if type_name == "boolean":
         column = column.cast(pa.uint8())
@@ -56,7 +54,7 @@ def fixed_values(column: pa.Array, type_name: str) -> npt.NDArray[Any]:
     return np.frombuffer(column.buffers()[1] or b"", dtype)[column.offset : column.offset + len(column)]
 
 
-def fixed_array(values: npt.NDArray[Any], type_name: str, valid: Mask | None = None) -> pa.Array:
+def fixed_array(values: AnyArray, type_name: str, valid: Mask | None = None) -> pa.Array:
     """The inverse of `fixed_values`: a column of the type, null where not valid."""
     if type_name == "boolean":
         data = pa.py_buffer(np.packbits(values.astype(np.bool_), bitorder="little"))

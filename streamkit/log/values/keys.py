@@ -10,20 +10,19 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import AnyArray, Bytes, Integers, Mask
 from streamkit.chunks import check_sound
 from streamkit.data_type import from_arrow, is_nested
 from streamkit.errors import CorruptionError, SchemaError
 from streamkit.log.values.columns import (
     BYTES_TYPES,
     DECIMAL,
-    Mask,
     canonical,
     checked,
     fixed_array,
@@ -31,7 +30,7 @@ from streamkit.log.values.columns import (
     fixed_values,
     valid_rows,
 )
-from streamkit.log.values.slices import Fixed, Part, Positions, Slices, gather, join, overlapping, unless
+from streamkit.log.values.slices import Part, Slices, gather, join, overlapping, unless
 
 KAFKA_TYPES = frozenset(("tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary"))  # Kafka has a serialiser
 MURMUR_SEED, MURMUR_FACTOR, MURMUR_SHIFT = np.uint32(0x9747B28C), np.uint32(0x5BD1E995), np.uint32(24)
@@ -220,9 +219,9 @@ def _with_null(dictionary: pa.Array) -> pa.Array:
     return pa.concat_arrays([dictionary, pa.nulls(1, dictionary.type)])
 
 
-def _codes(column: pa.DictionaryArray) -> npt.NDArray[Any]:
+def _codes(column: pa.DictionaryArray) -> AnyArray:
     """The row's place in `_with_null(dictionary)`."""
-    codes: npt.NDArray[Any] = column.indices.cast(pa.int64()).fill_null(len(column.dictionary)).to_numpy()
+    codes: AnyArray = column.indices.cast(pa.int64()).fill_null(len(column.dictionary)).to_numpy()
     return codes
 
 
@@ -234,28 +233,28 @@ def _escaped(column: pa.Array) -> Slices:
     return Slices.of(check_sound(pc.replace_substring(column.cast(pa.binary()), pattern=b"\x00", replacement=b"\x00\xff")))
 
 
-def _ordered(values: Fixed, type_name: str) -> Fixed:
+def _ordered(values: AnyArray, type_name: str) -> AnyArray:
     """Values of fixed width as unsigned big-endian numbers in the same order."""
     if type_name == "boolean":
         return values
     if type_name.startswith("decimal"):
         return _ordered_decimals(values)
     width = values.dtype.itemsize
-    flipped: Fixed = np.array(1 << (width * 8 - 1), f"u{width}")  # the sign
+    flipped: AnyArray = np.array(1 << (width * 8 - 1), f"u{width}")  # the sign
     if values.dtype.kind == "f":
         values = _one_zero_one_nan(values)
         flipped = (values.view(f"i{width}") >> (width * 8 - 1)).view(flipped.dtype) | flipped  # of a negative number all bits
-    ordered: Fixed = values.view(flipped.dtype) ^ flipped
+    ordered: AnyArray = values.view(flipped.dtype) ^ flipped
     return ordered.byteswap()
 
 
-def _ordered_decimals(values: Fixed) -> Fixed:
+def _ordered_decimals(values: AnyArray) -> AnyArray:
     ordered = np.empty(len(values), _ORDERED_DECIMAL)
     ordered["high"], ordered["low"] = values["high"].view(np.uint64) ^ _SIGN, values["low"]
     return ordered
 
 
-def _unordered(ordered: Fixed, type_name: str) -> Fixed:
+def _unordered(ordered: AnyArray, type_name: str) -> AnyArray:
     """The inverse of `_ordered`."""
     if type_name == "boolean":
         return ordered
@@ -265,27 +264,25 @@ def _unordered(ordered: Fixed, type_name: str) -> Fixed:
     unsigned, flipped = ordered.byteswap(), np.array(1 << (dtype.itemsize * 8 - 1), ordered.dtype)
     if dtype.kind == "f":
         flipped = np.where(unsigned & flipped, flipped, ~np.zeros_like(flipped))
-    values: Fixed = (unsigned ^ flipped).view(dtype)
+    values: AnyArray = (unsigned ^ flipped).view(dtype)
     return values
 
 
-def _unordered_decimals(ordered: Fixed) -> Fixed:
+def _unordered_decimals(ordered: AnyArray) -> AnyArray:
     values = np.empty(len(ordered), DECIMAL)
     values["low"] = ordered["low"]
     values["high"] = (ordered["high"].astype(np.uint64) ^ _SIGN).view(np.int64)
     return values
 
 
-def _one_zero_one_nan(values: Fixed) -> Fixed:
+def _one_zero_one_nan(values: AnyArray) -> AnyArray:
     with np.errstate(invalid="ignore"):  # a signalling NaN signals here
-        unified: Fixed = values + values.dtype.type(0.0)  # -0.0 + 0.0 is 0.0
+        unified: AnyArray = values + values.dtype.type(0.0)  # -0.0 + 0.0 is 0.0
     unified[np.isnan(unified)] = np.nan
     return unified
 
 
-def _decode_column(
-    data: npt.NDArray[np.uint8], positions: Positions, ends: Positions, type_name: str
-) -> tuple[pa.Array, Positions]:
+def _decode_column(data: Bytes, positions: Integers, ends: Integers, type_name: str) -> tuple[pa.Array, Integers]:
     _require(positions < ends, f"the end where a {type_name} should begin")
     tags = data[positions]
     _require(tags <= (0 if type_name == "void" else 1), f"a tag that is neither null nor value before a {type_name}")
@@ -297,9 +294,7 @@ def _decode_column(
     return _decode_fixed(data, positions, ends, type_name, valid)
 
 
-def _decode_fixed(
-    data: npt.NDArray[np.uint8], positions: Positions, ends: Positions, type_name: str, valid: Mask
-) -> tuple[pa.Array, Positions]:
+def _decode_fixed(data: Bytes, positions: Integers, ends: Integers, type_name: str, valid: Mask) -> tuple[pa.Array, Integers]:
     dtype = np.dtype(fixed_dtype(type_name))
     after = positions + dtype.itemsize * valid
     _require(after <= ends, f"the end inside a {type_name}")
@@ -310,9 +305,7 @@ def _decode_fixed(
     return checked(column, type_name) if dtype == DECIMAL else column, after
 
 
-def _decode_bytes(
-    data: npt.NDArray[np.uint8], positions: Positions, ends: Positions, type_name: str, valid: Mask
-) -> tuple[pa.Array, Positions]:
+def _decode_bytes(data: Bytes, positions: Integers, ends: Integers, type_name: str, valid: Mask) -> tuple[pa.Array, Integers]:
     terminators = np.flatnonzero(overlapping(data, 2) == 0)  # the padding ends with one
     ends_of_value = np.where(valid, terminators[np.searchsorted(terminators, positions)], positions)
     after = ends_of_value + 2 * valid
@@ -385,7 +378,7 @@ def _murmur2_alone(value: bytes) -> int:
     return found ^ found >> 15
 
 
-def _murmur2_sorted(rows: Slices, word_counts: Positions) -> npt.NDArray[np.uint32]:
+def _murmur2_sorted(rows: Slices, word_counts: Integers) -> npt.NDArray[np.uint32]:
     """The hashes of rows in ascending order of their whole words: those that have one more are then always the last ones."""
     words = overlapping(np.concatenate([rows.data, np.zeros(_PADDING, np.uint8)]), 4)
     hashes = rows.lengths.astype(np.uint32) ^ MURMUR_SEED

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from streamkit.arrays import Integers, Mask
 from streamkit.data_type import entry_of, to_arrow
-from streamkit.log.values.columns import Mask, valid_rows
+from streamkit.log.values.columns import valid_rows
 from streamkit.log.values.slices import bitmap
-
-Counts = npt.NDArray[np.int64]
 
 ENTRIES_MAX = 2**31 - 1  # offsets of Arrow's lists are int32
 
 
-def entries(column: pa.Array) -> tuple[Counts, pa.Array]:
+def entries(column: pa.Array) -> tuple[Integers, pa.Array]:
     """
     How many entries each row of a list or map column has, none where it is null, and the entries of all rows, one after another.
 
@@ -37,7 +35,7 @@ def fields(column: pa.StructArray) -> list[pa.Array]:
     return [column.field(number) for number in range(column.type.num_fields)]
 
 
-def listed(type_name: str, counts: Counts, valid: Mask | None, children: Sequence[pa.Array]) -> pa.Array:
+def listed(type_name: str, counts: Integers, valid: Mask | None, children: Sequence[pa.Array]) -> pa.Array:
     """
     A column of arrays or maps from its entries: the elements, or the keys and the values; null where not valid.
 
@@ -67,7 +65,7 @@ def _pairs(layout: pa.MapType, children: Sequence[pa.Array]) -> pa.StructArray:
     return pa.Array.from_buffers(kind, len(children[0]), [None], children=list(children))
 
 
-def _offsets(column: pa.Array) -> Counts:
+def _offsets(column: pa.Array) -> Integers:
     if not len(column):
         return np.zeros(1, np.int64)
     offsets = np.frombuffer(column.buffers()[1], np.int32)

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-Bytes: TypeAlias = npt.NDArray[np.uint8]
-Positions: TypeAlias = npt.NDArray[np.int64]
-Fixed: TypeAlias = npt.NDArray[Any]
+from streamkit.arrays import AnyArray, Bytes, Integers, Mask
 
 BINARY_BYTES_MAX = 2**31 - 1  # offsets of a BinaryArray are int32
 _NUMBER_WIDTHS = (1, 2, 4, 8)  # numpy copies these as numbers, which is faster than as raw bytes
@@ -27,14 +24,14 @@ class Slices:
     """Byte strings: row i is `data[starts[i] : starts[i] + lengths[i]]`; slices may overlap, repeat and leave gaps."""
 
     data: Bytes
-    starts: Positions
-    lengths: Positions
+    starts: Integers
+    lengths: Integers
 
     def __len__(self) -> int:
         return len(self.starts)
 
     @property
-    def ends(self) -> Positions:
+    def ends(self) -> Integers:
         return self.starts + self.lengths
 
     @classmethod
@@ -50,7 +47,7 @@ class Slices:
         data = np.frombuffer(data_buffer or b"", np.uint8)[offsets[0] : offsets[-1]]
         return cls(data, offsets[:-1] - offsets[0], lengths)
 
-    def take(self, rows: npt.NDArray[Any]) -> Slices:
+    def take(self, rows: AnyArray) -> Slices:
         """The slices at these row numbers; the bytes are shared."""
         return Slices(self.data, self.starts[rows], self.lengths[rows])
 
@@ -61,7 +58,7 @@ class Slices:
             raise IndexError(f"found bytes {start} to {start + length}; expected some of {len(self.data)}")
         return self.data[start : start + length].tobytes()
 
-    def copy_to(self, target: Bytes, positions: Positions) -> None:
+    def copy_to(self, target: Bytes, positions: Integers) -> None:
         """Write row i at `target[positions[i]:]`. Raises IndexError where a slice or its place is outside."""
         for width, rows in _by_width(self.lengths):
             starts, places = self.starts[rows], positions[rows]
@@ -71,16 +68,16 @@ class Slices:
                 _copy(self.data, starts + rest, target, places + rest, width)
 
 
-Part: TypeAlias = Fixed | Slices
+Part: TypeAlias = AnyArray | Slices
 
 
-def overlapping(data: Bytes, width: int) -> Fixed:
+def overlapping(data: Bytes, width: int) -> AnyArray:
     """A view whose item i is the `width` bytes that start at byte i; one item fewer for each byte a whole one lacks."""
     kind = f"u{width}" if width in _NUMBER_WIDTHS else f"V{width}"
     return np.ndarray((max(0, len(data) - width + 1),), kind, data, strides=(1,))
 
 
-def unless(part: Part, valid: npt.NDArray[np.bool_]) -> Slices:
+def unless(part: Part, valid: Mask) -> Slices:
     """The part, but empty in the rows that are not valid."""
     if isinstance(part, Slices):
         return Slices(part.data, part.starts, np.where(valid, part.lengths, 0))
@@ -115,7 +112,7 @@ def join(parts: Sequence[Part]) -> pa.BinaryArray:
     return _wrap(data, offsets)
 
 
-def gather(slices: Slices, valid: npt.NDArray[np.bool_] | None = None) -> pa.BinaryArray:
+def gather(slices: Slices, valid: Mask | None = None) -> pa.BinaryArray:
     """The rows as a binary array of their own, null where not valid."""
     offsets = _offsets([slices])
     data = np.empty(offsets[-1], np.uint8)
@@ -123,14 +120,14 @@ def gather(slices: Slices, valid: npt.NDArray[np.bool_] | None = None) -> pa.Bin
     return _wrap(data, offsets, valid)
 
 
-def bitmap(valid: npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
+def bitmap(valid: Mask | None) -> pa.Buffer | None:
     """Arrow's validity buffer of a mask; None when every row is valid."""
     if valid is None or valid.all():
         return None
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
-def _by_width(lengths: Positions) -> Iterator[tuple[int, npt.NDArray[np.int64] | slice]]:
+def _by_width(lengths: Integers) -> Iterator[tuple[int, Integers | slice]]:
     """Groups of rows, with a width that is at most the length and at least half of it; empty rows are left out."""
     if len(lengths) == 0:
         return
@@ -146,18 +143,18 @@ def _by_width(lengths: Positions) -> Iterator[tuple[int, npt.NDArray[np.int64] |
             yield shortest if shortest == lengths[rows].max() else 1 << (int(exponent) - 1), rows
 
 
-def _copy(source: Bytes, starts: Positions, target: Bytes, places: Positions, width: int) -> None:
+def _copy(source: Bytes, starts: Integers, target: Bytes, places: Integers, width: int) -> None:
     overlapping(target, width)[places] = overlapping(source, width)[starts]
 
 
-def _raw(part: Fixed) -> Fixed:
+def _raw(part: AnyArray) -> AnyArray:
     width = part.dtype.itemsize
     return part.view(f"u{width}" if width in _NUMBER_WIDTHS else f"V{width}")
 
 
 def _side_by_side(parts: Sequence[Part]) -> Iterator[Part]:
     """The parts, neighbours of fixed width laid into one, so that each row needs fewer copies."""
-    run: list[Fixed] = []
+    run: list[AnyArray] = []
     for part in parts:
         if not isinstance(part, Slices):
             run.append(part)
@@ -170,7 +167,7 @@ def _side_by_side(parts: Sequence[Part]) -> Iterator[Part]:
         yield _merge(run)
 
 
-def _merge(run: list[Fixed]) -> Fixed:
+def _merge(run: list[AnyArray]) -> AnyArray:
     if len(run) == 1:
         return np.ascontiguousarray(run[0])
     raw = [_raw(np.ascontiguousarray(part)) for part in run]
@@ -180,7 +177,7 @@ def _merge(run: list[Fixed]) -> Fixed:
     return merged
 
 
-def _offsets(parts: Sequence[Part]) -> Positions:
+def _offsets(parts: Sequence[Part]) -> Integers:
     offsets = np.zeros(len(parts[0]) + 1, np.int64)
     for part in parts:
         offsets[1:] += part.lengths if isinstance(part, Slices) else part.dtype.itemsize
@@ -194,6 +191,6 @@ def _check_size(size: int) -> None:
         raise OverflowError(f"the rows take {size} bytes together; expected at most {BINARY_BYTES_MAX}: use smaller batches")
 
 
-def _wrap(data: Bytes, offsets: Positions, valid: npt.NDArray[np.bool_] | None = None) -> pa.BinaryArray:
+def _wrap(data: Bytes, offsets: Integers, valid: Mask | None = None) -> pa.BinaryArray:
     buffers = [bitmap(valid), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
     return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)

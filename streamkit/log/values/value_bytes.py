@@ -8,18 +8,17 @@ in nested values. The size of rows is the sum of theirs.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.arrays import Integers
 from streamkit.log.values.nested_columns import entries, fields
 from streamkit.names import DELETED, OFFSET
 
-Sizes = npt.NDArray[np.int64]
 NOT_COUNTED = (DELETED, OFFSET)  # what the log keeps beside the record, where a row needs it
 
 
-def sizes_of(batch: pa.RecordBatch) -> Sizes:
+def sizes_of(batch: pa.RecordBatch) -> Integers:
     """The size of each row."""
     return sum((_sizes(column) for column in _counted(batch)), np.zeros(batch.num_rows, np.int64))
 
@@ -44,7 +43,7 @@ def _size(column: pa.Array) -> int:
     return int(_sizes(column).sum())
 
 
-def _children(column: pa.Array) -> tuple[npt.NDArray[np.int64] | None, list[pa.Array]]:
+def _children(column: pa.Array) -> tuple[Integers | None, list[pa.Array]]:
     """The columns in a nested one, and how many values of them each row has: one, if None."""
     if pa.types.is_struct(column.type):
         return None, column.flatten()
@@ -52,18 +51,18 @@ def _children(column: pa.Array) -> tuple[npt.NDArray[np.int64] | None, list[pa.A
     return counts, fields(content) if pa.types.is_map(column.type) else [content]
 
 
-def _sizes(column: pa.Array) -> Sizes:
+def _sizes(column: pa.Array) -> Integers:
     if (width := _width(column.type)) is not None:
         return np.full(len(column), width, np.int64)
     if pa.types.is_dictionary(column.type):
-        of_entries: Sizes = np.append(_sizes(column.dictionary), 0)  # the last one is that of a null
-        found: Sizes = of_entries[column.indices.fill_null(len(column.dictionary)).to_numpy()]
+        of_entries: Integers = np.append(_sizes(column.dictionary), 0)  # the last one is that of a null
+        found: Integers = of_entries[column.indices.fill_null(len(column.dictionary)).to_numpy()]
         return found
     if pa.types.is_nested(column.type):
         counts, children = _children(column)
         sizes = sum((_sizes(child) for child in children), np.zeros(len(children[0]) if children else 0, np.int64))
         return sizes if counts is None else _sums(sizes, counts)
-    lengths: Sizes = pc.binary_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths: Integers = pc.binary_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     return lengths
 
 
@@ -79,9 +78,9 @@ def _width(data_type: pa.DataType) -> int | None:
         return None
 
 
-def _sums(sizes: Sizes, counts: npt.NDArray[np.int64]) -> Sizes:
+def _sums(sizes: Integers, counts: Integers) -> Integers:
     """The sum of the sizes for each row, which has so many of them."""
     ends = np.cumsum(counts, dtype=np.int64)
     before = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
-    sums: Sizes = before[ends] - before[ends - counts]
+    sums: Integers = before[ends] - before[ends - counts]
     return sums
