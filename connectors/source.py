@@ -15,9 +15,11 @@ from streamkit.log.log import Log
 from streamkit.log.topic.topic import Topic
 
 Position: TypeAlias = Mapping[str, Any]
-Record: TypeAlias = tuple[bytes | None, bytes | None]  # the key and the value, as they were read
-Place: TypeAlias = tuple[str, int, int]  # of a record where it was read: `_topic`, `_partition` and `_offset`
-Refused: TypeAlias = tuple[str, bytes, Exception, Place | None]  # the topic it was bound for, the record, why, and its place
+RawRecord: TypeAlias = tuple[bytes | None, bytes | None]  # the key and the value, as they were read
+RecordPlace: TypeAlias = tuple[str, int, int]  # of a record where it was read: `_topic`, `_partition` and `_offset`
+Refused: TypeAlias = tuple[
+    str, bytes, Exception, RecordPlace | None
+]  # the topic it was bound for, the record, why, and its place
 RECREATED_MODE, BEGIN = "recreated.mode", "begin"
 
 
@@ -151,7 +153,7 @@ class Source(Connector):
     def topic(self, topic: Topic) -> None:
         """Hear of the topic of the setting `topic`, if it is there and no transform makes other columns of the rows, before `open`."""
 
-    def refuse_record(self, topic: str, record: bytes, error: Exception, place: Place | None = None) -> None:
+    def refuse_record(self, topic: str, record: bytes, error: Exception, place: RecordPlace | None = None) -> None:
         """
         Leave out a record that cannot even be made a row: within a poll, before it returns.
 
@@ -172,7 +174,7 @@ class Source(Connector):
         """
         return None
 
-    def record_of(self, place: Place) -> Record | None:
+    def record_of(self, place: RecordPlace) -> RawRecord | None:
         """A record of the last poll that the source made a row of, or refused, for its dead letter; None where rows are what was read."""
         return None
 

@@ -22,13 +22,15 @@ from streamkit.plan.plain import from_plain, to_plain
 from streamkit.schema import Schema
 
 COLUMNS = Schema.parse("key binary not null, value binary")  # of every changelog
-Offsets = Mapping[int, Mapping[int, int]]  # topic id → partition → next offset
-Written = Mapping[tuple[str, int], tuple[list[bytes], list[bytes | None]]]  # keys and values by slab and position of their frame
-NOTHING_WRITTEN: Written = {}
+ChangelogOffsets = Mapping[int, Mapping[int, int]]  # topic id → partition → next offset
+WrittenChanges = Mapping[
+    tuple[str, int], tuple[list[bytes], list[bytes | None]]
+]  # keys and values by slab and position of their frame
+NOTHING_WRITTEN: WrittenChanges = {}
 
 
 @dataclass(frozen=True)
-class Changes:
+class CommittedChanges:
     """
     What committed changelogs hold, for stores to catch up with.
 
@@ -42,18 +44,18 @@ class Changes:
 
     epoch: int
     token: str
-    ends: Offsets
-    starts: Offsets
+    ends: ChangelogOffsets
+    starts: ChangelogOffsets
     extents: tuple[Extent, ...]
     tokens: Mapping[int, str]
     plan_files: tuple[str, ...] = ()
-    purged_below: Offsets = field(default_factory=dict)
+    purged_below: ChangelogOffsets = field(default_factory=dict)
     generation_start: tuple[int, str] = (0, "")
 
 
 def written_changes(
     slab: SlabReference, frames: Sequence[tuple[int, int, pa.RecordBatch]], topic_ids: Collection[int]
-) -> Written:
+) -> WrittenChanges:
     """The changes for the changelogs `topic_ids` that were written into a slab as these frames, (topic id, partition, rows), among others."""
     places = (frame for frame in slab.frames if frame.topic_id in topic_ids)
     return {
@@ -74,7 +76,7 @@ def extents_by_place(extents: Sequence[Extent]) -> dict[tuple[int, int], list[Ex
 class PlanFile:
     """A stretch of the changelogs, written down once for all tasks that are far behind: from `starts` on, these extents."""
 
-    starts: Offsets
+    starts: ChangelogOffsets
     extents: tuple[Extent, ...]
     tokens: Mapping[int, str]
 
@@ -97,7 +99,11 @@ class PlanFile:
 
 
 def read_changes(
-    storage: Storage, extents: Sequence[Extent], start: int, prefixes: tuple[bytes, bytes], written: Written = NOTHING_WRITTEN
+    storage: Storage,
+    extents: Sequence[Extent],
+    start: int,
+    prefixes: tuple[bytes, bytes],
+    written: WrittenChanges = NOTHING_WRITTEN,
 ) -> Iterator[tuple[list[bytes], list[bytes | None], int]]:
     """
     The changes of one changelog partition from offset `start` on whose keys lie in [prefixes[0], prefixes[1]).

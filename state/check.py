@@ -10,10 +10,10 @@ from streamkit.errors import CorruptionError, StreamKitError
 from streamkit.log.database.database import Database, Transaction
 from streamkit.log.rescue.findings import Findings
 from streamkit.log.storage.storage import Storage
-from streamkit.state.changelog import Changes, extents_by_place, read_changes
+from streamkit.state.changelog import CommittedChanges, extents_by_place, read_changes
 from streamkit.state.rocksdb import StoreBusyError
 from streamkit.state.snapshot import program_of, snapshot_of_stage
-from streamkit.state.store import Key, Value
+from streamkit.state.store import StoredKey, StoredValue
 from streamkit.state.task_state import Share, TaskState, open_beside
 
 EVERYTHING = [(b"", b"\xff\xff")]  # all keys but the position
@@ -27,7 +27,7 @@ class _Store:
     application: str
     folder: Path
     share: Share
-    changes: Changes
+    changes: CommittedChanges
 
 
 def check_stores(root: str, storage: Storage, database: Database, findings: Findings) -> None:
@@ -97,16 +97,16 @@ def _compare(storage: Storage, store: _Store, findings: Findings) -> None:
         )  # fmt: skip
 
 
-def _folded(storage: Storage, store: _Store) -> dict[Key, Value]:
+def _folded(storage: Storage, store: _Store) -> dict[StoredKey, StoredValue]:
     places = extents_by_place(store.changes.extents)
-    folded: dict[Key, Value | None] = {}
+    folded: dict[StoredKey, StoredValue | None] = {}
     for place in store.share.places:
         for keys, values, _ in read_changes(storage, places.get(place, []), 0, store.share.prefixes):
             folded.update(zip(keys, values, strict=True))
     return {key: value for key, value in folded.items() if value is not None}
 
 
-def _contents(state: TaskState) -> dict[Key, Value]:
+def _contents(state: TaskState) -> dict[StoredKey, StoredValue]:
     try:
         keys, values = state.scan(EVERYTHING)
         return dict(zip(keys.to_pylist(), values.to_pylist(), strict=True))

@@ -20,8 +20,8 @@ from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import read_rows
 from streamkit.log.storage.storage import Storage
 from streamkit.names import DELETED, changelog_topic
-from streamkit.plan.program import Store
-from streamkit.state.changelog import Changes, PlanFile
+from streamkit.plan.program import ProgramStore
+from streamkit.state.changelog import CommittedChanges, PlanFile
 from streamkit.state.key_group import changelog_partitions_of
 from streamkit.state.layout import LISTED, decode_lists, layout_of
 from streamkit.state.row import decode_rows
@@ -34,14 +34,14 @@ class KeptStore:
     """A store of an application: its number, its changelog, and into how many key groups and partitions these are divided."""
 
     application: str
-    store: Store
+    store: ProgramStore
     number: int
     changelog_id: int
     key_groups: int
     partitions: int
 
 
-def check_changelogs(storage: Storage, changes: Changes, kept: Sequence[KeptStore], groups: range) -> None:
+def check_changelogs(storage: Storage, changes: CommittedChanges, kept: Sequence[KeptStore], groups: range) -> None:
     """
     CorruptionError that names the first record of these stores' changelogs, in these key groups, which is none of its store.
 
@@ -63,7 +63,7 @@ def is_of_state(error: BaseException) -> bool:
     return isinstance(error, UNREADABLE)
 
 
-def _extents(storage: Storage, changes: Changes) -> Iterator[Extent]:
+def _extents(storage: Storage, changes: CommittedChanges) -> Iterator[Extent]:
     for path in changes.plan_files:
         yield from PlanFile.read(storage, path).extents
     yield from changes.extents

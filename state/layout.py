@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 from streamkit.arrays import AnyArray, Integers
 from streamkit.errors import CorruptionError
 from streamkit.names import SINCE, WINDOW_END, WINDOW_START
-from streamkit.plan.program import Store
+from streamkit.plan.program import ProgramStore
 from streamkit.state.key import join_keys, range_end, range_prefix, split_keys
 from streamkit.state.row import decode_rows, encode_rows
 
@@ -40,7 +40,7 @@ UTC_MICROSECONDS = pa.timestamp("us", tz="UTC")
 
 
 @dataclass(frozen=True)
-class Layout:
+class KeyLayout:
     """
     The layout of a store's keys: how many times (ms) stand `before` and `after` the key columns.
 
@@ -118,38 +118,38 @@ class Layout:
         return {name: _moments(time) for name, time in zip(self.columns, [*times, *ends], strict=True)}
 
 
-LAYOUTS: Mapping[str, Layout] = {
+LAYOUTS: Mapping[str, KeyLayout] = {
     layout.name: layout
     for layout in (
-        Layout("key"),
-        Layout("window", before=1, columns=(WINDOW_START, WINDOW_END)),
-        Layout("sliding", before=1, columns=(WINDOW_START, WINDOW_END), has_lists=True),
-        Layout("session", before=1, after=1, columns=(WINDOW_START, WINDOW_END), has_lists=True),
-        Layout("kept_session", before=1, after=1, columns=(WINDOW_START, WINDOW_END)),
-        Layout("since", before=1, columns=(SINCE,)),
+        KeyLayout("key"),
+        KeyLayout("window", before=1, columns=(WINDOW_START, WINDOW_END)),
+        KeyLayout("sliding", before=1, columns=(WINDOW_START, WINDOW_END), has_lists=True),
+        KeyLayout("session", before=1, after=1, columns=(WINDOW_START, WINDOW_END), has_lists=True),
+        KeyLayout("kept_session", before=1, after=1, columns=(WINDOW_START, WINDOW_END)),
+        KeyLayout("since", before=1, columns=(SINCE,)),
     )
 }
 
 
-def layout_of(store: Store) -> Layout:
+def layout_of(store: ProgramStore) -> KeyLayout:
     """The layout of a store's keys."""
     return LAYOUTS[store.layout]
 
 
 @dataclass(frozen=True, eq=False)
-class Listed:
+class ListedWindows:
     """The windows of keys: the position of each one's key, its start and its end (ms)."""
 
     keys: Integers
     starts: Integers
     ends: Integers
 
-    def take(self, kept: AnyArray) -> Listed:
+    def take(self, kept: AnyArray) -> ListedWindows:
         """The windows at these positions, or where a mask is true."""
-        return Listed(self.keys[kept], self.starts[kept], self.ends[kept])
+        return ListedWindows(self.keys[kept], self.starts[kept], self.ends[kept])
 
 
-def encode_lists(listed: Listed, rows: int) -> pa.BinaryArray:
+def encode_lists(listed: ListedWindows, rows: int) -> pa.BinaryArray:
     """The lists of so many keys, by their positions, in the order of the windows' ends; null for a key without windows."""
     order = np.lexsort((listed.starts, listed.ends, listed.keys))
     pairs = np.stack([listed.starts, listed.ends], axis=1)[order].astype("<i8")
@@ -162,7 +162,7 @@ def encode_lists(listed: Listed, rows: int) -> pa.BinaryArray:
     return encoded if (counts > 0).all() else encoded.take(pa.array(np.arange(rows), mask=counts == 0))
 
 
-def decode_lists(values: pa.BinaryArray) -> Listed:
+def decode_lists(values: pa.BinaryArray) -> ListedWindows:
     """The inverse of `encode_lists`; CorruptionError if bytes are not such a list."""
     (lists,) = decode_rows(values, ["binary"])
     lengths = pc.binary_length(lists).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -171,7 +171,7 @@ def decode_lists(values: pa.BinaryArray) -> Listed:
             f"found a list of windows of {lengths.max()} bytes; expected pairs of times, of {PAIR_BYTES} bytes each"
         )
     pairs = np.frombuffer(_joined(lists.drop_null()), "<i8").reshape(-1, 2).astype(np.int64)
-    return Listed(np.repeat(np.arange(len(lists)), lengths // PAIR_BYTES), pairs[:, 0], pairs[:, 1])
+    return ListedWindows(np.repeat(np.arange(len(lists)), lengths // PAIR_BYTES), pairs[:, 0], pairs[:, 1])
 
 
 def _joined(values: pa.BinaryArray) -> bytes | pa.Buffer:

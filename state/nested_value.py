@@ -29,7 +29,7 @@ from streamkit.data_type import element_of, entry_of, fields_of, is_nested
 from streamkit.errors import CorruptionError
 from streamkit.log.values.columns import BYTES_TYPES, checked, fixed_array, fixed_dtype, fixed_values, valid_rows
 from streamkit.log.values.nested_columns import entries, fields, listed, spread, structured
-from streamkit.log.values.slices import Part, Slices, gather, join, overlapping, unless
+from streamkit.log.values.slices import RowPart, Slices, gather, join, overlapping, unless
 
 _COUNT = np.dtype("<u4")
 _LENGTH = np.dtype("<u4")
@@ -73,10 +73,10 @@ def variable_column(values: Slices, type_name: str, valid: Mask | None) -> pa.Ar
     return checked(gather(values, valid), type_name) if type_name in BYTES_TYPES else decode_values(values, type_name, valid)
 
 
-def _struct_parts(column: pa.StructArray, type_name: str) -> list[Part]:
+def _struct_parts(column: pa.StructArray, type_name: str) -> list[RowPart]:
     nulls = np.zeros((len(column), len(_types(type_name))), np.bool_)
-    fixed: list[Part] = []
-    variable: list[Part] = []
+    fixed: list[RowPart] = []
+    variable: list[RowPart] = []
     for number, (field, kind) in enumerate(zip(fields(column), _types(type_name), strict=True)):
         if (valid := valid_rows(field)) is not None:
             nulls[:, number] = ~valid
@@ -87,19 +87,19 @@ def _struct_parts(column: pa.StructArray, type_name: str) -> list[Part]:
     return [bits.view(f"V{bits.shape[1]}").reshape(len(column)), *fixed, *variable]
 
 
-def _list_parts(column: pa.Array, type_name: str) -> list[Part]:
+def _list_parts(column: pa.Array, type_name: str) -> list[RowPart]:
     counts, content = entries(column)
     children = fields(content) if entry_of(type_name) else [content]
-    parts: list[Part] = [counts.astype(_COUNT)]
+    parts: list[RowPart] = [counts.astype(_COUNT)]
     for child, kind in zip(children, _types(type_name), strict=True):
         parts += _run_parts(child, kind, counts)
     return parts
 
 
-def _run_parts(values: pa.Array, type_name: str, counts: Integers) -> list[Part]:
+def _run_parts(values: pa.Array, type_name: str, counts: Integers) -> list[RowPart]:
     """The parts of a run of values for each row, which has so many of them."""
     first = np.cumsum(counts) - counts
-    parts: list[Part] = [_null_bits(values, counts, first)]
+    parts: list[RowPart] = [_null_bits(values, counts, first)]
     fixed, variable = _pieces(values, type_name)
     if fixed is not None:
         width = fixed.dtype.itemsize

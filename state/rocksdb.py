@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamkit.errors import CorruptionError, EpochFailedError, StorageFailedError, StorageFullError
-from streamkit.state.store import Key, Value
+from streamkit.state.store import StoredKey, StoredValue
 
 if TYPE_CHECKING:
     from rocksdict import Options, Rdict, ReadOptions
@@ -66,9 +66,9 @@ class RocksStore:
             self._database: Rdict = Rdict(str(folder), _options(memory_bytes), access_type=access)
         self._is_open = True
         self._database.set_loads(_refuse_to_unpickle)
-        self._newest: dict[Key, Value | None] = {}
+        self._newest: dict[StoredKey, StoredValue | None] = {}
 
-    def get_many(self, keys: Sequence[Key]) -> list[Value | None]:
+    def get_many(self, keys: Sequence[StoredKey]) -> list[StoredValue | None]:
         self._check_process()
         newest = self._newest
         others: list[Any] = [key for key in keys if key not in newest] if newest else list(keys)
@@ -79,7 +79,7 @@ class RocksStore:
         following = iter(found)
         return [newest[key] if key in newest else next(following) for key in keys]
 
-    def scan(self, start: Key, end: Key, limit: int | None = None) -> tuple[list[Key], list[Value]]:
+    def scan(self, start: StoredKey, end: StoredKey, limit: int | None = None) -> tuple[list[StoredKey], list[StoredValue]]:
         self._check_process()
         bounded = self._read_options()
         bounded.set_iterate_upper_bound(end)
@@ -89,7 +89,7 @@ class RocksStore:
                 self._check_end(pairs[-1][0] if pairs else None, start, bounded)
         return [key for key, _ in pairs], [value for _, value in pairs]
 
-    def write(self, keys: Sequence[Key], values: Sequence[Value | None], position: bytes) -> None:
+    def write(self, keys: Sequence[StoredKey], values: Sequence[StoredValue | None], position: bytes) -> None:
         self._check_process()
         batch = self._batch(raw_mode=True)
         put, delete = batch.put, batch.delete
@@ -120,7 +120,7 @@ class RocksStore:
         with suppress(EpochFailedError), self._translating():
             self._database.close()
 
-    def _check_end(self, last: Key | None, start: Key, bounded: ReadOptions) -> None:
+    def _check_end(self, last: StoredKey | None, start: StoredKey, bounded: ReadOptions) -> None:
         """Raise if more comes after the last pair: `items` ends without an error at a block that cannot be read."""
         iterator = self._database.iter(bounded)
         try:

@@ -12,8 +12,8 @@ from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.database.database import Transaction
 from streamkit.names import store_folder
 from streamkit.plan.earlier_program import read_program
-from streamkit.plan.program import Program, Store
-from streamkit.state.changelog import Changes
+from streamkit.plan.program import Program, ProgramStore
+from streamkit.state.changelog import CommittedChanges
 from streamkit.state.key_group import key_group_range
 from streamkit.state.task_state import Share
 
@@ -21,7 +21,7 @@ PROGRAMS_KEPT = 8
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class StateSnapshot:
     """
     The state of one stage of an application at its newest committed epoch: its program, and what its changelogs hold.
 
@@ -32,7 +32,7 @@ class Snapshot:
     application: ApplicationState
     program: Program
     stage: int
-    changes: Changes
+    changes: CommittedChanges
 
     @property
     def changelog_ids(self) -> tuple[int, ...]:
@@ -52,16 +52,16 @@ class Snapshot:
         return Path(root) / store_folder(self.application.name, self.stage, task, self.application.tasks)
 
 
-def snapshot_of_stage(transaction: Transaction, name: str, stage: int) -> Snapshot:
+def snapshot_of_stage(transaction: Transaction, name: str, stage: int) -> StateSnapshot:
     """The state of a stage; ConfigError if there is no such application."""
     state, program = applications.get(transaction, name), program_of(transaction, name)
     cut = span.cut(transaction, _changelog_ids(state, program, stage), {})
     tokens = epochs.tokens_since(transaction, state.id, 0)
-    changes = Changes(state.epoch, state.token, cut.end_offsets, {}, cut.extents, tokens, purged_below=cut.purged_below)
-    return Snapshot(state, program, stage, changes)
+    changes = CommittedChanges(state.epoch, state.token, cut.end_offsets, {}, cut.extents, tokens, purged_below=cut.purged_below)
+    return StateSnapshot(state, program, stage, changes)
 
 
-def snapshot_of_store(transaction: Transaction, name: str, store: str) -> Snapshot:
+def snapshot_of_store(transaction: Transaction, name: str, store: str) -> StateSnapshot:
     """The state of the stage that a store belongs to; StoreNotFoundError lists the stores there are."""
     program = program_of(transaction, name)
     return snapshot_of_stage(transaction, name, find_store(program, store).stage)
@@ -72,7 +72,7 @@ def program_of(transaction: Transaction, name: str) -> Program:
     return _program(applications.program_of(transaction, name))
 
 
-def find_store(program: Program, name: str) -> Store:
+def find_store(program: Program, name: str) -> ProgramStore:
     """A store of a program by name; StoreNotFoundError lists the stores there are."""
     store = next((store for store in program.stores if store.name == name), None)
     if store is None:

@@ -12,22 +12,22 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Protocol
 
-Key = bytes
-Value = bytes
+StoredKey = bytes
+StoredValue = bytes
 
 
 class Store(Protocol):
     """Six verbs: read many keys, scan a range, write a batch, tell the position, flush, close."""
 
-    def get_many(self, keys: Sequence[Key]) -> list[Value | None]:
+    def get_many(self, keys: Sequence[StoredKey]) -> list[StoredValue | None]:
         """The value of each key, None where it is absent; fastest when the keys are sorted."""
         ...
 
-    def scan(self, start: Key, end: Key, limit: int | None = None) -> tuple[list[Key], list[Value]]:
+    def scan(self, start: StoredKey, end: StoredKey, limit: int | None = None) -> tuple[list[StoredKey], list[StoredValue]]:
         """Keys in [start, end) in byte order, and their values; the first `limit` of them."""
         ...
 
-    def write(self, keys: Sequence[Key], values: Sequence[Value | None], position: bytes) -> None:
+    def write(self, keys: Sequence[StoredKey], values: Sequence[StoredValue | None], position: bytes) -> None:
         """Put each value, delete where it is None, and set the position, atomically; later pairs win."""
         ...
 
@@ -53,16 +53,16 @@ class SortedKeys:
     ranges alternate. `moved` counts the keys put into runs, again for each time: the work that was done.
     """
 
-    def __init__(self, keys: Iterable[Key] = ()) -> None:
-        self._runs: list[list[Key]] = []
-        self._waiting: list[Key] = list(keys)
+    def __init__(self, keys: Iterable[StoredKey] = ()) -> None:
+        self._runs: list[list[StoredKey]] = []
+        self._waiting: list[StoredKey] = list(keys)
         self.moved = 0
 
-    def add(self, key: Key) -> None:
+    def add(self, key: StoredKey) -> None:
         """Take a key that is not there yet."""
         self._waiting.append(key)
 
-    def between(self, start: Key, end: Key) -> list[Key]:
+    def between(self, start: StoredKey, end: StoredKey) -> list[StoredKey]:
         """The keys in [start, end), in order."""
         if self._waiting:
             self._sort_waiting()
@@ -80,7 +80,7 @@ class SortedKeys:
         self.moved += length
 
 
-def _merged(runs: Sequence[list[Key]]) -> list[Key]:
+def _merged(runs: Sequence[list[StoredKey]]) -> list[StoredKey]:
     """The keys of sorted runs, in order; `sorted` finds the runs, and only merges them."""
     return sorted(chain(*runs))
 
@@ -89,17 +89,17 @@ class MemoryStore:
     """A store in a dict; its keys are put in order when a range of them is asked for."""
 
     def __init__(self) -> None:
-        self._values: dict[Key, Value | None] = {}  # None: deleted, and still among the keys
+        self._values: dict[StoredKey, StoredValue | None] = {}  # None: deleted, and still among the keys
         self._keys = SortedKeys()
         self._deleted = 0
         self._position: bytes | None = None
 
-    def get_many(self, keys: Sequence[Key]) -> list[Value | None]:
+    def get_many(self, keys: Sequence[StoredKey]) -> list[StoredValue | None]:
         return [self._values.get(key) for key in keys]
 
-    def scan(self, start: Key, end: Key, limit: int | None = None) -> tuple[list[Key], list[Value]]:
-        keys: list[Key] = []
-        values: list[Value] = []
+    def scan(self, start: StoredKey, end: StoredKey, limit: int | None = None) -> tuple[list[StoredKey], list[StoredValue]]:
+        keys: list[StoredKey] = []
+        values: list[StoredValue] = []
         for key in self._keys.between(start, end):
             if len(keys) == limit:
                 break
@@ -108,7 +108,7 @@ class MemoryStore:
                 values.append(value)
         return keys, values
 
-    def write(self, keys: Sequence[Key], values: Sequence[Value | None], position: bytes) -> None:
+    def write(self, keys: Sequence[StoredKey], values: Sequence[StoredValue | None], position: bytes) -> None:
         for key, value in zip(keys, values, strict=True):
             self._put(key, value) if value is not None else self._delete(key)
         if self._deleted > len(self._values) // 2:
@@ -124,14 +124,14 @@ class MemoryStore:
     def close(self) -> None:
         """Nothing to give back."""
 
-    def _put(self, key: Key, value: Value) -> None:
+    def _put(self, key: StoredKey, value: StoredValue) -> None:
         if key not in self._values:
             self._keys.add(key)
         elif self._values[key] is None:
             self._deleted -= 1
         self._values[key] = value
 
-    def _delete(self, key: Key) -> None:
+    def _delete(self, key: StoredKey) -> None:
         if self._values.get(key) is not None:
             self._values[key] = None
             self._deleted += 1

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Protocol, TypeAlias
-
-import pyarrow as pa
+from typing import Protocol
 
 from streamkit.log.slab.reference import SlabReference
-from streamkit.state.changelog import NOTHING_WRITTEN, Written, written_changes
+from streamkit.log.slab.slab import FrameInput
+from streamkit.state.changelog import NOTHING_WRITTEN, WrittenChanges, written_changes
 from streamkit.state.rocksdb import RocksStore, discard
 from streamkit.state.store import MemoryStore, Store
-
-Frame: TypeAlias = tuple[int, int, pa.RecordBatch]  # topic id, partition, rows
 
 
 class Stores(Protocol):
@@ -32,11 +29,11 @@ class Stores(Protocol):
         """Remove the store of a folder; what it held comes back from the changelog."""
         ...
 
-    def remember(self, folder: Path, slab: SlabReference, changes: Sequence[Frame], changelog_ids: Collection[int]) -> None:
+    def remember(self, folder: Path, slab: SlabReference, changes: Sequence[FrameInput], changelog_ids: Collection[int]) -> None:
         """Take note of the changes for these changelogs that the task of a folder wrote into a slab, which is not committed yet."""
         ...
 
-    def written(self, folder: Path) -> Written:
+    def written(self, folder: Path) -> WrittenChanges:
         """The changes that the task of a folder wrote last, as far as they are remembered: whether they count, the catalog says."""
         ...
 
@@ -52,10 +49,10 @@ class DiskStores:
         """Remove the folder."""
         discard(folder)
 
-    def remember(self, folder: Path, slab: SlabReference, changes: Sequence[Frame], changelog_ids: Collection[int]) -> None:
+    def remember(self, folder: Path, slab: SlabReference, changes: Sequence[FrameInput], changelog_ids: Collection[int]) -> None:
         """Forget it: another process may open the store next."""
 
-    def written(self, folder: Path) -> Written:
+    def written(self, folder: Path) -> WrittenChanges:
         """Nothing."""
         return NOTHING_WRITTEN
 
@@ -68,7 +65,7 @@ class MemoryStores:
 
     def __init__(self) -> None:
         self._stores: dict[Path, MemoryStore] = {}
-        self._written: dict[Path, Written] = {}
+        self._written: dict[Path, WrittenChanges] = {}
 
     def open(self, folder: Path, memory_bytes: int) -> Store:
         """The store of that name."""
@@ -78,10 +75,10 @@ class MemoryStores:
         """Forget the store of that name."""
         self._stores.pop(folder, None)
 
-    def remember(self, folder: Path, slab: SlabReference, changes: Sequence[Frame], changelog_ids: Collection[int]) -> None:
+    def remember(self, folder: Path, slab: SlabReference, changes: Sequence[FrameInput], changelog_ids: Collection[int]) -> None:
         """Keep the changes until the next ones, so that they need not be read back once they are committed."""
         self._written[folder] = written_changes(slab, changes, changelog_ids)
 
-    def written(self, folder: Path) -> Written:
+    def written(self, folder: Path) -> WrittenChanges:
         """What the task of that name wrote last."""
         return self._written.get(folder, NOTHING_WRITTEN)

@@ -22,16 +22,16 @@ from streamkit.log.slab.extent import Extent
 from streamkit.log.storage.storage import Storage
 from streamkit.state.changelog import (
     NOTHING_WRITTEN,
-    Changes,
-    Offsets,
+    ChangelogOffsets,
+    CommittedChanges,
     PlanFile,
-    Written,
+    WrittenChanges,
     extents_by_place,
     read_changes,
 )
 from streamkit.state.key_group import changelog_partitions_of
 from streamkit.state.rocksdb import RocksStore, StoreBusyError, is_damaged
-from streamkit.state.store import Key, MemoryStore, Store, Value
+from streamkit.state.store import MemoryStore, Store, StoredKey, StoredValue
 from streamkit.state.stores import ON_DISK, Stores
 
 CHANGES_PER_WRITE = 100_000
@@ -39,7 +39,7 @@ KEYS_PER_GET = 1 << 15  # what RocksDB needs for each key is freed in between
 
 
 @dataclass(frozen=True)
-class Position:
+class StorePosition:
     """
     How far a store has come: the epoch, the token that epoch was committed under, and the changelogs' offsets.
 
@@ -58,7 +58,7 @@ class Position:
         return json.dumps(vars(self)).encode()
 
     @classmethod
-    def decode(cls, value: bytes) -> Position:
+    def decode(cls, value: bytes) -> StorePosition:
         plain = json.loads(value)
         offsets = {int(topic_id): {int(at): end for at, end in ends.items()} for topic_id, ends in plain["offsets"].items()}
         epoch, token = plain.get("generation_start", (0, ""))
@@ -67,7 +67,7 @@ class Position:
     def offset(self, topic_id: int, partition: int) -> int:
         return self.offsets.get(topic_id, {}).get(partition, 0)
 
-    def moved(self, topic_id: int, partition: int, offset: int) -> Position:
+    def moved(self, topic_id: int, partition: int, offset: int) -> StorePosition:
         return replace(self, offsets={**self.offsets, topic_id: {**self.offsets.get(topic_id, {}), partition: offset}})
 
 
@@ -95,9 +95,9 @@ class Share:
         return changelog_partitions_of(self.groups, self.key_groups, self.changelog_partitions)
 
     @property
-    def origin(self) -> Position:
+    def origin(self) -> StorePosition:
         """The position of a store that holds nothing yet."""
-        return Position(0, "", self.groups.start, self.groups.stop, {})
+        return StorePosition(0, "", self.groups.start, self.groups.stop, {})
 
 
 class StoreAheadError(CorruptionError):
@@ -111,7 +111,7 @@ class TaskState:
     Built by `open_state`; `restored` counts the changes that opening it applied.
     """
 
-    def __init__(self, store: Store, missing: Mapping[Key, Value | None], restored: int) -> None:
+    def __init__(self, store: Store, missing: Mapping[StoredKey, StoredValue | None], restored: int) -> None:
         self._store = store
         self._missing = missing
         self._missing_keys = sorted(missing)
@@ -133,8 +133,8 @@ class TaskState:
         self, ranges: Sequence[tuple[bytes, bytes]], limits: Sequence[int | None] | None = None
     ) -> tuple[pa.BinaryArray, pa.BinaryArray]:
         """Keys and values in the given ranges [start, end), in byte order if the ranges are; of each as many as its limit says."""
-        keys: list[Key] = []
-        values: list[Value] = []
+        keys: list[StoredKey] = []
+        values: list[StoredValue] = []
         for (start, end), limit in zip(ranges, limits or [None] * len(ranges), strict=True):
             more_keys, more_values = self._first(start, end, limit)
             keys += more_keys
@@ -144,7 +144,7 @@ class TaskState:
     def close(self) -> None:
         self._store.close()
 
-    def _first(self, start: Key, end: Key, limit: int | None) -> tuple[list[Key], list[Value]]:
+    def _first(self, start: StoredKey, end: StoredKey, limit: int | None) -> tuple[list[StoredKey], list[StoredValue]]:
         if not self._missing:
             return self._store.scan(start, end, limit)
         between = bisect_left(self._missing_keys, end) - bisect_left(self._missing_keys, start)  # so many may be deleted
@@ -152,8 +152,10 @@ class TaskState:
         keys, values = self._merged(keys, values, start, end)
         return keys[:limit], values[:limit]
 
-    def _merged(self, keys: list[Key], values: list[Value], start: Key, end: Key) -> tuple[list[Key], list[Value]]:
-        merged: dict[Key, Value | None] = dict(zip(keys, values, strict=True))
+    def _merged(
+        self, keys: list[StoredKey], values: list[StoredValue], start: StoredKey, end: StoredKey
+    ) -> tuple[list[StoredKey], list[StoredValue]]:
+        merged: dict[StoredKey, StoredValue | None] = dict(zip(keys, values, strict=True))
         for key in self._missing_keys[bisect_left(self._missing_keys, start) : bisect_left(self._missing_keys, end)]:
             merged[key] = self._missing[key]
         kept = {key: value for key, value in sorted(merged.items()) if value is not None}
@@ -161,7 +163,12 @@ class TaskState:
 
 
 def open_state(
-    storage: Storage, folder: Path, share: Share, changes: Changes, memory_bytes: int = 64 << 20, stores: Stores = ON_DISK
+    storage: Storage,
+    folder: Path,
+    share: Share,
+    changes: CommittedChanges,
+    memory_bytes: int = 64 << 20,
+    stores: Stores = ON_DISK,
 ) -> TaskState:
     """
     Open a task's store, which `stores` keeps, and bring it up to the committed epoch.
@@ -193,7 +200,12 @@ def open_state(
 
 
 def catch_up(
-    storage: Storage, store: Store, position: Position, share: Share, changes: Changes, written: Written = NOTHING_WRITTEN
+    storage: Storage,
+    store: Store,
+    position: StorePosition,
+    share: Share,
+    changes: CommittedChanges,
+    written: WrittenChanges = NOTHING_WRITTEN,
 ) -> int:
     """
     Apply the changes a store lacks; returns how many. Interrupted, it goes on where the last write stopped.
@@ -201,8 +213,8 @@ def catch_up(
     Those of `written` are the share's own, and are not read.
     """
     applied, prefixes = 0, share.prefixes
-    keys: list[Key] = []
-    values: list[Value | None] = []
+    keys: list[StoredKey] = []
+    values: list[StoredValue | None] = []
     for place, extents in _missing_extents(storage, position, share, changes).items():
         for more_keys, more_values, offset in read_changes(storage, extents, position.offset(*place), prefixes, written):
             keys += more_keys
@@ -218,7 +230,7 @@ def catch_up(
     return applied + len(keys)
 
 
-def read_state(storage: Storage, folder: Path, share: Share, changes: Changes) -> TaskState:
+def read_state(storage: Storage, folder: Path, share: Share, changes: CommittedChanges) -> TaskState:
     """
     A view of a share of the state as of the committed epoch, without writing anything.
 
@@ -235,13 +247,15 @@ def read_state(storage: Storage, folder: Path, share: Share, changes: Changes) -
     return read_changelogs(storage, share, changes)
 
 
-def read_changelogs(storage: Storage, share: Share, changes: Changes) -> TaskState:
+def read_changelogs(storage: Storage, share: Share, changes: CommittedChanges) -> TaskState:
     """A share of the state as of the committed epoch, from the changelogs alone, which have it all, in memory."""
     store = MemoryStore()
     return TaskState(store, {}, catch_up(storage, store, share.origin, share, changes))
 
 
-def open_beside(storage: Storage, folder: Path, share: Share, changes: Changes, memory_bytes: int = 64 << 20) -> TaskState:
+def open_beside(
+    storage: Storage, folder: Path, share: Share, changes: CommittedChanges, memory_bytes: int = 64 << 20
+) -> TaskState:
     """
     The store as another process left it, with what it lacks in memory.
 
@@ -251,7 +265,7 @@ def open_beside(storage: Storage, folder: Path, share: Share, changes: Changes, 
     try:
         position = _position(store, share)
         _check_trusted(storage, folder, position, share, changes)
-        missing: dict[Key, Value | None] = {}
+        missing: dict[StoredKey, StoredValue | None] = {}
         for place, extents in _missing_extents(storage, position, share, changes).items():
             for keys, values, _ in read_changes(storage, extents, position.offset(*place), share.prefixes):
                 missing.update(zip(keys, values, strict=True))
@@ -261,7 +275,7 @@ def open_beside(storage: Storage, folder: Path, share: Share, changes: Changes, 
         raise
 
 
-def _check_trusted(storage: Storage, folder: Path, position: Position, share: Share, changes: Changes) -> None:
+def _check_trusted(storage: Storage, folder: Path, position: StorePosition, share: Share, changes: CommittedChanges) -> None:
     if position.epoch > changes.epoch:
         raise StoreAheadError(
             f"the local store in {folder} holds epoch {position.epoch}; expected epoch {changes.epoch} or one before it"
@@ -272,12 +286,12 @@ def _check_trusted(storage: Storage, folder: Path, position: Position, share: Sh
         )
 
 
-def _position(store: Store, share: Share) -> Position:
+def _position(store: Store, share: Share) -> StorePosition:
     encoded = store.position()
-    return Position.decode(encoded) if encoded else share.origin
+    return StorePosition.decode(encoded) if encoded else share.origin
 
 
-def _arrived(position: Position, share: Share, changes: Changes) -> Position:
+def _arrived(position: StorePosition, share: Share, changes: CommittedChanges) -> StorePosition:
     """The position at the committed epoch; offsets may lie behind holes that compaction left at the end."""
     offsets = {topic_id: dict(partitions) for topic_id, partitions in position.offsets.items()}
     for topic_id in share.changelog_ids:
@@ -289,7 +303,7 @@ def _arrived(position: Position, share: Share, changes: Changes) -> Position:
     return replace(position, epoch=changes.epoch, token=changes.token, offsets=offsets, generation_start=start)
 
 
-def _is_trusted(storage: Storage, position: Position, share: Share, changes: Changes) -> bool:
+def _is_trusted(storage: Storage, position: StorePosition, share: Share, changes: CommittedChanges) -> bool:
     same_share = (position.first_group, position.last_group) == (share.groups.start, share.groups.stop)
     if not same_share or position.epoch > changes.epoch or _is_below_purge(position, share, changes):
         return False
@@ -300,7 +314,7 @@ def _is_trusted(storage: Storage, position: Position, share: Share, changes: Cha
     return _is_committed(storage, position, changes)
 
 
-def _is_committed(storage: Storage, position: Position, changes: Changes) -> bool:
+def _is_committed(storage: Storage, position: StorePosition, changes: CommittedChanges) -> bool:
     """
     Whether the store's epoch was committed under its token.
 
@@ -318,7 +332,7 @@ def _is_committed(storage: Storage, position: Position, changes: Changes) -> boo
     return newest > 0 and (newest, tokens[newest]) == position.generation_start
 
 
-def _is_below_purge(position: Position, share: Share, changes: Changes) -> bool:
+def _is_below_purge(position: StorePosition, share: Share, changes: CommittedChanges) -> bool:
     """Whether the store lacks deletions that compaction has dropped since; a store that holds nothing lacks none."""
     purged = changes.purged_below
     return any(purged.values()) and any(
@@ -326,7 +340,9 @@ def _is_below_purge(position: Position, share: Share, changes: Changes) -> bool:
     )
 
 
-def _missing_extents(storage: Storage, position: Position, share: Share, changes: Changes) -> dict[tuple[int, int], list[Extent]]:
+def _missing_extents(
+    storage: Storage, position: StorePosition, share: Share, changes: CommittedChanges
+) -> dict[tuple[int, int], list[Extent]]:
     extents, starts = list(changes.extents), changes.starts
     for path in reversed(changes.plan_files):
         if not _is_before(position, share, starts):
@@ -337,7 +353,7 @@ def _missing_extents(storage: Storage, position: Position, share: Share, changes
     return {place: places[place] for place in share.places if place in places}
 
 
-def _is_before(position: Position, share: Share, starts: Offsets) -> bool:
+def _is_before(position: StorePosition, share: Share, starts: ChangelogOffsets) -> bool:
     for topic_id in share.changelog_ids:
         known, begun = position.offsets.get(topic_id, {}), starts.get(topic_id, {})
         if any(known.get(partition, 0) < begun.get(partition, 0) for partition in share.partitions):

@@ -31,7 +31,7 @@ from streamkit.log.values.keys import encode_keys, key_groups
 from streamkit.log.values.whole_number import as_whole_number
 from streamkit.names import WINDOW_START
 from streamkit.plan.duration import duration_text
-from streamkit.plan.program import Program, Store
+from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.windows import Windowing
 from streamkit.schema import Column
 from streamkit.state.foreign_record import KeptStore, check_changelogs
@@ -39,14 +39,14 @@ from streamkit.state.format import decode_states, is_earlier
 from streamkit.state.key_group import task_of_key_group
 from streamkit.state.layout import MICROSECONDS, decode_lists, layout_of
 from streamkit.state.row import decode_rows
-from streamkit.state.snapshot import Snapshot, find_store, program_of, snapshot_of_store
+from streamkit.state.snapshot import StateSnapshot, find_store, program_of, snapshot_of_store
 from streamkit.state.task_state import StoreAheadError, TaskState, read_changelogs, read_state
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Result = TypeVar("Result")
-Groups: TypeAlias = range  # the method `range` hides the type inside the class
+KeyGroupRange: TypeAlias = range  # the method `range` hides the type inside the class
 UNIX_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _LOGGER = logging.getLogger(__name__)
 ATTEMPTS = 4  # to read a store beside an application that runs
@@ -89,8 +89,8 @@ class StoreView:
     log: OpenLog
     application: str
     program: Program
-    store: Store
-    snapshot: Snapshot | None = field(default=None, repr=False)  # that of the call at work
+    store: ProgramStore
+    snapshot: StateSnapshot | None = field(default=None, repr=False)  # that of the call at work
     reads_local_stores: bool = field(default=True, repr=False)
 
     def __repr__(self) -> str:
@@ -249,7 +249,9 @@ class StoreView:
         rows = self._read(tasks, lambda state, groups: self._rows_in(state, groups, columns, times))
         return pa.Table.from_batches(rows)
 
-    def _rows_in(self, state: TaskState, groups: Groups, columns: Sequence[pa.Array], times: Sequence[Any]) -> pa.RecordBatch:
+    def _rows_in(
+        self, state: TaskState, groups: KeyGroupRange, columns: Sequence[pa.Array], times: Sequence[Any]
+    ) -> pa.RecordBatch:
         """The rows of a key in each of these key groups that has one."""
         places = np.zeros(len(groups), np.int64)
         repeated = [column.take(pa.array(places)) for column in columns]
@@ -276,7 +278,7 @@ class StoreView:
                 found = pa.concat_tables([found, *parts])
         return found.slice(0, count)
 
-    def _first_of(self, state: TaskState, groups: Groups, count: int) -> pa.Table:
+    def _first_of(self, state: TaskState, groups: KeyGroupRange, count: int) -> pa.Table:
         """At least `count` rows of these key groups, or all."""
         found = self.schema.empty_table()
         for bounds in layout_of(self.store).ranges(self._number, groups):
@@ -285,7 +287,7 @@ class StoreView:
         return found
 
     @property
-    def _snapshot(self) -> Snapshot:
+    def _snapshot(self) -> StateSnapshot:
         assert self.snapshot is not None, "a store was read without a snapshot of the catalog"
         return self.snapshot
 
@@ -293,7 +295,7 @@ class StoreView:
     def _number(self) -> int:
         return self._snapshot.application.stores[self.store.name].number
 
-    def _read(self, parts: Sequence[Groups], look: Callable[[TaskState, Groups], Result]) -> list[Result]:
+    def _read(self, parts: Sequence[KeyGroupRange], look: Callable[[TaskState, KeyGroupRange], Result]) -> list[Result]:
         """
         The result of `look` at the state of each range of key groups.
 
@@ -303,7 +305,9 @@ class StoreView:
             states = [opened.enter_context(closing(self._open(groups))) if self._has_store(groups) else None for groups in parts]
             return [self._looked(state, groups, look) for state, groups in zip(states, parts, strict=True)]
 
-    def _looked(self, state: TaskState | None, groups: Groups, look: Callable[[TaskState, Groups], Result]) -> Result:
+    def _looked(
+        self, state: TaskState | None, groups: KeyGroupRange, look: Callable[[TaskState, KeyGroupRange], Result]
+    ) -> Result:
         """The result of `look` at a state; at the changelogs if there is no local store, or it turns out to be damaged."""
         if state is not None:
             try:
@@ -313,7 +317,7 @@ class StoreView:
         with closing(self._open(groups, is_local=False)) as changelogs:
             return look(changelogs, groups)
 
-    def _open(self, groups: Groups, is_local: bool = True) -> TaskState:
+    def _open(self, groups: KeyGroupRange, is_local: bool = True) -> TaskState:
         """The state of these key groups at the snapshot: from the local store of the task that owns them, or from the changelogs."""
         snapshot, storage = self._snapshot, self.log.storage
         if not is_local:
@@ -321,10 +325,10 @@ class StoreView:
         task = self._task(groups)
         return read_state(storage, snapshot.folder(self.log.root, task), snapshot.share(snapshot.groups(task)), snapshot.changes)
 
-    def _has_store(self, groups: Groups) -> bool:
+    def _has_store(self, groups: KeyGroupRange) -> bool:
         return self.reads_local_stores and self._snapshot.folder(self.log.root, self._task(groups)).exists()
 
-    def _task(self, groups: Groups) -> int:
+    def _task(self, groups: KeyGroupRange) -> int:
         return task_of_key_group(groups.start, self._snapshot.application.tasks, self.program.key_groups)
 
     def _key_columns(self, key: Sequence[Any], named: Mapping[str, Any]) -> list[pa.Array]:
@@ -386,7 +390,7 @@ def _starting(rows: pa.RecordBatch, first: int | None, last: int | None) -> pa.R
     return rows.filter(pa.array(kept))
 
 
-def _one(group: int) -> Groups:
+def _one(group: int) -> KeyGroupRange:
     return range(group, group + 1)
 
 

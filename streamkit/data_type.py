@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -39,6 +40,7 @@ INTERVAL_TYPES: dict[str, pa.DataType] = {  # of parts of expressions; no column
     "interval year to month": pa.int32(),
     "interval": pa.struct([("months", pa.int32()), ("days", pa.int32()), ("microseconds", pa.int64())]),
 }
+FieldPath: TypeAlias = tuple[str, ...]  # the names from a column down to a field
 SYNONYMS = {
     "bool": "boolean", "byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint",
     "real": "float", "timestamp_ltz": "timestamp", "decimal": "decimal(10,0)", "numeric": "decimal(10,0)", "dec": "decimal(10,0)",

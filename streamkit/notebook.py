@@ -22,14 +22,14 @@ class MovingLine:
         """Show a text in the line's place."""
         from IPython.display import display
 
-        line = _Line(text)
+        line = _CellText(text)
         if self._shown is None:
             self._shown = display(line, display_id=True)  # type: ignore[no-untyped-call]
         else:
             self._shown.update(line)
 
 
-class _Line:
+class _CellText:
     """A text that a cell shows without quotes."""
 
     def __init__(self, text: str) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.connectors.debezium.avro_connect_schema import connect_schema
-from streamkit.connectors.debezium.envelope import SCHEMAS_MAX, Parts, Read
+from streamkit.connectors.debezium.envelope import SCHEMAS_MAX, EnvelopeParts, ReadParts
 from streamkit.errors import SchemaError
 from streamkit.formats.avro_reader import read_columns
 from streamkit.formats.avro_schema import columns_of_avro
@@ -39,9 +39,9 @@ class AvroRecords:
     wanted: Collection[str] | None = None
     _layouts: dict[int, _Layout] = field(default_factory=dict)
 
-    def read(self, records: Sequence[bytes | None]) -> Sequence[Read]:
+    def read(self, records: Sequence[bytes | None]) -> Sequence[ReadParts]:
         """The parts of each record, whose schema is known by its id; or that the registry has none, or the value is not of it."""
-        found: list[Read] = [None] * len(records)
+        found: list[ReadParts] = [None] * len(records)
         present = np.array([place for place, record in enumerate(records) if record is not None], np.int64)
         values = pa.array([record for record in records if record is not None], pa.binary())
         ids = schema_ids(values)
@@ -51,7 +51,7 @@ class AvroRecords:
                 found[place] = parts
         return found
 
-    def _of_id(self, schema_id: int, values: pa.Array) -> Iterator[Read]:
+    def _of_id(self, schema_id: int, values: pa.Array) -> Iterator[ReadParts]:
         if schema_id == NO_ID:
             yield from (_not_avro(value) for value in values.to_pylist())
             return
@@ -68,7 +68,7 @@ class AvroRecords:
             if is_bad:
                 yield SchemaError(f"schema id {schema_id}: the value is not of that Avro schema")
             else:
-                yield Parts(layout.schema, payload if is_struct else None, schema_id)
+                yield EnvelopeParts(layout.schema, payload if is_struct else None, schema_id)
 
     def _layout(self, schema_id: int) -> _Layout:
         if schema_id not in self._layouts:

@@ -9,27 +9,27 @@ from typing import Any
 
 from streamkit.connectors.debezium.envelope import DELETION, ROWS, Envelope, RecordKey, Types
 from streamkit.connectors.debezium.table_rows import TableRow, TableRows
-from streamkit.connectors.source import Place, Reading, Refused, Unread
+from streamkit.connectors.source import Reading, RecordPlace, Refused, Unread
 from streamkit.connectors.transforms.records import KEY_COLUMNS
 from streamkit.errors import SchemaError
 
-Key = tuple[str, ...]
+KeyNames = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangeRecord:
     """A record that was read: its envelope and key, the types of its columns, where it was and its bytes; or why it is none."""
 
     envelope: Envelope | None
     key: RecordKey | None
     types: Types | None
     time_ms: int | None
-    place: Place
+    place: RecordPlace
     record: bytes
     error: SchemaError | None = None
 
     @property
-    def own_key(self) -> Key:
+    def own_key(self) -> KeyNames:
         return tuple(self.key.values) if self.key else ()
 
     @property
@@ -38,7 +38,7 @@ class Change:
 
 
 @dataclass
-class Changes(Unread):
+class PolledChanges(Unread):
     """
     Changes that a poll brought for a topic.
 
@@ -47,10 +47,10 @@ class Changes(Unread):
     """
 
     topic: str
-    changes: Sequence[Change]
-    key: Key
-    known_key: Callable[[], Key | None]
-    hear_key: Callable[[Key], None]
+    changes: Sequence[ChangeRecord]
+    key: KeyNames
+    known_key: Callable[[], KeyNames | None]
+    hear_key: Callable[[KeyNames], None]
     is_transformed: bool
 
     @property
@@ -66,7 +66,7 @@ class Changes(Unread):
             return Reading([], [], is_sure=False)
         own = next((one.own_key for one in changes if one.error is None), ())
         self.hear_key(self.key or (own if known is None else known))
-        runs, refused = _Runs(is_exact=self.is_transformed), list[tuple[Place, bytes, SchemaError]]()
+        runs, refused = _Runs(is_exact=self.is_transformed), list[tuple[RecordPlace, bytes, SchemaError]]()
         for number, change in enumerate(changes):
             try:
                 runs.add(self._row(change, known, number), change.types)
@@ -79,7 +79,7 @@ class Changes(Unread):
             tables = [table.replace_schema_metadata(note) for table in tables]
         return Reading(tables, [self._refused(*one) for one in sorted(refused, key=lambda one: one[0])])
 
-    def _row(self, change: Change, known: Key | None, number: int) -> TableRow:
+    def _row(self, change: ChangeRecord, known: KeyNames | None, number: int) -> TableRow:
         if change.error is not None:
             raise change.error
         own = change.own_key
@@ -98,7 +98,7 @@ class Changes(Unread):
             _refuse_null_key(row, names)
         return TableRow(row, change.is_deletion, change.time_ms, change.place, number)
 
-    def _refused(self, place: Place, record: bytes, error: SchemaError) -> Refused:
+    def _refused(self, place: RecordPlace, record: bytes, error: SchemaError) -> Refused:
         return self.topic, record, SchemaError(f"{said_place(place)}: {error}"), place
 
 
@@ -135,7 +135,7 @@ class _Runs:
         return [rows for rows, _ in found if rows is not None], [one for _, bad in found for one in bad]
 
 
-def _deleted(before: Mapping[str, Any] | None, of_key: Mapping[str, Any], names: Key) -> dict[str, Any]:
+def _deleted(before: Mapping[str, Any] | None, of_key: Mapping[str, Any], names: KeyNames) -> dict[str, Any]:
     """The key alone; where the record has none, from the row before."""
     row = {**(before or {}), **of_key}
     if not names or any(name not in row for name in names):
@@ -154,6 +154,6 @@ def _refuse_null_key(row: Mapping[str, Any], names: Collection[str]) -> None:
         )
 
 
-def said_place(place: Place) -> str:
+def said_place(place: RecordPlace) -> str:
     """Where a record was, as errors say it."""
     return f"topic {place[0]}, partition {place[1]}, offset {place[2]}"

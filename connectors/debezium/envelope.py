@@ -36,7 +36,7 @@ class RecordKey:
     types: Types | None
 
 
-class Parts(NamedTuple):
+class EnvelopeParts(NamedTuple):
     """A record: Connect's schema of it as JSON has that (None if nothing says it), the value, and what the schema is known again by."""
 
     schema: Mapping[str, Any] | None
@@ -44,13 +44,13 @@ class Parts(NamedTuple):
     token: Hashable
 
 
-Read: TypeAlias = Parts | SchemaError | None
+ReadParts: TypeAlias = EnvelopeParts | SchemaError | None
 
 
-class Records(Protocol):
+class RecordReader(Protocol):
     """What reads values or keys of a format."""
 
-    def read(self, records: Sequence[bytes | None]) -> Sequence[Read]:
+    def read(self, records: Sequence[bytes | None]) -> Sequence[ReadParts]:
         """The parts of each record, or why it is not of the format; None of none."""
 
 
@@ -62,7 +62,7 @@ class EnvelopeReader:
     _types: dict[Hashable, Types] = field(default_factory=dict)
     _with_keys: dict[tuple[int, int], tuple[Types, Types, Types]] = field(default_factory=dict)  # whose parts keep their identity
 
-    def envelope(self, value: Parts | SchemaError) -> Envelope:
+    def envelope(self, value: EnvelopeParts | SchemaError) -> Envelope:
         """The change that a record's value says; SchemaError if it is no envelope."""
         schema, payload, token = _good(value)
         if not isinstance(payload, dict) or not isinstance(payload.get("op"), str):
@@ -85,7 +85,7 @@ class EnvelopeReader:
             after = completed(after, types)
         return Envelope(op, before, after, time_ms if isinstance(time_ms, int) else None, types)
 
-    def key(self, key: Parts | SchemaError) -> RecordKey | None:
+    def key(self, key: EnvelopeParts | SchemaError) -> RecordKey | None:
         """The key that a record has by column; None if it is no object or an empty one; SchemaError for a null that its schema forbids."""
         schema, payload, token = _good(key)
         if not isinstance(payload, dict) or not payload:
@@ -120,7 +120,7 @@ def _row(found: Any) -> Any:
     return document(found) if isinstance(found, str) else found
 
 
-def _good(found: Parts | SchemaError) -> Parts:
+def _good(found: EnvelopeParts | SchemaError) -> EnvelopeParts:
     if isinstance(found, SchemaError):
         raise found
     return found

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamkit.connectors.debezium.envelope import SCHEMAS_MAX, Parts, Read
+from streamkit.connectors.debezium.envelope import SCHEMAS_MAX, EnvelopeParts, ReadParts
 from streamkit.connectors.debezium.strict_json import strict_json
 from streamkit.errors import SchemaError
 
@@ -20,26 +20,26 @@ class JsonRecords:
 
     _schemas: dict[bytes, Mapping[str, Any] | None] = field(default_factory=dict)
 
-    def read(self, records: Sequence[bytes | None]) -> Sequence[Read]:
+    def read(self, records: Sequence[bytes | None]) -> Sequence[ReadParts]:
         """The parts of each record, whose schema is known by its text, or why it is no JSON."""
         return [None if record is None else self._attempt(record) for record in records]
 
-    def _attempt(self, record: bytes) -> Parts | SchemaError:
+    def _attempt(self, record: bytes) -> EnvelopeParts | SchemaError:
         try:
             return self._parts(record)
         except SchemaError as error:
             return error
 
-    def _parts(self, record: bytes) -> Parts:
+    def _parts(self, record: bytes) -> EnvelopeParts:
         if record.startswith(b'{"schema":'):
             end = record.find(_PAYLOAD)
             token = record[:end]
             if end > 0 and (token in self._schemas or self._learn(token)):
-                return Parts(self._schemas[token], _json(record[end + len(_PAYLOAD) : record.rindex(b"}")]), token)
+                return EnvelopeParts(self._schemas[token], _json(record[end + len(_PAYLOAD) : record.rindex(b"}")]), token)
         found = _json(record)
         if isinstance(found, dict) and set(found) == {"schema", "payload"}:
-            return Parts(found["schema"], found["payload"], json.dumps(found["schema"]).encode())
-        return Parts(None, found, b"")
+            return EnvelopeParts(found["schema"], found["payload"], json.dumps(found["schema"]).encode())
+        return EnvelopeParts(None, found, b"")
 
     def _learn(self, token: bytes) -> bool:
         """Whether a text is that of a schema; it is read and kept."""

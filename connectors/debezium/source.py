@@ -9,16 +9,16 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from streamkit.connectors.debezium.avro_records import AvroRecords
-from streamkit.connectors.debezium.changes import Change, Changes, said_place
+from streamkit.connectors.debezium.changes import ChangeRecord, PolledChanges, said_place
 from streamkit.connectors.debezium.envelope import (
     MESSAGE,
     ROWS,
     TRUNCATION,
+    EnvelopeParts,
     EnvelopeReader,
-    Parts,
-    Read,
+    ReadParts,
     RecordKey,
-    Records,
+    RecordReader,
 )
 from streamkit.connectors.debezium.json_records import JsonRecords
 from streamkit.connectors.debezium.log_reader import LogReader
@@ -27,7 +27,7 @@ from streamkit.connectors.kafka.source import KafkaSource
 from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.connectors.setting import Setting
-from streamkit.connectors.source import Place, Polled, Position, Record, Source, kept_for_ever
+from streamkit.connectors.source import Polled, Position, RawRecord, RecordPlace, Source, kept_for_ever
 from streamkit.connectors.value_handling import INFINITY, INFINITY_SETTING
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.formats.codec import declare_format
@@ -75,7 +75,7 @@ class DebeziumSource(Source):
         self._envelopes = EnvelopeReader(self.settings[INFINITY])
         self._keys: dict[str, tuple[str, ...]] = {}  # of what is written now
         self._polled: Sequence[pa.Table] = ()  # the records of the last poll
-        self._records: dict[Place, Record] = {}  # the same by their places, once one is asked for
+        self._records: dict[RecordPlace, RawRecord] = {}  # the same by their places, once one is asked for
         self._log: Log | None = None
         self._reader: KafkaSource | LogReader | None = self._kafka() if self.settings["kafka.topic"] else None
 
@@ -133,7 +133,7 @@ class DebeziumSource(Source):
         tables = {name: self._changes(name, records) for name, records in read.items()}
         return Polled({name: changes for name, changes in tables.items() if changes.count}, polled.positions)
 
-    def record_of(self, place: Place) -> Record | None:
+    def record_of(self, place: RecordPlace) -> RawRecord | None:
         """The record as it was, since a row does not say it: a deletion has no row, and a row no envelope."""
         if not self._records:
             names = (TOPIC_COLUMN, PARTITION, OFFSET, KEY, VALUE)
@@ -185,7 +185,7 @@ class DebeziumSource(Source):
         config = {name: value for name, value in self.config.items() if name in declared or name.startswith("kafka.")}
         return KafkaSource(self.name, {**config, "topic": "${topic}"})
 
-    def _formats(self) -> tuple[Records, Records]:
+    def _formats(self) -> tuple[RecordReader, RecordReader]:
         """What reads values, and what reads keys: of the values' format unless the setting says otherwise."""
         value = self.settings["value.format"] or FORMATS[0]
         names = {"value.format": value, "key.format": self.settings["key.format"] or value}
@@ -209,7 +209,7 @@ class DebeziumSource(Source):
     def _target(self, topic: str) -> str:
         return str(self.settings["topic"]).replace("${topic}", topic)
 
-    def _changes(self, topic: str, records: pa.Table) -> Changes:
+    def _changes(self, topic: str, records: pa.Table) -> PolledChanges:
         """The records of a poll, each as far as it says itself what it is."""
         keys, values, *places = (records[name].to_pylist() for name in (KEY, VALUE, TOPIC_COLUMN, PARTITION, OFFSET))
         times = records[TIMESTAMP].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()
@@ -222,17 +222,17 @@ class DebeziumSource(Source):
             try:
                 change = self._change(topic, key, value, time_ms, where, record)
             except SchemaError as error:
-                change = Change(None, None, None, time_ms, where, record, error)
+                change = ChangeRecord(None, None, None, time_ms, where, record, error)
             if change is not None:
                 found.append(change)
         settings = tuple(self.settings["key"])
-        return Changes(
+        return PolledChanges(
             topic, found, settings, partial(self._known_key, topic), partial(self._hear_key, topic), self.chain is not None
         )
 
     def _change(
-        self, topic: str, key: Read, value: Parts | SchemaError, written_ms: int, place: Place, record: bytes
-    ) -> Change | None:
+        self, topic: str, key: ReadParts, value: EnvelopeParts | SchemaError, written_ms: int, place: RecordPlace, record: bytes
+    ) -> ChangeRecord | None:
         envelope = self._envelopes.envelope(value)
         if envelope.op == MESSAGE:
             _LOGGER.info("connector %s: topic %s has a message of an application, which is no row", self.name, place[0])
@@ -248,7 +248,7 @@ class DebeziumSource(Source):
             self._refuse_placeholders(envelope.after)
             self._refuse_reserved(envelope.after)
         time_ms = written_ms if envelope.time_ms is None else envelope.time_ms
-        return Change(envelope, found, self._envelopes.types(envelope, found), time_ms, place, record)
+        return ChangeRecord(envelope, found, self._envelopes.types(envelope, found), time_ms, place, record)
 
     def _known_key(self, topic: str) -> tuple[str, ...] | None:
         """The key of a topic; None if it is not there."""
@@ -289,7 +289,7 @@ class DebeziumSource(Source):
         if said:
             raise SchemaError(said)
 
-    def _truncate(self, topic: str, place: Place) -> None:
+    def _truncate(self, topic: str, place: RecordPlace) -> None:
         what = f"{said_place(place)}: TRUNCATE emptied the table"
         if self.settings["truncate.mode"] == "fail":
             raise ConfigError(

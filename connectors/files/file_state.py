@@ -15,7 +15,7 @@ from streamkit.connectors.files.open_file import START_BYTES, is_another, mark_o
 _CHUNK_BYTES = 1 << 20
 
 
-class Change(Enum):
+class FileChange(Enum):
     """What became of a file since it was read."""
 
     SAME = "same"
@@ -43,7 +43,7 @@ def state_of(path: Path, *, may_grow: bool) -> dict[str, Any]:
         return state
 
 
-def change_of(path: Path, state: Mapping[str, Any]) -> Change:
+def change_of(path: Path, state: Mapping[str, Any]) -> FileChange:
     """
     How a file compares with an earlier state of it.
 
@@ -54,14 +54,16 @@ def change_of(path: Path, state: Mapping[str, Any]) -> Change:
         mark = mark_of(path)
         if mark == list(state["mark"]):
             if "start" in state and is_another(path, state["start"]):
-                return Change.OTHER
-            return Change.GROWN if "sum" in state and _has_another_number(path, state) else Change.SAME  # its number is noted
+                return FileChange.OTHER
+            return (
+                FileChange.GROWN if "sum" in state and _has_another_number(path, state) else FileChange.SAME
+            )  # its number is noted
         with path.open("rb") as file:
             if mark[0] != state["mark"][0] and _has_another_number(path, state):
-                return Change.OTHER
-            return Change.GROWN if _begins_as(file, mark[0], state) else Change.OTHER
+                return FileChange.OTHER
+            return FileChange.GROWN if _begins_as(file, mark[0], state) else FileChange.OTHER
     except FileNotFoundError:
-        return Change.GONE
+        return FileChange.GONE
 
 
 def _has_another_number(path: Path, state: Mapping[str, Any]) -> bool:

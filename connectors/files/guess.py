@@ -37,7 +37,7 @@ from streamkit.connectors.files.open_file import open_reading, whole
 from streamkit.connectors.files.parquet_columns import declared, readable
 from streamkit.connectors.files.recoded import check_encoding, recoded
 from streamkit.connectors.files.record_blocks import HalfRecordError, header_of
-from streamkit.connectors.files.record_file import Format, RecordFile
+from streamkit.connectors.files.record_file import FileFormat, RecordFile
 from streamkit.connectors.files.record_text import parse_texts
 from streamkit.connectors.files.spelling import ISO, Spelling
 from streamkit.data_type import INTEGERS, from_arrow, is_nested, to_arrow
@@ -116,7 +116,7 @@ class Guess:
 
 def guess(
     path: Path,
-    form: Format,
+    form: FileFormat,
     rows_max: int,
     key: tuple[str, ...] = (),
     timestamp: str | None = None,
@@ -129,7 +129,7 @@ def guess(
     ConfigError if the file cannot be read or a column is not there, SchemaError if its columns cannot be those of a topic.
     """
     try:
-        written_in = "utf-8" if form is Format.PARQUET else check_encoding(encoding)
+        written_in = "utf-8" if form is FileFormat.PARQUET else check_encoding(encoding)
         with whole(path), recoded(open_reading(path), written_in, path) as file:
             table, spelled = _read(file, path, form, rows_max, _Lines(delimiter))
     except OSError as error:
@@ -137,7 +137,7 @@ def guess(
     except SchemaError as error:
         raise SchemaError(str(error).replace(SAY_WHAT_IT_IS, _TOPIC_FIRST), error.rows) from error
     table = table.rename_columns([_renamed(name) for name in table.schema.names])
-    if form is Format.PARQUET:  # a time without a zone is taken as UTC
+    if form is FileFormat.PARQUET:  # a time without a zone is taken as UTC
         table = table.cast(pa.schema([field.with_type(_LOCAL.get(field.type, field.type)) for field in table.schema]))
     return _guess(table, spelled, path, key, timestamp)
 
@@ -145,7 +145,7 @@ def guess(
 def guess_open(
     file: BinaryIO,
     path: Path,
-    form: Format,
+    form: FileFormat,
     rows_max: int,
     key: tuple[str, ...] = (),
     delimiter: str = ",",
@@ -188,12 +188,12 @@ def _guess(table: pa.Table, spelled: Mapping[str, str], path: Path, key: tuple[s
     return Guess(schema, key, timestamp or _guessed_timestamp(schema, table), table, spelled)
 
 
-def _read(file: BinaryIO, path: Path, form: Format, rows_max: int, lines: _Lines) -> tuple[pa.Table, dict[str, str]]:
+def _read(file: BinaryIO, path: Path, form: FileFormat, rows_max: int, lines: _Lines) -> tuple[pa.Table, dict[str, str]]:
     """The first rows, in the types that are guessed, and how their values are spelled."""
     try:
-        if form is Format.CSV:
+        if form is FileFormat.CSV:
             return _read_csv(file, rows_max, lines)
-        return _read_json(file, rows_max, lines) if form is Format.JSON else _read_parquet(file, rows_max)
+        return _read_json(file, rows_max, lines) if form is FileFormat.JSON else _read_parquet(file, rows_max)
     except SchemaError as error:
         raise SchemaError(f"{path}{'' if str(error).startswith((', ', ' ')) else ': '}{error}") from error
     except pa.ArrowException as error:
@@ -305,7 +305,9 @@ def _read_json(file: BinaryIO, rows_max: int, lines: _Lines) -> tuple[pa.Table, 
     types = {name: type for name, type in types_of_objects(objects, lines.spelling).items() if name not in LOG_COLUMNS}
     columns = tuple(Column(name, column_type(type)) for name, type in types.items())
     topic = declare_topic("guessed", check_user_schema(Schema(columns)))
-    records = RecordFile(io.BytesIO(b"\n".join(kept[:rows_max])), "", Format.JSON, topic, None, lines.spelling, is_sparse=True)
+    records = RecordFile(
+        io.BytesIO(b"\n".join(kept[:rows_max])), "", FileFormat.JSON, topic, None, lines.spelling, is_sparse=True
+    )
     return pa.Table.from_batches([piece.records.select(list(types)) for piece in records.pieces()]), types
 
 

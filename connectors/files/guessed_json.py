@@ -14,14 +14,14 @@ from streamkit.connectors.files.nested_json import once
 from streamkit.connectors.files.spelling import ISO, Spelling
 from streamkit.data_type import NESTING_MAX, array_of, struct_of
 from streamkit.errors import SchemaError
-from streamkit.formats.json_documents import NOT_FINITE, Number
+from streamkit.formats.json_documents import NOT_FINITE, JsonNumber
 
 SAY_WHAT_IT_IS = "; say what it is by the setting schema, or a topic with columns"
 
 
 def read_object(line: bytes) -> dict[str, Any]:
     """An object of JSON, numbers as they were written; ValueError or SchemaError if it is none."""
-    found = json.loads(line, object_pairs_hook=once, parse_float=Number, parse_int=Number, parse_constant=refuse_constant)
+    found = json.loads(line, object_pairs_hook=once, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=refuse_constant)
     if not isinstance(found, dict):
         raise SchemaError(f"found {line[:80].decode(errors='replace')!r}, expected an object of names and values")
     return found
@@ -37,7 +37,7 @@ def _type(values: Iterable[Any], path: str, depth: int, spelling: Spelling) -> s
     if depth > NESTING_MAX:
         raise SchemaError(f"the column {path[:80]!r} nests more than {NESTING_MAX} levels deep, expected less depth")
     kinds = {_kind(value) for value in present}
-    if kinds == {"number", "text"} and all(isinstance(value, Number) or value in NOT_FINITE for value in present):
+    if kinds == {"number", "text"} and all(isinstance(value, JsonNumber) or value in NOT_FINITE for value in present):
         kinds = {"number"}  # JSON has these numbers as texts
     if len(kinds) > 1:
         raise SchemaError(
@@ -53,7 +53,7 @@ def _kind(value: Any) -> str:
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, str):
-        return "number" if isinstance(value, Number) else "text"
+        return "number" if isinstance(value, JsonNumber) else "text"
     return "object" if isinstance(value, dict) else "array"
 
 

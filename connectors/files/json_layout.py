@@ -17,7 +17,7 @@ _MARK = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]|"', re.DOTALL)
 BETWEEN = b" \t\r\n," + codecs.BOM_UTF8
 
 
-class Layout(Enum):
+class JsonLayout(Enum):
     """How the objects of a file lie."""
 
     LINES = "lines"
@@ -34,17 +34,17 @@ class Scanned:
     is_open: bool
 
 
-def layout_of(head: bytes) -> Layout | None:
+def layout_of(head: bytes) -> JsonLayout | None:
     """How the objects of a file lie that begins so; None if that cannot be said, as of half an object."""
     text = head.removeprefix(codecs.BOM_UTF8).lstrip()
     if text.startswith(b"["):
-        return Layout.LIST
+        return JsonLayout.LIST
     if not text.startswith(b"{") or _is_json(text[: first_line_end(text)]):
-        return Layout.LINES
+        return JsonLayout.LINES
     found = scanned(text, is_list=False).records
     if not found:
-        return Layout.DOCUMENTS if len(head) >= HEAD_BYTES else None
-    return Layout.DOCUMENTS if _is_json(found[0][1]) else Layout.LINES
+        return JsonLayout.DOCUMENTS if len(head) >= HEAD_BYTES else None
+    return JsonLayout.DOCUMENTS if _is_json(found[0][1]) else JsonLayout.LINES
 
 
 def scanned(text: bytes, *, is_list: bool, is_open: bool = False) -> Scanned:
@@ -86,9 +86,9 @@ def json_records(head: bytes) -> list[tuple[int, bytes]]:
     """The whole records at the beginning of a file, with their lines."""
     head = head.removeprefix(codecs.BOM_UTF8)
     layout = layout_of(head)
-    if layout in (None, Layout.LINES):
+    if layout in (None, JsonLayout.LINES):
         return [(line, text) for line, text in enumerate(head.splitlines(), 1) if text.strip()]
-    found = scanned(head, is_list=layout is Layout.LIST).records
+    found = scanned(head, is_list=layout is JsonLayout.LIST).records
     return [(1 + count_lines(head[:at]), text) for at, text in found]
 
 

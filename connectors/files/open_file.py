@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from streamkit.connectors.connector import needed
-from streamkit.connectors.files.record_file import Format
+from streamkit.connectors.files.record_file import FileFormat
 from streamkit.connectors.files.zstd_file import ZstdFile
 from streamkit.errors import ConfigError, SchemaError
 
 SUFFIXES = {
-    ".csv": Format.CSV, ".json": Format.JSON, ".jsonl": Format.JSON, ".ndjson": Format.JSON, ".parquet": Format.PARQUET,
+    ".csv": FileFormat.CSV, ".json": FileFormat.JSON, ".jsonl": FileFormat.JSON, ".ndjson": FileFormat.JSON, ".parquet": FileFormat.PARQUET,
 }  # fmt: skip
 START_BYTES = 4096  # the beginning of a file, which tells it from another file of the same name, size and time
 _PARQUET, _ENCRYPTED = b"PAR1", b"PARE"  # how its files end
@@ -30,10 +30,10 @@ def compression_of(path: Path) -> str:
     return COMPRESSIONS.get(path.suffix.lower(), "none")
 
 
-def format_of(path: Path, given: str | None) -> Format:
+def format_of(path: Path, given: str | None) -> FileFormat:
     """The format of a file: the one given, else that of its suffix before a compression's."""
     if given:
-        return Format(given)
+        return FileFormat(given)
     suffix = path.with_suffix("").suffix if compression_of(path) != "none" else path.suffix
     if suffix.lower() not in SUFFIXES:
         raise ConfigError(

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from streamkit.connectors.files.csv_lines import any_length, records_end
-from streamkit.connectors.files.json_layout import BETWEEN, Layout, scanned
+from streamkit.connectors.files.json_layout import BETWEEN, JsonLayout, scanned
 from streamkit.connectors.files.line_ends import count_lines, lines_end, read_line
-from streamkit.connectors.files.record_file import BLOCK_BYTES, Format
+from streamkit.connectors.files.record_file import BLOCK_BYTES, FileFormat
 from streamkit.errors import SchemaError
 
 BOM = b"\xef\xbb\xbf"
@@ -66,7 +66,7 @@ def start_of_records(file: io.BufferedReader) -> int:
 
 
 def blocks(
-    file: BinaryIO, form: Format, start: int, line: int, delimiter: str = ",", *, is_whole: Callable[[], bool] = lambda: True
+    file: BinaryIO, form: FileFormat, start: int, line: int, delimiter: str = ",", *, is_whole: Callable[[], bool] = lambda: True
 ) -> Iterator[Block]:
     """
     The blocks from a byte on, which is the beginning of a record.
@@ -81,7 +81,7 @@ def blocks(
         text = rest + data
         end = _end(text, form, delimiter)
         if not data and end < len(text):
-            if not (form is Format.JSON and _is_object(text[end:])) and not is_whole():
+            if not (form is FileFormat.JSON and _is_object(text[end:])) and not is_whole():
                 raise HalfRecordError("it ends within a record")
             end = len(text)
         if end:
@@ -94,7 +94,7 @@ def blocks(
 
 
 def document_blocks(
-    file: BinaryIO, layout: Layout, start: int, line: int, *, is_whole: Callable[[], bool] = lambda: True
+    file: BinaryIO, layout: JsonLayout, start: int, line: int, *, is_whole: Callable[[], bool] = lambda: True
 ) -> Iterator[Block]:
     """
     Blocks of objects of JSON that are no lines, as `blocks` gives those that are.
@@ -103,7 +103,7 @@ def document_blocks(
     """
     _skip(file, max(0, start - 1))
     before = file.read(1) if start else b""
-    is_list, rest = layout is Layout.LIST and before != b"]", b""
+    is_list, rest = layout is JsonLayout.LIST and before != b"]", b""
     is_open = is_list and start > 0  # behind its beginning, or an object of it
     while True:
         data = file.read(BLOCK_BYTES)
@@ -125,10 +125,10 @@ def document_blocks(
             return
 
 
-def records_of(block: bytes, form: Format, delimiter: str = ",") -> list[tuple[int, bytes]]:
+def records_of(block: bytes, form: FileFormat, delimiter: str = ",") -> list[tuple[int, bytes]]:
     """The records of a block one by one, each with the byte where it begins, without blank lines."""
-    if form is Format.JSON or b'"' not in block:
-        return _placed(block.splitlines(keepends=True), blanks=None if form is Format.JSON else b"\r\n")
+    if form is FileFormat.JSON or b'"' not in block:
+        return _placed(block.splitlines(keepends=True), blanks=None if form is FileFormat.JSON else b"\r\n")
     lengths, taken = [], 0
 
     def lines() -> Iterator[str]:
@@ -176,7 +176,7 @@ def _skip(file: BinaryIO, start: int) -> None:
         pass
 
 
-def _end(text: bytes, form: Format, delimiter: str) -> int:
+def _end(text: bytes, form: FileFormat, delimiter: str) -> int:
     """Where the last whole record ends; 0 if none does."""
     end = lines_end(text)
-    return end if form is Format.JSON else records_end(text[:end], delimiter)
+    return end if form is FileFormat.JSON else records_end(text[:end], delimiter)

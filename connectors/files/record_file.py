@@ -48,11 +48,11 @@ from streamkit.connectors.files.record_text import counted_times, is_text_in_jso
 from streamkit.connectors.files.spelling import ISO, Spelling
 from streamkit.data_type import FLOATS, from_arrow, is_nested
 from streamkit.errors import ConfigError, SchemaError
+from streamkit.formats.format import Format
 from streamkit.formats.json_columns import NOT_ARROWS, are_finite
 from streamkit.formats.time_texts import TIMES
 from streamkit.log.rows.conversion import convert_arrow, convert_python
 from streamkit.log.topic.formats import VALUE, encode
-from streamkit.log.topic.formats import Format as OpaqueFormat
 from streamkit.log.topic.topic import Topic
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
 from streamkit.schema import Column
@@ -66,7 +66,7 @@ _PLACES = {
 }  # what `consume` prints, and no record has of itself
 
 
-class Format(str, Enum):
+class FileFormat(str, Enum):
     """How records lie in a file."""
 
     CSV = "csv"
@@ -75,7 +75,7 @@ class Format(str, Enum):
 
 
 @dataclass(frozen=True)
-class Piece:
+class FilePiece:
     """Some records of a file, the number of the first of them, and how many bytes of the file have been read."""
 
     records: pa.RecordBatch
@@ -95,7 +95,7 @@ class RecordFile:
         self,
         file: BinaryIO,
         name: str,
-        form: Format,
+        form: FileFormat,
         topic: Topic,
         timestamp_column: str | None,
         spelling: Spelling = ISO,
@@ -108,7 +108,7 @@ class RecordFile:
             raise ConfigError(
                 f"--timestamp-column {timestamp_column}: topic {topic.name} takes the event time from its column {topic.timestamp}"
             )
-        if topic.format is not None and form is Format.CSV:
+        if topic.format is not None and form is FileFormat.CSV:
             raise ConfigError(
                 f"topic {topic.name} is opaque, its values are {topic.format.name}; expected JSON lines with key and value"
             )
@@ -132,20 +132,20 @@ class RecordFile:
         self._guessed = {name: Column(name, type) for name, type in (guessed or {}).items()}
         self._has_guessed_floats = any(column.type in FLOATS for column in self._guessed.values())
         self._optional = (
-            {column.name for column in topic.schema if column.nullable} if is_sparse and form is Format.JSON else set()
+            {column.name for column in topic.schema if column.nullable} if is_sparse and form is FileFormat.JSON else set()
         )
         self._block_first = 0  # of the JSON read last: the number of its first record, and the line of each
         self._block_lines: Sequence[int] = ()
         self._has_written_numbers = False
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[FilePiece]:
         """The records, in order."""
-        readers = {Format.CSV: self._read_csv, Format.JSON: self._read_json, Format.PARQUET: self._read_parquet}
+        readers = {FileFormat.CSV: self._read_csv, FileFormat.JSON: self._read_json, FileFormat.PARQUET: self._read_parquet}
         first = 0
         for batch, read_bytes in readers[self._form]():
             if self._is_sparse and self._opaque is None:
                 self._check_present(batch, first)
-            yield Piece(self._arranged(batch, first), first, read_bytes)
+            yield FilePiece(self._arranged(batch, first), first, read_bytes)
             first += batch.num_rows
 
     def _check_present(self, batch: pa.RecordBatch, first: int) -> None:
@@ -193,7 +193,7 @@ class RecordFile:
             raise SchemaError(f"{self._name}: the column {twice[0]!r} comes twice")
         complaint = self._complaint(found)
         if complaint:
-            is_csv = self._form is Format.CSV and len(found) == 1
+            is_csv = self._form is FileFormat.CSV and len(found) == 1
             other = next((one for one in OTHER_DELIMITERS if is_csv and one in found[0]), None)
             advice = "" if other is None else another_delimiter(other)
             raise SchemaError(f"{self._name}: topic {self._topic}: the data have {complaint}{advice}")
@@ -443,7 +443,7 @@ class RecordFile:
             return json_texts(column, values)
         return convert_python(column, json_numbers(column, values))
 
-    def _encoded(self, opaque: OpaqueFormat, name: str, values: list[Any]) -> pa.Array:
+    def _encoded(self, opaque: Format, name: str, values: list[Any]) -> pa.Array:
         """Keys or values as bytes of the topic's format; where these are bytes already, JSON has them in base 64."""
         if opaque.name == "bytes":
             return parse_texts(Column(name, "binary"), convert_python(Column(name, "string"), values))
@@ -515,9 +515,9 @@ class RecordFile:
         return "record", [str(record + 1) for record in records]
 
     def _lines(self, records: Sequence[int]) -> Sequence[int]:
-        if self._form is Format.JSON:
+        if self._form is FileFormat.JSON:
             return [self._block_lines[record - self._block_first] for record in records]
-        if self._form is Format.CSV:
+        if self._form is FileFormat.CSV:
             numbered = enumerate(islice(csv_lines(self._file, self._delimiter), max(records) + 1))
             return [line for number, (line, _, _) in numbered if number in records]
         return ()

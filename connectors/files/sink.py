@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from streamkit import failpoints
 from streamkit.connectors.files.open_file import compressed, sync
-from streamkit.connectors.files.record_file import Format
+from streamkit.connectors.files.record_file import FileFormat
 from streamkit.connectors.files.record_lines import write_csv, write_csv_line, write_json
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.sink import Sink
@@ -31,7 +31,7 @@ from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP, TOPI
 
 MARKS = "_streamkit"
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
-SUFFIXES = {Format.CSV: ".csv", Format.JSON: ".jsonl", Format.PARQUET: ".parquet"}
+SUFFIXES = {FileFormat.CSV: ".csv", FileFormat.JSON: ".jsonl", FileFormat.PARQUET: ".parquet"}
 _COMPRESSIONS = {"gz": "gz", "zst": "zst", "gzip": "gz", "zstd": "zst"}  # and the suffix of each
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _METADATA = (TIMESTAMP, PARTITION, OFFSET)
@@ -168,7 +168,7 @@ class FileSink(Sink):
 
     def _written(self, place: TopicPartition, rows: pa.Table, folder: str) -> tuple[str, str]:
         """A durable file with these rows: the name it has, and the one it shall get."""
-        form = Format(self.settings["format"])
+        form = FileFormat(self.settings["format"])
         compression = _COMPRESSIONS.get(self.settings["compression"], "none")
         suffix = SUFFIXES[form] + ("" if compression == "none" else f".{compression}")
         name = f"{place.topic}+{place.partition}+{rows[OFFSET][0].as_py():020d}{suffix}"
@@ -179,19 +179,19 @@ class FileSink(Sink):
         _write(self._root / hidden, compressed(self._content(self._topics[self.target_of(place.topic)], rows, form), compression))
         return str(hidden), str(final)
 
-    def _content(self, declared: Topic, rows: pa.Table, form: Format) -> bytes:
+    def _content(self, declared: Topic, rows: pa.Table, form: FileFormat) -> bytes:
         has_deletions = bool(pc.any(rows[DELETED]).as_py())
         own = self._own_columns(declared)
         extra = [*([DELETED] if has_deletions else []), *(_METADATA if self.settings["metadata"] else ())]
-        extra += [HEADERS] if self.settings["metadata"] and form is Format.PARQUET else []
+        extra += [HEADERS] if self.settings["metadata"] and form is FileFormat.PARQUET else []
         chosen = rows.select([*own, *(name for name in extra if name in rows.column_names)])
-        if form is Format.PARQUET:
+        if form is FileFormat.PARQUET:
             sink = io.BytesIO()
             pq.write_table(chosen, sink)
             return sink.getvalue()
         text = io.StringIO()
         records = rows_of(declared.format, chosen)
-        if form is Format.JSON:
+        if form is FileFormat.JSON:
             write_json(text, records)
         else:
             write_csv_line(text, chosen.column_names)

@@ -18,10 +18,10 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from streamkit.connectors.files.csv_lines import check_delimiter
-from streamkit.connectors.files.file_state import Change, Stillness, change_of, state_of
+from streamkit.connectors.files.file_state import FileChange, Stillness, change_of, state_of
 from streamkit.connectors.files.guess import Guess, NoRecordsError, guess_open
 from streamkit.connectors.files.guessed_values import column_type
-from streamkit.connectors.files.json_layout import HEAD_BYTES, Layout, layout_of
+from streamkit.connectors.files.json_layout import HEAD_BYTES, JsonLayout, layout_of
 from streamkit.connectors.files.line_ends import count_lines
 from streamkit.connectors.files.open_file import CutOffError, compression_of, format_of, is_cut_off, open_reading, whole
 from streamkit.connectors.files.recoded import check_encoding, recoded
@@ -35,7 +35,7 @@ from streamkit.connectors.files.record_blocks import (
     records_of,
     start_of_records,
 )
-from streamkit.connectors.files.record_file import Format, RecordFile
+from streamkit.connectors.files.record_file import FileFormat, RecordFile
 from streamkit.connectors.files.spelling import Spelling
 from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.runtime.positions import read_positions
@@ -59,7 +59,7 @@ _LOGGER = logger_of(__name__)
 
 
 @dataclass
-class Reading:
+class FileReading:
     """
     A file that is being read: where it lies, what it was, how far it was read, and the columns that were guessed.
 
@@ -144,7 +144,7 @@ class FileSource(Source):
     def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
         super().__init__(name, config, **settings)
         self._waiting: list[tuple[str, Position | None]] = []
-        self._reading: Reading | None = None
+        self._reading: FileReading | None = None
         self._held: dict[str, Position] = {}  # still being written; the position says how far they were read
         self._read: dict[str, Position] = {}  # to their end
         self._to_note: dict[str, Position] = {}  # moved since the last poll
@@ -227,21 +227,21 @@ class FileSource(Source):
             self._waiting.append((split, None))
             return
         change = change_of(Path(split), position)
-        if change in (Change.GROWN, Change.OTHER) and _is_unread({**position, "done": False}):
+        if change in (FileChange.GROWN, FileChange.OTHER) and _is_unread({**position, "done": False}):
             self._waiting.append((split, None))
             return
         if self._may_be_moved(position) and (position.get("moved") or _number_of(split) not in (None, position["start"][0])):
-            change = Change.GONE if change is Change.GONE else Change.OTHER
-        if change is Change.GONE and _is_done(position):
+            change = FileChange.GONE if change is FileChange.GONE else FileChange.OTHER
+        if change is FileChange.GONE and _is_done(position):
             self._gone[split] = position  # its owner, or this connector, moved or deleted it
             return
-        if change is Change.SAME and _is_done(position):
+        if change is FileChange.SAME and _is_done(position):
             self._read[split] = position
-        elif change is Change.SAME or (change is Change.GROWN and not position.get("error")):
+        elif change is FileChange.SAME or (change is FileChange.GROWN and not position.get("error")):
             self._waiting.append((split, position))
         elif _is_done(position) and self._folder_behind(position):
             self._waiting.append((split, None))  # a later file of the name of one that was moved
-        elif change is not Change.GONE and self.settings[RECREATED_MODE] == BEGIN:
+        elif change is not FileChange.GONE and self.settings[RECREATED_MODE] == BEGIN:
             _LOGGER.warning(
                 "the file %s is another one; it is read from its beginning, since %s=%s", split, RECREATED_MODE, BEGIN
             )
@@ -307,17 +307,17 @@ class FileSource(Source):
         self._looked = now
         for split, position in list(self._held.items()):
             change = change_of(Path(split), position)
-            if change is not Change.SAME or self._stillness_of(split).is_still(Path(split)):
+            if change is not FileChange.SAME or self._stillness_of(split).is_still(Path(split)):
                 del self._held[split]
                 self._half.discard(split)
-                if change is Change.SAME or _is_begun(position):
+                if change is FileChange.SAME or _is_begun(position):
                     self._queue(split, position)
-                elif change is not Change.GONE:
+                elif change is not FileChange.GONE:
                     self._queue(split, None)
                 else:
                     self._gone[split] = None
         for split, position in list(self._read.items()):
-            if change_of(Path(split), position) is not Change.SAME:
+            if change_of(Path(split), position) is not FileChange.SAME:
                 del self._read[split]
                 self._queue(split, position)
             else:
@@ -329,19 +329,19 @@ class FileSource(Source):
         if not self._folder_behind(position) or not self._stillness.is_still(Path(split)):
             return
         change = change_of(Path(split), position)
-        if change is Change.SAME:
+        if change is FileChange.SAME:
             self._move(split, position)
-        if change is Change.GONE:
+        if change is FileChange.GONE:
             self._gone[split] = position
-        if change in (Change.SAME, Change.GONE):
+        if change in (FileChange.SAME, FileChange.GONE):
             del self._read[split]
 
-    def _follow(self, reading: Reading) -> None:
+    def _follow(self, reading: FileReading) -> None:
         """See that a file that is being read is what it was, or has grown."""
         change = change_of(reading.path, _position(reading))
-        if change is Change.GROWN:
+        if change is FileChange.GROWN:
             reading.state = state_of(reading.path, may_grow=True)
-        elif change is not Change.SAME:
+        elif change is not FileChange.SAME:
             raise _changed(reading.split, _position(reading), change)
 
     def _folder_behind(self, position: Position) -> str | None:
@@ -390,22 +390,22 @@ class FileSource(Source):
         age_ms = (time.time_ns() - path.stat().st_mtime_ns) // 1_000_000
         return age_ms >= int(self.settings["min.age.ms"] or 0)
 
-    def _begun(self, split: str, position: Position | None) -> Reading | None:
+    def _begun(self, split: str, position: Position | None) -> FileReading | None:
         """A file from its position on; None if it has gone before it was begun."""
         path, known = Path(split), position or {}
         try:
-            state = state_of(path, may_grow=format_of(path, self.settings["format"]) is not Format.PARQUET)
+            state = state_of(path, may_grow=format_of(path, self.settings["format"]) is not FileFormat.PARQUET)
         except FileNotFoundError:
             if position is None:
                 self._gone[split] = None
                 return None
-            raise _changed(split, position, Change.GONE) from None
-        reading = Reading(split, path, state, known.get("byte", 0), known.get("line", 1), known.get("rows", 0))
+            raise _changed(split, position, FileChange.GONE) from None
+        reading = FileReading(split, path, state, known.get("byte", 0), known.get("line", 1), known.get("rows", 0))
         reading.checksum, reading.is_unended = known.get("sum"), known.get("unended", False)
         reading.parts = self._parts(reading)
         return reading
 
-    def _parts(self, reading: Reading) -> Generator[pa.Table, None, None]:
+    def _parts(self, reading: FileReading) -> Generator[pa.Table, None, None]:
         """The rows of a file from its place on, which moves with each part; _UnfinishedError where it is still being written."""
         path = reading.path
         form = format_of(path, self.settings["format"])
@@ -417,7 +417,7 @@ class FileSource(Source):
                 if self._has_to_note:
                     self._has_to_note = False
                     yield _NOTED
-                if form is Format.PARQUET:
+                if form is FileFormat.PARQUET:
                     yield from self._parquet_parts(file, reading, topic)
                 else:
                     yield from self._line_parts(file, form, reading, topic)
@@ -434,29 +434,29 @@ class FileSource(Source):
         is_longer = split in self._half and not self.is_bounded and compression_of(Path(split)) == "none"
         return self._longer_stillness if is_longer else self._stillness
 
-    def _opened_file(self, path: Path, form: Format) -> BinaryIO:
+    def _opened_file(self, path: Path, form: FileFormat) -> BinaryIO:
         """The content of a file, decompressed, texts in UTF-8."""
-        return recoded(open_reading(path), "utf-8" if form is Format.PARQUET else self._encoding, path)
+        return recoded(open_reading(path), "utf-8" if form is FileFormat.PARQUET else self._encoding, path)
 
-    def _is_too_young(self, path: Path, form: Format) -> bool:
+    def _is_too_young(self, path: Path, form: FileFormat) -> bool:
         """
         Whether a file has to be left alone before it is begun: one that must be whole to be read, or to be guessed from.
 
         A task that ends takes what is there now, if it is whole as far as can be seen.
         """
         is_guessed = self._topic is None and self.settings["schema"] is None
-        if not (is_guessed or form is Format.PARQUET or compression_of(path) != "none") or self._stillness.is_still(path):
+        if not (is_guessed or form is FileFormat.PARQUET or compression_of(path) != "none") or self._stillness.is_still(path):
             return False
         if not self.is_bounded:
             return True
-        if form is Format.PARQUET:
+        if form is FileFormat.PARQUET:
             return compression_of(path) == "none" and is_cut_off(path)
         return is_guessed and compression_of(path) == "none" and not _ends_a_line(path)
 
-    def _line_parts(self, file: Any, form: Format, reading: Reading, topic: Topic) -> Iterator[pa.Table]:
+    def _line_parts(self, file: Any, form: FileFormat, reading: FileReading, topic: Topic) -> Iterator[pa.Table]:
         header, first, at = self._header(file, form, reading.path, topic)
         is_plain = compression_of(reading.path) == "none" and self._encoding == "utf-8"
-        if form is Format.CSV and not header.strip():  # it is empty, and may grow
+        if form is FileFormat.CSV and not header.strip():  # it is empty, and may grow
             reading.checksum = 0 if is_plain else None
             return
         if reading.start < first:
@@ -464,7 +464,7 @@ class FileSource(Source):
             reading.checksum = _checksum_before(reading.path, first) if is_plain else None
         for block in self._blocks(file, form, reading):
             has_gone_on = reading.is_unended and block.start == reading.start and not block.data.startswith((b"\n", b"\r"))
-            if has_gone_on and form is Format.CSV:
+            if has_gone_on and form is FileFormat.CSV:
                 raise _went_on(reading, self._stillness_of(reading.split).age_ms)
             rows = self._rows(block, header, form, reading.path, topic)
             reading.start, reading.line, reading.rows = block.end, block.following_line, reading.rows + rows.num_rows
@@ -475,26 +475,26 @@ class FileSource(Source):
                 )
             yield rows
 
-    def _blocks(self, file: Any, form: Format, reading: Reading) -> Iterator[Block]:
+    def _blocks(self, file: Any, form: FileFormat, reading: FileReading) -> Iterator[Block]:
         """The blocks of a file from its place on; objects of JSON may be lines, or over several lines, or in a list."""
 
         def is_whole() -> bool:
             self._half.add(reading.split)
             return self._stillness_of(reading.split).is_still(reading.path)
 
-        layout: Layout | None = Layout.LINES
-        if form is Format.JSON:
+        layout: JsonLayout | None = JsonLayout.LINES
+        if form is FileFormat.JSON:
             with self._opened_file(reading.path, form) as beginning:
                 layout = layout_of(beginning.read(HEAD_BYTES))
             if layout is None and not is_whole():
                 raise HalfRecordError(f"{reading.path} ends within its first object")
-        if layout in (None, Layout.LINES):
+        if layout in (None, JsonLayout.LINES):
             return blocks(file, form, reading.start, reading.line, self.settings["delimiter"], is_whole=is_whole)
         return document_blocks(file, layout, reading.start, reading.line, is_whole=is_whole)
 
-    def _header(self, file: Any, form: Format, path: Path, topic: Topic) -> tuple[bytes, int, int]:
+    def _header(self, file: Any, form: FileFormat, path: Path, topic: Topic) -> tuple[bytes, int, int]:
         """The line of names, the byte behind it, and the line there."""
-        if form is not Format.CSV:
+        if form is not FileFormat.CSV:
             return b"", 0, 1
         delimiter = self.settings["delimiter"]
         if not self.settings["header"]:
@@ -508,16 +508,16 @@ class FileSource(Source):
                 pass
         return header, file.tell(), 1 + count_lines(header)
 
-    def _parquet_parts(self, file: Any, reading: Reading, topic: Topic) -> Iterator[pa.Table]:
+    def _parquet_parts(self, file: Any, reading: FileReading, topic: Topic) -> Iterator[pa.Table]:
         rows = reading.rows
-        for piece in self._record_file(file, str(reading.path), Format.PARQUET, topic).pieces():
+        for piece in self._record_file(file, str(reading.path), FileFormat.PARQUET, topic).pieces():
             skipped = min(max(0, rows - piece.first), piece.records.num_rows)
             if skipped < piece.records.num_rows:
                 reading.start, reading.rows = piece.read_bytes, piece.first + piece.records.num_rows
                 self._place = partial(_place_of_record, reading.path, piece.first + skipped)
                 yield pa.Table.from_batches([piece.records.slice(skipped)])
 
-    def _rows(self, block: Block, header: bytes, form: Format, path: Path, topic: Topic) -> pa.Table:
+    def _rows(self, block: Block, header: bytes, form: FileFormat, path: Path, topic: Topic) -> pa.Table:
         """The rows of a block; a record that cannot be read is an error, or is left out and noted."""
         data, records = block.lines, block.records
         while True:
@@ -539,7 +539,7 @@ class FileSource(Source):
                 self.refuse_record(self.settings["topic"], record.rstrip(b"\r\n"), SchemaError(f"{path}, line {line}: {reason}"))
                 data = b"".join(record for _, record in records)
 
-    def _bad_record(self, header: bytes, records: Sequence[bytes], form: Format, topic: Topic) -> int | None:
+    def _bad_record(self, header: bytes, records: Sequence[bytes], form: FileFormat, topic: Topic) -> int | None:
         """The first record that cannot be read: halves of what is before it can."""
         low, high = 0, len(records)
         if self._reads(header, records, form, topic):
@@ -552,7 +552,7 @@ class FileSource(Source):
                 high = middle
         return low if low < len(records) else None
 
-    def _reads(self, header: bytes, records: Sequence[bytes], form: Format, topic: Topic) -> bool:
+    def _reads(self, header: bytes, records: Sequence[bytes], form: FileFormat, topic: Topic) -> bool:
         if not records:
             return True
         try:
@@ -562,7 +562,7 @@ class FileSource(Source):
             return False
         return True
 
-    def _record_file(self, file: Any, name: str, form: Format, topic: Topic) -> RecordFile:
+    def _record_file(self, file: Any, name: str, form: FileFormat, topic: Topic) -> RecordFile:
         settings = self.settings
         return RecordFile(
             file,
@@ -585,7 +585,7 @@ class FileSource(Source):
             if column.name in spelled and column_type(spelled[column.name]) == column.type
         }
 
-    def _declared(self, path: Path, form: Format) -> Topic:
+    def _declared(self, path: Path, form: FileFormat) -> Topic:
         """The topic, as it is or as it will be created."""
         if self._topic is None and self._log is not None and self._is_kept_by_topic:
             name = self.settings["topic"]
@@ -595,14 +595,14 @@ class FileSource(Source):
         if self._topic is None:
             key = tuple(self.settings["key"])
             schema: Any = self.settings["schema"]
-            if schema is None and form is Format.CSV and not self.settings["header"]:
+            if schema is None and form is FileFormat.CSV and not self.settings["header"]:
                 raise ConfigError(f"the connector {self.name} has header=false, so it needs schema, or a topic with columns")
             if schema is None:
                 schema = self._guess(path, form, key)
             self._topic = declare_topic(self.settings["topic"], schema, tuple(name for name in key if name in schema) or None)
         return self._topic
 
-    def _guess(self, path: Path, form: Format, key: tuple[str, ...]) -> Schema:
+    def _guess(self, path: Path, form: FileFormat, key: tuple[str, ...]) -> Schema:
         """The columns of the first file that was read: where transforms make others, no topic keeps them, and a position does."""
         is_kept_by_topic = self._is_kept_by_topic
         if not is_kept_by_topic and self._log is not None:
@@ -620,7 +620,7 @@ class FileSource(Source):
         """Whether the topic has the columns of the files: no transform makes others of them."""
         return self.chain is None or self.chain.keeps_columns
 
-    def _first_guess(self, path: Path, form: Format, names: tuple[str, ...]) -> Guess:
+    def _first_guess(self, path: Path, form: FileFormat, names: tuple[str, ...]) -> Guess:
         """The guess of the connector's first file that says columns, whichever task reads it: so all tasks have the same."""
         for one in self._files():
             if one == path:
@@ -633,7 +633,7 @@ class FileSource(Source):
                 continue
         return self._guess_of(path, form, names)
 
-    def _guess_of(self, path: Path, form: Format, names: tuple[str, ...]) -> Guess:
+    def _guess_of(self, path: Path, form: FileFormat, names: tuple[str, ...]) -> Guess:
         settings = self.settings
         with self._opened_file(path, form) as file:
             return guess_open(
@@ -647,7 +647,7 @@ class FileSource(Source):
                 is_tolerant=settings["errors.tolerance"] == "all",
             )
 
-    def _failed(self, reading: Reading, error: SchemaError) -> Polled:
+    def _failed(self, reading: FileReading, error: SchemaError) -> Polled:
         """A file that cannot be read at all is put aside, if there is a place for it and failures are tolerated."""
         self._reading = None
         if self.settings["errors.tolerance"] == "none" or not self.settings["error.path"]:
@@ -656,7 +656,7 @@ class FileSource(Source):
         return Polled({}, {reading.split: {**_position(reading), "done": True, "error": str(error)}})
 
 
-def _position(reading: Reading) -> dict[str, Any]:
+def _position(reading: FileReading) -> dict[str, Any]:
     found = {**reading.state, "byte": reading.start, "line": reading.line, "rows": reading.rows}
     if reading.checksum is not None:
         found["sum"] = reading.checksum
@@ -687,7 +687,7 @@ def _place_of_record(path: Path, first: int, row: int) -> str:
 
 
 def _place_of_line(
-    path: Path, block: Block, form: Format, delimiter: str, records: Sequence[tuple[int, bytes]] | None, row: int
+    path: Path, block: Block, form: FileFormat, delimiter: str, records: Sequence[tuple[int, bytes]] | None, row: int
 ) -> str:
     """The line of a row of a block; `records` are those that are left of it, if some are left out."""
     at, _ = (records_of(block.data, form, delimiter) if records is None else records)[row]
@@ -719,8 +719,8 @@ def _is_hidden(path: Path, root: Path) -> bool:
     return any(part.startswith((".", "_")) for part in below) or path.name.endswith(".tmp")
 
 
-def _changed(split: str, position: Position, change: Change) -> ConfigError:
-    if change is Change.GONE:
+def _changed(split: str, position: Position, change: FileChange) -> ConfigError:
+    if change is FileChange.GONE:
         return ConfigError(f"the file {split} was read in part, and is gone; expected it until its end is read")
     state = state_of(Path(split), may_grow=False)
     found = state["mark"]
@@ -743,7 +743,7 @@ def _changed(split: str, position: Position, change: Change) -> ConfigError:
     )
 
 
-def _went_on(reading: Reading, age_ms: int) -> ConfigError:
+def _went_on(reading: FileReading, age_ms: int) -> ConfigError:
     return ConfigError(
         f"the file {reading.split} goes on within its last record, at byte {reading.start}; the record was taken for a whole one, since the file "
         f"had been left alone for {age_ms} ms. Expected a longer min.age.ms than whoever writes ever pauses, or a name that ends in .tmp until "

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from streamkit.errors import ConfigError
 from streamkit.expressions.core.numbers import with_validity
-from streamkit.expressions.times.datetime_formats import Reading
+from streamkit.expressions.times.datetime_formats import TimeReading
 from streamkit.expressions.times.datetime_patterns import Pattern, PatternError, parsing_pattern
 from streamkit.formats.number_texts import is_number
 from streamkit.formats.time_texts import TIMES
@@ -67,7 +67,7 @@ ISO = Spelling()
 
 def read_times(texts: pa.Array, type: str, format: str) -> pa.Array:
     """Texts by a pattern as `date`, `timestamp` (in UTC where they name no zone) or `timestamp_ntz`; ArrowInvalid if one does not fit."""
-    reading = Reading(texts, _pattern(format), "UTC" if type == "timestamp" else None)
+    reading = TimeReading(texts, _pattern(format), "UTC" if type == "timestamp" else None)
     valid = texts.is_valid()
     if not (reading.fits | ~np.asarray(valid)).all():
         raise pa.ArrowInvalid(f"a text is not written as {format}")

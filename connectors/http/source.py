@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
-from streamkit.connectors.files.record_file import Format, RecordFile
+from streamkit.connectors.files.record_file import FileFormat, RecordFile
 from streamkit.connectors.http.records import records_of
 from streamkit.connectors.request_body import BodyError, length_of_body, whole_body
 from streamkit.connectors.reserved_columns import reserved_columns
@@ -370,7 +370,7 @@ def _rows_of(topic: Topic, body: bytes) -> pa.Table:
 
 
 def _rows_of_lines(topic: Topic, body: bytes) -> pa.Table:
-    file = RecordFile(io.BytesIO(body), "the request", Format.JSON, topic, None, is_sparse=True)
+    file = RecordFile(io.BytesIO(body), "the request", FileFormat.JSON, topic, None, is_sparse=True)
     pieces = [pa.Table.from_batches([piece.records]) for piece in file.pieces()]  # of which some may have headers
     return pa.concat_tables(pieces, promote_options="default") if pieces else topic.schema.arrow.empty_table()
 
@@ -400,7 +400,7 @@ def _refused_head(source: HttpSource, request: BaseHTTPRequestHandler, length: i
 
 
 def _handler(source: HttpSource) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+    class RecordsHandler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
@@ -458,4 +458,4 @@ def _handler(source: HttpSource) -> type[BaseHTTPRequestHandler]:
         def log_message(self, format: str, *arguments: Any) -> None:
             """Requests are not logged: they may hold what nobody may see."""
 
-    return Handler
+    return RecordsHandler

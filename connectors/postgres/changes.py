@@ -15,12 +15,12 @@ from streamkit.errors import SchemaError
 from streamkit.names import DELETED, OFFSET, TIMESTAMP
 from streamkit.names import TOPIC as TOPIC_COLUMN
 
-Refuse = Callable[[str, bytes, Exception], None]  # a record that no row can be made of: topic, record, why
+RefuseRecord = Callable[[str, bytes, Exception], None]  # a record that no row can be made of: topic, record, why
 _TIMES = pa.timestamp("us", tz="UTC")
 
 
 @dataclass(frozen=True)
-class Layout:
+class TableLayout:
     """A table as its changes are read: the topic, the columns, their types, and which of them are the key."""
 
     table: str
@@ -40,11 +40,11 @@ class Layout:
 
 
 @dataclass
-class Changes:
+class TableChanges:
     """Rows of one table, in their order; of a deletion only the key is kept."""
 
-    layout: Layout
-    refuse: Refuse
+    layout: TableLayout
+    refuse: RefuseRecord
     values: list[Sequence[Any]] = field(default_factory=list)
     deleted: list[bool] = field(default_factory=list)
     times_us: list[int] = field(default_factory=list)
@@ -147,7 +147,7 @@ def _shown(value: Any) -> str | None:
     return "(unchanged)" if value is UNCHANGED else bytes(value).decode(errors="replace")
 
 
-def _without_key(layout: Layout, change: Update | Delete) -> SchemaError:
+def _without_key(layout: TableLayout, change: Update | Delete) -> SchemaError:
     kind = "an update" if isinstance(change, Update) else "a deletion"
     return SchemaError(
         f"found {kind}, but no key says which row of topic {layout.topic} it changes; expected a primary key, or insertions alone: "
@@ -155,7 +155,7 @@ def _without_key(layout: Layout, change: Update | Delete) -> SchemaError:
     )
 
 
-def _unchanged(layout: Layout, values: Sequence[Any]) -> SchemaError:
+def _unchanged(layout: TableLayout, values: Sequence[Any]) -> SchemaError:
     names = [name for name, value in zip(layout.names, values, strict=True) if value is UNCHANGED]
     return SchemaError(
         f"the update leaves out the large value of {', '.join(map(repr, names))}, which it did not change (TOAST); expected whole "

@@ -16,7 +16,7 @@ _MISSING = re.compile(r"\([^()]+\)=\((.*?)\).*\(SQLSTATE 23503\)$")  # the key t
 
 
 @dataclass
-class Pieces:
+class PieceWriter:
     """
     Writes rows piece by piece within a transaction that is open, and finds those that cannot be written.
 

@@ -43,7 +43,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class ExportedSnapshot:
     """What transactions that committed before `lsn` left, under a name that another connection can take up."""
 
     name: str
@@ -51,7 +51,7 @@ class Snapshot:
     slot: str
 
 
-class Replication:
+class ReplicationConnection:
     """A connection for replication, and the slot that it reads; `again` says how to go on where changes are gone."""
 
     def __init__(self, url: str, slot: str, again: str) -> None:
@@ -68,12 +68,12 @@ class Replication:
         """The identifier of the cluster: a restored backup keeps it, another server has another."""
         return str(self._connection.execute("IDENTIFY_SYSTEM").fetchone()[0])
 
-    def create(self, *, is_temporary: bool = False) -> Snapshot:
+    def create(self, *, is_temporary: bool = False) -> ExportedSnapshot:
         """Make the slot, or one for a snapshot alone, to be dropped; the snapshot is there until this connection's next statement."""
         name = f"{self._slot[:40]}_{uuid.uuid4().hex[:12]}" if is_temporary else self._slot
         kind = "TEMPORARY LOGICAL" if is_temporary else "LOGICAL"
         found = self._connection.execute(f"CREATE_REPLICATION_SLOT {quoted_name(name)} {kind} {PLUGIN}").fetchone()
-        return Snapshot(found[2], lsn_of(found[1]), name)
+        return ExportedSnapshot(found[2], lsn_of(found[1]), name)
 
     def drop(self, slot: str) -> None:
         """Drop a slot, which would make the server keep its log."""

@@ -15,7 +15,7 @@ from streamkit.connectors.connector import needed
 from streamkit.connectors.placeholders import check_names
 from streamkit.connectors.postgres import session
 from streamkit.connectors.postgres.connection import at_once, check_address, is_of_address, noticing
-from streamkit.connectors.postgres.refused_rows import Pieces
+from streamkit.connectors.postgres.refused_rows import PieceWriter
 from streamkit.connectors.postgres.table_name import quoted_table
 from streamkit.connectors.postgres.target_column import TargetColumn
 from streamkit.connectors.postgres.target_identity import check_target, declare_targets, remember_target
@@ -217,7 +217,7 @@ class PostgresSink(Sink):
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
             self._stage(cursor, table.staged(rows.slice(0, 0)))
             self._move_staged(cursor, table)  # what is refused without rows is no row's fault
-            pieces = Pieces(
+            pieces = PieceWriter(
                 cursor,
                 rows,
                 table.topic.key if table.is_upsert else (),

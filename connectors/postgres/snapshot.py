@@ -16,7 +16,7 @@ from streamkit.connectors.postgres.pgoutput import lsn_of, lsn_text
 from streamkit.connectors.postgres.source_table import SourceTable
 from streamkit.connectors.postgres.table_name import quoted_name
 
-Key = tuple[Any, ...]
+KeyValues = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def read_texts(connection: Any, statement: str) -> list[tuple[str | None, ...]]:
         return list(copy.rows())
 
 
-def is_above(connection: Any, table: SourceTable, after: Sequence[str], keys: Sequence[Key]) -> list[bool]:
+def is_above(connection: Any, table: SourceTable, after: Sequence[str], keys: Sequence[KeyValues]) -> list[bool]:
     """Which keys lie behind another one, in the order of the table's index, which only PostgreSQL knows."""
     typed = [f"{quoted_name(name)}::{table.type_name(name)}" for name in table.key]
     names = ", ".join(map(quoted_name, table.key))
@@ -70,7 +70,7 @@ def is_above(connection: Any, table: SourceTable, after: Sequence[str], keys: Se
 
 
 def covered(
-    connection: Any, table: SourceTable, coverages: Iterable[Coverage], commit_lsn: int, keys: Sequence[Key]
+    connection: Any, table: SourceTable, coverages: Iterable[Coverage], commit_lsn: int, keys: Sequence[KeyValues]
 ) -> list[bool]:
     """For the keys of changes of one transaction: whether the snapshot's rows have the changes already. Keys are in the index's order."""
     found = [False] * len(keys)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from streamkit.connectors.former_rows import deletions_of_all
-from streamkit.connectors.postgres.changes import Changes, Layout, completed
+from streamkit.connectors.postgres.changes import TableChanges, TableLayout, completed
 from streamkit.connectors.postgres.connection import check_address, check_encoding, connect, gone, passes
 from streamkit.connectors.postgres.identity import (
     Identities,
@@ -40,7 +40,7 @@ from streamkit.connectors.postgres.pgoutput import (
 from streamkit.connectors.postgres.replication import (
     PAGE_HEADER_BYTES,
     PLUGIN,
-    Replication,
+    ReplicationConnection,
     drop_slot,
     find_slot,
     lost,
@@ -71,7 +71,7 @@ from streamkit.connectors.postgres.source_table import (
     written_tables,
 )
 from streamkit.connectors.postgres.source_topic import check_key, check_rows, listed
-from streamkit.connectors.postgres.source_type import Described, SourceType, source_type
+from streamkit.connectors.postgres.source_type import DescribedType, SourceType, source_type
 from streamkit.connectors.postgres.table_name import NAME_BYTES_MAX, is_pattern, quoted_name, topic_name
 from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.runtime.positions import read_positions
@@ -133,7 +133,7 @@ class PostgresSource(Source):
         super().__init__(name, config, **settings)
         self._is_own_publication = not self.settings["publication.name"]
         self._connection: Any = None  # for the catalog, and for rows of a snapshot
-        self._stream: Replication | None = None
+        self._stream: ReplicationConnection | None = None
         self._is_open = False
         self._is_streaming = False
         self._system = ""
@@ -156,8 +156,8 @@ class PostgresSource(Source):
         self._asked = 0.0
         self._told = 0  # the place that the log was last told
         self._is_asked = False  # by a server that waits to hear how far its log was read, as one that shuts down
-        self._layouts: dict[int, Layout | None] = {}  # by oid; None: a table that is not asked for
-        self._types: dict[int, Described | None] = {}
+        self._layouts: dict[int, TableLayout | None] = {}  # by oid; None: a table that is not asked for
+        self._types: dict[int, DescribedType | None] = {}
 
     def check(self) -> None:
         """Each table has a topic of its own, and PostgreSQL takes the names."""
@@ -235,7 +235,7 @@ class PostgresSource(Source):
         check_encoding(self._connection)
         if self._is_own_publication and has_made(self._connection, former_name(self.name), self.name):
             self._publication = former_name(self.name)
-        self._stream = Replication(self.settings["connection.url"], self._slot, self._again())
+        self._stream = ReplicationConnection(self.settings["connection.url"], self._slot, self._again())
         self._system = self._stream.system()
         try:
             self._begin_with(positions[self._slot])
@@ -582,8 +582,10 @@ class PostgresSource(Source):
         self._former = set()
         return Polled({topic: rows for topic, rows in found.items() if rows.num_rows}, self._position())
 
-    def _snapshot_rows(self, layout: Layout, texts: Sequence[Sequence[str | None]]) -> pa.Table:
-        changes = Changes(layout, self.refuse_record, [*texts], [False] * len(texts), [0] * len(texts), [self._lsn] * len(texts))
+    def _snapshot_rows(self, layout: TableLayout, texts: Sequence[Sequence[str | None]]) -> pa.Table:
+        changes = TableChanges(
+            layout, self.refuse_record, [*texts], [False] * len(texts), [0] * len(texts), [self._lsn] * len(texts)
+        )
         return changes.rows().drop_columns([TIMESTAMP])
 
     # The stream
@@ -597,7 +599,7 @@ class PostgresSource(Source):
     def _poll_stream(self, timeout: float) -> Polled | None:
         assert self._stream is not None
         self._look_at_tables()
-        found: dict[int, Changes] = {}
+        found: dict[int, TableChanges] = {}
         before = self._lsn, self._index
         count, most = 0, self.settings["poll.rows"]
         has_server_sent_all = False
@@ -657,7 +659,7 @@ class PostgresSource(Source):
             self._is_asked = True
             self._stream.say()
 
-    def _take(self, message: Any, found: dict[int, Changes]) -> int:
+    def _take(self, message: Any, found: dict[int, TableChanges]) -> int:
         """Take a message; how many rows it brought, at most. It runs three times a small transaction: the types are compared flatly."""
         kind = type(message)
         if kind is Update or kind is Insert or kind is Delete:
@@ -678,21 +680,21 @@ class PostgresSource(Source):
             self._truncate(message)
         return 0
 
-    def _change(self, change: Insert | Update | Delete, found: dict[int, Changes]) -> int:
+    def _change(self, change: Insert | Update | Delete, found: dict[int, TableChanges]) -> int:
         layout = self._layouts[change.oid]
         if layout is None:
             return 0
         assert self._begin is not None
         changes = found.get(change.oid)
         if changes is None:
-            changes = found[change.oid] = Changes(layout, self.refuse_record)
+            changes = found[change.oid] = TableChanges(layout, self.refuse_record)
         if type(change) is Update and UNCHANGED in change.new and self.settings["toast.mode"] == "read":
             change = self._read_back(layout, change)
         for part in self._uncovered(layout, change) if self._coverages else (change,):
             changes.add(part, self._begin.commit_lsn, self._begin.time_us)
         return 1
 
-    def _uncovered(self, layout: Layout, change: Insert | Update | Delete) -> Sequence[Insert | Update | Delete]:
+    def _uncovered(self, layout: TableLayout, change: Insert | Update | Delete) -> Sequence[Insert | Update | Delete]:
         """The parts of a change that no snapshot has already."""
         assert self._begin is not None
         table = self._tables[layout.table]
@@ -701,7 +703,7 @@ class PostgresSource(Source):
         found = covered(self._connection, table, self._coverages, self._begin.commit_lsn, keys)
         return [part for part, is_covered in zip(parts, found, strict=True) if not is_covered]
 
-    def _read_back(self, layout: Layout, change: Update) -> Update:
+    def _read_back(self, layout: TableLayout, change: Update) -> Update:
         """The update with values that it leaves out as they are now; null if the row is gone, since its deletion follows."""
         table = self._tables[layout.table]
         new = list(completed(change))
@@ -743,7 +745,7 @@ class PostgresSource(Source):
             self._learn_columns(layout)
         self._layouts[relation.oid] = layout
 
-    def _learn_columns(self, layout: Layout) -> None:
+    def _learn_columns(self, layout: TableLayout) -> None:
         """Compare the columns of a message with those of the last one, and with the catalog, which may be ahead."""
         known = self._identities.tables[layout.table].columns
         if known is not None and known.streamed == frozenset(layout.names) == frozenset(known.there):
@@ -778,7 +780,7 @@ class PostgresSource(Source):
             )
         _LOGGER.warning("%s; the topic keeps its rows, since truncate.mode=skip", what)
 
-    def _polled(self, found: Mapping[int, Changes], before: tuple[int, int]) -> Polled | None:
+    def _polled(self, found: Mapping[int, TableChanges], before: tuple[int, int]) -> Polled | None:
         tables: dict[str, pa.Table] = {}
         for changes in found.values():
             rows = changes.rows()
@@ -809,10 +811,10 @@ class PostgresSource(Source):
             }
         }
 
-    def _layout(self, table: str, columns: Sequence[RelationColumn], key: tuple[str, ...]) -> Layout:
+    def _layout(self, table: str, columns: Sequence[RelationColumn], key: tuple[str, ...]) -> TableLayout:
         self._check_key_types(table, columns, key)
         types = tuple(self._type(column) for column in columns)
-        return Layout(table, self._topic(table), tuple(column.name for column in columns), types, key)
+        return TableLayout(table, self._topic(table), tuple(column.name for column in columns), types, key)
 
     def _check_key_types(self, table: str, columns: Sequence[RelationColumn], key: Collection[str]) -> None:
         """ConfigError for a key column of numbers with more digits than a double keeps: two keys could become one in the topic."""
@@ -832,7 +834,7 @@ class PostgresSource(Source):
         handling = ValueHandling(self.settings[DECIMAL_MODE], self.settings[INFINITY])
         return source_type(column.type_oid, column.type_modifier, self._described, handling)
 
-    def _described(self, oid: int) -> Described | None:
+    def _described(self, oid: int) -> DescribedType | None:
         if oid not in self._types:
             self._types[oid] = read_type(self._connection, oid)
         return self._types[oid]
@@ -841,7 +843,7 @@ class PostgresSource(Source):
         return str(self.settings["topic"] or self.settings["topic.prefix"] + topic_name(table))
 
 
-def _parts(layout: Layout, change: Insert | Update | Delete) -> list[Insert | Update | Delete]:
+def _parts(layout: TableLayout, change: Insert | Update | Delete) -> list[Insert | Update | Delete]:
     """A change by key: an update that changes the key is a deletion and an insertion."""
     if isinstance(change, Update) and change.old is not None:
         new = completed(change)
@@ -854,6 +856,6 @@ def _row(change: Insert | Update | Delete) -> Sequence[Any]:
     return change.old if isinstance(change, Delete) else change.new
 
 
-def _index_key(table: SourceTable, layout: Layout, values: Sequence[Any]) -> tuple[Any, ...]:
+def _index_key(table: SourceTable, layout: TableLayout, values: Sequence[Any]) -> tuple[Any, ...]:
     found = dict(zip(layout.names, values, strict=True))
     return tuple(found[name] for name in table.key)

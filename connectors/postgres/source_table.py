@@ -8,7 +8,7 @@ from typing import Any
 
 from streamkit.connectors.postgres.own_name import mark_of
 from streamkit.connectors.postgres.pgoutput import Relation, RelationColumn
-from streamkit.connectors.postgres.source_type import Described
+from streamkit.connectors.postgres.source_type import DescribedType
 from streamkit.connectors.postgres.table_name import is_pattern, likes_of, quoted_name, quoted_table, spelled
 from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.errors import ConfigError, SchemaError
@@ -172,13 +172,13 @@ def check_columns_of_relation(relation: Relation) -> None:
         raise SchemaError(said)
 
 
-def read_type(connection: Any, oid: int) -> Described | None:
+def read_type(connection: Any, oid: int) -> DescribedType | None:
     """A type that is not built in, or an array; int2vector and oidvector are texts, as their items have blanks between and begin at 0."""
     found = connection.execute(
         "SELECT typbasetype, typtypmod, CASE WHEN typcategory = 'A' AND oid NOT IN (22, 30) THEN typelem ELSE 0 END FROM pg_type WHERE oid = %s",
         (oid,),
     ).fetchone()
-    return Described(*found) if found else None
+    return DescribedType(*found) if found else None
 
 
 def publish(connection: Any, name: str, tables: Sequence[SourceTable], *, maker: str, is_own: bool) -> None:

@@ -14,7 +14,7 @@ from streamkit.connectors.value_handling import DOUBLE, NULL, PRECISE, SPECIAL, 
 from streamkit.errors import SchemaError
 from streamkit.formats.decimal_texts import decimals_of_texts
 
-Texts = Sequence[Any]  # of a column: texts, or their bytes, as PostgreSQL prints them, and None
+TextValues = Sequence[Any]  # of a column: texts, or their bytes, as PostgreSQL prints them, and None
 DIGITS_MAX = 38
 NUMERIC, DOUBLE_PRECISION = 1700, 701
 ANY_NUMERIC = (38, 18)  # of a numeric column that does not say how many digits it has
@@ -25,10 +25,10 @@ class SourceType:
     """The Arrow type of a column, and how its texts are read; `read` raises SchemaError for a text that does not fit."""
 
     arrow: pa.DataType
-    parse: Callable[[Texts, pa.DataType], pa.Array]
+    parse: Callable[[TextValues, pa.DataType], pa.Array]
     delimiter: str = ","  # between elements of an array
 
-    def read(self, texts: Texts) -> pa.Array:
+    def read(self, texts: TextValues) -> pa.Array:
         try:
             return self.parse(texts, self.arrow)
         except (pa.ArrowInvalid, ValueError) as error:
@@ -36,7 +36,7 @@ class SourceType:
 
 
 @dataclass(frozen=True)
-class Described:
+class DescribedType:
     """A type as PostgreSQL's catalog has it: `base` of a domain, `element` of an array; 0 is none."""
 
     base: int
@@ -44,7 +44,7 @@ class Described:
     element: int
 
 
-def source_type(oid: int, modifier: int, described: Callable[[int], Described | None], handling: ValueHandling) -> SourceType:
+def source_type(oid: int, modifier: int, described: Callable[[int], DescribedType | None], handling: ValueHandling) -> SourceType:
     """The type of a column; domains are what they are made of, and what has no type of its own here is a string."""
     if oid == NUMERIC:
         return _numeric(modifier, handling)
@@ -60,27 +60,27 @@ def source_type(oid: int, modifier: int, described: Callable[[int], Described | 
     return STRING
 
 
-def _plain(texts: Texts, arrow: pa.DataType) -> pa.Array:
+def _plain(texts: TextValues, arrow: pa.DataType) -> pa.Array:
     return pc.cast(_strings(texts), arrow)
 
 
-def _strings(texts: Texts, arrow: pa.DataType | None = None) -> pa.Array:
+def _strings(texts: TextValues, arrow: pa.DataType | None = None) -> pa.Array:
     return pa.array(texts, pa.binary()).cast(pa.string())
 
 
-def _booleans(texts: Texts, arrow: pa.DataType) -> pa.Array:
+def _booleans(texts: TextValues, arrow: pa.DataType) -> pa.Array:
     return pc.equal(_strings(texts), "t")
 
 
-def _bytes(texts: Texts, arrow: pa.DataType) -> pa.Array:
+def _bytes(texts: TextValues, arrow: pa.DataType) -> pa.Array:
     return pa.array([None if text is None else bytes.fromhex(_text(text)[2:]) for text in texts], arrow)
 
 
-def _decimals(texts: Texts, arrow: pa.DataType) -> pa.Array:
+def _decimals(texts: TextValues, arrow: pa.DataType) -> pa.Array:
     return decimals_of_texts(_strings(texts), arrow)
 
 
-def _lists(inner: SourceType, texts: Texts, arrow: pa.DataType) -> pa.Array:
+def _lists(inner: SourceType, texts: TextValues, arrow: pa.DataType) -> pa.Array:
     """Arrays, one after the other: their text nests quotes, which no kernel reads."""
     rows = [None if text is None else _elements(_text(text), inner.delimiter) for text in texts]
     values = inner.read([value for row in rows for value in row or ()])

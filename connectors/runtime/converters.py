@@ -25,7 +25,7 @@ from streamkit.log.topic.topic import Topic
 from streamkit.names import DELETED, LOG_COLUMNS, ROW_NUMBER, TOPIC
 from streamkit.schema import Column, Schema
 
-Parts = dict[str, pa.Table]
+TableByTopic = dict[str, pa.Table]
 _OWN = (*LOG_COLUMNS, TOPIC, ROW_NUMBER)
 _SCHEMA = "schema"
 _OF_ONE = ("string", "bytes")  # formats whose values are one column
@@ -95,7 +95,7 @@ class SourceDecoder:
     log: Log
     formats: Formats
 
-    def run(self, name: str, rows: pa.Table) -> Parts | list[tuple[str, pa.Table]]:
+    def run(self, name: str, rows: pa.Table) -> TableByTopic | list[tuple[str, pa.Table]]:
         """The rows with columns in place of bytes, a table for each set of columns; SchemaError with `rows` for rows that do not decode."""
         if KEY not in rows.column_names or VALUE not in rows.column_names:
             return {name: rows}
@@ -288,7 +288,7 @@ class SinkDecoder:
     connector: Connector
     codec: Codec
 
-    def run(self, name: str, rows: pa.Table) -> Parts:
+    def run(self, name: str, rows: pa.Table) -> TableByTopic:
         """The rows with columns in place of bytes; SchemaError with `rows` for those that do not decode."""
         known = {column.name: column.type for column in _key_columns_of(self.connector) or ()}
         keys = Schema(tuple(Column(one, known.get(one, "string")) for one in _keys_of_sink(self.connector)))
@@ -310,7 +310,7 @@ class SinkEncoder:
     value: Codec
     key: Codec
 
-    def run(self, name: str, rows: pa.Table) -> Parts:
+    def run(self, name: str, rows: pa.Table) -> TableByTopic:
         """The rows as key and value bytes; a deletion has no value."""
         columns = rows.select(list(self.topic.schema.names))
         live = pc.invert(_flags(rows[DELETED]))

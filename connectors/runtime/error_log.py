@@ -8,14 +8,16 @@ from typing import Any
 import pyarrow as pa
 
 from streamkit.connectors.redaction import logger_of
-from streamkit.connectors.runtime.failed_records import Origin, class_of
-from streamkit.connectors.runtime.pipeline import Failure
+from streamkit.connectors.runtime.failed_records import FailedConnector, class_of
+from streamkit.connectors.runtime.pipeline import RecordFailure
 from streamkit.names import OFFSET, PARTITION, TIMESTAMP, TOPIC
 
 _LOGGER = logger_of(__name__)
 
 
-def log_failures(origin: Origin, settings: Mapping[str, Any], topic: str, rows: pa.Table, failures: Sequence[Failure]) -> None:
+def log_failures(
+    origin: FailedConnector, settings: Mapping[str, Any], topic: str, rows: pa.Table, failures: Sequence[RecordFailure]
+) -> None:
     """Write an error for each, if `errors.log.enable` says so; where it was only with `errors.log.include.messages`."""
     if not settings["errors.log.enable"]:
         return
@@ -27,7 +29,7 @@ def log_failures(origin: Origin, settings: Mapping[str, Any], topic: str, rows: 
         )  # fmt: skip
 
 
-def _where(topic: str, rows: pa.Table, failure: Failure) -> str:
+def _where(topic: str, rows: pa.Table, failure: RecordFailure) -> str:
     """The place of a record, and never its contents."""
     found = {name: rows[name][failure.row].as_py() for name in (TOPIC, PARTITION, OFFSET, TIMESTAMP) if name in rows.column_names}
     said = {"topic": repr(found.pop(TOPIC, topic)), **{name.removeprefix("_"): value for name, value in found.items()}}

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from streamkit.connectors.connector import DEAD_LETTERS
 from streamkit.connectors.files.record_lines import json_text, plain
-from streamkit.connectors.runtime.pipeline import Failure
+from streamkit.connectors.runtime.pipeline import RecordFailure
 from streamkit.connectors.runtime.sound_texts import shown_value
-from streamkit.connectors.source import Record
+from streamkit.connectors.source import RawRecord
 from streamkit.errors import ConfigError
 from streamkit.log.connect_dead_letter import PREFIX
 from streamkit.log.log import Log
@@ -23,7 +23,7 @@ from streamkit.names import DELETED, HEADERS, LOG_COLUMNS, OFFSET, PARTITION, TI
 
 
 @dataclass(frozen=True)
-class Origin:
+class FailedConnector:
     """Whose records failed; `is_raw` if they are `key binary, value binary`."""
 
     connector: str
@@ -48,11 +48,11 @@ def declare_dead_letters(log: Log, topic: str) -> None:
 
 
 def dead_letters(
-    origin: Origin,
+    origin: FailedConnector,
     topic: str,
     rows: pa.Table,
     key: Sequence[str],
-    failures: Sequence[Failure],
+    failures: Sequence[RecordFailure],
     *,
     has_nulls: bool = True,
     identities: Mapping[str, str] = MappingProxyType({}),
@@ -68,7 +68,7 @@ def dead_letters(
     ]
 
 
-def as_read(record: Record | None) -> dict[str, Any]:
+def as_read(record: RawRecord | None) -> dict[str, Any]:
     """What a letter has of a record that its source can still say; nothing if it cannot."""
     if record is None:
         return {}
@@ -84,7 +84,12 @@ def _row(rows: pa.Table, number: int, *, has_nulls: bool) -> dict[str, Any]:
 
 
 def _letter(
-    origin: Origin, topic: str, row: Mapping[str, Any], key: Sequence[str], failure: Failure, identities: Mapping[str, str]
+    origin: FailedConnector,
+    topic: str,
+    row: Mapping[str, Any],
+    key: Sequence[str],
+    failure: RecordFailure,
+    identities: Mapping[str, str],
 ) -> dict[str, Any]:
     place = (str(row.get(TOPIC) or topic), row.get(PARTITION), row.get(OFFSET))
     topic_id = None if place[2] is None else identities.get(f"{place[0]}-{place[1]}", "")
@@ -110,13 +115,13 @@ def _pairs(headers: Any) -> list[tuple[str, bytes | None]]:
     return [tuple(pair.values()) if isinstance(pair, dict) else tuple(pair) for pair in headers or ()]
 
 
-def class_of(origin: Origin, failure: Failure) -> str:
+def class_of(origin: FailedConnector, failure: RecordFailure) -> str:
     """The class that failed: a transform by Connect's name, or the connector's."""
     return getattr(failure.error, "class_name", origin.class_name)
 
 
 def _context(
-    origin: Origin, place: tuple[str, int | None, int | None], topic_id: str | None, failure: Failure
+    origin: FailedConnector, place: tuple[str, int | None, int | None], topic_id: str | None, failure: RecordFailure
 ) -> list[tuple[str, bytes]]:
     if not origin.has_headers:
         return []

@@ -18,7 +18,7 @@ from streamkit.names import DELETED, HEADERS, TIMESTAMP
 _SLACK_MS = 60_000  # until the letter is sent, its topic's limits move
 _TEXT_BYTES = 2_000  # of an error's message or trace, in a letter that is too large
 _NOTE_BYTES = 200  # for the header that says what was cut
-Headers = Sequence[tuple[str, bytes | None]]
+LetterHeaders = Sequence[tuple[str, bytes | None]]
 
 
 def within_limits(log: Log, topic: str, letters: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -72,6 +72,6 @@ def _sized(letter: dict[str, Any], limit: int) -> dict[str, Any]:
 
 
 def _bytes_of(letter: Mapping[str, Any]) -> int:
-    pairs: Headers = letter[HEADERS]
+    pairs: LetterHeaders = letter[HEADERS]
     headers = sum(len(name.encode()) + len(value or b"") for name, value in pairs)
     return TIMESTAMP_BYTES + len(letter.get(KEY) or b"") + len(letter.get(VALUE) or b"") + headers

@@ -15,8 +15,8 @@ from streamkit.connectors.runtime.retry import Retry
 from streamkit.errors import EvaluationError, SchemaError
 from streamkit.names import ROW_NUMBER
 
-Part: TypeAlias = tuple[str, pa.Table]  # a topic, and rows of it
-Parts: TypeAlias = Mapping[str, pa.Table] | Sequence[Part]
+TopicTable: TypeAlias = tuple[str, pa.Table]  # a topic, and rows of it
+PipelineTables: TypeAlias = Mapping[str, pa.Table] | Sequence[TopicTable]
 KeyOf: TypeAlias = Callable[[str, pa.Table], Collection[str]]
 FAILURES = (SchemaError, EvaluationError)  # of a record, not of the task
 
@@ -26,7 +26,7 @@ def _no_key(topic: str, rows: pa.Table) -> Collection[str]:
 
 
 @dataclass(frozen=True)
-class Step:
+class PipelineStep:
     """
     One step; `stage` is Connect's name for it, which dead letters carry. `run` gives the rows by topic.
 
@@ -35,13 +35,13 @@ class Step:
     """
 
     stage: str
-    run: Callable[[str, pa.Table], Parts]
+    run: Callable[[str, pa.Table], PipelineTables]
     is_last: bool = False
     key_of: KeyOf = _no_key
 
 
 @dataclass(frozen=True)
-class Failure:
+class RecordFailure:
     """A row that a step refused: its number among those that came in, and why."""
 
     row: int
@@ -53,12 +53,12 @@ class Failure:
 class Passed:
     """What came through, with its topic, and what did not."""
 
-    parts: tuple[Part, ...]
-    failures: tuple[Failure, ...]
+    parts: tuple[TopicTable, ...]
+    failures: tuple[RecordFailure, ...]
 
 
 def pass_through(
-    steps: Sequence[Step], topic: str, rows: pa.Table, retry: Retry | None = None, *, is_tolerant: bool = True
+    steps: Sequence[PipelineStep], topic: str, rows: pa.Table, retry: Retry | None = None, *, is_tolerant: bool = True
 ) -> Passed:
     """
     Send rows through all steps.
@@ -68,8 +68,8 @@ def pass_through(
     the first failure ends the search for others, and what comes through is not all. Rows keep their number in the column
     `_row` on the way.
     """
-    parts: list[Part] = [(topic, rows.append_column(ROW_NUMBER, pa.array(range(rows.num_rows), pa.int64())))]
-    failures: list[Failure] = []
+    parts: list[TopicTable] = [(topic, rows.append_column(ROW_NUMBER, pa.array(range(rows.num_rows), pa.int64())))]
+    failures: list[RecordFailure] = []
     for step in steps:
         if step.is_last:
             parts = in_topics(parts, step.key_of)
@@ -81,36 +81,36 @@ def pass_through(
 
 
 def pass_together(
-    steps: Sequence[Step], topic: str, tables: Sequence[pa.Table], retry: Retry | None = None
-) -> list[Part] | Failure | None:
+    steps: Sequence[PipelineStep], topic: str, tables: Sequence[pa.Table], retry: Retry | None = None
+) -> list[TopicTable] | RecordFailure | None:
     """
     Send tables, whose rows have their numbers in `_row`, through all steps: what comes through, or the first failure.
 
     Nobody looks for the row that is to blame, since all of them may be others without it. None if the columns of a topic's rows do not
     go together: then fewer at a time do.
     """
-    parts: list[Part] = [(topic, rows) for rows in tables]
+    parts: list[TopicTable] = [(topic, rows) for rows in tables]
     for step in steps:
         if step.is_last:
             parts = in_topics(parts, step.key_of)
             if len(parts) > len({name for name, _ in parts}):
                 return None
-        found: list[Part] = []
+        found: list[TopicTable] = []
         for name, part in parts:
             try:
                 found += _pairs(_tried(step, retry).run(name, part))
             except FAILURES as error:
-                return Failure(0, step.stage, error)
+                return RecordFailure(0, step.stage, error)
         parts = [(name, part) for name, part in (found if step.is_last else of_one_layout(found)) if part.num_rows]
     return parts
 
 
-def _tried(step: Step, retry: Retry | None) -> Step:
+def _tried(step: PipelineStep, retry: Retry | None) -> PipelineStep:
     """The step, tried again while its error may pass."""
     return step if retry is None else replace(step, run=lambda topic, rows: retry.run(lambda: step.run(topic, rows)))
 
 
-def in_topics(parts: Iterable[Part], key_of: KeyOf = _no_key) -> list[Part]:
+def in_topics(parts: Iterable[TopicTable], key_of: KeyOf = _no_key) -> list[TopicTable]:
     """The rows of each topic together, in their order; in several parts where their columns do not go together."""
     tables: dict[str, list[pa.Table]] = {}
     for name, part in parts:
@@ -118,7 +118,7 @@ def in_topics(parts: Iterable[Part], key_of: KeyOf = _no_key) -> list[Part]:
     return [(name, table) for name, some in tables.items() for table in together(some, key_of(name, some[0]))]
 
 
-def of_one_layout(parts: Iterable[Part]) -> list[Part]:
+def of_one_layout(parts: Iterable[TopicTable]) -> list[TopicTable]:
     """The rows of each topic and of the same columns together, in their order."""
     tables: dict[tuple[str, str], list[pa.Table]] = {}
     for name, part in parts:
@@ -127,11 +127,13 @@ def of_one_layout(parts: Iterable[Part]) -> list[Part]:
     return [(name, in_order(pa.concat_tables(some)) if len(some) > 1 else some[0]) for (name, _), some in tables.items()]
 
 
-def _pairs(parts: Parts) -> Iterable[Part]:
+def _pairs(parts: PipelineTables) -> Iterable[TopicTable]:
     return parts.items() if isinstance(parts, Mapping) else parts
 
 
-def _attempt(step: Step, topic: str, rows: pa.Table, failures: list[Failure], *, is_tolerant: bool) -> Iterator[Parts]:
+def _attempt(
+    step: PipelineStep, topic: str, rows: pa.Table, failures: list[RecordFailure], *, is_tolerant: bool
+) -> Iterator[PipelineTables]:
     if not rows.num_rows or (failures and not is_tolerant):
         return
     try:
@@ -140,7 +142,7 @@ def _attempt(step: Step, topic: str, rows: pa.Table, failures: list[Failure], *,
         refused = sorted({row for row in getattr(error, "rows", ()) if row < rows.num_rows})
         if rows.num_rows == 1 or len(refused) == 1:
             row = refused[0] if refused else 0
-            failures.append(Failure(rows[ROW_NUMBER][row].as_py(), step.stage, error))
+            failures.append(RecordFailure(rows[ROW_NUMBER][row].as_py(), step.stage, error))
             yield from _attempt(step, topic, _without(rows, [row]), failures, is_tolerant=is_tolerant)
             return
         for part in _apart(rows, refused):

@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.connectors.runtime.pipeline import FAILURES, Failure
+from streamkit.connectors.runtime.pipeline import FAILURES, RecordFailure
 from streamkit.connectors.sink import Sink
 from streamkit.errors import SchemaError
 from streamkit.log.consume.consumer import TopicPartition
 from streamkit.names import OFFSET, PARTITION, ROW_NUMBER
 
 STAGE = "TASK_PUT"  # as Connect calls it
-Ends = Mapping[TopicPartition, int]
+EndOffsets = Mapping[TopicPartition, int]
 
 
-def put_what_is_taken(sink: Sink, part: pa.Table, ends: Ends, tell: Callable[[Sequence[Failure]], None]) -> None:
+def put_what_is_taken(sink: Sink, part: pa.Table, ends: EndOffsets, tell: Callable[[Sequence[RecordFailure]], None]) -> None:
     """
     Put rows, and `tell` those that are refused before the position moves past them; `part` has the column `_row`.
 
@@ -40,10 +40,10 @@ def put_what_is_taken(sink: Sink, part: pa.Table, ends: Ends, tell: Callable[[Se
         put_what_is_taken(sink, part.filter(others), ends, tell)
 
 
-def _failures(part: pa.Table, refused: Sequence[int], error: Exception) -> list[Failure]:
+def _failures(part: pa.Table, refused: Sequence[int], error: Exception) -> list[RecordFailure]:
     """A failure for each row, by its number among those that came in, with what the sink said of it."""
     reasons = dict(zip(getattr(error, "rows", ()), getattr(error, "reasons", ()), strict=False))
-    return [Failure(part[ROW_NUMBER][row].as_py(), STAGE, _own(error, reasons.get(row))) for row in sorted(refused)]
+    return [RecordFailure(part[ROW_NUMBER][row].as_py(), STAGE, _own(error, reasons.get(row))) for row in sorted(refused)]
 
 
 def _own(error: Exception, reason: str | None) -> Exception:
@@ -54,7 +54,7 @@ def _own(error: Exception, reason: str | None) -> Exception:
     return own
 
 
-def _ends_before(later: pa.Table, ends: Ends) -> Ends:
+def _ends_before(later: pa.Table, ends: EndOffsets) -> EndOffsets:
     """The positions when `later` is still to come."""
     firsts = later.group_by(PARTITION).aggregate([(OFFSET, "min")])
     first = dict(zip(firsts[PARTITION].to_pylist(), firsts[f"{OFFSET}_min"].to_pylist(), strict=True))

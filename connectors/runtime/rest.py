@@ -308,7 +308,7 @@ def _is_address(host: str) -> bool:
 
 
 def _handler(rest: Rest) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+    class RestHandler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         timeout = 30  # of a client that says nothing
 
@@ -351,5 +351,5 @@ def _handler(rest: Rest) -> type[BaseHTTPRequestHandler]:
             """Requests are not logged."""
 
     for verb in ("GET", "PUT", "POST", "DELETE", "PATCH"):
-        setattr(Handler, f"do_{verb}", Handler.handle_request)
-    return Handler
+        setattr(RestHandler, f"do_{verb}", RestHandler.handle_request)
+    return RestHandler

@@ -17,13 +17,13 @@ from streamkit.connectors.runtime.error_log import log_failures
 from streamkit.connectors.runtime.failed_records import dead_letters, declare_dead_letters
 from streamkit.connectors.runtime.letter_limits import within_limits
 from streamkit.connectors.runtime.outgoing import targets_of
-from streamkit.connectors.runtime.pipeline import Failure, Step, in_topics, pass_through
-from streamkit.connectors.runtime.refused_rows import put_what_is_taken
+from streamkit.connectors.runtime.pipeline import PipelineStep, RecordFailure, in_topics, pass_through
+from streamkit.connectors.runtime.refused_rows import EndOffsets, put_what_is_taken
 from streamkit.connectors.runtime.retry import Retry
 from streamkit.connectors.runtime.shares import partitions_of
 from streamkit.connectors.runtime.source_task import producer_name
 from streamkit.connectors.runtime.steps import steps_of_sink
-from streamkit.connectors.runtime.task import IDLE_SECONDS, Orders, Progress, check_columns, close, origin_of, refuse
+from streamkit.connectors.runtime.task import IDLE_SECONDS, Orders, TaskProgress, check_columns, close, origin_of, refuse
 from streamkit.connectors.sink import Sink
 from streamkit.errors import ConfigError, FencedError
 from streamkit.log.consume.consumer import Consumer, TopicPartition
@@ -32,7 +32,6 @@ from streamkit.log.produce.producer import Producer
 from streamkit.log.topic.topic import Topic
 from streamkit.names import HEADERS, OFFSET, PARTITION, ROW_NUMBER, TOPIC
 
-Ends = dict[TopicPartition, int]
 PARTITIONS_SECONDS = 2.0  # between two looks for new partitions
 
 
@@ -52,14 +51,14 @@ class SinkTask:
     def __init__(
         self, sink: Sink, task: int, tasks: int, log: Log, *, is_once: bool = False, check: Callable[[], None] = lambda: None
     ) -> None:
-        self.progress = Progress()
+        self.progress = TaskProgress()
         self._sink = sink
         self._task = task
         self._tasks = tasks
         self._log = log
         self._is_once = is_once
         self._check = check
-        self._steps: dict[str, Sequence[Step]] = {}
+        self._steps: dict[str, Sequence[PipelineStep]] = {}
         self._retry: Retry | None = None
         self._dead_letters: str = sink.settings["errors.deadletterqueue.topic.name"]
         # Offsets of a partition whose dead letters are written, the target's position or not.
@@ -150,14 +149,16 @@ class SinkTask:
                 consumer.seek_to_beginning([place])
         consumer.commit({(place.topic, place.partition): max(kept.get(place, 0), starts[place]) for place in places})
 
-    def _ends(self, places: Sequence[TopicPartition]) -> Ends:
+    def _ends(self, places: Sequence[TopicPartition]) -> EndOffsets:
         return self._bounds(places, self._log.end_offsets)
 
-    def _bounds(self, places: Sequence[TopicPartition], offsets: Callable[[str], Mapping[int, int]]) -> Ends:
+    def _bounds(self, places: Sequence[TopicPartition], offsets: Callable[[str], Mapping[int, int]]) -> EndOffsets:
         bounds = {name: offsets(name) for name in {place.topic for place in places}}
         return {place: bounds[place.topic][place.partition] for place in places}
 
-    def _follow(self, consumers: Sequence[Consumer], mine: Sequence[TopicPartition], until: Ends | None, orders: Orders) -> None:
+    def _follow(
+        self, consumers: Sequence[Consumer], mine: Sequence[TopicPartition], until: EndOffsets | None, orders: Orders
+    ) -> None:
         """Put what comes; returns at the end, or when the task's partitions are others now: then it is opened again."""
         look = time.monotonic() + PARTITIONS_SECONDS
         while not orders.stop.is_set():
@@ -210,7 +211,7 @@ class SinkTask:
         self.progress.commit(self._log.clock.now_ms())
         self.progress.lag = sum(consumer.lag().values())
 
-    def _letter(self, topic: str, rows: pa.Table, failures: Sequence[Failure]) -> None:
+    def _letter(self, topic: str, rows: pa.Table, failures: Sequence[RecordFailure]) -> None:
         if not failures:
             return
         places = [f"topic {topic}, partition {rows[PARTITION][one.row]}, offset {rows[OFFSET][one.row]}" for one in failures]
@@ -224,7 +225,7 @@ class SinkTask:
         if fresh:
             self._write_letters(topic, rows, fresh)
 
-    def _write_letters(self, topic: str, rows: pa.Table, fresh: Sequence[Failure]) -> None:
+    def _write_letters(self, topic: str, rows: pa.Table, fresh: Sequence[RecordFailure]) -> None:
         """Write dead letters, and which they are: a batch that is read again after a failure does not write them twice."""
         assert self._producer is not None
         found = self._log.topic(topic)
@@ -255,7 +256,7 @@ def _first_offset(rows: pa.Table, partition: int) -> int:
     return found
 
 
-def _has_reached(consumer: Consumer, until: Ends) -> bool:
+def _has_reached(consumer: Consumer, until: EndOffsets) -> bool:
     return all(offset >= until[place] for place, offset in consumer.position().items())
 
 
@@ -263,5 +264,5 @@ def _lag(consumers: Sequence[Consumer]) -> int:
     return sum(sum(consumer.lag().values()) for consumer in consumers)
 
 
-def _split(topic: str, rows: pa.Table, failure: Failure) -> str:
+def _split(topic: str, rows: pa.Table, failure: RecordFailure) -> str:
     return f"{topic}-{rows[PARTITION][failure.row].as_py()}"

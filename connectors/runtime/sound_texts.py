@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamkit.connectors.runtime.pipeline import Step
+from streamkit.connectors.runtime.pipeline import PipelineStep
 from streamkit.errors import SchemaError
 from streamkit.log.values.python_values import python_values
 from streamkit.log.values.validation import validate_column
@@ -21,7 +21,7 @@ def refuse_unsound_texts(name: str, rows: pa.Table) -> dict[str, pa.Table]:
     return {name: rows}
 
 
-SOUND_TEXTS = Step("VALUE_CONVERTER", refuse_unsound_texts)
+SOUND_TEXTS = PipelineStep("VALUE_CONVERTER", refuse_unsound_texts)
 
 
 def shown_value(column: pa.ChunkedArray) -> Any:

@@ -16,13 +16,13 @@ from streamkit.connectors.runtime.error_log import log_failures
 from streamkit.connectors.runtime.failed_records import as_read, dead_letters, declare_dead_letters
 from streamkit.connectors.runtime.identity import adopted, checked, with_identities, without_identities
 from streamkit.connectors.runtime.letter_limits import within_limits
-from streamkit.connectors.runtime.pipeline import FAILURES, Failure, Passed, Step, pass_through, pass_together
+from streamkit.connectors.runtime.pipeline import FAILURES, Passed, PipelineStep, RecordFailure, pass_through, pass_together
 from streamkit.connectors.runtime.retry import Retry
 from streamkit.connectors.runtime.shares import splits_of
 from streamkit.connectors.runtime.steps import steps_of_source
 from streamkit.connectors.runtime.targets import TARGETS, Targets, check_targets, topic_ids, with_targets
-from streamkit.connectors.runtime.task import POLL_SECONDS, Orders, Progress, check_columns, close, origin_of, refuse
-from streamkit.connectors.source import Place, Polled, Position, Source, Unread
+from streamkit.connectors.runtime.task import POLL_SECONDS, Orders, TaskProgress, check_columns, close, origin_of, refuse
+from streamkit.connectors.source import Polled, Position, RecordPlace, Source, Unread
 from streamkit.errors import ConfigError, OutcomeUnknownError, RecordTooLargeError, SchemaError
 from streamkit.log.log import Log
 from streamkit.log.produce.producer import Producer
@@ -30,7 +30,7 @@ from streamkit.log.topic.formats import KEY, OPAQUE_SCHEMA, VALUE
 from streamkit.log.topic.topic import Topic
 from streamkit.names import OFFSET, PARTITION, ROW_NUMBER, TOPIC
 
-Placed: TypeAlias = tuple[Place | None, dict[str, object]]  # a dead letter, and where its record was read
+PlacedRecord: TypeAlias = tuple[RecordPlace | None, dict[str, object]]  # a dead letter, and where its record was read
 _SETTLE_TRIES = 20
 SPLITS_SECONDS = 2.0  # between two looks for new splits
 IDENTITY_SECONDS = 1.0  # between two looks at whether splits are what they were
@@ -47,7 +47,7 @@ class SourceTask:
     def __init__(
         self, source: Source, task: int, tasks: int, log: Log, *, is_once: bool = False, check: Callable[[], None] = lambda: None
     ) -> None:
-        self.progress = Progress()
+        self.progress = TaskProgress()
         self._source = source
         source.is_bounded = is_once
         self._task = task
@@ -56,7 +56,7 @@ class SourceTask:
         self._is_once = is_once
         self._check = check  # after the older instance is fenced, before anything is read
         self._destination = Destination(log, source)
-        self._steps: Sequence[Step] = ()
+        self._steps: Sequence[PipelineStep] = ()
         self._retry: Retry | None = None
         self._positions: dict[str, Position | None] = {}
         self._identities: Mapping[str, str] = {}
@@ -189,7 +189,7 @@ class SourceTask:
 
     def _write_all(self, producer: Producer, polled: Polled) -> None:
         sends: list[tuple[str, pa.Table]] = []
-        letters: list[Placed] = []
+        letters: list[PlacedRecord] = []
         taken = 0
         for topic, found in polled.tables.items():
             if not isinstance(found, pa.Table | Sequence):
@@ -210,7 +210,7 @@ class SourceTask:
         self.progress.commit(self._log.clock.now_ms())
 
     def _take(
-        self, topic: str, records: Unread, start: int, end: int, sends: list[tuple[str, pa.Table]], letters: list[Placed]
+        self, topic: str, records: Unread, start: int, end: int, sends: list[tuple[str, pa.Table]], letters: list[PlacedRecord]
     ) -> int:
         """Collect the rows that the records give and the dead letters of the records that fail; return how many rows there were."""
         reading = records.read(start, end)
@@ -220,15 +220,18 @@ class SourceTask:
             return sum(self._take(topic, records, *part, sends, letters) for part in ((start, middle), (middle, end)))
         for one in reading.refused:
             self._source.refuse_record(*one)
-        if isinstance(passed, Failure):
+        if isinstance(passed, RecordFailure):
             letters += self._letters(topic, reading.tables[0].drop_columns([ROW_NUMBER]), [passed])
         else:
             sends += passed or []
             self._has_passed |= bool(passed)
         return sum(rows.num_rows for rows in reading.tables)
 
-    def _all_steps(self) -> Sequence[Step]:
-        return [*self._steps, Step("KAFKA_PRODUCE", self._destination.fitted, is_last=True, key_of=self._destination.key_of)]
+    def _all_steps(self) -> Sequence[PipelineStep]:
+        return [
+            *self._steps,
+            PipelineStep("KAFKA_PRODUCE", self._destination.fitted, is_last=True, key_of=self._destination.key_of),
+        ]
 
     def _passed(self, topic: str, rows: pa.Table) -> Passed:
         """The rows by topic as the topics take them; those that fail apart."""
@@ -241,17 +244,19 @@ class SourceTask:
             is_tolerant=is_tolerant,
         )
 
-    def _refused_letters(self) -> list[Placed]:
+    def _refused_letters(self) -> list[PlacedRecord]:
         """Dead letters of what never was a row."""
         refused, self._source.refused = self._source.refused, []
-        letters: list[Placed] = []
+        letters: list[PlacedRecord] = []
         for topic, record, error, place in refused:
             rows = pa.table({KEY: pa.nulls(1, pa.binary()), VALUE: pa.array([record], pa.binary()), **_place_columns(place)})
-            found = self._letters(topic, rows, [Failure(0, "VALUE_CONVERTER", error)], is_of_poll=False)
+            found = self._letters(topic, rows, [RecordFailure(0, "VALUE_CONVERTER", error)], is_of_poll=False)
             letters += [(place, letter) for _, letter in found]
         return letters
 
-    def _letters(self, topic: str, rows: pa.Table, failures: Sequence[Failure], *, is_of_poll: bool = True) -> list[Placed]:
+    def _letters(
+        self, topic: str, rows: pa.Table, failures: Sequence[RecordFailure], *, is_of_poll: bool = True
+    ) -> list[PlacedRecord]:
         """Dead letters of failed rows, each with its place; the source knows the places of rows of the last poll alone, which `is_of_poll` says they are."""
         if not failures:
             return []
@@ -308,7 +313,7 @@ def _settle(producer: Producer) -> None:
             return
 
 
-def _in_order(letters: Sequence[Placed]) -> list[dict[str, object]]:
+def _in_order(letters: Sequence[PlacedRecord]) -> list[dict[str, object]]:
     """In the order of what was read, where all have a place there; else in that in which they were found."""
     places = [place for place, _ in letters if place is not None]
     if len(places) < len(letters):
@@ -317,7 +322,7 @@ def _in_order(letters: Sequence[Placed]) -> list[dict[str, object]]:
     return [letters[number][1] for number in order]
 
 
-def _place_columns(place: Place | None) -> dict[str, pa.Array]:
+def _place_columns(place: RecordPlace | None) -> dict[str, pa.Array]:
     """Where a record came from, as rows say it."""
     if place is None:
         return {}
@@ -329,14 +334,14 @@ def _place_columns(place: Place | None) -> dict[str, pa.Array]:
     }
 
 
-def _place_of(rows: pa.Table, failure: Failure) -> Place | None:
+def _place_of(rows: pa.Table, failure: RecordFailure) -> RecordPlace | None:
     """Where a record came from, as places are compared; None if the source does not say it."""
     if any(name not in rows.column_names or not rows[name][failure.row].is_valid for name in (TOPIC, PARTITION, OFFSET)):
         return None
     return str(rows[TOPIC][failure.row]), int(rows[PARTITION][failure.row].as_py()), int(rows[OFFSET][failure.row].as_py())
 
 
-def _place(rows: pa.Table, failure: Failure) -> str:
+def _place(rows: pa.Table, failure: RecordFailure) -> str:
     """Where a record came from, if the source says so."""
     names = [name for name in (TOPIC, PARTITION, OFFSET) if name in rows.column_names]
     return ", ".join(f"{name.removeprefix('_')} {rows[name][failure.row].as_py()}" for name in names)

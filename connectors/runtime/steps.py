@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from streamkit.connectors.runtime.converters import decoder_of_sink, decoder_of_source, encoder_of_sink, topic_of_sink
 from streamkit.connectors.runtime.outgoing import outgoing, transformed
-from streamkit.connectors.runtime.pipeline import Step
+from streamkit.connectors.runtime.pipeline import PipelineStep
 from streamkit.connectors.runtime.sound_texts import SOUND_TEXTS
 from streamkit.connectors.sink import Sink
 from streamkit.connectors.source import Source
@@ -17,27 +17,27 @@ from streamkit.log.log import Log
 from streamkit.log.topic.topic import Topic
 
 
-def steps_of_source(source: Source, log: Log) -> Sequence[Step]:
+def steps_of_source(source: Source, log: Log) -> Sequence[PipelineStep]:
     """What happens to rows between a poll and the topic."""
     decoder = decoder_of_source(source, log) if source.IS_RAW else None
-    decoding = () if decoder is None else (Step("VALUE_CONVERTER", decoder.run),)
+    decoding = () if decoder is None else (PipelineStep("VALUE_CONVERTER", decoder.run),)
     return (*decoding, SOUND_TEXTS, *transform_steps(source, log))
 
 
-def steps_of_sink(sink: Sink, topic: Topic, log: Log) -> Sequence[Step]:
+def steps_of_sink(sink: Sink, topic: Topic, log: Log) -> Sequence[PipelineStep]:
     """What happens to rows between the topic and a put."""
     declared = topic_of_sink(sink, topic, sink.IS_RAW)
     target = outgoing(sink, declared)
     decoder = decoder_of_sink(sink, topic, sink.IS_RAW)
-    steps = [] if decoder is None else [Step("VALUE_CONVERTER", decoder.run), SOUND_TEXTS]
+    steps = [] if decoder is None else [PipelineStep("VALUE_CONVERTER", decoder.run), SOUND_TEXTS]
     if sink.chain is not None:
-        steps.append(Step("TRANSFORMATION", lambda _, rows: transformed(sink, declared, target, rows)))
+        steps.append(PipelineStep("TRANSFORMATION", lambda _, rows: transformed(sink, declared, target, rows)))
     if sink.IS_RAW and target.format is None:
-        steps.append(Step("VALUE_CONVERTER", encoder_of_sink(sink, target).run))
+        steps.append(PipelineStep("VALUE_CONVERTER", encoder_of_sink(sink, target).run))
     return steps
 
 
-def transform_steps(source: Source, log: Log) -> Sequence[Step]:
+def transform_steps(source: Source, log: Log) -> Sequence[PipelineStep]:
     """The transforms of a source; the key columns of a topic that is not there yet are those that the source has for it."""
     chain = source.chain
     if chain is None:
@@ -48,4 +48,4 @@ def transform_steps(source: Source, log: Log) -> Sequence[Step]:
         said = key_columns(rows)
         return chain.run(name, rows, source.key_of(name) or known.get(name, ()) if said is None else said)
 
-    return (Step("TRANSFORMATION", run),)
+    return (PipelineStep("TRANSFORMATION", run),)

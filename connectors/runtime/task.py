@@ -9,8 +9,8 @@ from typing import Protocol
 
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.redaction import logger_of
-from streamkit.connectors.runtime.failed_records import Origin
-from streamkit.connectors.runtime.pipeline import Failure
+from streamkit.connectors.runtime.failed_records import FailedConnector
+from streamkit.connectors.runtime.pipeline import RecordFailure
 from streamkit.connectors.sink import Sink
 from streamkit.connectors.source import Source
 from streamkit.errors import ConfigError, SchemaError
@@ -22,7 +22,7 @@ IDLE_SECONDS = 0.05  # between two looks at topics that had nothing new
 
 
 @dataclass
-class Progress:
+class TaskProgress:
     """What a task has done since it began; the worker reads it from another thread."""
 
     rows: int = 0
@@ -64,7 +64,7 @@ class Orders:
 class Task(Protocol):
     """One opening of a connector's task: from its committed positions to a stop, the end, or an error."""
 
-    progress: Progress
+    progress: TaskProgress
 
     def run(self, orders: Orders) -> None: ...
 
@@ -79,10 +79,10 @@ def close(connector: Source | Sink) -> None:
         )
 
 
-def origin_of(connector: Connector, task: int) -> Origin:
+def origin_of(connector: Connector, task: int) -> FailedConnector:
     """How dead letters name the task."""
     kind = type(connector)
-    return Origin(
+    return FailedConnector(
         connector.name,
         task,
         f"{kind.__module__}.{kind.__qualname__}",
@@ -91,7 +91,7 @@ def origin_of(connector: Connector, task: int) -> Origin:
     )
 
 
-def check_columns(connector: Connector, place: str, failures: Sequence[Failure]) -> None:
+def check_columns(connector: Connector, place: str, failures: Sequence[RecordFailure]) -> None:
     """ConfigError where a transform's settings do not fit the columns of the records: no record is to blame, whatever is tolerated."""
     for one in failures:
         if getattr(one.error, "is_of_columns", False):
@@ -99,7 +99,7 @@ def check_columns(connector: Connector, place: str, failures: Sequence[Failure])
             raise ConfigError(connector.redacted(said)) from one.error
 
 
-def refuse(connector: Connector, topic: str, places: Sequence[str], failures: Sequence[Failure]) -> None:
+def refuse(connector: Connector, topic: str, places: Sequence[str], failures: Sequence[RecordFailure]) -> None:
     """Raise the first failure with its place, unless the connector tolerates failures."""
     if failures and connector.settings["errors.tolerance"] == "none":
         first = failures[0]

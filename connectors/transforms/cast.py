@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.transforms.java_numbers import floats, integers, narrowed
-from streamkit.connectors.transforms.records import Part, Records
+from streamkit.connectors.transforms.records import RecordPart, Records
 from streamkit.connectors.transforms.texts import milliseconds, texts
 from streamkit.connectors.transforms.transform import NULL_DEFAULT, PartTransform
 from streamkit.data_type import from_arrow
@@ -20,7 +20,7 @@ TYPES = {
 }  # fmt: skip
 
 
-class Cast(PartTransform):
+class CastTransform(PartTransform):
     """Casts as Java does: integers wrap around, floats stop at the limits, bytes become base 64; a text that is no number is refused."""
 
     NAME = "Cast"
@@ -42,12 +42,12 @@ class Cast(PartTransform):
         if self._whole is not None and len(self.settings["spec"]) > 1:
             raise ConfigError(self.said("spec has a type for the whole and others; expected either"))
 
-    def changed(self, part: Part, records: Records) -> Part:
+    def changed(self, part: RecordPart, records: Records) -> RecordPart:
         if self._whole is not None:
             if part.is_struct and not part.valid.true_count:
                 return part
             name = next(iter(part.columns), "") if not part.is_struct else self.side.lower()
-            return Part.bare(name, self._cast(part.whole, self._whole))
+            return RecordPart.bare(name, self._cast(part.whole, self._whole))
         self.need_struct(part, "casting of columns")
         if not part.is_struct:
             return part

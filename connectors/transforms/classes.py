@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from streamkit.connectors.transforms.cast import Cast
+from streamkit.connectors.transforms.cast import CastTransform
 from streamkit.connectors.transforms.drop_headers import DropHeaders
 from streamkit.connectors.transforms.expr import Expr
 from streamkit.connectors.transforms.extract_field import ExtractField
 from streamkit.connectors.transforms.extract_new_record_state import ExtractNewRecordState
-from streamkit.connectors.transforms.filter import Filter
+from streamkit.connectors.transforms.filter import FilterTransform
 from streamkit.connectors.transforms.flatten import Flatten
 from streamkit.connectors.transforms.header_from import HeaderFrom
 from streamkit.connectors.transforms.hoist_field import HoistField
@@ -30,7 +30,7 @@ from streamkit.errors import ConfigError
 TRANSFORMS: dict[str, type[Transform]] = {
     kind.NAME: kind
     for kind in (
-        Cast, DropHeaders, Expr, ExtractField, ExtractNewRecordState, Filter, Flatten, HeaderFrom, HoistField, InsertField,
+        CastTransform, DropHeaders, Expr, ExtractField, ExtractNewRecordState, FilterTransform, Flatten, HeaderFrom, HoistField, InsertField,
         InsertHeader, MaskField, RegexRouter, ReplaceField, SetSchemaMetadata, TimestampConverter, TimestampRouter, ValueToKey,
     )
 }  # fmt: skip

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.connectors.setting import Setting
-from streamkit.connectors.transforms.records import Part, Records
+from streamkit.connectors.transforms.records import RecordPart, Records
 from streamkit.connectors.transforms.transform import Transform
 from streamkit.data_type import from_arrow, to_arrow
 from streamkit.errors import ConfigError, TopologyError
@@ -75,7 +75,7 @@ class Expr(Transform):
         places[np.flatnonzero(is_value)[kept]] = np.arange(len(kept))
         taken = pa.array(places[rows], mask=places[rows] < 0)
         touched = frozenset(name for name, _ in self._select)
-        part = Part(
+        part = RecordPart(
             {name: column.take(taken) for name, column in columns.items()}, value.valid.take(pa.array(rows)), True, touched
         )
         yield replace(records.take(rows), value=part)

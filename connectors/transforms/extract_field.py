@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.transforms.field_path import steps_of
-from streamkit.connectors.transforms.records import Part, Records
+from streamkit.connectors.transforms.records import RecordPart, Records
 from streamkit.connectors.transforms.transform import NULL_DEFAULT, PartTransform
 from streamkit.data_type import from_arrow
 
@@ -26,7 +26,7 @@ class ExtractField(PartTransform):
         field, is_path = self.settings["field"], self.settings["field.syntax.version"] == "V2"
         self._steps = steps_of(field, self.said) if is_path else [field]
 
-    def changed(self, part: Part, records: Records) -> Part:
+    def changed(self, part: RecordPart, records: Records) -> RecordPart:
         self.need_struct(part, "field extraction")
         if not part.is_struct:
             return part
@@ -40,7 +40,7 @@ class ExtractField(PartTransform):
         name = self._steps[-1]
         return part_of(name, found)
 
-    def _found(self, part: Part) -> pa.Array | None:
+    def _found(self, part: RecordPart) -> pa.Array | None:
         found = part.columns.get(self._steps[0])
         for step in self._steps[1:]:
             if found is None:
@@ -53,9 +53,9 @@ class ExtractField(PartTransform):
         return found
 
 
-def part_of(name: str, column: pa.Array) -> Part:
+def part_of(name: str, column: pa.Array) -> RecordPart:
     """A column as the whole key or value: a struct has its fields for columns."""
     if not pa.types.is_struct(column.type):
-        return Part.bare(name, column)
+        return RecordPart.bare(name, column)
     fields = {field.name: pc.struct_field(column, [field.name]) for field in column.type}
-    return Part(fields, column.is_valid(), True, frozenset(fields))
+    return RecordPart(fields, column.is_valid(), True, frozenset(fields))

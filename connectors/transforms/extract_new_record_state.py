@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.transforms.extract_field import part_of
 from streamkit.connectors.transforms.headers import added, headers_of
-from streamkit.connectors.transforms.records import Part, Records
+from streamkit.connectors.transforms.records import RecordPart, Records
 from streamkit.connectors.transforms.texts import texts
 from streamkit.connectors.transforms.transform import Transform
 from streamkit.errors import ConfigError
@@ -102,7 +102,7 @@ class ExtractNewRecordState(Transform):
             if column is not None:
                 columns[self.settings["add.fields.prefix"] + name] = column
         valid = envelope.columns[side].is_valid()
-        return replace(told, value=Part(columns, valid, True, frozenset(columns)))
+        return replace(told, value=RecordPart(columns, valid, True, frozenset(columns)))
 
     def _with_headers(self, records: Records) -> Records:
         names = self.settings["add.headers"]
@@ -114,13 +114,13 @@ class ExtractNewRecordState(Transform):
         return records.with_fact(HEADERS, headers)
 
 
-def _is_envelope(value: Part) -> bool:
+def _is_envelope(value: RecordPart) -> bool:
     """Whether a value has `op` and the structs `before` and `after`, or one of them."""
     columns = value.columns if value.is_struct else {}
     return {"op", "after"} <= columns.keys() and pa.types.is_struct(columns["after"].type)
 
 
-def _field(envelope: Part, text: str) -> tuple[str, pa.Array | None]:
+def _field(envelope: RecordPart, text: str) -> tuple[str, pa.Array | None]:
     """
     A field of the envelope, and its name; None if it has none.
 
@@ -139,4 +139,4 @@ def _field(envelope: Part, text: str) -> tuple[str, pa.Array | None]:
 
 def _emptied(records: Records) -> Records:
     """The records without values."""
-    return replace(records, value=Part({}, pa.array(np.zeros(records.count, bool))))
+    return replace(records, value=RecordPart({}, pa.array(np.zeros(records.count, bool))))

@@ -10,7 +10,7 @@ from streamkit.connectors.transforms.records import Records
 from streamkit.connectors.transforms.transform import Transform
 
 
-class Filter(Transform):
+class FilterTransform(Transform):
     """Leaves out every record that comes; its predicate says which do."""
 
     NAME = "Filter"

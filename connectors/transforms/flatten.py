@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.connectors.setting import Setting
-from streamkit.connectors.transforms.records import Part, Records
+from streamkit.connectors.transforms.records import RecordPart, Records
 from streamkit.connectors.transforms.transform import PartTransform
 
 
@@ -18,7 +18,7 @@ class Flatten(PartTransform):
     NAME = "Flatten"
     SETTINGS = (Setting("delimiter", "what stands between the names", default="."),)
 
-    def changed(self, part: Part, records: Records) -> Part:
+    def changed(self, part: RecordPart, records: Records) -> RecordPart:
         self.need_struct(part, "flattening")
         if not part.is_struct:
             return part
@@ -30,7 +30,7 @@ class Flatten(PartTransform):
                 columns[long_name] = leaf
         return part.of(columns, [name for name in columns if name not in part.columns])
 
-    def _leaves(self, name: str, column: pa.Array, part: Part) -> Iterator[tuple[str, pa.Array]]:
+    def _leaves(self, name: str, column: pa.Array, part: RecordPart) -> Iterator[tuple[str, pa.Array]]:
         if pa.types.is_map(column.type):
             raise self.unfit(f"the field {name!r} is a map, whose names only its values know", part.valid)
         if not pa.types.is_struct(column.type):

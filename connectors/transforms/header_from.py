@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.transforms.headers import added, headers_of
-from streamkit.connectors.transforms.records import Part, Records
+from streamkit.connectors.transforms.records import RecordPart, Records
 from streamkit.connectors.transforms.texts import texts
 from streamkit.connectors.transforms.transform import NULL_DEFAULT, PartTransform
 from streamkit.errors import ConfigError
@@ -48,7 +48,7 @@ class HeaderFrom(PartTransform):
         headers = added(headers_of(records), self.settings["headers"], values)
         yield records.with_part(self.side, self.changed(part, records)).with_fact(HEADERS, headers)
 
-    def changed(self, part: Part, records: Records) -> Part:
+    def changed(self, part: RecordPart, records: Records) -> RecordPart:
         if self.settings["operation"] == "copy" or not part.is_struct:
             return part
         return part.of({name: column for name, column in part.columns.items() if name not in self.settings["fields"]})

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.connectors.setting import Setting
-from streamkit.connectors.transforms.records import Part, Records
+from streamkit.connectors.transforms.records import RecordPart, Records
 from streamkit.connectors.transforms.transform import PartTransform
 
 
@@ -16,6 +16,6 @@ class HoistField(PartTransform):
     NAME = "HoistField"
     SETTINGS = (Setting("field", "the name of the field"),)
 
-    def changed(self, part: Part, records: Records) -> Part:
+    def changed(self, part: RecordPart, records: Records) -> RecordPart:
         field = self.settings["field"]
-        return Part({field: part.whole}, pa.array(np.ones(records.count, bool)), True, frozenset((field,)))
+        return RecordPart({field: part.whole}, pa.array(np.ones(records.count, bool)), True, frozenset((field,)))

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.connectors.setting import Setting
-from streamkit.connectors.transforms.records import Part, Records
+from streamkit.connectors.transforms.records import RecordPart, Records
 from streamkit.connectors.transforms.transform import NULL_DEFAULT, PartTransform
 from streamkit.data_type import ARROW_TYPES
 from streamkit.errors import ConfigError
@@ -38,7 +38,7 @@ class InsertField(PartTransform):
         if self.settings["static.field"] is not None and self.settings["static.value"] is None:
             raise ConfigError(self.said("static.field has no static.value; expected its text"))
 
-    def changed(self, part: Part, records: Records) -> Part:
+    def changed(self, part: RecordPart, records: Records) -> RecordPart:
         self.need_struct(part, "field insertion")
         if not part.is_struct:
             return part

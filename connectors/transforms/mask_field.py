@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.transforms.java_numbers import floats, wrapped
-from streamkit.connectors.transforms.records import Part, Records
+from streamkit.connectors.transforms.records import RecordPart, Records
 from streamkit.connectors.transforms.replace_field import check_distinct
 from streamkit.connectors.transforms.transform import NULL_DEFAULT, PartTransform
 from streamkit.data_type import from_arrow
@@ -37,7 +37,7 @@ class MaskField(PartTransform):
         if self.settings["replacement"] == "":
             raise ConfigError(self.said("replacement is empty; leave it out for the empty value of each type"))
 
-    def changed(self, part: Part, records: Records) -> Part:
+    def changed(self, part: RecordPart, records: Records) -> RecordPart:
         self.need_struct(part, "masking of fields", may_be_null=False)
         if not part.is_struct:
             return part

@@ -21,7 +21,7 @@ KEY_COLUMNS = b"key.columns"  # in the metadata of a table's schema: of sources 
 
 
 @dataclass(frozen=True)
-class Part:
+class RecordPart:
     """
     The keys or the values of records. `valid` says which rows have one: a value that is missing is a tombstone.
 
@@ -35,7 +35,7 @@ class Part:
     touched: frozenset[str] = frozenset()
 
     @classmethod
-    def bare(cls, name: str, column: pa.Array) -> Part:
+    def bare(cls, name: str, column: pa.Array) -> RecordPart:
         """A part that is one column without a name of its own."""
         return cls({name: column}, column.is_valid(), False, frozenset((name,)))
 
@@ -50,16 +50,16 @@ class Part:
             return pa.array([{} if is_valid else None for is_valid in self.valid.to_pylist()], pa.struct([]))
         return pa.StructArray.from_arrays(list(self.columns.values()), list(self.columns), mask=pc.invert(self.valid))
 
-    def of(self, columns: Mapping[str, pa.Array], touched: Sequence[str] = ()) -> Part:
+    def of(self, columns: Mapping[str, pa.Array], touched: Sequence[str] = ()) -> RecordPart:
         """A struct of these columns, in the rows that have one."""
-        return Part(columns, self.valid, True, (self.touched & columns.keys()) | frozenset(touched))
+        return RecordPart(columns, self.valid, True, (self.touched & columns.keys()) | frozenset(touched))
 
-    def bared(self) -> Part:
+    def bared(self) -> RecordPart:
         """The part without columns if no row has one: what nobody has is of no type."""
         is_missing = self.is_struct and len(self.valid) > 0 and not self.valid.true_count
-        return Part({}, self.valid) if is_missing else self
+        return RecordPart({}, self.valid) if is_missing else self
 
-    def take(self, rows: Integers) -> Part:
+    def take(self, rows: Integers) -> RecordPart:
         """Some of the rows."""
         kept = pa.array(rows)
         return replace(
@@ -76,8 +76,8 @@ class Records:
     """
 
     topic: str
-    key: Part
-    value: Part
+    key: RecordPart
+    value: RecordPart
     facts: pa.Table
     rows: Integers
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -86,11 +86,11 @@ class Records:
     def count(self) -> int:
         return len(self.rows)
 
-    def part(self, side: str) -> Part:
+    def part(self, side: str) -> RecordPart:
         """The part of that name, `Key` or `Value`."""
         return self.key if side == "Key" else self.value
 
-    def with_part(self, side: str, part: Part) -> Records:
+    def with_part(self, side: str, part: RecordPart) -> Records:
         """The records with another key or value."""
         return replace(self, key=part) if side == "Key" else replace(self, value=part)
 
@@ -126,15 +126,15 @@ def records_of(topic: str, rows: pa.Table, key: Sequence[str]) -> Records:
     columns = {name: plain_array(rows[name]) for name in rows.column_names if name not in _OWN}
     facts, numbers = rows.select(own), np.arange(rows.num_rows, dtype=np.int64)
     if is_opaque(rows):
-        parts = {name: Part({name: columns[name]}, columns[name].is_valid(), is_struct=False) for name in (KEY, VALUE)}
+        parts = {name: RecordPart({name: columns[name]}, columns[name].is_valid(), is_struct=False) for name in (KEY, VALUE)}
         return Records(topic, parts[KEY], parts[VALUE], facts, numbers)
     present = pa.array(np.ones(rows.num_rows, bool))
     keys = {name: columns[name] for name in key} if key and all(name in columns for name in key) else {}
-    key_part = Part(keys, present if keys else pc.invert(present))
+    key_part = RecordPart(keys, present if keys else pc.invert(present))
     deleted = plain_array(rows[DELETED]).fill_null(False) if DELETED in own else pc.invert(present)
     if deleted.true_count:
         columns = {name: pc.if_else(deleted, None, column) for name, column in columns.items()}
-    return Records(topic, key_part, Part(columns, pc.invert(deleted)), facts, numbers)
+    return Records(topic, key_part, RecordPart(columns, pc.invert(deleted)), facts, numbers)
 
 
 def rows_of(records: Records) -> pa.Table:

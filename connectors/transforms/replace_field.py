@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from streamkit.connectors.setting import Setting
-from streamkit.connectors.transforms.records import Part, Records
+from streamkit.connectors.transforms.records import RecordPart, Records
 from streamkit.connectors.transforms.transform import NULL_DEFAULT, PartTransform
 from streamkit.errors import ConfigError
 
@@ -27,7 +27,7 @@ class ReplaceField(PartTransform):
         for name in ("exclude", "include"):
             check_distinct(self, name, self.settings[name])
 
-    def changed(self, part: Part, records: Records) -> Part:
+    def changed(self, part: RecordPart, records: Records) -> RecordPart:
         self.need_struct(part, "field replacement")
         if not part.is_struct:
             return part

@@ -37,7 +37,7 @@ _ZONE = r"(?:UTC|GMT|Z|(?:GMT)?[+-][0-9]{1,2}:?[0-9]{2}|[+-][0-9]{2})"
 
 
 @dataclass(frozen=True)
-class Token:
+class DateFormatPart:
     """A letter and how often it stands there; or, without a letter, a text."""
 
     letter: str
@@ -59,7 +59,7 @@ class SimpleDateFormat:
                 )
 
     @cached_property
-    def tokens(self) -> tuple[Token, ...]:
+    def tokens(self) -> tuple[DateFormatPart, ...]:
         """The pattern's letters and texts, in order."""
         found, place = [], 0
         while place < len(self.pattern):
@@ -68,7 +68,7 @@ class SimpleDateFormat:
                 raise ConfigError(f"the pattern {self.pattern!r} has a quote without its other; expected '' for a quote itself")
             quoted, letter = match[1], match[2]
             text = match[0] if quoted is None else (quoted.replace("''", "'") or "'")
-            found.append(Token(letter, len(match[0])) if letter else Token("", 0, text))
+            found.append(DateFormatPart(letter, len(match[0])) if letter else DateFormatPart("", 0, text))
             place = match.end()
         return tuple(found)
 
@@ -152,7 +152,7 @@ _WRITTEN: dict[str, Callable[[_Fields], Integers]] = {
 }
 
 
-def _written(token: Token, fields: _Fields, *, is_alone: bool) -> pa.Array:
+def _written(token: DateFormatPart, fields: _Fields, *, is_alone: bool) -> pa.Array:
     letter, count = token.letter, token.count
     if letter in "zZX":
         return pa.scalar({"z": "UTC" if count < 4 else "Coordinated Universal Time", "Z": "+0000", "X": "Z"}[letter])
@@ -180,11 +180,11 @@ def _chosen(names: list[str], places: Integers) -> pa.Array:
     return pa.array(names).take(pa.array(places))
 
 
-def _is_number(token: Token) -> bool:
+def _is_number(token: DateFormatPart) -> bool:
     return bool(token.letter) and token.letter not in "GaEzZX" and not (token.letter in "ML" and token.count > 2)
 
 
-def _read(token: Token, *, is_adjacent: bool) -> str:
+def _read(token: DateFormatPart, *, is_adjacent: bool) -> str:
     """What a letter stands for in a text: a number behind which another one follows has as many digits as letters."""
     if token.letter == "G":
         return "AD|BC"
@@ -201,7 +201,7 @@ def _read(token: Token, *, is_adjacent: bool) -> str:
     return r"\s*-?[0-9]+"
 
 
-def _moments(tokens: tuple[Token, ...], found: dict[str, pa.Array], count: int) -> Integers:
+def _moments(tokens: tuple[DateFormatPart, ...], found: dict[str, pa.Array], count: int) -> Integers:
     """The moments of fields; those that a pattern has not are of the first of January 1970."""
     read: dict[str, Integers] = {}
     for place, token in enumerate(tokens):
@@ -230,7 +230,7 @@ def _hours(read: dict[str, Integers], zero: Integers) -> Integers:
     return np.asarray(hour + 12 * read.get("a", zero))
 
 
-def _field(token: Token, texts: pa.Array) -> Integers:
+def _field(token: DateFormatPart, texts: pa.Array) -> Integers:
     if token.letter in "GaEzZX" or (token.letter in "ML" and token.count > 2):
         return np.array([0 if text is None else _meaning(token.letter, text) for text in texts.to_pylist()], np.int64)
     trimmed = pc.utf8_trim_whitespace(texts.fill_null("0"))

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.connectors.setting import Setting
-from streamkit.connectors.transforms.records import Part, Records
+from streamkit.connectors.transforms.records import RecordPart, Records
 from streamkit.connectors.transforms.simple_date_format import SimpleDateFormat
 from streamkit.connectors.transforms.texts import milliseconds
 from streamkit.connectors.transforms.transform import NULL_DEFAULT, PartTransform
@@ -41,23 +41,23 @@ class TimestampConverter(PartTransform):
             raise ConfigError(self.said("target.type=string needs format, a pattern of SimpleDateFormat"))
         self._format = SimpleDateFormat(pattern) if pattern.strip() else None
 
-    def changed(self, part: Part, records: Records) -> Part:
+    def changed(self, part: RecordPart, records: Records) -> RecordPart:
         field = self.settings["field"]
         if not field:
             if part.is_struct:
                 if part.valid.true_count:
                     raise self.unfit("without field the whole must be a time; found columns", part.valid)
                 return part
-            return Part.bare(next(iter(part.columns)), self._converted(part.whole, part))
+            return RecordPart.bare(next(iter(part.columns)), self._converted(part.whole, part))
         self.need_struct(part, "converting of times")
         if not part.is_struct or field not in part.columns:
             return part
         return part.of({**part.columns, field: self._converted(part.columns[field], part)}, [field])
 
-    def _converted(self, column: pa.Array, part: Part) -> pa.Array:
+    def _converted(self, column: pa.Array, part: RecordPart) -> pa.Array:
         return self._written(self._read(column, part))
 
-    def _read(self, column: pa.Array, part: Part) -> pa.Array:
+    def _read(self, column: pa.Array, part: RecordPart) -> pa.Array:
         """Microseconds since 1970."""
         kind = column.type
         if pa.types.is_timestamp(kind):

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.connectors.setting import Setting, read_settings
-from streamkit.connectors.transforms.records import Part, Records
+from streamkit.connectors.transforms.records import RecordPart, Records
 from streamkit.data_type import from_arrow
 from streamkit.errors import SchemaError
 
@@ -97,10 +97,10 @@ class PartTransform(Transform):
         yield records.with_part(self.side, self.changed(records.part(self.side), records))
 
     @abstractmethod
-    def changed(self, part: Part, records: Records) -> Part:
+    def changed(self, part: RecordPart, records: Records) -> RecordPart:
         """What becomes of the part that the transform is for."""
 
-    def need_struct(self, part: Part, purpose: str, *, may_be_null: bool = True) -> None:
+    def need_struct(self, part: RecordPart, purpose: str, *, may_be_null: bool = True) -> None:
         """SchemaError unless the rows are structs; without `may_be_null` also for those that are null."""
         if not part.is_struct and part.valid.true_count:
             kind, side = from_arrow(part.whole.type), self.side.lower()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from streamkit.connectors.setting import Setting
-from streamkit.connectors.transforms.records import Part, Records
+from streamkit.connectors.transforms.records import RecordPart, Records
 from streamkit.connectors.transforms.replace_field import check_distinct
 from streamkit.connectors.transforms.transform import NULL_DEFAULT, PartTransform
 
@@ -29,9 +29,9 @@ class ValueToKey(PartTransform):
     def apply(self, records: Records) -> Iterable[Records]:
         yield replace(records, key=self.changed(records.value, records))
 
-    def changed(self, part: Part, records: Records) -> Part:
+    def changed(self, part: RecordPart, records: Records) -> RecordPart:
         self.need_struct(part, "copying fields from value to key", may_be_null=False)
         missing = [name for name in self.settings["fields"] if name not in part.columns]
         if missing and records.count:
             raise self.unfit(f"there is no field {missing[0]!r}; the value has {', '.join(part.columns)}", part.valid)
-        return Part({name: part.columns[name] for name in self.settings["fields"] if name in part.columns}, part.valid)
+        return RecordPart({name: part.columns[name] for name in self.settings["fields"] if name in part.columns}, part.valid)

@@ -21,7 +21,7 @@ from streamkit.log.opening import open_existing_log
 from streamkit.names import application_folders, application_heartbeat
 
 program = typer.Typer(help="Show applications, and let them start from scratch.", no_args_is_help=True, rich_markup_mode=None)
-Name = Annotated[
+ApplicationArgument = Annotated[
     str,
     typer.Argument(metavar="APP", help="The application's name: that of its topology.", autocompletion=completion.applications),
 ]
@@ -54,7 +54,7 @@ def list_applications(as_json: JsonOption = False, log: LogOption = None) -> Non
 
 
 @program.command("describe")
-def describe_application(app: Name, as_json: JsonOption = False, log: LogOption = None) -> None:
+def describe_application(app: ApplicationArgument, as_json: JsonOption = False, log: LogOption = None) -> None:
     """Show how far an application has read, and its stores."""
     with open_existing_log(log) as opened:
         found = _described(opened, opened.catalog.application(app))
@@ -83,7 +83,7 @@ def describe_application(app: Name, as_json: JsonOption = False, log: LogOption 
 
 @program.command("reset")
 def reset_application(
-    app: Name,
+    app: ApplicationArgument,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: JsonOption = False,
     log: LogOption = None,

@@ -12,7 +12,7 @@ from streamkit.cli.terminal import completion
 from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, counted, show_json
 from streamkit.cli.terminal.table import show_table
-from streamkit.log.maintenance.compaction import Report
+from streamkit.log.maintenance.compaction import CompactionReport
 from streamkit.log.opening import open_existing_log
 
 TITLES = ("partition", "end offset", "records before", "records after", "bytes before", "bytes after", "deletions gone")
@@ -44,7 +44,7 @@ def _progress() -> Progress:
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
-def _show(report: Report) -> None:
+def _show(report: CompactionReport) -> None:
     rows = [
         (str(one.partition), one.end_offset, one.rows_before, one.rows_after, one.bytes_before, one.bytes_after, one.deletions)
         for one in report.partitions

@@ -35,8 +35,8 @@ program = typer.Typer(help="Run connectors, and show how they are.", no_args_is_
 offsets = typer.Typer(help="Show and move how far connectors have come.", no_args_is_help=True, rich_markup_mode=None)
 program.add_typer(offsets, name="offsets")
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The connectors, as JSON or properties.")]
-Name = Annotated[str, typer.Argument(metavar="CONNECTOR", help="The connector's name.")]
+ConnectorsFile = Annotated[Path, typer.Argument(metavar="FILE", help="The connectors, as JSON or properties.")]
+ConnectorArgument = Annotated[str, typer.Argument(metavar="CONNECTOR", help="The connector's name.")]
 TopologyFile = Annotated[str, typer.Argument(metavar="TOPOLOGY", help="A Python file with one topology at module level.")]
 WAIT_SECONDS = 0.2
 LINE_SECONDS = 10.0
@@ -44,7 +44,7 @@ LINE_SECONDS = 10.0
 
 @program.command("run")
 def run_connectors(
-    file: File,
+    file: ConnectorsFile,
     once: Annotated[bool, typer.Option("--once", help="Move what is there now, then stop.")] = False,
     rest: Annotated[
         str | None,
@@ -122,7 +122,7 @@ def export(file: TopologyFile) -> None:
 
 
 @program.command("validate")
-def validate(file: File, as_json: JsonOption = False) -> None:
+def validate(file: ConnectorsFile, as_json: JsonOption = False) -> None:
     """Check every setting of a file's connectors; nothing is opened."""
     found = [
         {"name": one.name, "class": type(one).__name__, "tasks": one.settings["tasks.max"], "settings": _shown(one)}
@@ -170,7 +170,7 @@ def show_status(
 
 
 @program.command("pause")
-def pause(connector: Name, as_json: JsonOption = False, log: LogOption = None) -> None:
+def pause(connector: ConnectorArgument, as_json: JsonOption = False, log: LogOption = None) -> None:
     """
     Ask the workers to pause a connector.
 
@@ -182,7 +182,7 @@ def pause(connector: Name, as_json: JsonOption = False, log: LogOption = None) -
 
 
 @program.command("stop")
-def stop(connector: Name, as_json: JsonOption = False, log: LogOption = None) -> None:
+def stop(connector: ConnectorArgument, as_json: JsonOption = False, log: LogOption = None) -> None:
     """
     Ask the workers to stop a connector.
 
@@ -194,7 +194,7 @@ def stop(connector: Name, as_json: JsonOption = False, log: LogOption = None) ->
 
 
 @program.command("resume")
-def resume(connector: Name, as_json: JsonOption = False, log: LogOption = None) -> None:
+def resume(connector: ConnectorArgument, as_json: JsonOption = False, log: LogOption = None) -> None:
     """
     Ask the workers to go on with a connector.
 
@@ -206,7 +206,7 @@ def resume(connector: Name, as_json: JsonOption = False, log: LogOption = None) 
 
 
 @program.command("restart")
-def restart(connector: Name, as_json: JsonOption = False, log: LogOption = None) -> None:
+def restart(connector: ConnectorArgument, as_json: JsonOption = False, log: LogOption = None) -> None:
     """Ask the workers to start a connector's tasks again."""
     with _known(log, connector) as opened:
         status.ask_restart(opened, connector)
@@ -214,7 +214,7 @@ def restart(connector: Name, as_json: JsonOption = False, log: LogOption = None)
 
 
 @offsets.command("show")
-def show_offsets(connector: Name, as_json: JsonOption = False, log: LogOption = None) -> None:
+def show_offsets(connector: ConnectorArgument, as_json: JsonOption = False, log: LogOption = None) -> None:
     """Show the position of each split, or the offsets of each partition."""
     with open_existing_log(log) as opened:
         found = _positions(opened, connector)
@@ -226,7 +226,7 @@ def show_offsets(connector: Name, as_json: JsonOption = False, log: LogOption = 
 
 @offsets.command("set")
 def set_offsets(
-    connector: Name,
+    connector: ConnectorArgument,
     split: Annotated[str, typer.Argument(metavar="SPLIT", help="The split, as `offsets show` names it.")],
     position: Annotated[str, typer.Argument(metavar="POSITION", help="The position, as JSON.")],
     as_json: JsonOption = False,
@@ -255,7 +255,7 @@ def _check_split(log: Log, connector: str, split: str) -> None:
 
 
 @offsets.command("reset")
-def reset_offsets(connector: Name, as_json: JsonOption = False, log: LogOption = None) -> None:
+def reset_offsets(connector: ConnectorArgument, as_json: JsonOption = False, log: LogOption = None) -> None:
     """
     Forget how far a connector has come; it must not run.
 

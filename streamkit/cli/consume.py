@@ -13,14 +13,14 @@ import typer
 from streamkit.cli.query.draining import LOOK_S, drained
 from streamkit.cli.query.moment import parse_moment
 from streamkit.cli.query.portion import Portion, polled_portions, standing_portions
-from streamkit.cli.query.position import EARLIEST, LATEST, Position, parse_offset
+from streamkit.cli.query.position import EARLIEST, LATEST, StartPosition, parse_offset
 from streamkit.cli.query.predicate import parse_predicate
 from streamkit.cli.query.wanted import Wanted, check_offset, consumer_of, standing_records
 from streamkit.cli.terminal import completion
 from streamkit.cli.terminal.choice import choice_option
 from streamkit.cli.terminal.interruption import interruption
 from streamkit.cli.terminal.location import LogOption
-from streamkit.cli.terminal.record_output import RECORD_COLUMNS, Format, RecordOutput
+from streamkit.cli.terminal.record_output import RECORD_COLUMNS, PrintFormat, RecordOutput
 from streamkit.cli.terminal.rendering import JsonOption, show_note
 from streamkit.log.consume.consumer import Consumer
 from streamkit.log.opening import open_existing_log
@@ -87,7 +87,9 @@ GroupOption = Annotated[
         autocompletion=completion.groups,
     ),
 ]
-FormatOption = Annotated[Format | None, choice_option("--format", Format, "How to print records. [default: table]")]
+PrintFormatOption = Annotated[
+    PrintFormat | None, choice_option("--format", PrintFormat, "How to print records. [default: table]")
+]
 HeadersOption = Annotated[bool, typer.Option("--headers", help="Print the records' headers too.")]
 RawOption = Annotated[bool, typer.Option("--raw", help="Print the bytes of an opaque topic in base 64, not decoded.")]
 
@@ -102,7 +104,7 @@ def consume(
     offset: OffsetOption = None,
     since: SinceOption = None,
     group: GroupOption = None,
-    form: FormatOption = None,
+    form: PrintFormatOption = None,
     as_json: JsonOption = False,
     headers: HeadersOption = False,
     raw: RawOption = False,
@@ -131,7 +133,7 @@ def consume(
         condition = None if where is None else parse_predicate(where, condition_schema(found))
         wanted = Wanted(found, columns, tuple(partitions) if partitions else None, position, condition)
         check_offset(opened, wanted)
-        limit = _limit(max_records, is_short=printed_as is Format.TABLE and not follow)
+        limit = _limit(max_records, is_short=printed_as is PrintFormat.TABLE and not follow)
         read_as = None if raw else found.format
         if not follow and group is None:
             is_all = condition is None and partitions is None and position == EARLIEST
@@ -148,10 +150,10 @@ def consume(
                 output.write(polled_portions(tables, consumer, wanted, read_as, limit))
 
 
-def _form(form: Format | None, *, as_json: bool) -> Format:
-    if as_json and form not in (None, Format.JSON):
+def _form(form: PrintFormat | None, *, as_json: bool) -> PrintFormat:
+    if as_json and form not in (None, PrintFormat.JSON):
         raise typer.BadParameter("found another --format; expected one of the two", param_hint="--json")
-    return Format.JSON if as_json else form or Format.TABLE
+    return PrintFormat.JSON if as_json else form or PrintFormat.TABLE
 
 
 def _limit(max_records: int | None, *, is_short: bool) -> int | None:
@@ -161,7 +163,7 @@ def _limit(max_records: int | None, *, is_short: bool) -> int | None:
     return TABLE_ROWS if max_records is None and is_short else max_records
 
 
-def _position(offset: str | None, since: str | None, *, from_beginning: bool, follow: bool) -> Position:
+def _position(offset: str | None, since: str | None, *, from_beginning: bool, follow: bool) -> StartPosition:
     if (offset is not None) + (since is not None) + from_beginning > 1:
         raise typer.BadParameter(
             "each says where to begin; expected one of them", param_hint="--offset / --since / --from-beginning"

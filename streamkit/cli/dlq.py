@@ -26,7 +26,9 @@ from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log
 
 program = typer.Typer(help="Show dead letters, and send their records again.", no_args_is_help=True, rich_markup_mode=None)
-Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The dead-letter topic.", autocompletion=completion.topics)]
+DeadLettersArgument = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="The dead-letter topic.", autocompletion=completion.topics)
+]
 TABLE_ROWS = 20
 TITLES = ("topic", "application", "operator", "error", "records", "replayed")
 
@@ -48,7 +50,7 @@ def list_dead_letters(as_json: JsonOption = False, log: LogOption = None) -> Non
 
 @program.command("show")
 def show_dead_letters(
-    topic: Name,
+    topic: DeadLettersArgument,
     max_records: MaxOption = None,
     where: WhereOption = None,
     partitions: PartitionOption = None,
@@ -87,7 +89,7 @@ def show_dead_letters(
 
 @program.command("replay")
 def replay_dead_letters(
-    topic: Name,
+    topic: DeadLettersArgument,
     where: WhereOption = None,
     partitions: PartitionOption = None,
     offset: OffsetOption = None,

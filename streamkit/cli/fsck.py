@@ -15,7 +15,7 @@ from streamkit.cli.terminal.table import show_table
 from streamkit.errors import StreamKitError
 from streamkit.log.database.address import is_address
 from streamkit.log.opening import open_existing_log
-from streamkit.log.rescue.findings import Report
+from streamkit.log.rescue.findings import CheckReport
 from streamkit.log.rescue.fsck import check_folder
 
 CLEAN, FOUND, UNCHECKED = 0, 1, 2
@@ -45,7 +45,7 @@ def fsck(
     raise typer.Exit(CLEAN if report.is_clean else FOUND)
 
 
-def _checked(location: str, deep: bool) -> Report:
+def _checked(location: str, deep: bool) -> CheckReport:
     if is_address(location):  # of a catalog in PostgreSQL, which no look can harm
         with open_existing_log(location) as opened:
             return opened.fsck(deep)
@@ -62,7 +62,7 @@ def _progress() -> Progress:
     return Progress(*columns, console=Console(stderr=True), transient=True)
 
 
-def _show(report: Report) -> None:
+def _show(report: CheckReport) -> None:
     if report.findings:
         rows = [(one.severity, one.kind, one.where, one.message, one.action) for one in report.findings]
         show_table(("severity", "kind", "where", "what", "to do"), rows)

@@ -18,8 +18,8 @@ from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log
 
 program = typer.Typer(help="Show, reset and delete consumer groups.", no_args_is_help=True, rich_markup_mode=None)
-Name = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.", autocompletion=completion.groups)]
-Offsets = dict[str, dict[int, int]]
+GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.", autocompletion=completion.groups)]
+OffsetsByTopic = dict[str, dict[int, int]]
 
 
 @program.command("list")
@@ -35,7 +35,7 @@ def list_groups(as_json: JsonOption = False, log: LogOption = None) -> None:
 
 
 @program.command("describe")
-def describe_group(group: Name, as_json: JsonOption = False, log: LogOption = None) -> None:
+def describe_group(group: GroupArgument, as_json: JsonOption = False, log: LogOption = None) -> None:
     """Show members, committed offsets and lag of a group."""
     with open_existing_log(log) as opened:
         found = opened.describe_group(group)
@@ -65,7 +65,7 @@ def describe_group(group: Name, as_json: JsonOption = False, log: LogOption = No
 
 @program.command("reset")
 def reset_group(
-    group: Name,
+    group: GroupArgument,
     to: Annotated[
         str,
         typer.Option(
@@ -117,7 +117,7 @@ def reset_group(
 
 @program.command("delete")
 def delete_group(
-    group: Name,
+    group: GroupArgument,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: JsonOption = False,
     log: LogOption = None,
@@ -149,8 +149,8 @@ def _owner(owner: str | None, target: str | None) -> str | None:
     return owner and (owner[:8] if owner == target else f"{owner[:8]} → {target[:8] if target else 'nobody'}")
 
 
-def _committed(log: Log, group: str) -> Offsets:
-    found: Offsets = {}
+def _committed(log: Log, group: str) -> OffsetsByTopic:
+    found: OffsetsByTopic = {}
     for row in log.describe_group(group).partitions if group in log.groups() else ():
         if row.committed is not None:
             found.setdefault(row.topic, {})[row.partition] = row.committed

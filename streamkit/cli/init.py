@@ -21,7 +21,7 @@ from streamkit.cli.terminal.record_input import DelimiterOption, EncodingOption
 from streamkit.cli.terminal.rendering import JsonOption, counted, show_json
 from streamkit.connectors.files.guess import Guess, guess
 from streamkit.connectors.files.open_file import compression_of
-from streamkit.connectors.files.record_file import Format
+from streamkit.connectors.files.record_file import FileFormat
 from streamkit.data_type import field_name
 from streamkit.errors import ConfigError, StreamKitError, TopicExistsError
 from streamkit.log.log import Log
@@ -43,7 +43,9 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]+")
 
 def init(
     file: Annotated[str, typer.Argument(metavar="FILE", help="CSV with a line of names, JSON, or Parquet; plain, .gz or .zst.")],
-    form: Annotated[Format | None, choice_option("--format", Format, "How the records lie in it; else its suffix says.")] = None,
+    form: Annotated[
+        FileFormat | None, choice_option("--format", FileFormat, "How the records lie in it; else its suffix says.")
+    ] = None,
     topic: Annotated[
         str | None, typer.Option("--topic", metavar="NAME", help="The topic to create; else called as the file.")
     ] = None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamkit.cli.applications import is_running
-from streamkit.cli.run import File
+from streamkit.cli.run import ApplicationFile
 from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, counted, show_json, show_line
 from streamkit.cli.topology_file import load_topology
@@ -19,7 +19,7 @@ from streamkit.log.log import Log
 from streamkit.log.opening import existing_location, open_existing_log
 
 if TYPE_CHECKING:
-    from streamkit.engine.runs.preview import Change, Preview
+    from streamkit.engine.runs.preview import Preview, ProgramChange
     from streamkit.plan.refusal import RefusedTopic
 
 REFUSED_CODE = 2
@@ -27,7 +27,7 @@ _SIGNS = {"same": "=", "added": "+", "gone": "-", "changed": "~", "refused": "!"
 
 
 def plan(
-    file: File,
+    file: ApplicationFile,
     tasks: Annotated[
         int | None, typer.Option("--tasks", metavar="N", min=1, help="Kernel tasks that the start would ask for.")
     ] = None,
@@ -83,7 +83,7 @@ def _described(found: Preview, log: Log) -> dict[str, Any]:
     }
 
 
-def _change(change: Change) -> dict[str, str]:
+def _change(change: ProgramChange) -> dict[str, str]:
     return {name: value for name, value in asdict(change).items() if name != "subject"}
 
 

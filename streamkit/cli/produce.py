@@ -25,7 +25,7 @@ from streamkit.cli.terminal.rendering import JsonOption, counted, show_json, sho
 from streamkit.cli.terminal.standard_streams import standard_input
 from streamkit.connectors.files.open_file import compression_of, open_reading, whole
 from streamkit.connectors.files.recoded import check_encoding, recoded
-from streamkit.connectors.files.record_file import Format, Piece, RecordFile
+from streamkit.connectors.files.record_file import FileFormat, FilePiece, RecordFile
 from streamkit.connectors.files.spelling import Spelling
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.log import Log
@@ -91,7 +91,9 @@ TimestampColumnOption = Annotated[
 def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=completion.topics)],
     file: Annotated[str, typer.Argument(metavar="FILE", help="The file with the records; - reads them from standard input.")],
-    form: Annotated[Format | None, choice_option("--format", Format, "How the records lie in it; else its suffix says.")] = None,
+    form: Annotated[
+        FileFormat | None, choice_option("--format", FileFormat, "How the records lie in it; else its suffix says.")
+    ] = None,
     producer_id: IdOption = None,
     timestamp_column: TimestampColumnOption = None,
     null: NullOption = None,
@@ -119,7 +121,7 @@ def produce(
     chosen = form or form_of_name(file)
     named = "standard input" if file == _STANDARD_INPUT else file
     spelling = Spelling(("",) if null is None else tuple(null), has_commas, date_format, timestamp_format)
-    written_in = "utf-8" if chosen is Format.PARQUET else check_encoding(encoding)
+    written_in = "utf-8" if chosen is FileFormat.PARQUET else check_encoding(encoding)
     begun = time.monotonic()
     with open_existing_log(log) as opened, _opened(file) as source, _progress(file, source) as advance:
         target = opened.topic(topic)
@@ -154,7 +156,7 @@ def _producer(log: Log, file: str, producer_id: str | None) -> Producer:
 
 
 def _send(
-    producer: Producer, topic: Topic, records: RecordFile, sent: Sequence[Callable[[Piece], None]], *, is_one: bool
+    producer: Producer, topic: Topic, records: RecordFile, sent: Sequence[Callable[[FilePiece], None]], *, is_one: bool
 ) -> list[Receipt]:
     """Send all records; each of `sent` is called with every piece that was taken."""
     receipts: list[Receipt] = []
@@ -193,7 +195,7 @@ class _Advance:
         self._progress = progress
         self._task = progress.add_task(visible(file), total=total)
 
-    def __call__(self, piece: Piece) -> None:
+    def __call__(self, piece: FilePiece) -> None:
         self._progress.update(self._task, completed=piece.read_bytes)
 
 
@@ -206,7 +208,7 @@ class _Expired:
         self._now_ms = now_ms
         self._records = 0
 
-    def count(self, piece: Piece) -> None:
+    def count(self, piece: FilePiece) -> None:
         """Look at the event times of a piece: those of the topic's column, else those that are given with the records."""
         if self._retention_ms < 0:
             return

@@ -7,20 +7,20 @@ from pathlib import Path
 from streamkit.cli.terminal.choice import words_of
 from streamkit.connectors.files.csv_lines import check_delimiter
 from streamkit.connectors.files.open_file import COMPRESSIONS, SUFFIXES, compression_of
-from streamkit.connectors.files.record_file import Format
+from streamkit.connectors.files.record_file import FileFormat
 from streamkit.errors import ConfigError
 
 _TABS = ".tsv"
 
 
-def form_of_name(file: str) -> Format:
+def form_of_name(file: str) -> FileFormat:
     """How the records lie in a file, by its suffix, before that of a compression; ConfigError if it does not say."""
     suffix = _suffix(file)
-    found = Format.CSV if suffix == _TABS else SUFFIXES.get(suffix)
+    found = FileFormat.CSV if suffix == _TABS else SUFFIXES.get(suffix)
     if found is None:
         raise ConfigError(
             f"{file!r} does not say how its records lie in it; expected one of {', '.join((*SUFFIXES, _TABS))}, and {' or '.join(COMPRESSIONS)} "
-            f"behind it where it is compressed, or --format {'|'.join(words_of(Format))}"
+            f"behind it where it is compressed, or --format {'|'.join(words_of(FileFormat))}"
         )
     return found
 

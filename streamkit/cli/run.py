@@ -17,11 +17,11 @@ from streamkit.log.log import Log
 from streamkit.log.opening import existing_location, has_log, open_existing_log
 from streamkit.plan.inputs import is_declared
 
-File = Annotated[str, typer.Argument(metavar="FILE", help="A Python file with one topology at module level.")]
+ApplicationFile = Annotated[str, typer.Argument(metavar="FILE", help="A Python file with one topology at module level.")]
 
 
 def run(
-    file: File,
+    file: ApplicationFile,
     log: LogOption = None,
     local: Annotated[bool, typer.Option("--local", help="Run in this process, without Spark.")] = False,
     tasks: Annotated[
@@ -61,7 +61,7 @@ def run(
 
 
 def explain(
-    file: File,
+    file: ApplicationFile,
     spark: Annotated[bool, typer.Option("--spark", help="Also start Spark, and show the plan that it makes of it.")] = False,
     as_json: JsonOption = False,
     log: LogOption = None,

@@ -21,8 +21,8 @@ from streamkit.log.topic.settings import SETTINGS
 from streamkit.log.topic.topic import declare_topic
 
 program = typer.Typer(help="Show, create, alter and delete topics.", no_args_is_help=True, rich_markup_mode=None)
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic's name.", autocompletion=completion.topics)]
-NewName = Annotated[str, typer.Argument(metavar="NAME", help="The name of the topic to create.")]
+TopicNameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The topic's name.", autocompletion=completion.topics)]
+NewTopicArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the topic to create.")]
 InternalOption = Annotated[bool, typer.Option("--all", help="Show the topics of applications' own too, such as changelogs.")]
 ConfigOption = Annotated[
     list[str] | None,
@@ -34,7 +34,7 @@ ConfigOption = Annotated[
     ),
 ]
 
-FormatOption = Annotated[
+TopicFormatOption = Annotated[
     str | None,
     typer.Option(
         "--format",
@@ -83,7 +83,7 @@ def _described(log: Log, names: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 
 @program.command("describe")
-def describe_topic(topic: Name, as_json: JsonOption = False, log: LogOption = None) -> None:
+def describe_topic(topic: TopicNameArgument, as_json: JsonOption = False, log: LogOption = None) -> None:
     """Show the schema, settings and partitions of a topic."""
     with open_existing_log(log) as opened:
         _show(opened, topic, as_json=as_json)
@@ -91,7 +91,7 @@ def describe_topic(topic: Name, as_json: JsonOption = False, log: LogOption = No
 
 @program.command("create")
 def create_topic(
-    topic: NewName,
+    topic: NewTopicArgument,
     schema: Annotated[
         str | None,
         typer.Option(
@@ -114,7 +114,7 @@ def create_topic(
         int | None, typer.Option("--partitions", metavar="N", help="How many; else the setting topic_partitions.")
     ] = None,
     config: ConfigOption = None,
-    form: FormatOption = None,
+    form: TopicFormatOption = None,
     format_schema: FormatSchemaOption = None,
     format_config: FormatConfigOption = None,
     as_json: JsonOption = False,
@@ -153,7 +153,7 @@ def create_topic(
 
 @program.command("alter")
 def alter_topic(
-    topic: Name,
+    topic: TopicNameArgument,
     partitions: Annotated[
         int | None, typer.Option("--partitions", metavar="N", help="The new number of partitions, not smaller.")
     ] = None,
@@ -192,7 +192,7 @@ def alter_topic(
 
 @program.command("delete")
 def delete_topic(
-    topic: Name,
+    topic: TopicNameArgument,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: JsonOption = False,
     log: LogOption = None,

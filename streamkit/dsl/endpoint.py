@@ -20,7 +20,7 @@ _ROOM = NAME_LENGTH_MAX - 60  # for what the runtime writes around a connector's
 
 
 @dataclass(frozen=True)
-class Side:
+class ConnectorSide:
     """The class of a connector, and the setting that says where it reads or writes; None if the settings alone do."""
 
     class_name: str
@@ -40,8 +40,8 @@ class Endpoint:
     topic: str
     name: str | None
     settings: tuple[tuple[str, Any], ...] = field(repr=False)
-    source: Side | None = field(default=None, repr=False)
-    sink: Side | None = field(default=None, repr=False)
+    source: ConnectorSide | None = field(default=None, repr=False)
+    sink: ConnectorSide | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         return f"{self.system}({shown_place(self.place)!r})"
@@ -54,7 +54,9 @@ class Endpoint:
         """The connector that empties the topic."""
         return self._connection(self.sink, "sink", None, None)
 
-    def _connection(self, side: Side | None, kind: str, schema: Schema | None, key: tuple[str, ...] | None) -> Connection:
+    def _connection(
+        self, side: ConnectorSide | None, kind: str, schema: Schema | None, key: tuple[str, ...] | None
+    ) -> Connection:
         if side is None:
             raise TopologyError(f"{self} is no {kind}; expected one such as sk.kafka(…)", user_location())
         settings = dict(self.settings)
@@ -82,7 +84,7 @@ def kafka(
 
         app.stream(sk.kafka("orders", bootstrap_servers="localhost:9092"))
     """
-    sides = Side("KafkaSource", "kafka.topic"), Side("KafkaSink", "kafka.topic")
+    sides = ConnectorSide("KafkaSource", "kafka.topic"), ConnectorSide("KafkaSink", "kafka.topic")
     return _endpoint("kafka", topic_of_kafka, config, topic, name, settings, *sides)
 
 
@@ -96,7 +98,7 @@ def postgres(
 
         totals.to(sk.postgres("totals", connection_url="${env:SHOP}", insert_mode="upsert", delete_enabled=True))
     """
-    sides = Side("PostgresSource", "tables"), Side("PostgresSink", "table")
+    sides = ConnectorSide("PostgresSource", "tables"), ConnectorSide("PostgresSink", "table")
     return _endpoint("postgres", table, config, topic, name, settings, *sides)
 
 
@@ -115,28 +117,43 @@ def debezium(
 
         app.table(sk.debezium("shop.public.orders", bootstrap_servers="localhost:9092"))
     """
-    return _endpoint("debezium", topic_of_kafka, config, topic, name, settings, Side("DebeziumSource", "kafka.topic"), None)
+    return _endpoint(
+        "debezium", topic_of_kafka, config, topic, name, settings, ConnectorSide("DebeziumSource", "kafka.topic"), None
+    )
 
 
 def delta(
     path: str, config: Mapping[str, Any] | None = None, *, topic: str | None = None, name: str | None = None, **settings: Any
 ) -> Endpoint:
     """A table of Delta Lake in a folder."""
-    return _endpoint("delta", str(path), config, topic, name, settings, Side("DeltaSource", "path"), Side("DeltaSink", "path"))
+    return _endpoint(
+        "delta",
+        str(path),
+        config,
+        topic,
+        name,
+        settings,
+        ConnectorSide("DeltaSource", "path"),
+        ConnectorSide("DeltaSink", "path"),
+    )
 
 
 def files(
     path: str, config: Mapping[str, Any] | None = None, *, topic: str | None = None, name: str | None = None, **settings: Any
 ) -> Endpoint:
     """A file, a folder or a pattern of files to read; a folder to write."""
-    return _endpoint("files", str(path), config, topic, name, settings, Side("FileSource", "path"), Side("FileSink", "path"))
+    return _endpoint(
+        "files", str(path), config, topic, name, settings, ConnectorSide("FileSource", "path"), ConnectorSide("FileSink", "path")
+    )
 
 
 def http(
     place: str, config: Mapping[str, Any] | None = None, *, topic: str | None = None, name: str | None = None, **settings: Any
 ) -> Endpoint:
     """As a source the path that takes records by POST (`port=` says at which port), as a sink the URL that they are sent to."""
-    return _endpoint("http", place, config, topic, name, settings, Side("HttpSource", "path"), Side("HttpSink", "url"))
+    return _endpoint(
+        "http", place, config, topic, name, settings, ConnectorSide("HttpSource", "path"), ConnectorSide("HttpSink", "url")
+    )
 
 
 def connector(
@@ -147,7 +164,7 @@ def connector(
 
         app.stream(sk.connector("sqlite_connector:SqliteSource", topic="people", path="shop.db", tables="people"))
     """
-    side = Side(class_name, None)
+    side = ConnectorSide(class_name, None)
     chosen = name or _default_name(class_name.rpartition(":")[2], topic)
     return _endpoint("connector", class_name, config, topic, chosen, settings, side, side)
 
@@ -169,8 +186,8 @@ def _endpoint(
     topic: str | None,
     name: str | None,
     settings: Mapping[str, Any],
-    source: Side,
-    sink: Side | None,
+    source: ConnectorSide,
+    sink: ConnectorSide | None,
 ) -> Endpoint:
     if not isinstance(place, str) or not place:
         raise TopologyError(f"{system}() was given {place!r}; expected a text that is not empty", user_location())

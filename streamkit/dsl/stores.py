@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
-from streamkit.dsl.length import length_ms
+from streamkit.dsl.length import Duration, length_ms
 from streamkit.errors import ConfigError, SchemaError, TopologyError
 from streamkit.plan.location import user_location
 from streamkit.plan.store_definition import KEY_VALUE, SESSION, VERSIONED, WINDOW, StoreDefinition
 from streamkit.schema import Schema, check_user_schema
-
-Duration = dt.timedelta | str
 
 
 def key_value_store(name: str, *, key: str | Schema, value: str | Schema) -> StoreDefinition:

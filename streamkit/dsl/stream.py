@@ -12,9 +12,8 @@ from streamkit.dsl.endpoint import Endpoint, topic_of
 from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.grouped import Grouped
 from streamkit.dsl.handle_text import handle_line, handle_table
-from streamkit.dsl.length import length_ms
+from streamkit.dsl.length import Duration, length_ms
 from streamkit.dsl.split import Split
-from streamkit.dsl.windows import Duration
 from streamkit.errors import TopologyError
 from streamkit.formats.format import Schemas
 from streamkit.plan.encoding import Encoding

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from streamkit.dsl import arguments
 from streamkit.dsl.endpoint import Endpoint, merged, topic_of
 from streamkit.dsl.foreign_names import ForeignNames
-from streamkit.dsl.length import length_ms
+from streamkit.dsl.length import Duration, length_ms
 from streamkit.dsl.processed import Processed
 from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import GlobalTable, Table
-from streamkit.dsl.windows import Duration
 from streamkit.errors import Location, SchemaError, TopologyError
 from streamkit.formats.codec import declare_format
 from streamkit.formats.format import WITH_REGISTRY, Schemas
@@ -38,7 +37,7 @@ from streamkit.time_zone import ZoneError, canonical_zone
 
 if TYPE_CHECKING:
     from streamkit.plan.analysis import Analyzer
-    from streamkit.plan.inputs import Topics
+    from streamkit.plan.inputs import KnownTopics
 
 
 class Topology(ForeignNames):
@@ -277,7 +276,7 @@ class Topology(ForeignNames):
         """The topology as a tree of text, from its sources to its sinks; needs neither a log nor Spark."""
         return describe(self.name, self.roots, self.time_zone, self.connections)
 
-    def explain(self, log: Topics | None = None, analyzer: Analyzer | None = None) -> str:
+    def explain(self, log: KnownTopics | None = None, analyzer: Analyzer | None = None) -> str:
         """
         What the topology is compiled to, pass by pass: steps, types, stages, exchanges, stores with their topics, outputs.
 

@@ -9,13 +9,12 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from streamkit.dsl.length import length_ms, signed_length_ms
+from streamkit.dsl.length import Duration, length_ms, signed_length_ms
 from streamkit.errors import TopologyError
 from streamkit.plan.location import user_location
 from streamkit.plan.windows import Calendar, CalendarWindow, JoinWindow, SessionWindow, SlidingWindow, TimeWindow
 from streamkit.time_zone import ZoneError, canonical_zone
 
-Duration = dt.timedelta | str
 _OF_CALENDAR = re.compile(r"(\d{1,4})\s*(day|week|month)s?")
 Lengths = ParamSpec("Lengths")
 AnyWindow = TypeVar("AnyWindow")

@@ -22,7 +22,7 @@ from streamkit.formats.format import Format
 from streamkit.schema import Column, Schema
 
 _NUMBERS = {True: ("int", "long", "float", "double"), False: ("float", "double")}  # of unions that hold whole numbers, and others
-Codec = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
+EncodeAndDecode = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
 
 
 def read(format: Format, text: str, values: pa.Array, columns: Schema, skipped: int) -> Decoded:
@@ -88,7 +88,7 @@ def _write_one(text: str, rows: pa.RecordBatch, number: int) -> bytes:
 
 
 @lru_cache(maxsize=64)
-def avro_codec(text: str, reader: str | None = None) -> Codec:
+def avro_codec(text: str, reader: str | None = None) -> EncodeAndDecode:
     """
     The functions that encode and decode values of a schema; they raise errors of many kinds, none of which fastavro shares.
 

@@ -16,16 +16,17 @@ from typing import Any
 
 import pyarrow as pa
 
+from streamkit.data_type import FieldPath
 from streamkit.formats.avro_reader import values_of
 from streamkit.formats.avro_schema import branches_of, kind_of, parsed_schema, resolved, type_of, union_common
-from streamkit.formats.conform import Default, Path
+from streamkit.formats.conform import Default
 
 _BITS = {"int": 32, "long": 64}
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 @lru_cache(maxsize=256)
-def defaults_of(text: str) -> dict[Path, Default]:
+def defaults_of(text: str) -> dict[FieldPath, Default]:
     """The defaults of a schema's fields by their path, in which an element of an array or a map is `""`."""
     parsed, named = parsed_schema(text)
     return dict(_defaults(parsed, named, (), ()))
@@ -129,7 +130,9 @@ def _long(value: int) -> bytes:
     return bytes([*written, raw])
 
 
-def _defaults(schema: Any, named: Mapping[str, Any], path: Path, inside: tuple[str, ...]) -> Iterator[tuple[Path, Default]]:
+def _defaults(
+    schema: Any, named: Mapping[str, Any], path: FieldPath, inside: tuple[str, ...]
+) -> Iterator[tuple[FieldPath, Default]]:
     schema = resolved(schema, named)
     kind = kind_of(schema)
     if kind == "union":

@@ -28,9 +28,11 @@ from streamkit.formats.avro_schema import (
     type_of,
     union_common,
 )
-from streamkit.formats.cursor import ALL, Cursor, Rows
+from streamkit.formats.cursor import ALL, Cursor, RowSelection
 
-Node: TypeAlias = Callable[[Cursor, Rows, bool], Any]  # reads the rows' values; gives them as an array if they are wanted
+ReadNode: TypeAlias = Callable[
+    [Cursor, RowSelection, bool], Any
+]  # reads the rows' values; gives them as an array if they are wanted
 
 
 def read_columns(text: str, values: pa.Array, wanted: Collection[str], skipped: int = 0) -> tuple[pa.RecordBatch, Mask]:
@@ -58,7 +60,7 @@ def values_of(schema: Any, named: Mapping[str, Any], values: pa.Array) -> pa.Arr
 
 
 @lru_cache(maxsize=256)
-def _nodes(text: str) -> tuple[tuple[str, Node], ...]:
+def _nodes(text: str) -> tuple[tuple[str, ReadNode], ...]:
     """The readers of a schema's columns."""
     parsed, named = parsed_schema(text)
     schema = resolved(parsed, named)
@@ -67,7 +69,7 @@ def _nodes(text: str) -> tuple[tuple[str, Node], ...]:
     return tuple((name, _node(parsed, named)) for name in columns_of_avro(text).names)
 
 
-def _node(schema: Any, named: Mapping[str, Any]) -> Node:
+def _node(schema: Any, named: Mapping[str, Any]) -> ReadNode:
     schema = resolved(schema, named)
     kind = kind_of(schema)
     if type := decimal_type(schema):
@@ -92,34 +94,34 @@ def _node(schema: Any, named: Mapping[str, Any]) -> Node:
     return partial(_records, nodes, to_arrow(type_of(schema, named)))
 
 
-def _nulls(cursor: Cursor, rows: Rows, wanted: bool) -> Any:
+def _nulls(cursor: Cursor, rows: RowSelection, wanted: bool) -> Any:
     return pa.nulls(cursor.count(rows)) if wanted else None
 
 
-def _booleans(cursor: Cursor, rows: Rows, wanted: bool) -> Any:
+def _booleans(cursor: Cursor, rows: RowSelection, wanted: bool) -> Any:
     found = cursor.bytes(rows)
     cursor.mark(rows, found > 1)
     return pa.array(found == 1) if wanted else None
 
 
-def _ints(cursor: Cursor, rows: Rows, wanted: bool) -> Any:
+def _ints(cursor: Cursor, rows: RowSelection, wanted: bool) -> Any:
     found = cursor.longs(rows)
     small = found.astype(np.int32)
     cursor.mark(rows, small != found)
     return pa.array(small) if wanted else None
 
 
-def _dates(cursor: Cursor, rows: Rows, wanted: bool) -> Any:
+def _dates(cursor: Cursor, rows: RowSelection, wanted: bool) -> Any:
     found = _ints(cursor, rows, wanted)
     return found.view(pa.date32()) if wanted else None
 
 
-def _longs(cursor: Cursor, rows: Rows, wanted: bool) -> Any:
+def _longs(cursor: Cursor, rows: RowSelection, wanted: bool) -> Any:
     found = cursor.longs(rows)
     return pa.array(found) if wanted else None
 
 
-def _times(unit: int, kind: pa.DataType, cursor: Cursor, rows: Rows, wanted: bool) -> Any:
+def _times(unit: int, kind: pa.DataType, cursor: Cursor, rows: RowSelection, wanted: bool) -> Any:
     found = cursor.longs(rows)
     if unit > 1:
         cursor.mark(rows, np.abs(found // 2) > np.iinfo(np.int64).max // (2 * unit))
@@ -127,46 +129,46 @@ def _times(unit: int, kind: pa.DataType, cursor: Cursor, rows: Rows, wanted: boo
     return pa.array(micros).view(kind) if wanted else None
 
 
-def _floats(cursor: Cursor, rows: Rows, wanted: bool) -> Any:
+def _floats(cursor: Cursor, rows: RowSelection, wanted: bool) -> Any:
     found = cursor.floats(rows)
     return pa.array(found) if wanted else None
 
 
-def _doubles(cursor: Cursor, rows: Rows, wanted: bool) -> Any:
+def _doubles(cursor: Cursor, rows: RowSelection, wanted: bool) -> Any:
     found = cursor.doubles(rows)
     return pa.array(found) if wanted else None
 
 
-def _binary(cursor: Cursor, rows: Rows, wanted: bool) -> Any:
+def _binary(cursor: Cursor, rows: RowSelection, wanted: bool) -> Any:
     starts, lengths = cursor.spans(rows)
     return cursor.binary(starts, lengths) if wanted else None
 
 
-def _strings(cursor: Cursor, rows: Rows, wanted: bool) -> Any:
+def _strings(cursor: Cursor, rows: RowSelection, wanted: bool) -> Any:
     starts, lengths = cursor.spans(rows)
     return cursor.strings(rows, starts, lengths) if wanted else None
 
 
-def _fixed(size: int, cursor: Cursor, rows: Rows, wanted: bool) -> Any:
+def _fixed(size: int, cursor: Cursor, rows: RowSelection, wanted: bool) -> Any:
     starts, lengths = _fixed_spans(size, cursor, rows)
     return cursor.binary(starts, lengths) if wanted else None
 
 
-def _fixed_spans(size: int, cursor: Cursor, rows: Rows) -> tuple[Integers, Integers]:
+def _fixed_spans(size: int, cursor: Cursor, rows: RowSelection) -> tuple[Integers, Integers]:
     starts = cursor.fixed(rows, size)
     return starts, np.minimum(size, cursor.place[rows] - starts)
 
 
-def _decimals(kind: pa.DataType, size: int | None, cursor: Cursor, rows: Rows, wanted: bool) -> Any:
+def _decimals(kind: pa.DataType, size: int | None, cursor: Cursor, rows: RowSelection, wanted: bool) -> Any:
     starts, lengths = cursor.spans(rows) if size is None else _fixed_spans(size, cursor, rows)
     return cursor.decimals(rows, starts, lengths, kind) if wanted else None
 
 
-def _enums(symbols: pa.Array, cursor: Cursor, rows: Rows, wanted: bool) -> Any:
+def _enums(symbols: pa.Array, cursor: Cursor, rows: RowSelection, wanted: bool) -> Any:
     return symbols.take(pa.array(_choice(cursor, rows, len(symbols)))) if wanted else _choice(cursor, rows, len(symbols))
 
 
-def _choice(cursor: Cursor, rows: Rows, count: int) -> Integers:
+def _choice(cursor: Cursor, rows: RowSelection, count: int) -> Integers:
     """A number below `count`; 0 where what stands there is not."""
     found = cursor.longs(rows)
     wrong = (found < 0) | (found >= count)
@@ -174,12 +176,12 @@ def _choice(cursor: Cursor, rows: Rows, count: int) -> Integers:
     return np.where(wrong, 0, found)
 
 
-def _records(nodes: list[tuple[str, Node]], kind: pa.DataType, cursor: Cursor, rows: Rows, wanted: bool) -> Any:
+def _records(nodes: list[tuple[str, ReadNode]], kind: pa.DataType, cursor: Cursor, rows: RowSelection, wanted: bool) -> Any:
     arrays = [node(cursor, rows, wanted) for _, node in nodes]
     return pa.StructArray.from_arrays(arrays, fields=list(kind)) if wanted else None
 
 
-def _union_node(union: list[Any], named: Mapping[str, Any]) -> Node:
+def _union_node(union: list[Any], named: Mapping[str, Any]) -> ReadNode:
     nodes = [_node(branch, named) for branch in union]
     present = branches_of(union)
     types = [type_of(union[number], named) for number in present]
@@ -189,7 +191,9 @@ def _union_node(union: list[Any], named: Mapping[str, Any]) -> Node:
     return partial(_members, nodes, present, to_arrow(type_of(union, named)))
 
 
-def _one_type(nodes: list[Node], present: list[int], kind: pa.DataType, cursor: Cursor, rows: Rows, wanted: bool) -> Any:
+def _one_type(
+    nodes: list[ReadNode], present: list[int], kind: pa.DataType, cursor: Cursor, rows: RowSelection, wanted: bool
+) -> Any:
     """A union whose branches become one type; of a bad choice the row is null."""
     choice = _choice(cursor, rows, len(nodes))
     if len(present) == 1 and (choice == present[0]).all():
@@ -209,7 +213,9 @@ def _one_type(nodes: list[Node], present: list[int], kind: pa.DataType, cursor: 
     return pa.concat_arrays(arrays).take(_back(np.concatenate(owners), len(choice)))
 
 
-def _members(nodes: list[Node], present: list[int], kind: pa.DataType, cursor: Cursor, rows: Rows, wanted: bool) -> Any:
+def _members(
+    nodes: list[ReadNode], present: list[int], kind: pa.DataType, cursor: Cursor, rows: RowSelection, wanted: bool
+) -> Any:
     """A union as a struct, of whose members the one that was chosen is there."""
     choice = _choice(cursor, rows, len(nodes))
     numbers = cursor.numbers(rows)
@@ -232,17 +238,19 @@ def _back(owners: Integers, count: int) -> pa.Array:
     return pa.array(places, mask=places < 0)
 
 
-def _arrays(item: Node, kind: pa.DataType, cursor: Cursor, rows: Rows, wanted: bool) -> Any:
+def _arrays(item: ReadNode, kind: pa.DataType, cursor: Cursor, rows: RowSelection, wanted: bool) -> Any:
     offsets, (values,) = _items([item], cursor, rows, wanted, [kind.value_type])
     return pa.ListArray.from_arrays(offsets, values, type=kind) if wanted else None
 
 
-def _maps(item: Node, kind: pa.DataType, cursor: Cursor, rows: Rows, wanted: bool) -> Any:
+def _maps(item: ReadNode, kind: pa.DataType, cursor: Cursor, rows: RowSelection, wanted: bool) -> Any:
     offsets, (keys, values) = _items([_strings, item], cursor, rows, wanted, [kind.key_type, kind.item_type])
     return pa.MapArray.from_arrays(offsets, keys, values, type=kind) if wanted else None
 
 
-def _items(nodes: list[Node], cursor: Cursor, rows: Rows, wanted: bool, kinds: list[pa.DataType]) -> tuple[Any, list[Any]]:
+def _items(
+    nodes: list[ReadNode], cursor: Cursor, rows: RowSelection, wanted: bool, kinds: list[pa.DataType]
+) -> tuple[Any, list[Any]]:
     """The items of blocks: where those of each row begin, and the items in the order of the rows."""
     active = cursor.numbers(rows)
     left = _block(cursor, active)
@@ -283,7 +291,7 @@ def _block(cursor: Cursor, rows: Integers) -> Integers:
     return np.where(wrong, 0, counts)
 
 
-_ATOMIC: dict[str, Node] = {
+_ATOMIC: dict[str, ReadNode] = {
     "null": _nulls,
     "boolean": _booleans,
     "int": _ints,

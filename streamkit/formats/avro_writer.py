@@ -20,8 +20,8 @@ from streamkit.arrays import Mask
 from streamkit.formats.avro_schema import UNITS, branches_of, kind_of, parsed_schema, resolved
 from streamkit.formats.pieces import constant, grouped, integers, joined, of_width, ragged, replaced, spread, varints, with_length
 
-Written: TypeAlias = "tuple[pa.Array, Mask]"  # the bytes of each value, and which of them mean nothing
-Node: TypeAlias = Callable[[pa.Array], Written]  # writes values; those of most nodes are never null
+WrittenValues: TypeAlias = "tuple[pa.Array, Mask]"  # the bytes of each value, and which of them mean nothing
+WriteNode: TypeAlias = Callable[[pa.Array], WrittenValues]  # writes values; those of most nodes are never null
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 _FIRST_DAY, _LAST_DAY = dt.date.min.toordinal() - _EPOCH, dt.date.max.toordinal() - _EPOCH
 _DAY = 86_400_000_000  # microseconds
@@ -39,7 +39,7 @@ def written_rows(text: str, rows: pa.RecordBatch, write_one: Callable[[int], byt
 
 
 @lru_cache(maxsize=256)
-def _encoder(text: str, columns: tuple[tuple[str, pa.DataType], ...]) -> Node:
+def _encoder(text: str, columns: tuple[tuple[str, pa.DataType], ...]) -> WriteNode:
     """What writes rows of these columns."""
     parsed, named = parsed_schema(text)
     if not columns:
@@ -50,7 +50,7 @@ def _encoder(text: str, columns: tuple[tuple[str, pa.DataType], ...]) -> Node:
     return lambda rows: inner(rows.field(0))
 
 
-def _node(schema: Any, named: Mapping[str, Any], type: pa.DataType) -> Node:
+def _node(schema: Any, named: Mapping[str, Any], type: pa.DataType) -> WriteNode:
     """What writes values of a type, which may be null."""
     schema = resolved(schema, named)
     if kind_of(schema) != "union":
@@ -64,7 +64,7 @@ def _node(schema: Any, named: Mapping[str, Any], type: pa.DataType) -> Node:
     return partial(_present, partial(_behind, prefix, inner), _varint(nulls[0]) if nulls else b"", not nulls)
 
 
-def _value_node(schema: Any, named: Mapping[str, Any], type: pa.DataType) -> Node:
+def _value_node(schema: Any, named: Mapping[str, Any], type: pa.DataType) -> WriteNode:
     """What writes values of a type, none of which is null, under a schema that is no union."""
     kind = kind_of(schema)
     logical = schema.get("logicalType") if isinstance(schema, dict) else None
@@ -89,7 +89,7 @@ def _value_node(schema: Any, named: Mapping[str, Any], type: pa.DataType) -> Nod
     return _unsure
 
 
-def _number_node(kind: str, logical: str | None, type: pa.DataType) -> Node:
+def _number_node(kind: str, logical: str | None, type: pa.DataType) -> WriteNode:
     if pa.types.is_signed_integer(type):
         return partial(_whole_numbers, *_RANGES[kind])
     if kind == "int" and logical == "date" and type == pa.date32():
@@ -100,7 +100,7 @@ def _number_node(kind: str, logical: str | None, type: pa.DataType) -> Node:
     return partial(_times, unit) if kind == "long" and unit > 0 and type in moments else _unsure
 
 
-def _bytes_node(schema: Any, kind: str, logical: str | None, type: pa.DataType) -> Node:
+def _bytes_node(schema: Any, kind: str, logical: str | None, type: pa.DataType) -> WriteNode:
     size = schema["size"] if kind == "fixed" else None
     if pa.types.is_binary(type):
         return _binary if size is None else partial(_fixed, size)
@@ -110,10 +110,10 @@ def _bytes_node(schema: Any, kind: str, logical: str | None, type: pa.DataType) 
     return _unsure
 
 
-def _record_node(schema: Any, named: Mapping[str, Any], columns: tuple[tuple[str, pa.DataType], ...]) -> Node:
+def _record_node(schema: Any, named: Mapping[str, Any], columns: tuple[tuple[str, pa.DataType], ...]) -> WriteNode:
     """What writes a record of these columns: those that it lacks have their defaults, and it has no others."""
     names = [name for name, _ in columns]
-    parts: list[tuple[int, Node] | bytes] = []
+    parts: list[tuple[int, WriteNode] | bytes] = []
     for field in schema["fields"]:
         if field["name"] in names:
             place = names.index(field["name"])
@@ -137,11 +137,11 @@ def _default(field: Any, named: Mapping[str, Any]) -> bytes | None:
     return None
 
 
-def _unsure(values: Any) -> Written:
+def _unsure(values: Any) -> WrittenValues:
     return constant(b"", len(values)), np.ones(len(values), np.bool_)
 
 
-def _present(node: Node, filler: bytes, is_wrong: bool, values: pa.Array) -> Written:
+def _present(node: WriteNode, filler: bytes, is_wrong: bool, values: pa.Array) -> WrittenValues:
     """What the node writes of values that are there, the filler for the others; those may be wrong."""
     if not values.null_count:
         return node(values)
@@ -152,32 +152,32 @@ def _present(node: Node, filler: bytes, is_wrong: bool, values: pa.Array) -> Wri
     return spread(some, present, filler), unsure
 
 
-def _behind(prefix: bytes, node: Node, values: pa.Array) -> Written:
+def _behind(prefix: bytes, node: WriteNode, values: pa.Array) -> WrittenValues:
     found, unsure = node(values)
     return joined(prefix, found), unsure
 
 
-def _booleans(values: pa.Array) -> Written:
+def _booleans(values: pa.Array) -> WrittenValues:
     return of_width(values.cast(pa.uint8()).to_numpy(), 1, len(values)), _sure(values)
 
 
-def _whole_numbers(least: int, most: int, values: pa.Array) -> Written:
+def _whole_numbers(least: int, most: int, values: pa.Array) -> WrittenValues:
     numbers = values.cast(pa.int64()).to_numpy()
     return varints(numbers), (numbers < least) | (numbers > most)
 
 
-def _dates(values: pa.Array) -> Written:
+def _dates(values: pa.Array) -> WrittenValues:
     days = values.view(pa.int32()).to_numpy().astype(np.int64)
     return varints(days), (days < _FIRST_DAY) | (days > _LAST_DAY)
 
 
-def _times(unit: int, values: pa.Array) -> Written:
+def _times(unit: int, values: pa.Array) -> WrittenValues:
     micros = values.view(pa.int64()).to_numpy()
     unsure = (micros < _FIRST_DAY * _DAY) | (micros >= (_LAST_DAY + 1) * _DAY)
     return varints(micros // unit if unit > 1 else micros), unsure
 
 
-def _floats(kind: str, values: pa.Array) -> Written:
+def _floats(kind: str, values: pa.Array) -> WrittenValues:
     numbers = values.to_numpy()
     unsure = _sure(values)
     if pa.types.is_integer(values.type):
@@ -189,24 +189,24 @@ def _floats(kind: str, values: pa.Array) -> Written:
     return of_width(found.view(np.uint8), found.itemsize, len(values)), unsure
 
 
-def _texts(values: pa.Array) -> Written:
+def _texts(values: pa.Array) -> WrittenValues:
     return _binary(values.cast(pa.binary()))
 
 
-def _binary(values: pa.Array) -> Written:
+def _binary(values: pa.Array) -> WrittenValues:
     return with_length(values), _sure(values)
 
 
-def _fixed(size: int, values: pa.Array) -> Written:
+def _fixed(size: int, values: pa.Array) -> WrittenValues:
     return values, pc.binary_length(values).to_numpy() != size
 
 
-def _enums(symbols: pa.Array, values: pa.Array) -> Written:
+def _enums(symbols: pa.Array, values: pa.Array) -> WrittenValues:
     places = pc.index_in(values, symbols).fill_null(-1).to_numpy().astype(np.int64)
     return varints(places), places < 0
 
 
-def _decimals(size: int | None, values: pa.Array) -> Written:
+def _decimals(size: int | None, values: pa.Array) -> WrittenValues:
     """Big-endian numbers with their lengths, or of one size."""
     numbers, lengths = integers(values)
     if size is None:
@@ -218,11 +218,11 @@ def _decimals(size: int | None, values: pa.Array) -> Written:
     return of_width(wide.reshape(-1), size, len(values)), lengths > size
 
 
-def _arrays(node: Node, values: pa.Array) -> Written:
+def _arrays(node: WriteNode, values: pa.Array) -> WrittenValues:
     return _blocks(values, *node(values.flatten()))
 
 
-def _maps(node: Node, values: pa.MapArray) -> Written:
+def _maps(node: WriteNode, values: pa.MapArray) -> WrittenValues:
     # not by a cast: Arrow's gives wrong lengths to nulls without a type
     entries, buffers = values.values, values.buffers()[:2]
     lists = pa.Array.from_buffers(pa.list_(entries.type), len(values), buffers, offset=values.offset, children=[entries])
@@ -233,7 +233,7 @@ def _maps(node: Node, values: pa.MapArray) -> Written:
     return blocks, wrong | _with_doubled_keys(lists, keys)
 
 
-def _blocks(values: pa.Array, elements: pa.Array, unsure: Mask) -> Written:
+def _blocks(values: pa.Array, elements: pa.Array, unsure: Mask) -> WrittenValues:
     """Elements behind their number, with the end behind them; of what is empty the end alone."""
     lengths = _lengths(values)
     counts, _ = _present(lambda some: (varints(some.to_numpy()), _sure(some)), b"", False, pa.array(lengths, mask=lengths == 0))
@@ -258,7 +258,7 @@ def _lengths(values: pa.Array) -> Any:
     return pc.list_value_length(values).to_numpy().astype(np.int64)
 
 
-def _records(parts: Sequence[tuple[int, Node] | bytes], values: pa.StructArray) -> Written:
+def _records(parts: Sequence[tuple[int, WriteNode] | bytes], values: pa.StructArray) -> WrittenValues:
     columns = values.flatten()
     pieces: list[pa.Array | bytes] = [constant(b"", len(values))]
     unsure = _sure(values)

@@ -41,7 +41,7 @@ from streamkit.formats.json_schema import (
     title_of,
 )
 from streamkit.formats.protobuf_schema import check_protobuf, columns_of_message, compiled, not_required, protobuf_of
-from streamkit.formats.registry import TYPES, Reference, Registered, Registry, registry_of
+from streamkit.formats.registry import TYPES, Registered, Registry, SchemaReference, registry_of
 from streamkit.schema import Schema
 
 _READERS: dict[str, Any] = {
@@ -53,7 +53,7 @@ _WRITERS: dict[str, Any] = {
 _CHECKS: dict[str, Callable[[Any], str]] = {
     "avro": check_avro_schema, "json": check_json_schema, "protobuf": check_protobuf, "csv": check_csv_schema,
 }  # fmt: skip
-Written: TypeAlias = "tuple[Integers, Schema | SchemaError, Format]"
+WrittenSchema: TypeAlias = "tuple[Integers, Schema | SchemaError, Format]"
 """Rows, their columns or why nobody knows them, and how they are read."""
 _UNWRITABLE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, pa.ArrowException)  # values
 _INLINED = {"AVRO": inlined, "JSON": bundled}  # with the schemas that they refer to
@@ -177,7 +177,7 @@ class Codec:
         rows = put_back([(present, found.rows)], columns, len(values))
         return Decoded(rows, {int(present[row]): reason for row, reason in found.failures.items()})
 
-    def by_writer(self, values: pa.Array) -> list[Written]:
+    def by_writer(self, values: pa.Array) -> list[WrittenSchema]:
         """
         Which of the values, none of which is null, each schema has written, their columns, and the format by which they are read.
 
@@ -187,7 +187,7 @@ class Codec:
         if self.registry is None or self.format.schema is not None:
             return [(np.arange(len(values)), self.written, self.format)]
         ids = wire.schema_ids(values)
-        found: list[Written] = []
+        found: list[WrittenSchema] = []
         for schema_id in np.unique(ids).tolist():
             rows = np.flatnonzero(ids == schema_id)
             try:
@@ -203,7 +203,7 @@ class Codec:
         place = "" if schema_id == wire.NO_ID else f"schema id {schema_id}: "
         return SchemaError(f"it does not decode as {self.format.name}: {place}{reason}")
 
-    def _by_message(self, found: Registered, values: pa.Array, rows: Integers) -> list[Written]:
+    def _by_message(self, found: Registered, values: pa.Array, rows: Integers) -> list[WrittenSchema]:
         """The columns of values under a schema; a file of Protobuf has one for each message, and a value says which it is."""
         if self.format.name == "avro":
             return [(rows, *self._resolved(found))]
@@ -211,7 +211,7 @@ class Codec:
             return [(rows, self._columns_of_json(found), self.format)]
         file = compiled(found.text, self._imports(found))
         by_path: dict[tuple[int, ...], list[int]] = {}
-        parts: list[Written] = []
+        parts: list[WrittenSchema] = []
         for row in rows.tolist():
             try:
                 path, _ = wire.read_message_index(values[row].as_py(), wire.HEADER_BYTES)
@@ -415,7 +415,7 @@ class Codec:
 
     def _imports(self, found: Registered) -> tuple[tuple[str, str], ...]:
         """The files that a schema imports, at any depth, by name; SchemaError if one name stands for several."""
-        files: dict[str, tuple[Reference, str]] = {}
+        files: dict[str, tuple[SchemaReference, str]] = {}
         waiting = list(found.references)
         while waiting:
             reference = waiting.pop()
@@ -431,7 +431,7 @@ class Codec:
                 )
         return tuple(sorted((name, text) for name, (_, text) in files.items()))
 
-    def _imported(self, reference: Reference) -> Registered:
+    def _imported(self, reference: SchemaReference) -> Registered:
         assert self.registry is not None
         try:
             return self.registry.version(reference.subject, reference.version)

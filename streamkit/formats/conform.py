@@ -8,21 +8,20 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.data_type import from_arrow
+from streamkit.data_type import FieldPath, from_arrow
 from streamkit.formats.counted_times import in_type
 from streamkit.formats.decimal_texts import decimals_of_texts
 from streamkit.formats.time_texts import times_of_texts
 
-Path: TypeAlias = tuple[str, ...]
 Default: TypeAlias = "pa.Array | str"  # one value, or why there is none
-Defaults: TypeAlias = Mapping[Path, Default]  # by the names on the way; "" is an element
+Defaults: TypeAlias = Mapping[FieldPath, Default]  # by the names on the way; "" is an element
 
 
 class MissingFieldError(ValueError):
     """A field has no value, and no default."""
 
 
-def conformed(values: pa.Array, wanted: pa.DataType, path: Path, defaults: Defaults | None) -> pa.Array:
+def conformed(values: pa.Array, wanted: pa.DataType, path: FieldPath, defaults: Defaults | None) -> pa.Array:
     """
     The values in the wanted type, fields of structs by their names.
 
@@ -57,7 +56,7 @@ def _atomic(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     return found
 
 
-def default_values(count: int, wanted: pa.DataType, path: Path, defaults: Defaults | None) -> pa.Array:
+def default_values(count: int, wanted: pa.DataType, path: FieldPath, defaults: Defaults | None) -> pa.Array:
     """The default of a field that the values lack, so often."""
     if defaults is None:
         return pa.nulls(count, wanted)
@@ -71,7 +70,7 @@ def default_values(count: int, wanted: pa.DataType, path: Path, defaults: Defaul
     return conformed(pa.repeat(found[0], count), wanted, path, defaults)
 
 
-def _field(values: pa.StructArray, field: pa.Field, path: Path, defaults: Defaults | None) -> pa.Array:
+def _field(values: pa.StructArray, field: pa.Field, path: FieldPath, defaults: Defaults | None) -> pa.Array:
     if values.type.get_field_index(field.name) < 0:
         return default_values(len(values), field.type, path, defaults)
     return conformed(pc.struct_field(values, field.name), field.type, path, defaults)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from streamkit.arrays import Bytes, Doubles, Integers, Mask, UnsignedIntegers
 
-Rows: TypeAlias = "slice | Integers"
+RowSelection: TypeAlias = "slice | Integers"
 ALL = slice(None)
 MARGIN = 16  # bytes before and behind the data, so that reads near an end stay inside
 _HIGH, _LOW = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
@@ -45,20 +45,20 @@ class Cursor:
         self.place: Integers = bounds[:-1].copy()
         self.advance(ALL, self.place + skipped)
 
-    def numbers(self, rows: Rows) -> Integers:
+    def numbers(self, rows: RowSelection) -> Integers:
         """The numbers of the rows."""
         return np.arange(self.size) if isinstance(rows, slice) else rows
 
-    def count(self, rows: Rows) -> int:
+    def count(self, rows: RowSelection) -> int:
         """How many rows they are."""
         return self.size if isinstance(rows, slice) else len(rows)
 
-    def mark(self, rows: Rows, wrong: Mask) -> None:
+    def mark(self, rows: RowSelection, wrong: Mask) -> None:
         """Mark those of the rows that are wrong."""
         if wrong.any():
             self.bad[self.numbers(rows)[wrong]] = True
 
-    def advance(self, rows: Rows, places: Integers) -> None:
+    def advance(self, rows: RowSelection, places: Integers) -> None:
         """Go to these places; beyond the end stands what is bad."""
         end = self.end[rows]
         over = places > end
@@ -67,12 +67,12 @@ class Cursor:
             places = np.minimum(places, end)
         self.place[rows] = places
 
-    def longs(self, rows: Rows) -> Integers:
+    def longs(self, rows: RowSelection) -> Integers:
         """Whole numbers in zigzag form and variable length."""
         raw = self.varints(rows)
         return (raw >> np.uint64(1)).view(np.int64) ^ -((raw & np.uint64(1)).view(np.int64))
 
-    def varints(self, rows: Rows) -> UnsignedIntegers:
+    def varints(self, rows: RowSelection) -> UnsignedIntegers:
         """Unsigned whole numbers of variable length: seven bits a byte, the low ones first."""
         places = self.place[rows]
         first = self.data[places]
@@ -96,7 +96,7 @@ class Cursor:
         self.advance(rows, places + lengths)
         return bits
 
-    def spans(self, rows: Rows) -> tuple[Integers, Integers]:
+    def spans(self, rows: RowSelection) -> tuple[Integers, Integers]:
         """Where bytes of a length that stands before them begin, and their lengths."""
         lengths = self.longs(rows)
         places = self.place[rows].copy()
@@ -107,21 +107,21 @@ class Cursor:
         self.place[rows] = places + lengths
         return places, lengths
 
-    def fixed(self, rows: Rows, length: int) -> Integers:
+    def fixed(self, rows: RowSelection, length: int) -> Integers:
         """Where bytes of this length begin."""
         places = self.place[rows].copy()
         self.advance(rows, places + length)
         return places
 
-    def bytes(self, rows: Rows) -> Bytes:
+    def bytes(self, rows: RowSelection) -> Bytes:
         """A byte each."""
         return self.data[self.fixed(rows, 1)]
 
-    def doubles(self, rows: Rows) -> Doubles:
+    def doubles(self, rows: RowSelection) -> Doubles:
         """Eight bytes each, as a floating-point number."""
         return self.words[self.fixed(rows, 8)].view(np.float64)
 
-    def floats(self, rows: Rows) -> npt.NDArray[np.float32]:
+    def floats(self, rows: RowSelection) -> npt.NDArray[np.float32]:
         """Four bytes each, as a floating-point number."""
         return (self.words[self.fixed(rows, 4)] & np.uint64(0xFFFFFFFF)).astype(np.uint32).view(np.float32)
 
@@ -135,7 +135,7 @@ class Cursor:
         spans = pa.Array.from_buffers(pa.binary(), len(bounds) - 1, [None, pa.py_buffer(bounds), self.buffer])
         return spans.take(pa.array(np.arange(0, len(bounds) - 1, 2)))  # every other one is what lies between
 
-    def strings(self, rows: Rows, starts: Integers, lengths: Integers) -> pa.Array:
+    def strings(self, rows: RowSelection, starts: Integers, lengths: Integers) -> pa.Array:
         """The texts of spans; those that are not UTF-8 are bad, and empty."""
         found = self.binary(starts, lengths)
         try:
@@ -145,7 +145,7 @@ class Cursor:
             self.mark(rows, wrong)
             return pa.array([b"" if bad else value for bad, value in zip(wrong, found.to_pylist(), strict=True)], pa.string())
 
-    def decimals(self, rows: Rows, starts: Integers, lengths: Integers, kind: pa.DataType) -> pa.Array:
+    def decimals(self, rows: RowSelection, starts: Integers, lengths: Integers, kind: pa.DataType) -> pa.Array:
         """Big-endian whole numbers as decimals; those of more than sixteen bytes or too many digits are bad, and null."""
         wrong = lengths > 16
         lengths = np.minimum(lengths, 16)

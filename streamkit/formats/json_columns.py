@@ -26,7 +26,7 @@ from streamkit.formats.json_documents import DEPTH_MAX, documents_as_columns, fi
 from streamkit.formats.time_texts import TIMES
 from streamkit.schema import Schema
 
-Part: TypeAlias = "tuple[Integers, pa.RecordBatch]"
+JsonPart: TypeAlias = "tuple[Integers, pa.RecordBatch]"
 _BLOCK_BYTES = 1 << 20
 _LINES_BYTES_MAX = 1 << 30
 _ROWS_ONE_BY_ONE = 64  # among so few Arrow does not look for the one that is wrong
@@ -58,7 +58,7 @@ def _by_arrow(values: pa.Array, columns: Schema, failures: dict[int, str]) -> pa
     """The columns, by Arrow where it can be, else one by one; what does not fit goes to the failures."""
     lines, odd = _lines(values)
     rows = np.flatnonzero(~odd)
-    parts: list[Part] = []
+    parts: list[JsonPart] = []
     left = [np.flatnonzero(odd)]
     for some, table in _read_in_ranges(lines if len(rows) == len(lines) else lines.take(pa.array(rows)), columns):
         if table is None:

@@ -30,7 +30,7 @@ DEPTH_MAX = 500  # of brackets in brackets
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
-class Number(str):
+class JsonNumber(str):
     """A number of JSON, as it was written."""
 
     __slots__ = ()
@@ -56,14 +56,14 @@ class UnfitError(ValueError):
 
 def read_document(data: bytes) -> Any:
     """
-    The value of a JSON text in UTF-8, with numbers as `Number`.
+    The value of a JSON text in UTF-8, with numbers as `JsonNumber`.
 
     ValueError if it is none, as NaN is, or nests deeper than DEPTH_MAX.
     """
     if may_be_deep(data) and _depth(data) > DEPTH_MAX:
         raise ValueError(f"it nests more than {DEPTH_MAX} levels deep")
     return json.loads(
-        data.decode(), object_pairs_hook=_object, parse_float=Number, parse_int=Number, parse_constant=_refuse_constant
+        data.decode(), object_pairs_hook=_object, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=_refuse_constant
     )
 
 
@@ -185,7 +185,7 @@ def _atomic(value: Any, type: str) -> Any:
         return None
     if type.startswith("decimal"):
         return value
-    if not isinstance(value, Number):
+    if not isinstance(value, JsonNumber):
         return NOT_FINITE.get(value) if type in FLOATS else None if type in INTEGERS else value
     if type in FLOATS:
         return value if abs(float(value)) < (FLOAT_END if type == "float" else math.inf) else None
@@ -241,7 +241,7 @@ def _from_base64(text: str) -> bytes:
 
 def _plain(value: Any) -> str:
     """A value as Python shows it, numbers as they were written."""
-    if isinstance(value, Number):
+    if isinstance(value, JsonNumber):
         return str(value)
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name!r}: {_plain(one)}" for name, one in value.items()) + "}"

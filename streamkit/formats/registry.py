@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Reference:
+class SchemaReference:
     """A schema that another one imports, by the name under which it does."""
 
     name: str
@@ -49,7 +49,7 @@ class Registered:
     id: int
     type: str
     text: str
-    references: tuple[Reference, ...] = ()
+    references: tuple[SchemaReference, ...] = ()
 
 
 class Registry:
@@ -125,11 +125,11 @@ class Registry:
         path = f"/subjects/{_quoted(subject)}{'/versions' if register else ''}"
         try:
             found: int = self._asked("POST", path, _body(type, text))["id"]
-        except _RefusedError as refused:
+        except _RefusedSchemaError as refused:
             raise self._incompatible(subject, text, refused) from None
         return found
 
-    def _incompatible(self, subject: str, text: str, refused: _RefusedError) -> SchemaError:
+    def _incompatible(self, subject: str, text: str, refused: _RefusedSchemaError) -> SchemaError:
         mode = self.compatibility(subject)
         try:
             there = self.latest(subject).text
@@ -201,7 +201,7 @@ class Registry:
             what = f"schema id {path.rpartition('/')[2]}" if path.startswith("/schemas/ids/") else path
             return SchemaError(f"the schema registry {self.shown} does not have {what}: {said}")
         if error.code in (409, 422):
-            return _RefusedError(said)
+            return _RefusedSchemaError(said)
         if error.code >= 500 or error.code in (408, 429):
             return ConnectionError(f"HTTP {error.code}: {said}")
         return SchemaError(f"the schema registry {self.shown} refuses {path} with {error.code}: {said}")
@@ -226,7 +226,7 @@ class Registry:
         return context
 
 
-class _RefusedError(SchemaError):
+class _RefusedSchemaError(SchemaError):
     """The registry does not take the schema."""
 
 
@@ -241,7 +241,7 @@ def _registry(settings: tuple[tuple[str, str], ...]) -> Registry:
 
 
 def _registered(schema_id: int, found: Any) -> Registered:
-    references = [Reference(one["name"], one["subject"], one["version"]) for one in found.get("references") or ()]
+    references = [SchemaReference(one["name"], one["subject"], one["version"]) for one in found.get("references") or ()]
     return Registered(schema_id, found.get("schemaType") or "AVRO", found["schema"], tuple(references))
 
 

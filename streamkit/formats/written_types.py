@@ -6,17 +6,16 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from streamkit.data_type import INTEGERS, decimal_of, element_of, entry_of, fields_of
+from streamkit.data_type import INTEGERS, FieldPath, decimal_of, element_of, entry_of, fields_of
 from streamkit.formats.format import Format
 
 _FLOATS = ("float", "double")
 _TIMES = ("timestamp", "timestamp_ntz")
 _MEMBER = re.compile("member[0-9]+")
 _WRITTEN_AS_TEXT = ("date", "timestamp", "timestamp_ntz", "binary")  # in JSON, and decimals
-Path = tuple[str, ...]
 
 
-def why_unwritable(format: Format, written: str, named: str, path: Path, defaults: Mapping[Path, Any]) -> str | None:
+def why_unwritable(format: Format, written: str, named: str, path: FieldPath, defaults: Mapping[FieldPath, Any]) -> str | None:
     """
     Why no value of a type fits a schema that has another type at this place; None if some do.
 
@@ -35,7 +34,9 @@ def why_unwritable(format: Format, written: str, named: str, path: Path, default
     return None if _is_taken(format, written, named) else f"its schema has {_shown(path)} as {named}, and {written} is written"
 
 
-def _other_fields(format: Format, written: list[str], named: list[str], path: Path, defaults: Mapping[Path, Any]) -> str | None:
+def _other_fields(
+    format: Format, written: list[str], named: list[str], path: FieldPath, defaults: Mapping[FieldPath, Any]
+) -> str | None:
     """Why a struct is none of the schema's: a field that it lacks, or has besides."""
     lost = [name for name in written if name not in named]
     if lost:
@@ -98,5 +99,5 @@ def _is_union(type: str) -> bool:
     return bool(fields := fields_of(type)) and all(_MEMBER.fullmatch(name) for name, _ in fields or ())
 
 
-def _shown(path: Path) -> str:
+def _shown(path: FieldPath) -> str:
     return repr(".".join(name or "[]" for name in path))

@@ -68,7 +68,7 @@ __all__ = [
     "zip_with",
 ]
 
-Columns = Column | str | Sequence[Column | str]
+ColumnArguments = Column | str | Sequence[Column | str]
 
 
 def _listed(columns: tuple[Any, ...]) -> tuple[Column | str, ...]:
@@ -76,12 +76,12 @@ def _listed(columns: tuple[Any, ...]) -> tuple[Column | str, ...]:
     return tuple(columns[0]) if len(columns) == 1 and isinstance(columns[0], (list, tuple, set)) else columns
 
 
-def array(*columns: Columns) -> Column:
+def array(*columns: ColumnArguments) -> Column:
     """An array of the values."""
     return recorded("array", *_listed(columns))
 
 
-def struct(*columns: Columns) -> Column:
+def struct(*columns: ColumnArguments) -> Column:
     """A struct of the values, with the names of the columns; others are named col1, col2 … by their places."""
     return recorded("struct", *_listed(columns))
 
@@ -91,7 +91,7 @@ def named_struct(*columns: Column | str) -> Column:
     return recorded("named_struct", *columns)
 
 
-def create_map(*columns: Columns) -> Column:
+def create_map(*columns: ColumnArguments) -> Column:
     """A map of keys and values in turn; a null key, and one that is there twice, fail."""
     return recorded("map", *_listed(columns))
 
@@ -196,7 +196,7 @@ def arrays_overlap(left: Column | str, right: Column | str) -> Column:
     return recorded("arrays_overlap", left, right)
 
 
-def arrays_zip(*columns: Columns) -> Column:
+def arrays_zip(*columns: ColumnArguments) -> Column:
     """An array of structs of the elements at the same place, as long as the longest."""
     return recorded("arrays_zip", *_listed(columns))
 
@@ -266,7 +266,7 @@ def map_from_entries(column: Column | str) -> Column:
     return recorded("map_from_entries", column)
 
 
-def map_concat(*columns: Columns) -> Column:
+def map_concat(*columns: ColumnArguments) -> Column:
     """The entries of all maps; a key that is there twice fails."""
     return recorded("map_concat", *_listed(columns))
 

@@ -32,10 +32,10 @@ SCHEMA = Schema.parse(
 ATTEMPT_HEADER = "__streamkit.errors.attempt"  # which attempt a record is that was sent again; the first has none
 UNKNOWN_ID = 0  # of the topic of a dead letter that does not say it, as those of earlier versions
 _TOPIC_ID = b"streamkit.topic.id"  # in the metadata of the stream's schema
-Origin: TypeAlias = tuple[str, int, int, int]  # the topic's name and its id, the partition, the offset
+RecordOrigin: TypeAlias = tuple[str, int, int, int]  # the topic's name and its id, the partition, the offset
 
 
-class Described(Protocol):
+class DescribedTopic(Protocol):
     """A topic, as far as its columns say what it holds."""
 
     @property
@@ -69,7 +69,7 @@ class DeadLetter:
     topic_id: int = UNKNOWN_ID
 
     @property
-    def origin(self) -> Origin | None:
+    def origin(self) -> RecordOrigin | None:
         """The record's own place; None if it is not one that can be sent again."""
         if not self.is_whole or self.topic is None or self.partition is None or self.offset is None:
             return None
@@ -85,7 +85,7 @@ class DeadLetter:
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def is_dead_letter_topic(topic: Described) -> bool:
+def is_dead_letter_topic(topic: DescribedTopic) -> bool:
     """Whether a topic has the columns of dead letters."""
     return {(column.name, column.type) for column in topic.schema} == {(column.name, column.type) for column in SCHEMA}
 

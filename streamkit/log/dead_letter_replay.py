@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from streamkit.errors import SchemaError, TopicNotFoundError
 from streamkit.log.connect_dead_letter import has_connect_dead_letters
-from streamkit.log.dead_letter import UNKNOWN_ID, DeadLetter, Origin, is_dead_letter_topic
+from streamkit.log.dead_letter import UNKNOWN_ID, DeadLetter, RecordOrigin, is_dead_letter_topic
 from streamkit.log.log import Log
 from streamkit.log.rows.records import records_of
 from streamkit.log.topic.settings import CLEANUP_POLICY
@@ -54,7 +54,7 @@ def check_dead_letter_topic(log: Log, name: str) -> None:
         )
 
 
-def replayed(log: Log, name: str) -> set[Origin]:
+def replayed(log: Log, name: str) -> set[RecordOrigin]:
     """The places of the records that were sent again from a dead-letter topic."""
     marks = f"{name}{SUFFIX}"
     if marks not in log.topics():
@@ -137,8 +137,8 @@ def _with_new_columns(topic: Topic, record: pa.RecordBatch) -> pa.RecordBatch:
     return record
 
 
-def _chosen(letters: Iterable[DeadLetter], done: set[Origin]) -> tuple[list[DeadLetter], Replay]:
-    chosen: dict[Origin, DeadLetter] = {}
+def _chosen(letters: Iterable[DeadLetter], done: set[RecordOrigin]) -> tuple[list[DeadLetter], Replay]:
+    chosen: dict[RecordOrigin, DeadLetter] = {}
     found, before = Replay(), set()
     for letter in letters:
         origin = letter.origin

@@ -16,7 +16,7 @@ from streamkit.config import Settings
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.group_description import GroupDescription
 from streamkit.log.consume.assignment import Assignment, FixedAssignment, WholeTopics, topic_names
-from streamkit.log.consume.consumer import MAX_POLL_RECORDS, Callback, Consumer
+from streamkit.log.consume.consumer import MAX_POLL_RECORDS, Consumer, PartitionsCallback
 from streamkit.log.consume.membership import (
     MAX_POLL_INTERVAL_MS,
     SESSION_TIMEOUT_MS,
@@ -26,7 +26,7 @@ from streamkit.log.consume.membership import (
     dead_members,
 )
 from streamkit.log.consume.pin import Pin
-from streamkit.log.consume.reader import Bounds, Moment, Reader, Times, check_bounds, check_columns
+from streamkit.log.consume.reader import OffsetBounds, Reader, TimeBound, TimeRange, check_bounds, check_columns
 from streamkit.log.consume.time_lookup import offsets_for_times
 from streamkit.log.database.heartbeats import Heartbeats, heartbeats_at
 from streamkit.log.maintenance import compaction, maintenance
@@ -47,7 +47,7 @@ from streamkit.log.storage.replicated_storage import current_storage
 from streamkit.log.storage.storage import Storage
 from streamkit.log.topic.alteration import Alteration
 from streamkit.log.topic.formats import declare_format, register_schema, rows_of
-from streamkit.log.topic.settings import Scalar
+from streamkit.log.topic.settings import SettingValue
 from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.log.values.whole_number import offsets_by_topic
 from streamkit.schema import Schema
@@ -109,7 +109,7 @@ class Log:
         key: str | Sequence[str] | None = None,
         timestamp: str | None = None,
         partitions: int | None = None,
-        config: Mapping[str, Scalar] | None = None,
+        config: Mapping[str, SettingValue] | None = None,
         partition_by: str | Sequence[str] | None = None,
         format: str | None = None,
         format_schema: str | Mapping[str, Any] | Sequence[Any] | None = None,
@@ -139,7 +139,7 @@ class Log:
         self,
         name: str,
         partitions: int | None = None,
-        config: Mapping[str, Scalar | None] | None = None,
+        config: Mapping[str, SettingValue | None] | None = None,
         schema: str | Schema | pa.Schema | None = None,
         format_schema: str | Mapping[str, Any] | Sequence[Any] | None = None,
     ) -> Topic:
@@ -237,7 +237,7 @@ class Log:
         """
         return merge_topic(self.catalog, self.catalog.topic(topic), SegmentWriter(self.storage_now(), self.catalog))
 
-    def maintain(self, topics: Iterable[str] | None = None) -> maintenance.Report:
+    def maintain(self, topics: Iterable[str] | None = None) -> maintenance.MaintenanceReport:
         """
         Do now what a running application does by itself every `maintenance_interval_ms`, and say what was done.
 
@@ -258,7 +258,7 @@ class Log:
         lapsed = lapsed_holders(self.catalog, self.heartbeats)
         return RecordDeletion(self.catalog, self.storage_now(), found, lapsed, force).run(before)
 
-    def pin(self, topic: str, start: Bounds = None) -> Pin:
+    def pin(self, topic: str, start: OffsetBounds = None) -> Pin:
         """
         Keep the rows of a topic from `start` on (an offset, or offsets by partition; else all that are left) from retention.
 
@@ -299,9 +299,9 @@ class Log:
         max_poll_interval_ms: int = MAX_POLL_INTERVAL_MS,
         instance_id: str | None = None,
         max_poll_records: int = MAX_POLL_RECORDS,
-        on_assigned: Callback | None = None,
-        on_revoked: Callback | None = None,
-        on_lost: Callback | None = None,
+        on_assigned: PartitionsCallback | None = None,
+        on_revoked: PartitionsCallback | None = None,
+        on_lost: PartitionsCallback | None = None,
     ) -> Consumer:
         """
         A consumer of rows; use it in a `with` block, or close it. See `Consumer`.
@@ -374,10 +374,10 @@ class Log:
         topic: str,
         columns: Sequence[str] | None = None,
         partitions: Iterable[int] | None = None,
-        start: Bounds = None,
-        end: Bounds = None,
-        start_time: Moment = None,
-        end_time: Moment = None,
+        start: OffsetBounds = None,
+        end: OffsetBounds = None,
+        start_time: TimeBound = None,
+        end_time: TimeBound = None,
     ) -> pa.Table:
         """
         The committed rows of a topic as one snapshot, ordered by partition and offset.
@@ -386,22 +386,22 @@ class Log:
         `start` and `end` are an offset for all partitions, or offsets by partition; `start_time` and `end_time` bound the event
         time, as a datetime or in ms. Neither end is included. Frames outside the bounds are not read.
         """
-        return self._reader(topic, columns, partitions, start, end, Times.of(start_time, end_time)).table()
+        return self._reader(topic, columns, partitions, start, end, TimeRange.of(start_time, end_time)).table()
 
     def scan(
         self,
         topic: str,
         columns: Sequence[str] | None = None,
         partitions: Iterable[int] | None = None,
-        start: Bounds = None,
-        end: Bounds = None,
-        start_time: Moment = None,
-        end_time: Moment = None,
+        start: OffsetBounds = None,
+        end: OffsetBounds = None,
+        start_time: TimeBound = None,
+        end_time: TimeBound = None,
     ) -> Iterator[pa.RecordBatch]:
         """The rows that `read` gives, a frame at a time, and always with `_deleted`: for topics larger than memory."""
-        return self._reader(topic, columns, partitions, start, end, Times.of(start_time, end_time)).batches()
+        return self._reader(topic, columns, partitions, start, end, TimeRange.of(start_time, end_time)).batches()
 
-    def fsck(self, deep: bool = False) -> findings.Report:
+    def fsck(self, deep: bool = False) -> findings.CheckReport:
         """
         Check every invariant of the log, writing nothing, and return what was found; others may go on writing.
 
@@ -439,7 +439,7 @@ class Log:
 
     def compact(
         self, topic: str, memory_bytes: int = MEMORY_BYTES, progress: Callable[[int], None] | None = None
-    ) -> compaction.Report:
+    ) -> compaction.CompactionReport:
         """
         Keep only the newest record of each key of a topic, up to its committed end; all that stay keep offset, time and headers.
 
@@ -464,8 +464,8 @@ class Log:
         topic: str,
         columns: Sequence[str] | None,
         partitions: Iterable[int] | None,
-        start: Bounds,
-        end: Bounds,
-        times: Times,
+        start: OffsetBounds,
+        end: OffsetBounds,
+        times: TimeRange,
     ) -> Reader:
         return Reader(self.storage, self.catalog, self.catalog.topic(topic), columns, partitions, start, end, times)

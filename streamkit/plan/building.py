@@ -9,10 +9,10 @@ from streamkit.errors import TopologyError
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.keys import check_key_types
-from streamkit.plan.naming import Names
+from streamkit.plan.naming import StepNames
 from streamkit.plan.node import STREAM, WITH_OLD_VALUES, Node
 from streamkit.plan.on_error import FAIL, OnError
-from streamkit.plan.program import Input, Naming, Output, Store
+from streamkit.plan.program import Input, Naming, Output, ProgramStore
 from streamkit.plan.steps import Step
 from streamkit.plan.tree import walk
 from streamkit.schema import Column
@@ -37,7 +37,7 @@ class Building:
     `declarations` says when each node was declared first.
     """
 
-    names: Names
+    names: StepNames
     inputs: dict[Node, Input]
     analyzer: Analyzer
     state_columns: StateColumns
@@ -49,7 +49,7 @@ class Building:
     ports: dict[Node, set[str]] = field(default_factory=dict)
     on_error: OnError = FAIL
     steps: dict[str, Step] = field(default_factory=dict)
-    stores: dict[str, Store] = field(default_factory=dict)
+    stores: dict[str, ProgramStore] = field(default_factory=dict)
     namings: dict[str, Naming] = field(default_factory=dict)
     outputs: dict[str, Output] = field(default_factory=dict)
     lowered: dict[Node, Step] = field(default_factory=dict)
@@ -142,7 +142,7 @@ class Building:
                 node.at,
             )
 
-    def add_store(self, store: Store, naming: Naming) -> None:
+    def add_store(self, store: ProgramStore, naming: Naming) -> None:
         """Append a store, unless it stands there already; TopologyError for another of that name."""
         self.namings[store.name] = naming
         known = self.stores.setdefault(store.name, store)

@@ -38,7 +38,7 @@ class Decoding:
 
 
 @dataclass(frozen=True)
-class Decoded:
+class DecodedSchema:
     """The columns of keys and those of values, and the format of values with the schema that readers go by."""
 
     key: Schema
@@ -46,7 +46,7 @@ class Decoded:
     format: Format
 
 
-def decoded(decoding: Decoding, source: Input, at: Location | None) -> Decoded:
+def decoded(decoding: Decoding, source: Input, at: Location | None) -> DecodedSchema:
     """
     The columns of a decoding; a registry is asked for the newest schema if nothing else says what they are.
 
@@ -73,7 +73,7 @@ def decoded(decoding: Decoding, source: Input, at: Location | None) -> Decoded:
     _check_bytes("values", format, values, topic, at)
     _check_bytes("keys", decoding.keys, keys, topic, at)
     _check_texts(format, values, topic, at)
-    return Decoded(keys, values, replace(codec.with_message, schema=codec.reader_schema))
+    return DecodedSchema(keys, values, replace(codec.with_message, schema=codec.reader_schema))
 
 
 def _check_bytes(what: str, format: Format, columns: Schema, topic: str, at: Location | None) -> None:

@@ -11,7 +11,7 @@ from streamkit.data_type import from_arrow
 from streamkit.errors import Location, TopologyError
 from streamkit.formats.format import Format
 from streamkit.log.topic.formats import KEY, VALUE
-from streamkit.plan.decoding import Decoded
+from streamkit.plan.decoding import DecodedSchema
 from streamkit.schema import Column, Schema
 
 NO_COLUMNS = Schema(())
@@ -45,7 +45,7 @@ class EventTime:
 
 
 def event_time_of(
-    name: str, topic: str, schema: Schema, decoded: Decoded | None, keys: Format | None, at: Location | None
+    name: str, topic: str, schema: Schema, decoded: DecodedSchema | None, keys: Format | None, at: Location | None
 ) -> EventTime:
     """
     The event time that the column `name` of a topic says, or a field of a struct, such as "payload.at".

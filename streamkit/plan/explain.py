@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from streamkit.names import changelog_topic
 from streamkit.plan.duration import duration_text
-from streamkit.plan.naming import Names
+from streamkit.plan.naming import StepNames
 from streamkit.plan.operator import Operator
-from streamkit.plan.program import Edge, Input, Output, Program, Store
+from streamkit.plan.program import Edge, Input, Output, Program, ProgramStore
 from streamkit.plan.steps import UNSTAGED, Plan, Step
 
 
@@ -17,7 +17,7 @@ def explain_inputs(inputs: Iterable[Input]) -> str:
     return "\n".join(f"{number}  {_input(one)}" for number, one in enumerate(dict.fromkeys(inputs)))
 
 
-def explain_names(names: Names) -> str:
+def explain_names(names: StepNames) -> str:
     """Every step under its name."""
     return "\n".join(f"{name}  {node.text()}" for node, name in names.steps.items())
 
@@ -87,7 +87,7 @@ def _edge(edge: Edge) -> str:
     return f"{edge.number}  stage {edge.from_stage} to {edge.to_stage} by [{', '.join(edge.key)}]: ({edge.columns})"
 
 
-def _store(store: Store, application: str) -> str:
+def _store(store: ProgramStore, application: str) -> str:
     window = f", windows of {duration_text(store.window_size_ms)}" if store.window_size_ms is not None else ""
     retention = f", retention {duration_text(store.retention_ms)}" if store.retention_ms is not None else ""
     rows = f"({store.key}) to ({store.value})"

@@ -29,7 +29,7 @@ class TopicDescription(Protocol):
     def key(self) -> tuple[str, ...]: ...
 
 
-class Topics(Protocol):
+class KnownTopics(Protocol):
     """What the compiler asks of a log."""
 
     location: str
@@ -47,7 +47,7 @@ class Topics(Protocol):
         ...
 
 
-def resolve_inputs(roots: Iterable[Node], topics: Topics | None, refuse: Refuse = stop_at) -> dict[Node, Input]:
+def resolve_inputs(roots: Iterable[Node], topics: KnownTopics | None, refuse: Refuse = stop_at) -> dict[Node, Input]:
     """
     The input behind every source, tables before streams and then by name: their places in the canonical order.
 
@@ -76,7 +76,7 @@ def is_declared(roots: Iterable[Node]) -> bool:
     return all(source.schema is not None or source.decoding is not None for source in sources_of(roots))
 
 
-def _taken(source: SourceNode, topics: Topics | None, refuse: Refuse) -> Input | StreamKitError:
+def _taken(source: SourceNode, topics: KnownTopics | None, refuse: Refuse) -> Input | StreamKitError:
     """The input behind a source: by its topic, or by its own word if the topic is refused; the error if it gives none."""
     try:
         return _input(source, topics)
@@ -89,7 +89,7 @@ def _taken(source: SourceNode, topics: Topics | None, refuse: Refuse) -> Input |
         return refusal
 
 
-def _input(source: SourceNode, topics: Topics | None) -> Input:
+def _input(source: SourceNode, topics: KnownTopics | None) -> Input:
     schema, key = _described(source, topics)
     if source.relation != STREAM and not key:
         raise TopologyError(
@@ -112,7 +112,7 @@ def _event_time(source: SourceNode, found: Input) -> EventTime:
     return event_time_of(source.timestamp, source.topic, found.schema, columns, None if how is None else how.keys, source.at)
 
 
-def _described(source: SourceNode, topics: Topics | None) -> tuple[Schema, tuple[str, ...]]:
+def _described(source: SourceNode, topics: KnownTopics | None) -> tuple[Schema, tuple[str, ...]]:
     if topics is None and source.decoding is not None:
         return OPAQUE_SCHEMA, (KEY,)
     if topics is None:
@@ -131,7 +131,7 @@ def _described(source: SourceNode, topics: Topics | None) -> tuple[Schema, tuple
     return topic.schema, tuple(topic.key)
 
 
-def _there_are(missing: str, topics: Topics) -> str:
+def _there_are(missing: str, topics: KnownTopics) -> str:
     """The topics that there are, and which of them may be meant."""
     existing = sorted(topics.topics())
     if not existing:

@@ -17,7 +17,7 @@ from streamkit.plan.building import (
     joined_partners,
 )
 from streamkit.plan.dead_letter_ports import with_dead_letters
-from streamkit.plan.naming import Names
+from streamkit.plan.naming import StepNames
 from streamkit.plan.node import Node
 from streamkit.plan.on_error import FAIL, OnError
 from streamkit.plan.program import Input
@@ -27,7 +27,7 @@ from streamkit.plan.steps import Plan
 def infer_types(
     application: str,
     roots: Iterable[Node],
-    names: Names,
+    names: StepNames,
     inputs: dict[Node, Input],
     analyzer: Analyzer,
     state_columns: StateColumns,

@@ -17,7 +17,7 @@ _FOREIGN = re.compile(r"[^a-zA-Z0-9._-]+")
 
 
 @dataclass(frozen=True)
-class Names:
+class StepNames:
     """The names of steps, and of the stores behind tables."""
 
     steps: dict[Node, str]
@@ -32,7 +32,7 @@ class Names:
 
 
 @dataclass(frozen=True)
-class Known:
+class NamesBefore:
     """
     Names that the program before had, of steps or of stores, and the structures behind those that were generated.
 
@@ -57,8 +57,8 @@ class Known:
 class KnownNames:
     """The names that the program before had."""
 
-    steps: Known = Known()
-    stores: Known = Known()
+    steps: NamesBefore = NamesBefore()
+    stores: NamesBefore = NamesBefore()
 
     @classmethod
     def of(cls, program: str) -> KnownNames:
@@ -69,10 +69,10 @@ class KnownNames:
         structures = value.get("structures", {})
         steps = frozenset(step_of(one["id"]) for one in value.get("operators", ()))
         stores = frozenset(one["name"] for one in value.get("stores", ()))
-        return cls(Known(steps, structures.get("steps", {})), Known(stores, structures.get("stores", {})))
+        return cls(NamesBefore(steps, structures.get("steps", {})), NamesBefore(stores, structures.get("stores", {})))
 
 
-def name_steps(roots: Iterable[Node], known: KnownNames = KnownNames()) -> Names:
+def name_steps(roots: Iterable[Node], known: KnownNames = KnownNames()) -> StepNames:
     """
     Name every node, and the store of every table, after its structure.
 
@@ -84,7 +84,7 @@ def name_steps(roots: Iterable[Node], known: KnownNames = KnownNames()) -> Names
     tables = [node for node in every if node.relation == TABLE]
     stores = {node: node.given_store or node.generated_store for node in tables}
     steps = {node: node.name or node.generated_name for node in every}
-    return Names(
+    return StepNames(
         _distinct(steps, {node for node in every if node.name}, known.steps, "step"),
         _distinct(stores, {node for node in tables if node.given_store}, known.stores, "store"),
     )
@@ -105,7 +105,7 @@ def hashed(name: str, node: Node) -> str:
     return f"{name}-{structure_hash(node)}"
 
 
-def _distinct(names: dict[Node, str], given: set[Node], known: Known, what: str) -> dict[Node, str]:
+def _distinct(names: dict[Node, str], given: set[Node], known: NamesBefore, what: str) -> dict[Node, str]:
     """The names, each of one node; equal given names are an error."""
     chosen = Counter(names[node] for node in given)
     for node in given:
@@ -119,7 +119,7 @@ def _distinct(names: dict[Node, str], given: set[Node], known: Known, what: str)
     return _numbered({node: told_apart.get(node, name) for node, name in names.items()})
 
 
-def _told_apart(name: str, nodes: list[Node], is_taken: bool, known: Known) -> Iterable[tuple[Node, str]]:
+def _told_apart(name: str, nodes: list[Node], is_taken: bool, known: NamesBefore) -> Iterable[tuple[Node, str]]:
     """The names of nodes whose generated names are equal: as the program before had them, else with the hash of their structures."""
     owner = next((node for node in nodes if known.has(name, node)), None)
     new = [node for node in nodes if node is not owner and not known.has_hashed(name, node)]

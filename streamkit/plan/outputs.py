@@ -11,7 +11,7 @@ from streamkit.formats.format import Format
 from streamkit.log.topic.evolution import is_wider
 from streamkit.names import changelog_topic
 from streamkit.plan.encoding import Encoded, value_columns, with_schema
-from streamkit.plan.inputs import TopicDescription, Topics
+from streamkit.plan.inputs import KnownTopics, TopicDescription
 from streamkit.plan.operators.project import Project
 from streamkit.plan.program import Output
 from streamkit.plan.refusal import Refuse, RefusedTopic, stop_at
@@ -19,7 +19,7 @@ from streamkit.plan.steps import UNSTAGED, Plan, Step, column_of, with_operator
 from streamkit.schema import Schema
 
 
-def fit_outputs(topics: Topics | None, refuse: Refuse = stop_at) -> Callable[[Plan], Plan]:
+def fit_outputs(topics: KnownTopics | None, refuse: Refuse = stop_at) -> Callable[[Plan], Plan]:
     """
     The pass that gives every output the columns of its topic: their order, the wider types, and the nullable ones that nobody writes.
 

@@ -14,8 +14,8 @@ from streamkit.schema import Schema
 KIND = "kind"
 NO_KINDS: Mapping[str, type] = {}
 SCALARS = (str, int, float, bool)
-Writer: TypeAlias = Callable[[Any], Any]
-Reader: TypeAlias = Callable[[Any, Mapping[str, type]], Any]
+WritePlain: TypeAlias = Callable[[Any], Any]
+ReadPlain: TypeAlias = Callable[[Any, Mapping[str, type]], Any]
 
 
 def to_plain(value: Any) -> Any:
@@ -42,7 +42,7 @@ def from_plain(expected: Any, value: Any, kinds: Mapping[str, type] = NO_KINDS) 
 
 
 @cache
-def _writer(cls: type) -> Writer:
+def _writer(cls: type) -> WritePlain:
     """How a value of this class is written, whatever `to_json` it has."""
     if issubclass(cls, Schema):
         return lambda value: value.ddl()
@@ -58,7 +58,7 @@ def _writer(cls: type) -> Writer:
 
 
 @cache
-def _inner_writer(cls: type) -> Writer:
+def _inner_writer(cls: type) -> WritePlain:
     """How a value of this class is written inside another."""
     return (lambda value: value.to_json()) if hasattr(cls, "to_json") else _writer(cls)
 
@@ -77,7 +77,7 @@ def _unchanged(value: Any, _: Any = None) -> Any:
 
 
 @cache
-def _reader(expected: Any) -> Reader:
+def _reader(expected: Any) -> ReadPlain:
     """How a value of this type is read, whatever `from_json` it has."""
     if expected is Schema:
         return lambda value, _: Schema.parse(value) if value else Schema(())
@@ -99,7 +99,7 @@ def _reader(expected: Any) -> Reader:
 
 
 @cache
-def _inner_reader(expected: Any) -> Reader:
+def _inner_reader(expected: Any) -> ReadPlain:
     """How a value of this type is read inside another."""
     return (lambda value, _: expected.from_json(value)) if hasattr(expected, "from_json") else _reader(expected)
 
@@ -112,7 +112,7 @@ def _from_dict(expected: type, value: Mapping[str, Any], kinds: Mapping[str, typ
 
 
 @cache
-def _field_readers(cls: Any) -> tuple[tuple[str, Reader, bool], ...]:
+def _field_readers(cls: Any) -> tuple[tuple[str, ReadPlain, bool], ...]:
     """Of each field its name, how it is read, and whether it must be there; asked for late, since a class may hold itself."""
     hints = typing.get_type_hints(cls)
     return tuple((field.name, _inner_reader(hints[field.name]), _is_required(field)) for field in dataclasses.fields(cls))

@@ -61,7 +61,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Store:
+class ProgramStore:
     """
     State behind an operator: rows of `key` (and window) columns to `value` columns, with a changelog topic.
 
@@ -193,7 +193,7 @@ class Program:
     inputs: tuple[Input, ...]
     operators: tuple[Operator, ...]
     edges: tuple[Edge, ...]
-    stores: tuple[Store, ...]
+    stores: tuple[ProgramStore, ...]
     outputs: tuple[Output, ...]
     stages: int
     key_groups: int = 128
@@ -311,7 +311,7 @@ class Program:
         known = self.turns.get(operator_id)
         return known or Turn(self.numbers.get(operator_id, 0) + 1)
 
-    def store(self, name: str) -> Store:
+    def store(self, name: str) -> ProgramStore:
         """The store of that name."""
         return next(store for store in self.stores if store.name == name)
 

@@ -9,7 +9,7 @@ from streamkit.plan.steps import Plan, Step, with_operator
 
 
 @dataclass(frozen=True)
-class Place:
+class StagePlace:
     """Where the rows of a step are: their stage, and the columns they are partitioned by (None: unknown)."""
 
     stage: int
@@ -34,13 +34,13 @@ def assign_stages(plan: Plan) -> Plan:
     return replace(staged, stores=stores)
 
 
-def is_in_place(exchange: Exchange | None, rows: Place) -> bool:
+def is_in_place(exchange: Exchange | None, rows: StagePlace) -> bool:
     """Whether rows are already partitioned as an exchange would partition them; those whose key is null stand anywhere."""
     return exchange is None or (rows.stage > 0 and rows.key == exchange.key and not exchange.null_keys_by)
 
 
 def _stages(plan: Plan) -> dict[str, int]:
-    places: dict[str, Place] = {}
+    places: dict[str, StagePlace] = {}
     for step in plan.steps:
         places[step.id] = _place(step, plan, places)
     stages = {step_id: place.stage for step_id, place in places.items()}
@@ -51,7 +51,7 @@ def _stages(plan: Plan) -> dict[str, int]:
     return stages
 
 
-def _place(step: Step, plan: Plan, places: dict[str, Place]) -> Place:
+def _place(step: Step, plan: Plan, places: dict[str, StagePlace]) -> StagePlace:
     operator = step.operator
     rows = [plan.step(name) for name in step.sources]
     stage = operator.stage_min
@@ -60,10 +60,10 @@ def _place(step: Step, plan: Plan, places: dict[str, Place]) -> Place:
         stays = operator.looks_up(place) or is_in_place(operator.exchange(place, source), found)
         stage = max(stage, found.stage + (not stays))
     keys = [_key(operator.exchange(place, source), source, places[source.id], stage) for place, source in enumerate(rows)]
-    return Place(stage, operator.partitioning(keys) if stage else None)
+    return StagePlace(stage, operator.partitioning(keys) if stage else None)
 
 
-def _key(exchange: Exchange | None, source: Step, rows: Place, stage: int) -> Key | None:
+def _key(exchange: Exchange | None, source: Step, rows: StagePlace, stage: int) -> Key | None:
     """The columns that an input's rows are partitioned by when they have reached a stage."""
     if rows.stage == stage and is_in_place(exchange, rows):
         return rows.key

@@ -10,7 +10,7 @@ from streamkit.errors import Location
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.on_error import OnError
 from streamkit.plan.operator import Operator, source_of
-from streamkit.plan.program import Edge, Input, Naming, Output, Store, Structures, Turn
+from streamkit.plan.program import Edge, Input, Naming, Output, ProgramStore, Structures, Turn
 from streamkit.schema import Column, Schema
 
 UNSTAGED = -1
@@ -58,7 +58,7 @@ class Plan:
     application: str
     steps: tuple[Step, ...]
     inputs: tuple[Input, ...]
-    stores: tuple[Store, ...] = ()
+    stores: tuple[ProgramStore, ...] = ()
     outputs: tuple[Output, ...] = ()
     edges: tuple[Edge, ...] = ()
     on_error: Mapping[str, OnError] = field(default_factory=dict)

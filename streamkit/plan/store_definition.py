@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from streamkit.errors import TopologyError
 from streamkit.names import WINDOW_END, WINDOW_START, check_name
-from streamkit.plan.program import Store
+from streamkit.plan.program import ProgramStore
 from streamkit.plan.steps import UNSTAGED
 from streamkit.schema import Column, Schema
 
@@ -46,7 +46,7 @@ class StoreDefinition:
             if name in self.key.names:
                 raise TopologyError(f"the store {self.name!r} has {name!r} in its key and in its value; expected distinct names")
 
-    def store(self) -> Store:
+    def store(self) -> ProgramStore:
         """The store as programs have it: times that its entries are found by are part of the key."""
         moment = Column(VALID_FROM, "timestamp", False)
         key, value, layout = [*self.key], [*self.value], "key"
@@ -57,6 +57,6 @@ class StoreDefinition:
             key = [Column(WINDOW_END, "timestamp", False), *key, Column(WINDOW_START, "timestamp", False)]
         elif self.kind == VERSIONED:
             key, value = [*key, moment], [*value, Column(IS_DELETED, "boolean", False)]
-        return Store(
+        return ProgramStore(
             self.name, 0, UNSTAGED, Schema(tuple(key)), Schema(tuple(value)), self.window_size_ms, self.retention_ms, layout, True
         )

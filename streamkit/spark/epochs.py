@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from streamkit.engine.epoch.anchor import Anchor
-from streamkit.engine.epoch.epoch import EpochEnd, EpochPlan, Split
+from streamkit.engine.epoch.epoch import EpochEnd, EpochPlan, ReaderSplit
 from streamkit.engine.runs.commit import check_generation
 from streamkit.engine.runs.epoch_heartbeat import beat_epoch
 from streamkit.engine.runs.planner import Planner
@@ -85,6 +85,6 @@ def _committed_or(start: Offset, planner: Planner) -> EpochEnd:
     return committed if committed.epoch > before.epoch else before
 
 
-def _for_split(plan: EpochPlan, split: Split) -> EpochPlan:
+def _for_split(plan: EpochPlan, split: ReaderSplit) -> EpochPlan:
     """Only the first split carries the plan on to the kernels; the others need no changes of stores."""
     return plan if split.number == 0 else replace(plan, changes=replace(plan.changes, extents=(), tokens={}))

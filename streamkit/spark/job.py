@@ -23,7 +23,7 @@ from streamkit.plan.plain import from_plain, to_plain
 from streamkit.plan.program import Program
 from streamkit.spark.captured import read_functions
 from streamkit.spark.task_storage import StoragePlace, check_place
-from streamkit.state.changelog import Offsets
+from streamkit.state.changelog import ChangelogOffsets
 
 PACKED = pa.schema([("task", pa.int32()), ("edge", pa.int32()), ("payload", pa.binary())])
 
@@ -39,7 +39,7 @@ class Job:
     anchor: Anchor
     records_max: int
     splits: int
-    until: Offsets | None = None  # stop where the inputs ended at the start
+    until: ChangelogOffsets | None = None  # stop where the inputs ended at the start
     drain: bool = False
     bytes_max: int = EVERYTHING
     functions: str = ""  # the path of the file with the users' functions that the program calls; empty if there are none

@@ -10,8 +10,8 @@ from streamkit.log.log import Log
 from streamkit.names import DELETED, OFFSET, PARTITION, TIMESTAMP
 from streamkit.state.layout import layout_of
 
-Row: TypeAlias = Mapping[str, Any]
-Key: TypeAlias = tuple[Any, ...]
+ComparedRow: TypeAlias = Mapping[str, Any]
+ComparedKey: TypeAlias = tuple[Any, ...]
 RELATIVE_TOLERANCE = 1e-9  # sums of doubles may differ in their last bits with the cut
 
 
@@ -43,8 +43,8 @@ def _records(log: Log, topic: str) -> list[dict[str, Any]]:
     ]
 
 
-def _by_key(rows: Sequence[Row], key: Sequence[str], newest_only: bool) -> dict[Key, list[Row]]:
-    found: dict[Key, list[Row]] = {}
+def _by_key(rows: Sequence[ComparedRow], key: Sequence[str], newest_only: bool) -> dict[ComparedKey, list[ComparedRow]]:
+    found: dict[ComparedKey, list[ComparedRow]] = {}
     for row in rows:
         found.setdefault(tuple(hashable(row[name]) for name in key), []).append(row)
     if newest_only:
@@ -52,7 +52,7 @@ def _by_key(rows: Sequence[Row], key: Sequence[str], newest_only: bool) -> dict[
     return {place: _sorted(records) if not key or None in place else records for place, records in found.items()}
 
 
-def _sorted(rows: list[Row]) -> list[Row]:
+def _sorted(rows: list[ComparedRow]) -> list[ComparedRow]:
     return sorted(rows, key=lambda row: (row.get(TIMESTAMP) is not None, str(row.get(TIMESTAMP)), repr(row)))
 
 
@@ -63,7 +63,12 @@ def hashable(value: Any) -> Any:
     return math.nan if isinstance(value, float) and math.isnan(value) else value
 
 
-def _difference(what: str, key: Sequence[str], expected: Mapping[Key, list[Row]], found: Mapping[Key, list[Row]]) -> str | None:
+def _difference(
+    what: str,
+    key: Sequence[str],
+    expected: Mapping[ComparedKey, list[ComparedRow]],
+    found: Mapping[ComparedKey, list[ComparedRow]],
+) -> str | None:
     for place in [*expected, *(place for place in found if place not in expected)]:
         mine, other = expected.get(place, []), found.get(place, [])
         named = f"{what}, {', '.join(f'{name}={value!r}' for name, value in zip(key, place, strict=True))}" if key else what

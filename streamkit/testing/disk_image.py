@@ -21,7 +21,7 @@ STYLES = ("nothing", "everything", "names", "order", "any", "any", "any")
 
 
 @dataclass(frozen=True)
-class Operation:
+class DiskOperation:
     """
     One change of the disk, or a note of the test.
 
@@ -71,10 +71,10 @@ class Image:
 
 
 @dataclass
-class _File:
+class _ImageFile:
     durable: bytes = b""
-    pending: list[Operation] = field(default_factory=list)
-    doubtful: list[Operation] = field(default_factory=list)
+    pending: list[DiskOperation] = field(default_factory=list)
+    doubtful: list[DiskOperation] = field(default_factory=list)
 
 
 class DiskState:
@@ -82,12 +82,12 @@ class DiskState:
 
     def __init__(self, image: Image, numbers: dict[str, int]) -> None:
         self._names = dict.fromkeys(image.folders, FOLDER) | numbers
-        self._pending: list[Operation] = []
-        self._files = {numbers[path]: _File(data) for path, data in image.files.items()}
+        self._pending: list[DiskOperation] = []
+        self._files = {numbers[path]: _ImageFile(data) for path, data in image.files.items()}
 
-    def apply(self, operation: Operation) -> None:
+    def apply(self, operation: DiskOperation) -> None:
         """Go on by one operation."""
-        kind, file = operation.kind, self._files.setdefault(operation.file, _File())
+        kind, file = operation.kind, self._files.setdefault(operation.file, _ImageFile())
         if kind in ("write", "truncate"):
             file.pending.append(operation)
         elif kind == "sync":
@@ -127,16 +127,16 @@ class DiskState:
                 _rename(self._names, operation)
         self._pending = [operation for operation in self._pending if os.path.dirname(operation.path) != folder]
 
-    def _kept_names(self, style: str, random: Random) -> Iterable[Operation]:
+    def _kept_names(self, style: str, random: Random) -> Iterable[DiskOperation]:
         """For each name, the first of its changes up to some point."""
         if style in ("nothing", "everything", "names"):
             return () if style == "nothing" else self._pending
-        by_name: dict[str, list[Operation]] = {}
+        by_name: dict[str, list[DiskOperation]] = {}
         for operation in self._pending:
             by_name.setdefault(operation.path, []).append(operation)
         return [operation for changes in by_name.values() for operation in changes[: random.randint(0, len(changes))]]
 
-    def _content(self, file: _File, style: str, random: Random) -> bytes:
+    def _content(self, file: _ImageFile, style: str, random: Random) -> bytes:
         waiting = [*file.doubtful, *file.pending]
         if not waiting or style == "nothing":
             return file.durable
@@ -150,7 +150,7 @@ class DiskState:
         return _changed(file.durable, [part for operation in waiting for part in _survivors(operation, random)])
 
 
-def _changed(data: bytes, operations: Iterable[Operation]) -> bytes:
+def _changed(data: bytes, operations: Iterable[DiskOperation]) -> bytes:
     changed = bytearray(data)
     for operation in operations:
         missing = operation.offset - len(changed)
@@ -163,14 +163,14 @@ def _changed(data: bytes, operations: Iterable[Operation]) -> bytes:
     return bytes(changed)
 
 
-def _rename(names: dict[str, int], operation: Operation) -> None:
+def _rename(names: dict[str, int], operation: DiskOperation) -> None:
     if operation.kind == "name":
         names[operation.path] = operation.file
     else:
         names.pop(operation.path, None)
 
 
-def _survivors(operation: Operation, random: Random) -> Iterator[Operation]:
+def _survivors(operation: DiskOperation, random: Random) -> Iterator[DiskOperation]:
     """What of an operation is on the disk: all, nothing, some of it, or just its size."""
     fate = random.choice(("all", "none", "parts", "size"))
     if fate == "all":
@@ -181,7 +181,7 @@ def _survivors(operation: Operation, random: Random) -> Iterator[Operation]:
         yield _without_data(operation)
 
 
-def _parts(operation: Operation, random: Random) -> Iterator[Operation]:
+def _parts(operation: DiskOperation, random: Random) -> Iterator[DiskOperation]:
     """Some sectors of a write; of a truncation, all or nothing."""
     if operation.kind == "truncate":
         yield from [operation] * random.randint(0, 1)
@@ -190,11 +190,11 @@ def _parts(operation: Operation, random: Random) -> Iterator[Operation]:
         start = max(sector * SECTOR, operation.offset)
         end = min((sector + 1) * SECTOR, operation.offset + len(operation.data))
         if start < end and random.random() < 0.5:
-            yield Operation("write", offset=start, data=operation.data[start - operation.offset : end - operation.offset])
+            yield DiskOperation("write", offset=start, data=operation.data[start - operation.offset : end - operation.offset])
 
 
-def _without_data(operation: Operation) -> Operation:
+def _without_data(operation: DiskOperation) -> DiskOperation:
     """A write of which only the new size reached the disk: old bytes stay, new ones are zero."""
     if operation.kind == "truncate":
         return operation
-    return Operation("write", offset=operation.offset + len(operation.data))
+    return DiskOperation("write", offset=operation.offset + len(operation.data))

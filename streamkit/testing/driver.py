@@ -36,7 +36,7 @@ from streamkit.plan.inputs import sources_of
 from streamkit.plan.node import Node
 from streamkit.state.view import StoreView, open_views
 from streamkit.testing.comparison import hashable, store_difference, topic_difference
-from streamkit.testing.script import Drained, Piped, Processed, Restarted, Script
+from streamkit.testing.script import Drained, Piped, ProcessedAll, Restarted, Script
 from streamkit.testing.stepped_run import SteppedRun
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from streamkit.schema import Schema
 
 Moment: TypeAlias = int | str | dt.datetime
-Offsets: TypeAlias = dict[int, int]  # by partition
-Declared: TypeAlias = "str | Schema | pa.Schema | Mapping[str, Any]"
+PartitionOffsets: TypeAlias = dict[int, int]  # by partition
+DeclaredTopic: TypeAlias = "str | Schema | pa.Schema | Mapping[str, Any]"
 EACH, ONE, ALL = "each", "one", "all"
 START = dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc)
 PATIENT = {RETENTION_MS: "-1", TIMESTAMP_AFTER_MAX_MS: UNLIMITED}  # a test's times have nothing to do with the clock's
@@ -99,7 +99,7 @@ class TopologyTestDriver:
         self,
         topology: Topology,
         *,
-        topics: Mapping[str, Declared] | None = None,
+        topics: Mapping[str, DeclaredTopic] | None = None,
         log: Log | None = None,
         tasks: int = 1,
         partitions: int = 1,
@@ -125,7 +125,7 @@ class TopologyTestDriver:
             raise
         self._producer = self._log.producer()
         self._waiting = 0
-        self._read_up_to: dict[str, Offsets] = {}
+        self._read_up_to: dict[str, PartitionOffsets] = {}
 
     def __repr__(self) -> str:
         state = "running" if self.is_running else "crashed"
@@ -197,7 +197,7 @@ class TopologyTestDriver:
         self._clock.advance(duration_ms(dt.timedelta(**parts) if length is None else length, "step of the clock"))
         with called_twice():
             self._run.process()
-        self._script.steps.append(Processed())
+        self._script.steps.append(ProcessedAll())
 
     def drain(self) -> None:
         """Process what waits, and close all windows, as at the end of a run with `drain=True`."""
@@ -224,14 +224,14 @@ class TopologyTestDriver:
         """As `read`, as a table."""
         return self._rows(topic, *self._unread(topic), columns)
 
-    def _unread(self, topic: str) -> tuple[Offsets, Offsets]:
+    def _unread(self, topic: str) -> tuple[PartitionOffsets, PartitionOffsets]:
         """Where the rows begin and end that were not read yet, and are now."""
         self._process_all()
         before = self._read_up_to.get(topic, {})
         self._read_up_to[topic] = end = self._log.end_offsets(topic)
         return before, end
 
-    def _rows(self, topic: str, before: Offsets, end: Offsets, columns: Sequence[str]) -> pa.Table:
+    def _rows(self, topic: str, before: PartitionOffsets, end: PartitionOffsets, columns: Sequence[str]) -> pa.Table:
         return _with_deleted(self._log.read(topic, _stored(columns), start=before, end=end))
 
     def read_all(self, topic: str, *columns: str) -> list[dict[str, Any]]:
@@ -338,7 +338,7 @@ class TopologyTestDriver:
             self._run.process(self._cut, waiting=self._waiting)
         if self.is_running:
             self._waiting = 0
-            self._script.steps.append(Processed())
+            self._script.steps.append(ProcessedAll())
 
     def _cut(self) -> int:
         """How many records the next epoch takes at most."""
@@ -411,7 +411,7 @@ class TopologyTestDriver:
         return min(times), max(times)
 
 
-def _declared(topology: Topology, topics: Mapping[str, Declared], log: Log | None, partitions: int) -> list[Topic]:
+def _declared(topology: Topology, topics: Mapping[str, DeclaredTopic], log: Log | None, partitions: int) -> list[Topic]:
     """The topics that a driver makes: those given, else those of the log, else those that the sources describe."""
     declared = {name: _given(name, given, partitions) for name, given in topics.items()}
     for source in sources_of(topology.roots):
@@ -434,7 +434,7 @@ def _declared(topology: Topology, topics: Mapping[str, Declared], log: Log | Non
     return [*declared.values(), *(topic for topic in outputs if topic.name not in declared)]
 
 
-def _given(name: str, given: Declared, partitions: int) -> Topic:
+def _given(name: str, given: DeclaredTopic, partitions: int) -> Topic:
     """The topic that the arguments of `log.create_topic` declare, or a schema alone."""
     if not isinstance(given, Mapping):
         return declare_topic(name, given, partitions=partitions)

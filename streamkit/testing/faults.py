@@ -17,7 +17,7 @@ import apsw
 import pyarrow as pa
 
 from streamkit.log.database.system_error import full_error
-from streamkit.log.storage.storage import Part, Storage
+from streamkit.log.storage.storage import FilePart, Storage
 
 WRITE, SYNC, TRUNCATE = "write", "sync", "truncate"
 OPEN, READ, DELETE, SIZE = "open", "read", "delete", "size"
@@ -169,7 +169,7 @@ class FaultyStorage:
         """Where local state may be kept."""
         return self.storage.root
 
-    def create(self, path: str, parts: Iterable[Part]) -> int:
+    def create(self, path: str, parts: Iterable[FilePart]) -> int:
         """Create a file, unless the fault strikes."""
         kind = self.fault.strikes(WRITE)
         if kind in ("kill", "torn"):

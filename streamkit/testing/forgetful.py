@@ -17,9 +17,9 @@ from typing import Any
 
 import apsw
 
-from streamkit.log.storage.storage import FileStorage, Part
+from streamkit.log.storage.storage import FilePart, FileStorage
 from streamkit.testing.calls import watched
-from streamkit.testing.disk_image import FOLDER, DiskState, Image, Operation
+from streamkit.testing.disk_image import FOLDER, DiskOperation, DiskState, Image
 
 _READS = frozenset(("stat", "fstat", "scandir", "listdir", "pread", "memory_map"))
 _SYNCED_WITH_FOLDER = apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_SUPER_JOURNAL | apsw.SQLITE_OPEN_WAL
@@ -35,7 +35,7 @@ class ForgetfulDisk:
 
     def __init__(self, folder: str, sync_fails: Callable[[str], bool] | None = None) -> None:
         self.folder = os.path.abspath(folder)
-        self.trace: list[Operation] = []
+        self.trace: list[DiskOperation] = []
         self._sync_fails = sync_fails
         self._start = Image.read(self.folder)
         self._numbers = {path: number for number, path in enumerate(self._start.files, FOLDER + 1)}
@@ -51,7 +51,7 @@ class ForgetfulDisk:
 
     def note(self, value: Any) -> None:
         """Put a value into the trace: that a client was told that its rows are safe, say."""
-        self.trace.append(Operation("note", note=value))
+        self.trace.append(DiskOperation("note", note=value))
 
     def moments(self) -> Iterator[DiskState]:
         """The disk as it was at first, then after each operation of the trace; one object, which changes."""
@@ -73,14 +73,14 @@ class ForgetfulDisk:
         if path not in self._numbers:
             self._made += 1
             self._numbers[path] = self._made
-            self.trace.append(Operation("name", path, self._made))
+            self.trace.append(DiskOperation("name", path, self._made))
         return self._numbers[path]
 
     def made_folder(self, path: str) -> None:
         """Record a new folder under this path."""
         if path not in self._folders:
             self._folders.add(path)
-            self.trace.append(Operation("name", path))
+            self.trace.append(DiskOperation("name", path))
 
     def number(self, path: str) -> int | None:
         """The number of the file under this path; None if there is none, or a folder."""
@@ -89,37 +89,37 @@ class ForgetfulDisk:
     def renamed(self, path: str, new: str) -> None:
         """Record a rename, which replaces a file of the new name; a power cut may keep either half of it alone."""
         self._numbers[new] = self._numbers.pop(path)
-        self.trace.append(Operation("name", new, self._numbers[new]))
-        self.trace.append(Operation("unname", path))
+        self.trace.append(DiskOperation("name", new, self._numbers[new]))
+        self.trace.append(DiskOperation("unname", path))
 
     def linked(self, path: str, new: str) -> None:
         """Record one more name of a file."""
         self._numbers[new] = self._numbers[path]
-        self.trace.append(Operation("name", new, self._numbers[new]))
+        self.trace.append(DiskOperation("name", new, self._numbers[new]))
 
     def removed(self, path: str) -> None:
         """Record that the file or folder under this path is gone."""
         self._numbers.pop(path, None)
         self._folders.discard(path)
-        self.trace.append(Operation("unname", path))
+        self.trace.append(DiskOperation("unname", path))
 
     def wrote(self, file: int, offset: int, data: bytes) -> None:
-        self.trace.append(Operation("write", file=file, offset=offset, data=data))
+        self.trace.append(DiskOperation("write", file=file, offset=offset, data=data))
 
     def truncated(self, file: int, size: int) -> None:
-        self.trace.append(Operation("truncate", file=file, offset=size))
+        self.trace.append(DiskOperation("truncate", file=file, offset=size))
 
     def before_sync(self, path: str, file: int) -> None:
         """Called before a file is synced; OSError if the sync is to fail."""
         if self._sync_fails is not None and self._sync_fails(path):
-            self.trace.append(Operation("failed_sync", file=file))
+            self.trace.append(DiskOperation("failed_sync", file=file))
             raise OSError(errno.EIO, os.strerror(errno.EIO), path)
 
     def synced(self, file: int) -> None:
-        self.trace.append(Operation("sync", file=file))
+        self.trace.append(DiskOperation("sync", file=file))
 
     def synced_folder(self, path: str) -> None:
-        self.trace.append(Operation("sync_folder", "" if path == "." else path))
+        self.trace.append(DiskOperation("sync_folder", "" if path == "." else path))
 
 
 class _Calls:
@@ -268,7 +268,7 @@ class ForgetfulStorage(FileStorage):
         super().__init__(root)
         self.disk = ForgetfulDisk(root)
 
-    def create(self, path: str, parts: Iterable[Part]) -> int:
+    def create(self, path: str, parts: Iterable[FilePart]) -> int:
         """Write a new file, fsync it and the folders that name it."""
         with self.disk.recorded():
             return super().create(path, parts)

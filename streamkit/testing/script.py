@@ -12,7 +12,7 @@ from streamkit.log.produce.producer import Producer
 from streamkit.log.produce.receipt import Receipt
 from streamkit.log.topic.topic import Topic
 
-Process: TypeAlias = Callable[[int, bool], None]  # so many tasks, and whether to drain
+ProcessWaiting: TypeAlias = Callable[[int, bool], None]  # so many tasks, and whether to drain
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Piped:
 
 
 @dataclass(frozen=True)
-class Processed:
+class ProcessedAll:
     """All that waited was processed."""
 
 
@@ -51,7 +51,7 @@ class Restarted:
     tasks: int
 
 
-Step: TypeAlias = Piped | Processed | Drained | Restarted
+Action: TypeAlias = Piped | ProcessedAll | Drained | Restarted
 TimeBounds: TypeAlias = Callable[[Piped], tuple[int, int]]  # the least and the greatest event time of rows, in ms
 
 
@@ -60,9 +60,9 @@ class Script:
     """What was done, in order."""
 
     topics: tuple[Topic, ...]
-    steps: list[Step] = field(default_factory=list)
+    steps: list[Action] = field(default_factory=list)
 
-    def play(self, log: Log, clock: HandClock, time_bounds: TimeBounds, process: Process) -> None:
+    def play(self, log: Log, clock: HandClock, time_bounds: TimeBounds, process: ProcessWaiting) -> None:
         """
         Do the same to an empty log; `process` runs the application on what is there.
 
@@ -80,7 +80,7 @@ class Script:
                         clock.time_ms = step.now_ms
                         step.send(producer)
                         producer.flush()
-                    case Processed():
+                    case ProcessedAll():
                         playing.is_barrier = True
                     case Drained():
                         playing.process(drain=True)
@@ -93,7 +93,7 @@ class Script:
 class _Playing:
     """What waits to be processed, and behind which time rows may join it."""
 
-    run: Process
+    run: ProcessWaiting
     tasks: int = 1
     waits: bool = True  # the first run makes topics and stores, even without a record
     is_barrier: bool = False

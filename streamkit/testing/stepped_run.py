@@ -18,7 +18,7 @@ from streamkit.plan.program import Program
 from streamkit.state.stores import MemoryStores
 
 EXTENTS_MAX = 24  # a plan file in memory costs less than to name more changes in every plan
-Cut = Callable[[], int]  # how many records the next epoch takes at most
+EpochLimit = Callable[[], int]  # how many records the next epoch takes at most
 
 
 class SteppedRun:
@@ -67,7 +67,7 @@ class SteppedRun:
             raise ConfigError(f"there is no fail point {point!r}; there are {', '.join(POINTS)}")
         self._point = point
 
-    def process(self, cut: Cut = lambda: EVERYTHING, *, waiting: int | None = None, epochs: int | None = None) -> int:
+    def process(self, cut: EpochLimit = lambda: EVERYTHING, *, waiting: int | None = None, epochs: int | None = None) -> int:
         """
         Run epochs of at most `cut()` records until nothing is left, at most `epochs`; returns how many records they took.
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 from streamkit.log.maintenance.maintenance import maintain
 from streamkit.log.maintenance.throttle import Throttle
 from streamkit.log.opening import open_log
-from streamkit.log.topic.settings import Scalar
+from streamkit.log.topic.settings import SettingValue
 
 VALUE_BYTES = 1_000
 ROWS_PER_COMMIT = 2_000
@@ -39,7 +39,7 @@ def fill(root: Path) -> None:
     shutil.rmtree(root, ignore_errors=True)
     random = np.random.default_rng(1)
     with open_log(root) as log:
-        compacted: dict[str, Scalar] = {"cleanup.policy": "compact", "segment.ms": 1}
+        compacted: dict[str, SettingValue] = {"cleanup.policy": "compact", "segment.ms": 1}
         log.create_topic("merged", "k bigint, v binary", "k", partitions=2, config={"retention.ms": -1})
         log.create_topic("compacted", "k bigint, v binary", "k", partitions=2, config=compacted)
         log.create_topic("beside", "k bigint, v binary", "k", partitions=2)

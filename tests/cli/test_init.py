@@ -15,7 +15,7 @@ import pytest
 
 import streamkit as sk
 from streamkit.connectors.files.guess import guess, guess_open
-from streamkit.connectors.files.record_file import Format
+from streamkit.connectors.files.record_file import FileFormat
 from streamkit.errors import ConfigError, SchemaError, TopicExistsError
 from tests.program import Program
 
@@ -245,17 +245,18 @@ def test_names_of_columns_are_utf8(tmp_path):
     """A file in another encoding is refused, and the message says which is expected."""
     (tmp_path / "a.csv").write_bytes(b"\xff\xfea,b\n1,2\n")
     with pytest.raises(SchemaError, match="names of columns that are not UTF-8"):
-        guess(tmp_path / "a.csv", Format.CSV, 10)
+        guess(tmp_path / "a.csv", FileFormat.CSV, 10)
 
 
 @pytest.mark.parametrize(
-    ("form", "record", "name"), [(Format.CSV, b'"a, b\n""c""",1\n', "text"), (Format.JSON, b'{"text": "a", "n": 1}\n', "text")]
+    ("form", "record", "name"),
+    [(FileFormat.CSV, b'"a, b\n""c""",1\n', "text"), (FileFormat.JSON, b'{"text": "a", "n": 1}\n', "text")],
 )
 def test_a_guess_reads_the_beginning(monkeypatch, tmp_path, form, record, name):
     """Of a large file the first block of whole records is read, and no more; a record that is longer is read to its end."""
     monkeypatch.setattr("streamkit.connectors.files.guess.BLOCK_BYTES", 10_000)
     path = tmp_path / "many"
-    path.write_bytes((b"text,n\n" if form is Format.CSV else b"") + record * 100_000)
+    path.write_bytes((b"text,n\n" if form is FileFormat.CSV else b"") + record * 100_000)
     with path.open("rb") as file:
         found = guess_open(file, path, form, 1_000_000)
         assert file.tell() == 10_000

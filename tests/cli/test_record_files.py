@@ -20,7 +20,7 @@ import pytest
 
 import streamkit as sk
 from streamkit.cli.terminal.rendering import counted
-from streamkit.connectors.files.record_file import Format, RecordFile
+from streamkit.connectors.files.record_file import FileFormat, RecordFile
 from streamkit.errors import SchemaError
 from tests.cli.command_process import CommandProcess
 from tests.waiting import WAIT_SECONDS
@@ -417,7 +417,7 @@ class Watched(io.BytesIO):
 
 @pytest.mark.parametrize(
     ("form", "data"),
-    [(Format.CSV, b"a,wrong\n1,x\n"), (Format.CSV, b"a,b\n1,x,y\n"), (Format.JSON, b"{}\n")],
+    [(FileFormat.CSV, b"a,wrong\n1,x\n"), (FileFormat.CSV, b"a,b\n1,x,y\n"), (FileFormat.JSON, b"{}\n")],
     ids=["header", "record", "JSON"],
 )
 def test_no_thread_is_left_reading(root, topic, form, data):

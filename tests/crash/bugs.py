@@ -19,9 +19,9 @@ from streamkit.log.database.postgres import PostgresDatabase
 from streamkit.log.database.sqlite import SqliteDatabase
 from streamkit.log.storage.storage import FileStorage, Storage
 from streamkit.state import task_state
-from streamkit.state.changelog import Changes, Written
+from streamkit.state.changelog import CommittedChanges, WrittenChanges
 from streamkit.state.store import Store
-from streamkit.state.task_state import Position, Share
+from streamkit.state.task_state import Share, StorePosition
 
 Patch = Callable[[object, str, object], object]  # setattr, or that of a monkeypatch
 LATE_S = 0.05  # so much longer than the rest of a transaction that writers which do not wait for each other meet
@@ -56,7 +56,7 @@ def take_failures_for_done(patch: Patch) -> None:
 class Boaster:
     """A store that is told with its first changes that it has all of them."""
 
-    def __init__(self, store: Store, arrived: Position) -> None:
+    def __init__(self, store: Store, arrived: StorePosition) -> None:
         self._store = store
         self._arrived = arrived
 
@@ -67,7 +67,9 @@ class Boaster:
 def arrive_early(patch: Patch) -> None:
     original: Any = task_state.catch_up
 
-    def catch_up(storage: Storage, store: Store, position: Position, share: Share, changes: Changes, *written: Written) -> int:
+    def catch_up(
+        storage: Storage, store: Store, position: StorePosition, share: Share, changes: CommittedChanges, *written: WrittenChanges
+    ) -> int:
         boaster = Boaster(store, task_state._arrived(position, share, changes))
         return int(original(storage, boaster, position, share, changes, *written))
 
@@ -77,7 +79,9 @@ def arrive_early(patch: Patch) -> None:
 def restore_nothing(patch: Patch) -> None:
     original = task_state.catch_up
 
-    def catch_up(storage: Storage, store: Store, position: Position, share: Share, changes: Changes, *written: Written) -> int:
+    def catch_up(
+        storage: Storage, store: Store, position: StorePosition, share: Share, changes: CommittedChanges, *written: WrittenChanges
+    ) -> int:
         begun = task_state._arrived(position, share, changes) if position == share.origin else position
         return original(storage, store, begun, share, changes, *written)
 

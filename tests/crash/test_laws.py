@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from streamkit.engine.epoch.epoch import EpochPlan, Split
+from streamkit.engine.epoch.epoch import EpochPlan, ReaderSplit
 from streamkit.engine.runs.commit import commit_epoch
 from streamkit.engine.runs.local import run_available, run_next, run_tasks
 from streamkit.engine.runs.start import start
@@ -108,7 +108,7 @@ def test_tasks_do_without_the_catalog(folder, expected):
         plan, parts = planned(begin(log))
     texts = [json.dumps(to_plain(value)) for value in (plan, *parts)]
     away = [file.rename(folder.parent / file.name) for file in folder.glob("catalog*")]
-    plan, *parts = from_plain(EpochPlan, json.loads(texts[0])), *(from_plain(Split, json.loads(text)) for text in texts[1:])
+    plan, *parts = from_plain(EpochPlan, json.loads(texts[0])), *(from_plain(ReaderSplit, json.loads(text)) for text in texts[1:])
     reports = run_tasks(PROGRAM, plan, parts, FileStorage(str(folder)))
     assert list(folder.glob("catalog*")) == []
     for file in away:

@@ -15,7 +15,7 @@ from streamkit.names import DUE, INPUT, OFFSET, ORDER, PARTITION
 from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.plan.program import Program
 from streamkit.plan.windows import Windowing
-from streamkit.state.changelog import Changes
+from streamkit.state.changelog import CommittedChanges
 from tests.sampling import examples
 
 TOPICS = (11, 12)
@@ -32,7 +32,9 @@ def program_of(*operators):
 def context_of(program, before=None):
     application = Application(1, "app", 1, 1, 128, 16, 1, TOPICS, {}, ())
     ends = [EpochEnd(number, {}, before or {}) for number in (1, 2)]
-    return Context(program, EpochPlan(application, ends[0], ends[1], 1, Changes(0, "", {}, {}, (), {}), {}, {}), MemoryStorage())
+    return Context(
+        program, EpochPlan(application, ends[0], ends[1], 1, CommittedChanges(0, "", {}, {}, (), {}), {}, {}), MemoryStorage()
+    )
 
 
 def piece(number, partition):

@@ -10,7 +10,7 @@ import pytest
 
 from streamkit.engine.runs.local import run_available, run_next
 from streamkit.engine.runs.start import start
-from streamkit.engine.stage.global_table import GlobalTable
+from streamkit.engine.stage.global_table import GlobalTableRows
 from streamkit.errors import OrphanedStateError, SchemaError, TopicNotFoundError
 from streamkit.log.opening import open_log
 from streamkit.plan.program import Input
@@ -174,7 +174,7 @@ def test_a_global_table_has_rows_of_every_version(log):
         producer.send("t", {"k": "b", "n": 2**40, "note": "new"})
 
     source = Input("t", "global_table", topic.schema, topic.key)
-    table = GlobalTable.read(log.storage, source, log.catalog.extents(topic.id, 0), (), topic.key)
+    table = GlobalTableRows.read(log.storage, source, log.catalog.extents(topic.id, 0), (), topic.key)
     rows = [{"k": "a", "n": 1, "note": None}, {"k": "b", "n": 2**40, "note": "new"}]
     assert table.whole.rows.select(topic.schema.names).to_pylist() == rows
 

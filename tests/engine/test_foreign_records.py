@@ -10,7 +10,7 @@ from streamkit import functions as F
 from streamkit.engine.stage.context import LOG_TIMESTAMP
 from streamkit.errors import ConfigError, CorruptionError, TopologyError
 from streamkit.log.catalog.epochs import EpochCommit
-from streamkit.log.slab.frame import Columns
+from streamkit.log.slab.frame import TopicColumns
 from streamkit.log.slab.slab import write_slab
 from streamkit.names import TIMESTAMP, SlabName, application_writer, changelog_topic, fresh_token
 from streamkit.state.changelog import COLUMNS, read_changes
@@ -110,7 +110,7 @@ def written_into(log, store, changes):
     for partition, key, value in changes:
         columns = {"key": pa.array([key]), "value": pa.array([value], pa.binary()), TIMESTAMP: pa.array([0], LOG_TIMESTAMP)}
         frames.append((topic_id, partition, pa.RecordBatch.from_pydict(columns)))
-    slab = write_slab(log.storage, name, frames, topics={topic_id: Columns(changelog_topic("t", store), COLUMNS)})
+    slab = write_slab(log.storage, name, frames, topics={topic_id: TopicColumns(changelog_topic("t", store), COLUMNS)})
     place = changes[0][0], log.catalog.end_offsets(topic_id)[changes[0][0]]
     log.catalog.commit_epoch(
         EpochCommit(

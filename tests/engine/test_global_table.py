@@ -12,7 +12,7 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.stage import global_table
-from streamkit.engine.stage.global_table import GlobalTable
+from streamkit.engine.stage.global_table import GlobalTableRows
 from streamkit.log.opening import open_log
 from streamkit.log.slab.slab import read_frame
 from streamkit.plan.operators.global_join import GlobalJoin
@@ -49,7 +49,7 @@ def join_of(program):
 
 def read(log, program, extents, application="a"):
     join = join_of(program)
-    return GlobalTable.read(log.storage, program.inputs[join.table_input], extents, join.table, join.table_key, application)
+    return GlobalTableRows.read(log.storage, program.inputs[join.table_input], extents, join.table, join.table_key, application)
 
 
 def found(table):
@@ -132,7 +132,7 @@ def test_keys_that_are_one_value_in_two_texts_are_read_whole(log):
     def looked_up(application):
         extents = log.catalog.extents_of([log.topic("documents").id], {}).extents
         source = program.inputs[join.table_input]
-        rows, places = GlobalTable.read(log.storage, source, extents, join.table, join.table_key, application).match(
+        rows, places = GlobalTableRows.read(log.storage, source, extents, join.table, join.table_key, application).match(
             [pa.array([1], pa.int32())]
         )
         return None if places[0] < 0 else rows["v"][int(places[0])].as_py()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streamkit as sk
-from streamkit.engine.epoch.order import Backlog, Records, cut, partition_times, times_before
+from streamkit.engine.epoch.order import Backlog, TimesAndOffsets, cut, partition_times, times_before
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.runs.compile import compile
 from streamkit.errors import TopologyError
@@ -60,7 +60,7 @@ def test_the_order_is_the_same_in_epochs_of_any_size(partitions, limit):
     expected = sorted((key, number, offset) for number, own in enumerate(flat) for offset, key in enumerate(times_by_hand(own)))
     starts, times, floor, taken = [0] * len(flat), [NO_TIME] * len(flat), NO_TIME, []
 
-    def records_of(extent: Extent, start: int) -> Records:
+    def records_of(extent: Extent, start: int) -> TimesAndOffsets:
         own = np.array(partitions[extent.topic_id][extent.position], np.int64)
         return own[start - extent.base_offset :], np.arange(start, extent.next_offset, dtype=np.int64)
 

@@ -14,7 +14,7 @@ import pytest
 import streamkit as sk
 from streamkit.dsl.column import Column
 from streamkit.errors import TopologyError
-from streamkit.expressions.aggregates import AGGREGATES, AggregateFunction, Members, Result, register
+from streamkit.expressions.aggregates import AGGREGATES, AggregateFunction, AggregateResult, Members, register
 from streamkit.expressions.aggregates.function import by_column, takes
 from streamkit.expressions.aggregates.ordered_bytes import decode_lists, encode_ordered, where_there
 from streamkit.expressions.core.accumulation import accumulated
@@ -35,7 +35,7 @@ def _bits(aggregate, argument, rows):
 
 def _parity(aggregate, states):
     ones = [(column.to_numpy(zero_copy_only=False).astype(np.int64) % 2) << bit for bit, column in enumerate(states)]
-    return Result(pa.array(reduce(xor, ones)))
+    return AggregateResult(pa.array(reduce(xor, ones)))
 
 
 def _span_of_members(aggregate, lists):
@@ -58,7 +58,7 @@ SPAN = AggregateFunction(
     lambda aggregate: (SchemaColumn(f"{aggregate.name}.low", "bigint"), SchemaColumn(f"{aggregate.name}.high", "bigint")),
     lambda aggregate, argument, rows: [argument, argument],
     by_column("min", "max"),
-    lambda aggregate, states: Result(pc.subtract(states[1], states[0])),
+    lambda aggregate, states: AggregateResult(pc.subtract(states[1], states[0])),
     members=Members(
         lambda aggregate, argument: where_there(encode_ordered(argument), argument), _span_of_members, lambda _: None
     ),
@@ -66,7 +66,7 @@ SPAN = AggregateFunction(
 STREAMS_ONLY = AggregateFunction(
     "low", takes("bigint", "bigint"), lambda aggregate: (SchemaColumn(f"{aggregate.name}.low", "bigint"),),
     lambda aggregate, argument, rows: [argument], lambda states, accumulate: [accumulated(states[0], "min", accumulate)],
-    lambda aggregate, states: Result(states[0]),
+    lambda aggregate, states: AggregateResult(states[0]),
 )  # fmt: skip
 
 

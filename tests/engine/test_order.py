@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit.engine.epoch.order import Backlog, Cut, Records, cut, order_keys
+from streamkit.engine.epoch.order import Backlog, Cut, TimesAndOffsets, cut, order_keys
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.log.slab.extent import Extent
 from tests.sampling import examples
@@ -53,7 +53,7 @@ def cut_of(
 ) -> tuple[Cut, set[tuple[int, int]]]:
     read: set[tuple[int, int]] = set()
 
-    def records_of(extent: Extent, start: int) -> Records:
+    def records_of(extent: Extent, start: int) -> TimesAndOffsets:
         read.add((extent.topic_id, extent.position))
         times = np.array(partitions[extent.topic_id][extent.position], np.int64)
         return times[start - extent.base_offset :], np.arange(start, extent.next_offset, dtype=np.int64)
@@ -174,7 +174,7 @@ def sparse_backlog(number: int, partition: list[list[tuple[int, bool]]], start: 
     return Backlog(input_of(number), number % 2, start, waiting, floor_ms=floors[input_of(number)])
 
 
-def sparse_records(partitions: list[list[list[tuple[int, bool]]]], extent: Extent, start: int) -> Records:
+def sparse_records(partitions: list[list[list[tuple[int, bool]]]], extent: Extent, start: int) -> TimesAndOffsets:
     frame = partitions[extent.topic_id][extent.position]
     rows = [(time, extent.base_offset + rank) for rank, (time, stays) in enumerate(frame) if stays]
     rows = [(time, offset) for time, offset in rows if offset >= start]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streamkit.arrays import Integers
-from streamkit.engine.folding.sliding import Rows, Slid, Windows, slid_windows
+from streamkit.engine.folding.sliding import Slid, SlidingRows, Windows, slid_windows
 from streamkit.plan.windows import SlidingWindow
 
 EPOCHS = 4
@@ -49,7 +49,7 @@ def test_windows_by_columns_are_those_row_by_row(disorder: float) -> None:
             times = np.maximum(clock + np.cumsum(steps) - back, 0)
             clock += int(steps.sum())
             keys = np.unique(random.integers(0, 3, count), return_inverse=True)[1]
-            rows = Rows(keys, times, np.maximum.accumulate(np.maximum(times, reached)))
+            rows = SlidingRows(keys, times, np.maximum.accumulate(np.maximum(times, reached)))
             reached = int(rows.reached[-1])
             met = [(key, start, time) for (key, start), time in stored.items()]
             random.shuffle(met)
@@ -85,7 +85,7 @@ def given_in_epochs(times: Integers, ends: Iterable[int], difference: int, grace
     late = skipped = first = 0
     for end in ends:
         part = slice(first, end)
-        rows = Rows(np.zeros(end - first, np.int64), times[part], reached[part])
+        rows = SlidingRows(np.zeros(end - first, np.int64), times[part], reached[part])
         columns = np.array(list(stored.items()), np.int64).reshape(-1, 2).T
         known = np.arange(len(stored))
         slid = slid_windows(rows, Windows(np.zeros_like(known), columns[0], columns[1], known), difference, grace)

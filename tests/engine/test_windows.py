@@ -30,7 +30,7 @@ from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.plan.operators.fold import Fold
 from streamkit.plan.program import Program
 from streamkit.plan.windows import Windowing
-from streamkit.state.changelog import Changes
+from streamkit.state.changelog import CommittedChanges
 from streamkit.state.stores import MemoryStores
 from tests.engine.engine_run import append, fresh_log, metric, values
 from tests.sampling import examples
@@ -49,7 +49,7 @@ def context_of(stream_time_ms: int | None) -> Context:
     times = {} if stream_time_ms is None else {of_input(1): stream_time_ms}
     application = Application(1, "app", 1, 1, 128, 16, 1, (1,), {}, ())
     ends = [EpochEnd(number, {}, times) for number in (1, 2)]
-    plan = EpochPlan(application, ends[0], ends[1], 1, Changes(0, "", {}, {}, (), {}), {}, {})
+    plan = EpochPlan(application, ends[0], ends[1], 1, CommittedChanges(0, "", {}, {}, (), {}), {}, {})
     return Context(Program("app", (), (), (), (), (), 1), plan, MemoryStorage())
 
 

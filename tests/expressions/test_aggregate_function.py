@@ -11,7 +11,7 @@ import pytest
 from streamkit.expressions.aggregates import (
     AGGREGATES,
     AggregateFunction,
-    Result,
+    AggregateResult,
     aggregate_named,
     combine,
     fold,
@@ -43,7 +43,7 @@ def text_of_all() -> Iterator[TypedAggregate]:
             state_columns=lambda one: (Column(f"{one.name}.text", "string"),),
             lift=lambda _one, argument, _rows: [argument],
             merge=joined,
-            result=lambda _one, states: Result(states[0]),
+            result=lambda _one, states: AggregateResult(states[0]),
         )
     )
     yield TypedAggregate("all", "text_of_all", "string", TypedExpression("column", "string", (), "v"))

@@ -9,7 +9,7 @@ from streamkit.log.catalog import groups, manifest
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.groups import MemberStanding
 from streamkit.log.catalog.span import UNBOUNDED
-from streamkit.log.consume.assignment import Change
+from streamkit.log.consume.assignment import AssignmentChange
 from streamkit.log.consume.consumer import Consumer
 from streamkit.log.consume.membership import Membership
 from streamkit.log.database.database import Transaction
@@ -91,9 +91,11 @@ def _read_an_old_manifest() -> None:
 def _begin_behind() -> None:
     original = Membership._compared
 
-    def compared(membership: Membership, found: MemberStanding) -> Change:
+    def compared(membership: Membership, found: MemberStanding) -> AssignmentChange:
         change = original(membership, found)
-        return Change(change.lost, change.revoked, {place: (offset or 0) + 1 for place, offset in change.assigned.items()})
+        return AssignmentChange(
+            change.lost, change.revoked, {place: (offset or 0) + 1 for place, offset in change.assigned.items()}
+        )
 
     _replace(Membership, _compared=compared)
 

@@ -21,7 +21,7 @@ from streamkit.log.catalog.applications import StoreDeclaration
 from streamkit.log.log import Log
 from streamkit.log.maintenance.trash import empty_trash
 from streamkit.log.opening import open_log
-from streamkit.log.topic.settings import Scalar
+from streamkit.log.topic.settings import SettingValue
 from streamkit.log.topic.topic import declare_topic
 from tests.program import Program
 
@@ -36,7 +36,7 @@ def create_topics(log: Log) -> None:
         log.create_topic(name, SCHEMA, "key", partitions=partitions)
     log.create_topic("changing", "key string, value int", "key", partitions=2)
     log.create_topic("passing", SCHEMA, partitions=1, config={"retention.ms": DAY_MS})
-    compacted: dict[str, Scalar] = {"cleanup.policy": "compact", "delete.retention.ms": 0}
+    compacted: dict[str, SettingValue] = {"cleanup.policy": "compact", "delete.retention.ms": 0}
     log.create_topic("newest", SCHEMA, "key", partitions=2, config=compacted)
 
 

@@ -14,7 +14,7 @@ from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.maintenance import compaction, survivors
 from streamkit.log.opening import open_log
 from streamkit.log.rescue.findings import ERROR
-from streamkit.log.topic.settings import Scalar
+from streamkit.log.topic.settings import SettingValue
 from tests.log.conftest import NOW_MS
 
 HOUR_MS = 3_600_000
@@ -44,7 +44,7 @@ class Model:
         self.sent: dict[str, list[dict[str, int]]] = {topic: [] for topic in TOPICS}
         self.delivered: list[int] = []
         for topic, policy in TOPICS.items():
-            settings: dict[str, Scalar] = {
+            settings: dict[str, SettingValue] = {
                 "cleanup.policy": policy,
                 "retention.ms": -1,
                 "min.cleanable.dirty.ratio": 0,

@@ -8,7 +8,7 @@ from streamkit.errors import TopologyError
 from streamkit.plan.expression import Call, Reference, TypedExpression
 from streamkit.plan.keys import changed_key, check_table_key
 from streamkit.plan.operators.project import Drop, Rename, Select, WithColumns
-from streamkit.plan.operators.source import Source, StreamSource, TableSource
+from streamkit.plan.operators.source import SourceRows, StreamSource, TableSource
 from streamkit.plan.steps import Step
 from streamkit.schema import Schema
 
@@ -34,7 +34,7 @@ class UpperAnalyzer:
 
 def result_columns(node, schema=FLIGHTS, key=KEY):
     """The columns that a step leaves of rows with this schema and key, each with its expression."""
-    rows = Step(Source("rows", 0, (), 0, schema.names), schema, key, key)
+    rows = Step(SourceRows("rows", 0, (), 0, schema.names), schema, key, key)
     return node.columns_of(rows, UpperAnalyzer())
 
 

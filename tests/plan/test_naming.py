@@ -9,7 +9,7 @@ import pytest
 from streamkit.errors import TopologyError
 from streamkit.names import check_name
 from streamkit.plan.expression import Call, Literal, Reference
-from streamkit.plan.naming import Known, KnownNames, name_steps
+from streamkit.plan.naming import KnownNames, NamesBefore, name_steps
 from streamkit.plan.operators.aggregate import AggregateNode
 from streamkit.plan.operators.emit import EmitNode
 from streamkit.plan.operators.filter import FilterNode
@@ -80,10 +80,10 @@ def test_what_is_known_keeps_its_name():
     """A structure that had a name has it again, plain or with its hash; one that is new gets what is left."""
     one, other, third = (counted(FilterNode(EVENTS, Reference(column))) for column in "xyz")
     first = name_steps([one])
-    known = KnownNames(stores=Known(frozenset(first.stores.values()), first.structures.stores))
+    known = KnownNames(stores=NamesBefore(frozenset(first.stores.values()), first.structures.stores))
     both = name_steps([other, one], known)
     assert both.stores[one] == "events-by-user"
-    known = KnownNames(stores=Known(frozenset(both.stores.values()), both.structures.stores))
+    known = KnownNames(stores=NamesBefore(frozenset(both.stores.values()), both.structures.stores))
     assert name_steps([other], known).stores[other] == both.stores[other] != "events-by-user"
     assert name_steps([third, other], known).stores == {third: "events-by-user", other: both.stores[other]}
     assert name_steps([third, one, other], known).stores.items() > both.stores.items()

@@ -47,8 +47,8 @@ from streamkit.plan.operators.repartition import Repartition
 from streamkit.plan.operators.row_function import RowFunction
 from streamkit.plan.operators.session_aggregate import SessionAggregate
 from streamkit.plan.operators.sliding_aggregate import SlidingAggregate
-from streamkit.plan.operators.source import Source
-from streamkit.plan.operators.split import Branch, Split
+from streamkit.plan.operators.source import SourceRows
+from streamkit.plan.operators.split import Branch, SplitRows
 from streamkit.plan.operators.stream_stream_join import StreamStreamJoinRows
 from streamkit.plan.operators.suppress import Suppress
 from streamkit.plan.operators.table_aggregate import TableAggregate
@@ -78,7 +78,7 @@ PROGRAM = p.Program(
     application="app",
     inputs=(p.Input("airlines", "global_table", EVENTS, ("user",)), p.Input("events", "stream", EVENTS, ("user",))),
     operators=(
-        Source("source", 0, (), 1, ("user", "amount")),
+        SourceRows("source", 0, (), 1, ("user", "amount")),
         Filter("filter", 0, ("source",), PREDICATE),
         GlobalJoin(
             "global",
@@ -99,7 +99,7 @@ PROGRAM = p.Program(
         Write("write", 1, ("emit",), 0),
     ),
     edges=(p.Edge(0, 0, 1, ("user",), STATE),),
-    stores=(p.Store("totals", 0, 1, STATE.select(["user"]), STATE.select(["total.sum"]), 60_000, 120_000),),
+    stores=(p.ProgramStore("totals", 0, 1, STATE.select(["user"]), STATE.select(["total.sum"]), 60_000, 120_000),),
     outputs=(p.Output("out", EVENTS, ("user",), ("user",), "delete"),),
     stages=1,
 )
@@ -174,7 +174,7 @@ OTHERS = (
     Foreach("e", 1, ("x",), CALL),
     Explode("x", 0, ("x",), AMOUNT, ("a",), True, True),
     RowFunction("f", 0, ("x",), CALL, ("k", "a"), ("a",), ("k",), ("a",), CALL, True, True),
-    Split("d", 0, ("x",), (AMOUNT, CALL)),
+    SplitRows("d", 0, ("x",), (AMOUNT, CALL)),
     Branch("b", 0, ("d#1",)),
     Repartition("r", 1, ("x",), ("k",), True),
     FunctionAggregate("f", 1, ("a", "b"), (("k",), ("l",)), "s", CALL, (CALL, CALL), None, ("every",), WINDOW, True),

@@ -16,7 +16,7 @@ from streamkit.log.maintenance.segment import SegmentWriter
 from streamkit.log.maintenance.trash import empty_trash
 from streamkit.log.opening import open_log
 from streamkit.log.produce.producer import Producer
-from streamkit.log.topic.settings import Scalar
+from streamkit.log.topic.settings import SettingValue
 
 Contents = dict[
     str, dict[int, list[int]]
@@ -25,7 +25,7 @@ KEYS = 5
 NEWEST = "newest"  # a topic that is compacted
 COMMITTED = "committed"  # beside the topics: what the group has committed
 GROUP = "group"
-TOPICS: dict[str, tuple[int, dict[str, Scalar]]] = {
+TOPICS: dict[str, tuple[int, dict[str, SettingValue]]] = {
     "plain": (2, {}),
     "packed": (1, {"compression.type": "lz4"}),
     "dense": (3, {"compression.type": "zstd"}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamkit.log.log import Log
-from streamkit.log.topic.settings import Scalar
+from streamkit.log.topic.settings import SettingValue
 from tests.history.history import create_copies
 from tests.history.members import COPIES
 
@@ -11,7 +11,7 @@ TOPICS = {"orders": 3, "events": 2}
 RETENTION_MS, DELETE_RETENTION_MS = 8_000, 8_000
 TWIN_PARTITIONS = 2
 WHOLE, COMPACTED, AGING = "whole", "compacted", "aging"
-TWINS: dict[str, dict[str, Scalar]] = {
+TWINS: dict[str, dict[str, SettingValue]] = {
     WHOLE: {"retention.ms": -1},
     COMPACTED: {"cleanup.policy": "compact", "delete.retention.ms": DELETE_RETENTION_MS},
     AGING: {"retention.ms": RETENTION_MS},

@@ -33,7 +33,7 @@ from streamkit.log.database.database import Transaction
 from streamkit.log.database.heartbeats import MemoryHeartbeats
 from streamkit.log.database.sqlite import SqliteDatabase
 from streamkit.log.log import Log
-from streamkit.log.storage.storage import FileStorage, Part
+from streamkit.log.storage.storage import FilePart, FileStorage
 from tests.history.history import History
 
 TURNS_MAX = 20_000
@@ -234,7 +234,7 @@ class _Storage(FileStorage):
         super().__init__(root)
         self._world, self._life = world, life
 
-    def create(self, path: str, parts: Iterable[Part]) -> int:
+    def create(self, path: str, parts: Iterable[FilePart]) -> int:
         self._world.hand_over(self._life, "create")
         size = super().create(path, parts)
         self._world.hand_over(self._life, "created")

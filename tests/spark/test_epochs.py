@@ -8,7 +8,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.epoch.epoch import EpochPlan, Split
+from streamkit.engine.epoch.epoch import EpochPlan, ReaderSplit
 from streamkit.engine.runs.local import run_next, run_tasks
 from streamkit.engine.runs.start import start
 from streamkit.log.opening import open_log
@@ -37,7 +37,7 @@ def planned(epochs, planner):
     """The plan and the splits of the next epoch, as the source hands them to Spark."""
     before = planner.committed_end()
     texts = epochs.splits(to_plain(before), to_plain(planner.next_end(before)))
-    splits = tuple(from_plain(Split, json.loads(split)) for split, _ in texts)
+    splits = tuple(from_plain(ReaderSplit, json.loads(split)) for split, _ in texts)
     return from_plain(EpochPlan, json.loads(texts[0][1])), splits
 
 

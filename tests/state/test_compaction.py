@@ -26,16 +26,16 @@ from streamkit.log.catalog import cleaning
 from streamkit.log.catalog.epochs import EpochCommit
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
-from streamkit.log.topic.settings import Scalar
+from streamkit.log.topic.settings import SettingValue
 from streamkit.names import fresh_token
 from streamkit.state import task_state
-from streamkit.state.changelog import Changes
+from streamkit.state.changelog import CommittedChanges
 from streamkit.state.key_group import key_group_range
 from streamkit.state.task_state import Share, TaskState, open_state, read_state
 from tests.crash.bugs import Patch, arrive_early
 
 RETENTION_MS = 100
-CONFIG: dict[str, Scalar] = {"cleanup.policy": "compact", "delete.retention.ms": RETENTION_MS}
+CONFIG: dict[str, SettingValue] = {"cleanup.policy": "compact", "delete.retention.ms": RETENTION_MS}
 KEYS = [bytes([0, 0, number]) for number in range(3)]
 STORE_BYTES = 1 << 20
 HISTORIES, STEPS = (1_000, 60) if os.environ.get("STREAMKIT_TORTURE") else (7, 16)
@@ -152,13 +152,15 @@ class World:
     def _open(self) -> TaskState:
         return open_state(self.log.storage, self._folder / "db", self._share, self._changes(), STORE_BYTES)
 
-    def _changes(self) -> Changes:
+    def _changes(self) -> CommittedChanges:
         """The changelog as an epoch's plan tells of it."""
         epoch = len(self._tokens) + 1
         self._tokens[epoch] = fresh_token()
         found = self.log.catalog.extents_of([self.topic.id], {})
         tokens = dict(self._tokens)
-        return Changes(epoch, tokens[epoch], found.end_offsets, {}, found.extents, tokens, purged_below=found.purged_below)
+        return CommittedChanges(
+            epoch, tokens[epoch], found.end_offsets, {}, found.extents, tokens, purged_below=found.purged_below
+        )
 
 
 def _dump(state: TaskState) -> dict[bytes, bytes]:

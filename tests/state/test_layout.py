@@ -11,22 +11,22 @@ from hypothesis import strategies as st
 from streamkit.config import KEY_GROUPS_MAX
 from streamkit.errors import CorruptionError
 from streamkit.names import WINDOW_END, WINDOW_START
-from streamkit.plan.program import Store
+from streamkit.plan.program import ProgramStore
 from streamkit.schema import Schema
 from streamkit.state import check
 from streamkit.state.key import state_keys
-from streamkit.state.layout import LAYOUTS, LISTED, Layout, layout_of
+from streamkit.state.layout import LAYOUTS, LISTED, KeyLayout, layout_of
 from streamkit.state.rocksdb import POSITION_KEY
 from tests.sampling import examples
 
 NUMBER = 7
-ALL = [*LAYOUTS.values(), Layout("behind", after=1), Layout("both", before=1, after=2)]
+ALL = [*LAYOUTS.values(), KeyLayout("behind", after=1), KeyLayout("both", before=1, after=2)]
 TIMES = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([-1, 0, 1, 60_000])
 ROWS = st.lists(st.tuples(st.integers(0, 2), st.text("\0ab", max_size=2), st.lists(TIMES, min_size=3, max_size=3)), max_size=8)
 Row = tuple[int, str, list[int]]
 
 
-def keys_of(layout: Layout, rows: list[Row], number: int = NUMBER) -> pa.BinaryArray:
+def keys_of(layout: KeyLayout, rows: list[Row], number: int = NUMBER) -> pa.BinaryArray:
     times = [np.array([row[2][place] for row in rows], np.int64) for place in range(layout.before + layout.after)]
     return layout.keys(
         number, np.array([row[0] for row in rows], np.int32), [pa.array([row[1] for row in rows], pa.string())], times
@@ -34,7 +34,7 @@ def keys_of(layout: Layout, rows: list[Row], number: int = NUMBER) -> pa.BinaryA
 
 
 @pytest.mark.parametrize("layout", ALL, ids=lambda layout: layout.name)
-def test_keys_come_back_and_are_in_order(layout: Layout) -> None:
+def test_keys_come_back_and_are_in_order(layout: KeyLayout) -> None:
     """Splitting gives what was joined; bytes are in the order of group, times before, key and times behind."""
 
     @examples(100, share=6)
@@ -54,7 +54,7 @@ def test_keys_come_back_and_are_in_order(layout: Layout) -> None:
 
 
 @pytest.mark.parametrize("layout", [layout for layout in ALL if layout.before], ids=lambda layout: layout.name)
-def test_a_range_holds_the_keys_of_its_times(layout: Layout) -> None:
+def test_a_range_holds_the_keys_of_its_times(layout: KeyLayout) -> None:
     """A range of times holds the keys of the store with a first time in it, and no others; lists of windows are in none."""
 
     @examples(100, share=6)
@@ -110,7 +110,7 @@ def test_a_view_shows_where_windows_start_and_end() -> None:
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_a_store_names_its_layout(name: str) -> None:
     """The program says how the keys of a store are made."""
-    store = Store("s", 0, 1, Schema.parse("k string"), Schema.parse("n int"), layout=name)
+    store = ProgramStore("s", 0, 1, Schema.parse("k string"), Schema.parse("n int"), layout=name)
     assert layout_of(store) is LAYOUTS[name]
 
 

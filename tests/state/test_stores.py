@@ -12,7 +12,7 @@ from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import write_slab
 from streamkit.log.storage.storage import MemoryStorage
 from streamkit.names import TIMESTAMP, SlabName, fresh_token
-from streamkit.state.changelog import Changes
+from streamkit.state.changelog import CommittedChanges
 from streamkit.state.stores import DiskStores, MemoryStores
 from streamkit.state.task_state import Share, open_state
 
@@ -78,4 +78,4 @@ def changes(slab):
     """What the catalog has after the commit of a slab as epoch 1."""
     frame = slab.frames[1]
     extent = Extent(TOPIC, 0, 0, 1, slab.path, frame.position, frame.length, 0, 0, 1)
-    return Changes(1, "token", {TOPIC: {0: 1}}, {}, (extent,), {1: "token"})
+    return CommittedChanges(1, "token", {TOPIC: {0: 1}}, {}, (extent,), {1: "token"})

@@ -16,11 +16,11 @@ from streamkit.log.slab.slab import write_slab
 from streamkit.log.storage.storage import FileStorage
 from streamkit.names import DELETED, TIMESTAMP, SlabName, fresh_token
 from streamkit.state import task_state
-from streamkit.state.changelog import Changes, PlanFile
+from streamkit.state.changelog import CommittedChanges, PlanFile
 from streamkit.state.key_group import changelog_partitions_of, key_group_range, task_of_key_group
 from streamkit.state.rocksdb import RocksStore
 from streamkit.state.store import MemoryStore
-from streamkit.state.task_state import Position, Share, TaskState, open_state, read_state
+from streamkit.state.task_state import Share, StorePosition, TaskState, open_state, read_state
 
 TOPIC = 7
 KEY_GROUPS = 8
@@ -37,7 +37,7 @@ class Changelog:
     tokens: dict[int, str] = field(default_factory=dict)
     folded: dict[bytes, bytes] = field(default_factory=dict)
 
-    def commit(self, changes: Mapping[tuple[int, str], str | None]) -> Changes:
+    def commit(self, changes: Mapping[tuple[int, str], str | None]) -> CommittedChanges:
         """Append one epoch of changes, by (key group, key)."""
         epoch, token = len(self.tokens) + 1, fresh_token()
         for partition in range(PARTITIONS):
@@ -49,9 +49,11 @@ class Changelog:
         self.tokens[epoch] = token
         return self.changes()
 
-    def changes(self) -> Changes:
+    def changes(self) -> CommittedChanges:
         epoch = len(self.tokens)
-        return Changes(epoch, self.tokens.get(epoch, ""), {TOPIC: dict(self.ends)}, {}, tuple(self.extents), dict(self.tokens))
+        return CommittedChanges(
+            epoch, self.tokens.get(epoch, ""), {TOPIC: dict(self.ends)}, {}, tuple(self.extents), dict(self.tokens)
+        )
 
     def _append(self, epoch: int, partition: int, rows: Sequence[tuple[bytes, str | None]]) -> None:
         values = pa.array([None if value is None else value.encode() for _, value in rows], pa.binary())
@@ -186,9 +188,11 @@ def test_a_store_is_not_known_by_a_generation_before_its_own(log: Changelog, tmp
 
 def test_a_position_of_before_generations_is_read() -> None:
     """A store that an older StreamKit wrote has no generation, and is trusted by its epoch alone."""
-    position = Position.decode(b'{"epoch": 3, "token": "t", "first_group": 0, "last_group": 8, "offsets": {"7": {"0": 5}}}')
-    assert position == Position(3, "t", 0, 8, {7: {0: 5}})
-    assert Position.decode(replace(position, generation_start=(2, "s")).encode()) == replace(position, generation_start=(2, "s"))
+    position = StorePosition.decode(b'{"epoch": 3, "token": "t", "first_group": 0, "last_group": 8, "offsets": {"7": {"0": 5}}}')
+    assert position == StorePosition(3, "t", 0, 8, {7: {0: 5}})
+    assert StorePosition.decode(replace(position, generation_start=(2, "s")).encode()) == replace(
+        position, generation_start=(2, "s")
+    )
 
 
 def test_a_store_ahead_of_the_catalog_is_discarded(log: Changelog, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ EVERYTHING = Interval()
 
 
 @dataclass(frozen=True)
-class Condition:
+class QueryCondition:
     """An Arrow expression, and by column the interval in which it can hold; times are in ms since 1970."""
 
     expression: pc.Expression
@@ -61,25 +61,25 @@ class Condition:
         """The interval of a column; everything if nothing is known."""
         return self.intervals.get(column, EVERYTHING)
 
-    def __and__(self, other: Condition) -> Condition:
+    def __and__(self, other: QueryCondition) -> QueryCondition:
         columns = [*self.intervals, *other.intervals]
-        return Condition(
+        return QueryCondition(
             self.expression & other.expression, {name: self.interval(name) & other.interval(name) for name in columns}
         )
 
-    def __or__(self, other: Condition) -> Condition:
-        return Condition(
+    def __or__(self, other: QueryCondition) -> QueryCondition:
+        return QueryCondition(
             self.expression | other.expression, {name: found | other.interval(name) for name, found in self.intervals.items()}
         )
 
-    def __invert__(self) -> Condition:
-        return Condition(~self.expression)
+    def __invert__(self) -> QueryCondition:
+        return QueryCondition(~self.expression)
 
 
-def compared(column: str, operand: pc.Expression, sign: str, value: pa.Scalar) -> Condition:
+def compared(column: str, operand: pc.Expression, sign: str, value: pa.Scalar) -> QueryCondition:
     """A comparison of a column, as `operand` has it, with a value."""
     found = _interval(sign, value) if column in _BOUNDED else None
-    return Condition(COMPARISONS[sign](operand, value), {} if found is None else {column: found})
+    return QueryCondition(COMPARISONS[sign](operand, value), {} if found is None else {column: found})
 
 
 def _interval(sign: str, value: pa.Scalar) -> Interval | None:

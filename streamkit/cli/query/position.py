@@ -12,10 +12,10 @@ from streamkit.log.log import Log
 
 _OFFSET = re.compile(r"[0-9]{1,19}")
 EARLIEST, LATEST = "earliest", "latest"
-Position: TypeAlias = str | int | dt.datetime  # earliest or latest, an offset, or the first record of a time or later
+StartPosition: TypeAlias = str | int | dt.datetime  # earliest or latest, an offset, or the first record of a time or later
 
 
-def parse_position(text: str) -> Position:
+def parse_position(text: str) -> StartPosition:
     """A position that may be a time; ConfigError for anything else."""
     if text in (EARLIEST, LATEST) or text.isdecimal():
         return parse_offset(text)
@@ -27,7 +27,7 @@ def parse_position(text: str) -> Position:
         ) from None
 
 
-def parse_offset(text: str) -> Position:
+def parse_offset(text: str) -> StartPosition:
     """A position that is not a time: earliest, latest or an offset; ConfigError for anything else."""
     if text in (EARLIEST, LATEST):
         return text
@@ -38,7 +38,7 @@ def parse_offset(text: str) -> Position:
     return int(text)
 
 
-def offsets_at(log: Log, topic: str, position: Position) -> dict[int, int]:
+def offsets_at(log: Log, topic: str, position: StartPosition) -> dict[int, int]:
     """
     The offset of each partition of a topic that a position means.
 

@@ -24,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.cli.query.condition import COMPARISONS, Condition, compared
+from streamkit.cli.query.condition import COMPARISONS, QueryCondition, compared
 from streamkit.cli.query.moment import parse_moment
 from streamkit.errors import ConfigError
 
@@ -47,7 +47,7 @@ class _Token:
     position: int
 
 
-def parse_predicate(text: str, schema: pa.Schema) -> Condition:
+def parse_predicate(text: str, schema: pa.Schema) -> QueryCondition:
     """The condition that a text means for rows of this schema; ConfigError says where it cannot be understood, and what can."""
     parser = _Parser(text, schema)
     found = parser.condition()
@@ -65,19 +65,19 @@ class _Parser:
         self._tokens = _tokens(text)
         self.next = self._tokens.pop(0)
 
-    def condition(self) -> Condition:
+    def condition(self) -> QueryCondition:
         found = self._conjunction()
         while self._takes("or"):
             found = found | self._conjunction()
         return found
 
-    def _conjunction(self) -> Condition:
+    def _conjunction(self) -> QueryCondition:
         found = self._negation()
         while self._takes("and"):
             found = found & self._negation()
         return found
 
-    def _negation(self) -> Condition:
+    def _negation(self) -> QueryCondition:
         if self._takes("not"):
             return ~self._negation()
         if self._takes("("):
@@ -86,7 +86,7 @@ class _Parser:
             return found
         return self._test()
 
-    def _test(self) -> Condition:
+    def _test(self) -> QueryCondition:
         if self.next.kind != "name":
             return self._mirrored()
         column = self._column()
@@ -95,7 +95,7 @@ class _Parser:
         if self._takes("is"):
             is_null = not self._takes("not")
             self._expect("null")
-            return Condition(pc.field(column).is_null() if is_null else pc.field(column).is_valid())
+            return QueryCondition(pc.field(column).is_null() if is_null else pc.field(column).is_valid())
         is_negated = self._takes("not")
         if self._takes("in"):
             found = self._membership(column)
@@ -104,12 +104,12 @@ class _Parser:
         elif self._takes("like"):
             found = self._pattern(column)
         elif not is_negated and pa.types.is_boolean(self._type(column)):
-            return Condition(pc.field(column))
+            return QueryCondition(pc.field(column))
         else:
             self.refuse("a comparison")
         return ~found if is_negated else found
 
-    def _mirrored(self) -> Condition:
+    def _mirrored(self) -> QueryCondition:
         """A comparison that begins with its literal."""
         literal = self._literal()
         sign = self._take()
@@ -117,7 +117,7 @@ class _Parser:
             self.refuse("a comparison with a column")
         return self._compared(self._column(), _MIRRORED.get(sign.value, sign.value), literal)
 
-    def _comparison(self, column: str) -> Condition:
+    def _comparison(self, column: str) -> QueryCondition:
         sign = self._take().value
         if self.next.kind != "name":
             return self._compared(column, sign, self._literal())
@@ -127,17 +127,17 @@ class _Parser:
             nested = column if pa.types.is_nested(types[0]) else other
             raise ConfigError(f"--where compares {nested}, which is {self._type(nested)}; {_wanted(self._type(nested))}")
         if types[0] == types[1]:
-            return Condition(COMPARISONS[sign](pc.field(column), pc.field(other)))
+            return QueryCondition(COMPARISONS[sign](pc.field(column), pc.field(other)))
         if not all(_is_number(found) for found in types):
             raise ConfigError(f"--where compares {column} ({types[0]}) with {other} ({types[1]}); expected columns of one type")
-        return Condition(COMPARISONS[sign](_as_double(column), _as_double(other)))
+        return QueryCondition(COMPARISONS[sign](_as_double(column), _as_double(other)))
 
-    def _compared(self, column: str, sign: str, literal: _Token) -> Condition:
+    def _compared(self, column: str, sign: str, literal: _Token) -> QueryCondition:
         value = self._value(literal, column)
         is_mixed = pa.types.is_integer(self._type(column)) and pa.types.is_floating(value.type)
         return compared(column, _as_double(column) if is_mixed else pc.field(column), sign, value)
 
-    def _membership(self, column: str) -> Condition:
+    def _membership(self, column: str) -> QueryCondition:
         self._expect("(")
         found = self._compared(column, "=", self._literal())
         while self._takes(","):
@@ -145,17 +145,17 @@ class _Parser:
         self._expect(")")
         return found
 
-    def _range(self, column: str) -> Condition:
+    def _range(self, column: str) -> QueryCondition:
         least = self._compared(column, ">=", self._literal())
         self._expect("and")
         return least & self._compared(column, "<=", self._literal())
 
-    def _pattern(self, column: str) -> Condition:
+    def _pattern(self, column: str) -> QueryCondition:
         if not _is_text(self._type(column)):
             raise ConfigError(f"--where asks what {column} is like, which is {self._type(column)}; expected a column of texts")
         if self.next.kind != "text":
             self.refuse("a pattern such as 'N1%'")
-        return Condition(pc.match_like(pc.field(column), pattern=_unquoted(self._take().value)))
+        return QueryCondition(pc.match_like(pc.field(column), pattern=_unquoted(self._take().value)))
 
     def _column(self) -> str:
         name = _unquoted(self._take().value)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from streamkit.chunks import one_batch
-from streamkit.cli.query.condition import EVERYTHING, Condition, Interval
-from streamkit.cli.query.position import EARLIEST, LATEST, Position, bounds_of, offsets_at
+from streamkit.cli.query.condition import EVERYTHING, Interval, QueryCondition
+from streamkit.cli.query.position import EARLIEST, LATEST, StartPosition, bounds_of, offsets_at
 from streamkit.errors import ConfigError, CorruptionError, OffsetOutOfRangeError
 from streamkit.log.consume.consumer import Consumer, TopicPartition
 from streamkit.log.consume.reader import check_partition
@@ -31,8 +31,8 @@ class Wanted:
     topic: Topic
     columns: tuple[str, ...]
     partitions: tuple[int, ...] | None
-    position: Position
-    condition: Condition | None
+    position: StartPosition
+    condition: QueryCondition | None
 
     def __post_init__(self) -> None:
         for partition in self.partitions or ():
@@ -47,7 +47,7 @@ class Wanted:
         return EVERYTHING if self.condition is None else self.condition.interval(column)
 
 
-def _rows_where(condition: Condition, batch: pa.RecordBatch) -> pa.RecordBatch:
+def _rows_where(condition: QueryCondition, batch: pa.RecordBatch) -> pa.RecordBatch:
     """
     The rows for which a condition holds, in their order.
 

@@ -18,7 +18,7 @@ RECORD_COLUMNS = (TIMESTAMP, PARTITION, OFFSET, DELETED)
 Printed = Callable[[Portion], object]
 
 
-class Format(str, Enum):
+class PrintFormat(str, Enum):
     """How records are printed."""
 
     TABLE = "table"
@@ -35,13 +35,13 @@ class RecordOutput:
     """
 
     columns: tuple[str, ...]
-    form: Format
+    form: PrintFormat
     limit: int | None
     printed: Printed | None = None
 
     def write(self, portions: Iterator[Portion], total: int | None = None) -> None:
         """Print all portions as one; a table says how many of `total` records it has, and comes before an error of the portions."""
-        if self.form is not Format.TABLE:
+        if self.form is not PrintFormat.TABLE:
             self._write_lines(portions)
             return
         found: list[Portion] = []
@@ -57,7 +57,7 @@ class RecordOutput:
 
     def write_each(self, portions: Iterator[Portion]) -> None:
         """Print portions as they come: rows below one header."""
-        if self.form is not Format.TABLE:
+        if self.form is not PrintFormat.TABLE:
             self._write_lines(portions)
             return
         table = FollowedTable(thousands="")
@@ -71,11 +71,11 @@ class RecordOutput:
 
     def _write_lines(self, portions: Iterator[Portion]) -> None:
         columns = (*self.columns, *RECORD_COLUMNS)
-        if self.form is Format.CSV:
+        if self.form is PrintFormat.CSV:
             write_csv_line(sys.stdout, columns)
         for portion in portions:
             records = self._shown(portion)
-            write_json(sys.stdout, records) if self.form is Format.JSON else write_csv(sys.stdout, columns, records)
+            write_json(sys.stdout, records) if self.form is PrintFormat.JSON else write_csv(sys.stdout, columns, records)
             self._tell([portion])
 
     def _tell(self, portions: Sequence[Portion]) -> None:

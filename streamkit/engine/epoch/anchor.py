@@ -17,7 +17,7 @@ from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.span import ManifestSlice
 from streamkit.log.storage.storage import Storage
 from streamkit.names import application_writer, fresh_token, plan_folder, plan_generation, plan_path
-from streamkit.state.changelog import Offsets, PlanFile
+from streamkit.state.changelog import ChangelogOffsets, PlanFile
 
 EXTENTS_MAX = 512  # some 50 KB in a plan
 EPOCHS_MAX = 1024  # of which a plan names the tokens, some 50 KB, too
@@ -36,7 +36,7 @@ class Anchor:
 
     plan_files: tuple[str, ...] = ()
     epoch: int = 0
-    ends: Offsets = field(default_factory=dict)
+    ends: ChangelogOffsets = field(default_factory=dict)
     layouts: Mapping[int, int] = field(default_factory=dict)
     sizes: tuple[int, ...] = ()
 
@@ -111,7 +111,7 @@ class AddedExtents:
 
     catalog: Catalog
     changelog_ids: Collection[int]
-    since: Offsets
+    since: ChangelogOffsets
     last: ManifestSlice | None = None
     epoch: int = 0  # the newest one when it was read last
 

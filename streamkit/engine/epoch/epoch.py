@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streamkit.engine.epoch.stream_time import NO_TIME, Times, of_closings, of_windows, order_reached
+from streamkit.engine.epoch.stream_time import NO_TIME, StreamTimes, of_closings, of_windows, order_reached
 from streamkit.log.slab.extent import Extent
 from streamkit.plan.windows import Windowing
-from streamkit.state.changelog import Changes, Offsets
+from streamkit.state.changelog import ChangelogOffsets, CommittedChanges
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class EpochEnd:
     """
 
     epoch: int
-    positions: Offsets
-    times: Times = field(default_factory=dict)
+    positions: ChangelogOffsets
+    times: StreamTimes = field(default_factory=dict)
     records: int = 0
     time_ms: int = 0
     closing: bool = False
@@ -108,9 +108,9 @@ class EpochPlan:
     before: EpochEnd
     end: EpochEnd
     splits: int
-    changes: Changes
+    changes: CommittedChanges
     globals: Mapping[int, tuple[Extent, ...]]
-    purged_below: Offsets
+    purged_below: ChangelogOffsets
 
     @property
     def epoch(self) -> int:
@@ -128,7 +128,7 @@ class EpochPlan:
 
 
 @dataclass(frozen=True)
-class Split:
+class ReaderSplit:
     """The part of an epoch's input that one reader takes; number 0 carries the plan to the kernels."""
 
     number: int

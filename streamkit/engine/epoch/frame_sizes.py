@@ -21,7 +21,7 @@ from streamkit.log.values.value_bytes import sizes_of
 FRAMES_KEPT = 200_000  # with more, all are forgotten between two epochs
 OPENED_MAX = 16  # frames whose rows were looked at
 
-Ends = Sequence[int]
+FrameEnds = Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class FrameSizes:
         if len(self.seen) > FRAMES_KEPT:
             self.seen.clear()
 
-    def have_room(self, backlogs: Sequence[Backlog], ends: Ends, bytes_max: int) -> bool:
+    def have_room(self, backlogs: Sequence[Backlog], ends: FrameEnds, bytes_max: int) -> bool:
         """Whether the rows that lie before these offsets, one for each backlog, take at most so many bytes."""
         return sum(self._bytes_before(backlog, end) for backlog, end in zip(backlogs, ends, strict=True)) <= bytes_max
 

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from streamkit.engine.epoch.event_time import columns_for_time, event_times
-from streamkit.engine.epoch.order import Backlog, Records
+from streamkit.engine.epoch.order import Backlog, TimesAndOffsets
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import read_rows
 from streamkit.log.storage.storage import Storage
 from streamkit.names import TIMESTAMP
 from streamkit.plan.program import Input
-from streamkit.state.changelog import Offsets
+from streamkit.state.changelog import ChangelogOffsets
 
 FRAMES_KEPT = 1_000  # with more, those are forgotten that are behind
 
@@ -33,7 +33,7 @@ class FrameTimes:
     sources: Mapping[int, Input]
     seen: dict[tuple[str, int], tuple[Extent, int, int]] = field(default_factory=dict, compare=False)
 
-    def records(self, extent: Extent, start: int) -> Records:
+    def records(self, extent: Extent, start: int) -> TimesAndOffsets:
         """The event times and offsets of a frame from an offset on."""
         source, extent = self.sources.get(extent.topic_id), self.written(extent)
         if source is None:
@@ -47,7 +47,7 @@ class FrameTimes:
         """The extent as the manifest has it, by which its frame is read."""
         return self.seen.get((extent.path, extent.position), (extent,))[0]
 
-    def forget(self, positions: Offsets) -> None:
+    def forget(self, positions: ChangelogOffsets) -> None:
         """Forget frames that lie before these positions, if there are many."""
         if len(self.seen) <= FRAMES_KEPT:
             return

@@ -21,7 +21,7 @@ from streamkit.arrays import Integers
 from streamkit.engine.epoch.stream_time import NO_TIME, UNKNOWN
 from streamkit.log.slab.extent import Extent
 
-Records = tuple[Integers, Integers]  # event times and offsets
+TimesAndOffsets = tuple[Integers, Integers]  # event times and offsets
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def order_keys(timestamps: Integers, floor: int) -> Integers:
     return partition_times(timestamps, floor)
 
 
-def times_before(backlog: Backlog, records_of: Callable[[Extent, int], Records]) -> list[int]:
+def times_before(backlog: Backlog, records_of: Callable[[Extent, int], TimesAndOffsets]) -> list[int]:
     """The time of the partition before each frame of a backlog."""
     return _Lane(backlog, records_of).times_before
 
@@ -128,7 +128,7 @@ def times_before(backlog: Backlog, records_of: Callable[[Extent, int], Records])
 def cut(
     backlogs: Sequence[Backlog],
     records_max: int,
-    records_of: Callable[[Extent, int], Records],
+    records_of: Callable[[Extent, int], TimesAndOffsets],
     *,
     is_between_keys: bool = False,
 ) -> Cut:
@@ -186,11 +186,11 @@ def _taken(lanes: Sequence[_Lane], last_key: int, records: int) -> list[int]:
 class _Lane:
     """One backlog with the running maximum at the end of each frame; a frame is read only if a count falls inside it."""
 
-    def __init__(self, backlog: Backlog, records_of: Callable[[Extent, int], Records]) -> None:
+    def __init__(self, backlog: Backlog, records_of: Callable[[Extent, int], TimesAndOffsets]) -> None:
         self.backlog = backlog
         self._floor = backlog.floor_ms
         self._records_of = records_of
-        self._waiting: dict[int, Records] = {}
+        self._waiting: dict[int, TimesAndOffsets] = {}
         self._times: dict[int, Integers] = {}
         self._starts = [max(extent.base_offset, backlog.start) for extent in backlog.extents]
         self._ends = [min(extent.next_offset, backlog.end) for extent in backlog.extents]
@@ -280,7 +280,7 @@ class _Lane:
             return extent.rows
         return self._ends[frame] - self._starts[frame] if extent.is_dense else len(self._records(frame)[1])
 
-    def _records(self, frame: int) -> Records:
+    def _records(self, frame: int) -> TimesAndOffsets:
         """Event times and offsets of the records of a frame that wait."""
         if frame not in self._waiting:
             times, offsets = self._records_of(self.backlog.extents[frame], self._starts[frame])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from streamkit.engine.epoch.epoch import Application, EpochEnd
 from streamkit.log.slab.reference import SlabReference
-from streamkit.state.changelog import Offsets
+from streamkit.state.changelog import ChangelogOffsets
 
 Counts = tuple[tuple[str, str, int], ...]  # metric, operator id, rows
 Sent = tuple[tuple[int, int, int], ...]  # edge, task, rows
@@ -55,7 +55,7 @@ class EpochClaim:
     before: EpochEnd
     end: EpochEnd
     splits: int
-    purged_below: Offsets
+    purged_below: ChangelogOffsets
 
 
 @dataclass(frozen=True)

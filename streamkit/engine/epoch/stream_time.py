@@ -18,7 +18,7 @@ from streamkit.expressions.times.calendar_windows import ends_of, starts_at
 from streamkit.log.catalog.applications import TIMES_METRIC, ApplicationState
 from streamkit.plan.windows import Windowing
 
-Times: TypeAlias = Mapping[str, int]  # in ms, by `of_input` and `of_store`
+StreamTimes: TypeAlias = Mapping[str, int]  # in ms, by `of_input` and `of_store`
 
 METRIC = TIMES_METRIC  # (name, time) pairs in the metrics of an epoch; those of the last committed epoch count
 CLOCK_SEEN = "clock/seen"  # among the stream times: when the last epoch was, by the wall clock, if operators ask for ticks
@@ -55,7 +55,7 @@ def of_purge(name: str) -> str:
     return f"{PURGE}{name}"
 
 
-def without_purges(times: Times) -> Times:
+def without_purges(times: StreamTimes) -> StreamTimes:
     """The times without what one epoch was to forget."""
     return {name: time for name, time in times.items() if not name.startswith(PURGE)}
 
@@ -80,7 +80,7 @@ def of_partition(topic_id: int, partition: int) -> str:
     return f"{PARTITION}{topic_id}/{partition}"
 
 
-def of_windows(times: Times, window: Windowing, topic_ids: tuple[int, ...]) -> int:
+def of_windows(times: StreamTimes, window: Windowing, topic_ids: tuple[int, ...]) -> int:
     """
     The stream time of an operator with these windows; `topic_ids` are those of the program's inputs.
 
@@ -91,33 +91,33 @@ def of_windows(times: Times, window: Windowing, topic_ids: tuple[int, ...]) -> i
     return _of_all(times, window, topic_ids) if own is None else own
 
 
-def moved_on(times: Times, windows: Iterable[Windowing], topic_ids: tuple[int, ...]) -> Times:
+def moved_on(times: StreamTimes, windows: Iterable[Windowing], topic_ids: tuple[int, ...]) -> StreamTimes:
     """The stream times of the operators with these windows, where their inputs are by these times."""
     found = {of_store(window.store): _of_all(times, window, topic_ids) for window in windows}
     return {name: time for name, time in found.items() if time != NO_TIME}
 
 
-def behind_inputs(times: Times, windows: Iterable[Windowing], topic_ids: tuple[int, ...]) -> Times:
+def behind_inputs(times: StreamTimes, windows: Iterable[Windowing], topic_ids: tuple[int, ...]) -> StreamTimes:
     """The stream times that inputs have passed without the operators which they feed: a restart gave them these inputs."""
     return {name: time for name, time in moved_on(times, windows, topic_ids).items() if times.get(name, time) < time}
 
 
-def _of_all(times: Times, window: Windowing, topic_ids: tuple[int, ...]) -> int:
+def _of_all(times: StreamTimes, window: Windowing, topic_ids: tuple[int, ...]) -> int:
     names = [of_store(window.store), *(of_input(topic_ids[number]) for number in window.streams)]
     return max((times[name] for name in names if name in times), default=NO_TIME)
 
 
-def of_closings(times: Times, window: Windowing, topic_ids: tuple[int, ...]) -> int:
+def of_closings(times: StreamTimes, window: Windowing, topic_ids: tuple[int, ...]) -> int:
     """The stream time up to which these windows have closed: that of their operator, or beyond it where no record closed them."""
     return max(of_windows(times, window, topic_ids), times.get(of_closed(window.store), NO_TIME))
 
 
-def order_reached(times: Times) -> int:
+def order_reached(times: StreamTimes) -> int:
     """The largest order key of any input."""
     return max((time for name, time in times.items() if name.startswith("input/")), default=NO_TIME)
 
 
-def committed_times(state: ApplicationState, topic_ids: Iterable[int]) -> Times:
+def committed_times(state: ApplicationState, topic_ids: Iterable[int]) -> StreamTimes:
     """
     The stream times that an application had committed.
 
@@ -132,7 +132,7 @@ def committed_times(state: ApplicationState, topic_ids: Iterable[int]) -> Times:
     return dict.fromkeys(names, state.stream_time_ms)
 
 
-def as_metric(times: Times) -> list[Any]:
+def as_metric(times: StreamTimes) -> list[Any]:
     """The times as the metrics of an epoch hold them."""
     return [list(pair) for pair in sorted(times.items())]
 
@@ -144,7 +144,7 @@ def closing_time(window: Windowing, reached: int, wait_ms: int) -> int:
     return int(ends_of(window.calendar, starts_at(window.calendar, np.array([reached], np.int64)))[0]) + window.grace_ms
 
 
-def closed_by_idleness(times: Times, window: Windowing, topic_ids: tuple[int, ...], now_ms: int) -> Times:
+def closed_by_idleness(times: StreamTimes, window: Windowing, topic_ids: tuple[int, ...], now_ms: int) -> StreamTimes:
     """
     The time, by name, that closes all windows of an operator, if its inputs have been idle for as long as it says.
 

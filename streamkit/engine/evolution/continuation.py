@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from streamkit.engine.epoch.stream_time import Times, committed_times
+from streamkit.engine.epoch.stream_time import StreamTimes, committed_times
 from streamkit.engine.evolution.changed_encodings import changed_encodings
 from streamkit.engine.evolution.definition import (
     Difference,
@@ -21,7 +21,7 @@ from streamkit.engine.evolution.definition import (
 )
 from streamkit.engine.evolution.shifted_times import shifted_times
 from streamkit.engine.evolution.stale_times import stale_times
-from streamkit.engine.evolution.young_stores import Filling, Read, Way, filling_of, way_to, young_keepers
+from streamkit.engine.evolution.young_stores import ApplicationContent, Filling, Way, filling_of, way_to, young_keepers
 from streamkit.errors import OrphanedStateError, TopologyError
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.catalog.catalog import Catalog
@@ -84,7 +84,7 @@ class Continuation:
         return stale_times(committed_times(self.known, ()), self.before, self.program, young, topic_ids)
 
     @property
-    def shifted_times(self) -> Times:
+    def shifted_times(self) -> StreamTimes:
         """The stream times that the program goes on from in place of those kept, because windows got another grace or retention."""
         if self.known is None or self.before is None:
             return {}
@@ -140,11 +140,11 @@ class Continuation:
         """The ways to new stores that follow from rows, by their keepers."""
         if self.before is None:
             return {}
-        known = Read(frozenset(self.compared), self.with_rows, self.read, self.whole)
+        known = ApplicationContent(frozenset(self.compared), self.with_rows, self.read, self.whole)
         known = replace(known, stores=known.stores - self._refilled(known))
         return {one.id: way_to(one, self.program, known) for one in young_keepers(self.program, known)}
 
-    def _refilled(self, known: Read) -> frozenset[str]:
+    def _refilled(self, known: ApplicationContent) -> frozenset[str]:
         """The stores whose rows get columns that can be made of the rows read before: they are filled as if they were new."""
         gaining = {name for name, different in self.evolved.items() if any(one.before is None for one in different)}
         found = {

@@ -19,7 +19,7 @@ from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.plan.expression_text import typed_text
 from streamkit.plan.operator import Operator
 from streamkit.plan.origin import Origin, Origins
-from streamkit.plan.program import Program, Store
+from streamkit.plan.program import Program, ProgramStore
 from streamkit.schema import Column, Schema
 
 Named = TypeVar("Named", TypedAggregate, Column)
@@ -64,7 +64,7 @@ class Telling:
     gone: frozenset[str] = frozenset()
 
 
-def definition(program: Program, store: Store, telling: Telling = Telling()) -> dict[str, str]:
+def definition(program: Program, store: ProgramStore, telling: Telling = Telling()) -> dict[str, str]:
     """What a store holds: what its key is, its aggregates or columns by name, its windows, its rows; text by part, in the stored order."""
     keeper = program.keeper(store.name)
     taken = Origins(program, telling.code, telling.gone).taken_by(keeper) if telling.origins else []
@@ -83,7 +83,7 @@ def definition(program: Program, store: Store, telling: Telling = Telling()) -> 
     return parts | {topic: "read" for place, one in enumerate(taken) for topic in _topic_parts(place, one)}
 
 
-def _window_texts(keeper: Operator, store: Store) -> dict[str, str]:
+def _window_texts(keeper: Operator, store: ProgramStore) -> dict[str, str]:
     """The length of a store's windows and its retention, as the topology declares them."""
     if (window := keeper.windowing) is not None:
         calendar = {} if window.calendar is None else {"the calendar of its windows": str(window.calendar)}
@@ -218,7 +218,7 @@ def _column_part(column: Column) -> str:
     return f"{COLUMN} {column.name!r}"
 
 
-def _key_texts(program: Program, keeper: Operator, store: Store, rows: Origin | None) -> Iterator[str]:
+def _key_texts(program: Program, keeper: Operator, store: ProgramStore, rows: Origin | None) -> Iterator[str]:
     if rows is not None:
         yield from (f"{column.name} {_column_text(column, rows)}" for column in store.key)
         return

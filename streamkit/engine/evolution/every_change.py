@@ -15,13 +15,13 @@ from streamkit.plan.operators.filter import Filter
 from streamkit.plan.operators.merge import Merge
 from streamkit.plan.operators.project import Project
 from streamkit.plan.operators.row_function import RowFunction
-from streamkit.plan.operators.split import Split
+from streamkit.plan.operators.split import SplitRows
 from streamkit.plan.program import Program
 
 _OF_STREAMS = (
     Explode,
     Merge,
-    Split,
+    SplitRows,
 )  # they come behind `to_stream()` alone, and leave rows out, make several, or mix them with others
 
 

@@ -23,6 +23,7 @@ from streamkit.engine.folding.joining import decoded_rows
 from streamkit.engine.rows.exchange import Arrival, Control, groups_of
 from streamkit.engine.rows.rows import (
     RECORD_FIELDS,
+    OptionalBatch,
     concatenate,
     last_of_each,
     own_columns,
@@ -31,19 +32,20 @@ from streamkit.engine.rows.rows import (
     without_null_keys,
 )
 from streamkit.engine.stage.advance import Advances
-from streamkit.engine.stage.context import Context, Frame, key_groups_of
+from streamkit.engine.stage.context import Context, key_groups_of
 from streamkit.engine.stage.reader import slice_batches
-from streamkit.engine.stage.registry import Pieces, Rows, run_operator
+from streamkit.engine.stage.registry import RowsInPieces, run_operator
 from streamkit.errors import EvaluationError
 from streamkit.expressions.aggregates import per_aggregate, result, state_columns
 from streamkit.log.catalog.catalog import Catalog
-from streamkit.log.catalog.manifest import Offsets
+from streamkit.log.catalog.manifest import OffsetsByTopicId
+from streamkit.log.slab.slab import FrameInput
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, INPUT, KEY_GROUP, OFFSET, ORDER, PARTITION, TIMESTAMP
 from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.operator import PORT, Operator
 from streamkit.plan.operators.exchange import Send
-from streamkit.plan.program import Program, Store
+from streamkit.plan.program import Program, ProgramStore
 from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows
 
@@ -59,9 +61,9 @@ class Refill:
     filling: Filling
     context: Context
     slices: Sequence[Slice]
-    rows: dict[str, Rows] = field(default_factory=dict)
+    rows: dict[str, OptionalBatch] = field(default_factory=dict)
 
-    def frames(self) -> list[Frame]:
+    def frames(self) -> list[FrameInput]:
         """The changes of the filled stores; rows that fail are left out if the program says so."""
         try:
             return self._frames(self.context)
@@ -70,7 +72,7 @@ class Refill:
                 raise
             return self._frames(replace(self.context, frames=[], is_leaving_out=True))
 
-    def _frames(self, context: Context) -> list[Frame]:
+    def _frames(self, context: Context) -> list[FrameInput]:
         program, results = context.program, dict(self.rows)
         advances = Advances(program)
         for reader in self.filling.readers:
@@ -85,7 +87,7 @@ class Refill:
 
 
 def slices_read(
-    catalog: Catalog, program: Program, filling: Filling, topic_ids: Sequence[int], positions: Offsets
+    catalog: Catalog, program: Program, filling: Filling, topic_ids: Sequence[int], positions: OffsetsByTopicId
 ) -> list[Slice]:
     """What the application has read of the topics of a filling, as far as it is still there; a slice for each partition."""
     found = []
@@ -100,7 +102,9 @@ def slices_read(
     return found
 
 
-def kept_rows(operator: Operator, store: Store, keys: pa.BinaryArray, values: pa.BinaryArray, first: int) -> pa.RecordBatch:
+def kept_rows(
+    operator: Operator, store: ProgramStore, keys: pa.BinaryArray, values: pa.BinaryArray, first: int
+) -> pa.RecordBatch:
     """What a store has as rows that its operator gave, in the order of their keys; `first` is the number of the first."""
     _, _, key = layout_of(store).split(keys, [column.type for column in store.key])
     columns = dict(zip(store.key.names, key, strict=True))
@@ -118,7 +122,7 @@ def kept_rows(operator: Operator, store: Store, keys: pa.BinaryArray, values: pa
     return rows_of({**columns, **place, OFFSET: offsets, DELETED: pa.array(np.zeros(len(keys), bool)), KEY_GROUP: groups})
 
 
-def given_by(operator: Operator, batches: Iterable[pa.RecordBatch]) -> dict[str, Rows]:
+def given_by(operator: Operator, batches: Iterable[pa.RecordBatch]) -> dict[str, OptionalBatch]:
     """The rows that an operator gave, under the names by which others take them."""
     if not (found := list(batches)):
         return {}
@@ -132,7 +136,7 @@ def _port(operator: Operator, port: str) -> str:
     return f"{operator.id}{PORT}{port}" if port else operator.id
 
 
-def _records(reader: Operator, filling: Filling, slices: Sequence[Slice], advances: Advances, context: Context) -> Rows:
+def _records(reader: Operator, filling: Filling, slices: Sequence[Slice], advances: Advances, context: Context) -> OptionalBatch:
     """The records of a topic, with their place; of a table without history the newest of each key will do."""
     source = context.program.inputs[reader.input_read or 0]
     is_newest = source.kind == "table" and all(one.windowing is None for one in context.program.operators if one.follows_rows)
@@ -156,7 +160,7 @@ def _newest(rows: pa.RecordBatch, key: Sequence[str]) -> pa.RecordBatch:
     return rows.take(pa.array(np.sort(last_of_each(encode_keys([rows[name] for name in key])))))
 
 
-def _run(operator: Operator, results: Mapping[str, Rows], taken: set[str], context: Context) -> dict[str, Rows]:
+def _run(operator: Operator, results: Mapping[str, OptionalBatch], taken: set[str], context: Context) -> dict[str, OptionalBatch]:
     """What an operator makes of its inputs, without moving them."""
     if operator.moves_rows:
         rows = results.get(operator.inputs[0])
@@ -169,9 +173,9 @@ def _run(operator: Operator, results: Mapping[str, Rows], taken: set[str], conte
     return dict(_whole(run_operator(operator, results, context)))
 
 
-def _whole(made: Mapping[str, Rows | Pieces]) -> Iterator[tuple[str, Rows]]:
+def _whole(made: Mapping[str, OptionalBatch | RowsInPieces]) -> Iterator[tuple[str, OptionalBatch]]:
     for name, rows in made.items():
-        if isinstance(rows, Pieces):
+        if isinstance(rows, RowsInPieces):
             batches = [piece for piece in rows.batches if piece is not None]
             yield name, concatenate(batches) if batches else None
         else:

@@ -19,23 +19,23 @@ from streamkit.engine.epoch.stream_time import committed_times
 from streamkit.engine.evolution.definition import original_of
 from streamkit.engine.evolution.filling import Refill, given_by, kept_rows, slices_read
 from streamkit.engine.evolution.young_stores import Filling
-from streamkit.engine.stage.context import Context, Frame, key_groups_of, log_timestamps, runs
+from streamkit.engine.stage.context import Context, key_groups_of, log_timestamps, runs
 from streamkit.expressions.aggregates import neutral, per_aggregate
 from streamkit.expressions.aggregates.earlier import has_changed
 from streamkit.failpoints import reach
 from streamkit.log.catalog.applications import ApplicationState, StoreState
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.epochs import EpochCommit
-from streamkit.log.slab.frame import Columns
+from streamkit.log.slab.frame import TopicColumns
 from streamkit.log.slab.reference import SlabReference
-from streamkit.log.slab.slab import write_slab
+from streamkit.log.slab.slab import FrameInput, write_slab
 from streamkit.log.storage.storage import Storage
 from streamkit.names import TIMESTAMP, SlabName, application_writer, changelog_topic, fresh_token
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
 from streamkit.schema import Schema
-from streamkit.state.changelog import COLUMNS, Changes
+from streamkit.state.changelog import COLUMNS, CommittedChanges
 from streamkit.state.format import METRIC, STATE_FORMAT, decode_states, is_earlier
 from streamkit.state.key_group import key_group_range
 from streamkit.state.layout import layout_of
@@ -143,11 +143,11 @@ class Migration:
             if len(keys):
                 yield keys, values
 
-    def _written(self, frames: Sequence[Frame]) -> SlabReference:
+    def _written(self, frames: Sequence[FrameInput]) -> SlabReference:
         writer = application_writer(self.state.id)
         name = SlabName(writer, self.state.generation, self.state.epoch + 1, fresh_token())
         topics = {
-            store.changelog_topic_id: Columns(changelog_topic(self.program.application, store_name), COLUMNS)
+            store.changelog_topic_id: TopicColumns(changelog_topic(self.program.application, store_name), COLUMNS)
             for store_name, store in self.state.stores.items()
         }
         slab = write_slab(self.storage, name, frames, topics=topics)
@@ -171,12 +171,12 @@ class Migration:
             (),
         )
         end = EpochEnd(state.epoch + 1, state.positions, committed_times(state, self.topic_ids))
-        changes = Changes(state.epoch, state.token, {}, {}, (), {})
+        changes = CommittedChanges(state.epoch, state.token, {}, {}, (), {})
         plan = EpochPlan(application, EpochEnd(state.epoch, {}), end, 0, changes, {}, {})
         every = range(program.key_groups)
         return Context(program, plan, self.storage, state=TaskState(MemoryStore(), {}, 0), groups=every)
 
-    def _frames(self, source: str, target: str, keys: pa.BinaryArray, values: pa.BinaryArray) -> list[Frame]:
+    def _frames(self, source: str, target: str, keys: pa.BinaryArray, values: pa.BinaryArray) -> list[FrameInput]:
         timestamps, values = self._now(source, values)
         values = self._in_order_of(source, target, values)
         keys = with_number(keys, self.state.stores[target].number)
@@ -214,11 +214,11 @@ class Migration:
     def _aggregates_of(self, store: str) -> tuple[TypedAggregate, ...]:
         return self.program.keeper(store).aggregates_in(store)
 
-    def _changes(self, store: StoreState) -> Changes:
+    def _changes(self, store: StoreState) -> CommittedChanges:
         """All that the store's changelog holds."""
         found = self.catalog.extents_of([store.changelog_topic_id], {})
         ends = {store.changelog_topic_id: found.end_offsets.get(store.changelog_topic_id, {})}
-        return Changes(self.state.epoch, self.state.token, ends, {}, found.extents, {}, purged_below=found.purged_below)
+        return CommittedChanges(self.state.epoch, self.state.token, ends, {}, found.extents, {}, purged_below=found.purged_below)
 
     def _has_changes(self, store: str) -> bool:
         return any(self.catalog.end_offsets(self.state.stores[store].changelog_topic_id).values())

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from streamkit.engine.epoch.stream_time import NO_TIME, Times, of_closed, of_grace, of_purge, of_store
+from streamkit.engine.epoch.stream_time import NO_TIME, StreamTimes, of_closed, of_grace, of_purge, of_store
 from streamkit.plan.program import Program
 
 
-def shifted_times(times: Times, before: Program, program: Program, stores: Iterable[str]) -> Times:
+def shifted_times(times: StreamTimes, before: Program, program: Program, stores: Iterable[str]) -> StreamTimes:
     """
     The times that the program goes on from in place of those kept, of these stores of both programs.
 
@@ -34,9 +34,9 @@ def shifted_times(times: Times, before: Program, program: Program, stores: Itera
     return found
 
 
-def _longer(times: Times, name: str, grown: int) -> Times:
+def _longer(times: StreamTimes, name: str, grown: int) -> StreamTimes:
     return {of_closed(name): max(times[of_store(name)], times.get(of_closed(name), NO_TIME)) + grown}
 
 
-def _not_longer(times: Times, name: str, grown: int) -> Times:
+def _not_longer(times: StreamTimes, name: str, grown: int) -> StreamTimes:
     return {kept: times[kept] + grown for kept in (of_store(name), of_closed(name)) if kept in times}

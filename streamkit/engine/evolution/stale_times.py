@@ -18,7 +18,7 @@ from streamkit.engine.epoch.stream_time import (
     PARTITION,
     PURGE,
     STORE,
-    Times,
+    StreamTimes,
     clock_start,
     of_closed,
     of_grace,
@@ -29,7 +29,7 @@ from streamkit.plan.program import Input, Program
 
 
 def stale_times(
-    times: Times, before: Program, program: Program, young: Collection[str], topic_ids: Mapping[str, int]
+    times: StreamTimes, before: Program, program: Program, young: Collection[str], topic_ids: Mapping[str, int]
 ) -> list[str]:
     """
     The names of the times that the program must not go on from; `before` is the one that left them.

@@ -50,7 +50,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Read:
+class ApplicationContent:
     """
     What the application has: the names of its stores, of those that hold rows, and of the topics whose records it has read.
 
@@ -63,13 +63,13 @@ class Read:
     whole: frozenset[str] = frozenset()
 
 
-def young_keepers(program: Program, known: Read) -> list[Operator]:
+def young_keepers(program: Program, known: ApplicationContent) -> list[Operator]:
     """The operators whose stores follow from rows, and are new; without copies of stores that are there, which are filled with these."""
     young = [one for one in program.operators if one.follows_rows and one.stores[0] not in known.stores]
     return [one for one in young if original_of(program, one.stores[0]) not in known.stores]
 
 
-def way_to(keeper: Operator, program: Program, known: Read) -> Way:
+def way_to(keeper: Operator, program: Program, known: ApplicationContent) -> Way:
     """How a new store can be filled."""
     way, pending = Way(operators={keeper.id}), list(keeper.sources)
     told = tables_of_changes(keeper, program, known.stores)
@@ -84,7 +84,7 @@ def way_to(keeper: Operator, program: Program, known: Read) -> Way:
     return way
 
 
-def _changes_again(table: Operator, program: Program, known: Read, way: Way) -> tuple[str, ...]:
+def _changes_again(table: Operator, program: Program, known: ApplicationContent, way: Way) -> tuple[str, ...]:
     """Take a table of which every change counts into the way: its topic is read again, if all of it is there."""
     source = source_of_changes(table, program)
     topic = None if source is None else program.inputs[source.input_read or 0].topic
@@ -121,7 +121,7 @@ def _those(program: Program, ids: Iterable[set[str]]) -> Iterator[Operator]:
     return (one for one in program.operators if one.id in named)
 
 
-def _step(operator: Operator, program: Program, known: Read, way: Way) -> tuple[str, ...]:
+def _step(operator: Operator, program: Program, known: ApplicationContent, way: Way) -> tuple[str, ...]:
     """Take an operator into the way; those above it that belong to the way too."""
     if operator.input_read is not None:
         topic = program.inputs[operator.input_read].topic

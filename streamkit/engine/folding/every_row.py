@@ -19,7 +19,7 @@ import pyarrow as pa
 from streamkit.arrays import Integers, Mask
 from streamkit.engine.folding.changes import old_and_new, previous_of_code
 from streamkit.engine.folding.group_state import (
-    Groups,
+    GroupStates,
     Updated,
     as_numbers,
     decoded,
@@ -30,9 +30,8 @@ from streamkit.engine.folding.group_state import (
 )
 from streamkit.engine.folding.windows import RowsInWindows, turns
 from streamkit.engine.rows.place import place_columns
-from streamkit.engine.rows.rows import concatenate, numbers
+from streamkit.engine.rows.rows import OptionalBatch, concatenate, numbers
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows
 from streamkit.expressions.aggregates import per_aggregate, result, running
 from streamkit.expressions.core.groups import group
 from streamkit.names import KEY_GROUP, TIMESTAMP, WINDOW
@@ -93,7 +92,7 @@ class Newest:
         known = places >= 0
         return Before(known, *self._at(places[known]))
 
-    def put(self, groups: Integers, newest: Groups) -> None:
+    def put(self, groups: Integers, newest: GroupStates) -> None:
         """From now on these groups have these states."""
         self.places[groups] = len(self.timestamps) + np.arange(len(groups))
         self.timestamps = np.concatenate([self.timestamps, newest.timestamps])
@@ -115,11 +114,11 @@ class FoundGroups:
     """The groups that rows fall into, sorted by state key: their states before, and for each row the position of its group."""
 
     keys: pa.BinaryArray
-    groups: Groups
+    groups: GroupStates
     before: Before
     ranks: Integers
 
-    def updated(self, newest: Groups) -> Updated:
+    def updated(self, newest: GroupStates) -> Updated:
         """The groups with their newest states."""
         return Updated(self.keys, self.groups.with_states(newest.timestamps, newest.states))
 
@@ -128,9 +127,9 @@ class FoundGroups:
 class EachRow:
     """Rows that were folded one by one: what is folded of its group after each row, each group's newest state, and the results by mode."""
 
-    after: Groups
-    newest: Groups
-    results: dict[str, Rows]
+    after: GroupStates
+    newest: GroupStates
+    results: dict[str, OptionalBatch]
 
 
 class OtherStates(Protocol):
@@ -141,33 +140,35 @@ class OtherStates(Protocol):
         """The aggregates that are folded."""
         ...
 
-    def completed(self, groups: Groups, rows: Integers) -> Groups:
+    def completed(self, groups: GroupStates, rows: Integers) -> GroupStates:
         """The groups after these rows, which have the states that are folded, with the states of all aggregates."""
         ...
 
 
-def groups_of_rows(operator: Aggregate, batch: pa.RecordBatch) -> Groups:
+def groups_of_rows(operator: Aggregate, batch: pa.RecordBatch) -> GroupStates:
     """Each row as a group of its own, with the state of the row alone."""
     states = lifted(operator.aggregates, batch)
     windows = numbers(batch, WINDOW) if operator.window else None
-    return Groups([batch[name] for name in operator.key], windows, numbers(batch, TIMESTAMP), states, numbers(batch, KEY_GROUP))
+    return GroupStates(
+        [batch[name] for name in operator.key], windows, numbers(batch, TIMESTAMP), states, numbers(batch, KEY_GROUP)
+    )
 
 
-def find_groups(operator: Aggregate, rows: Groups, context: Context) -> FoundGroups:
+def find_groups(operator: Aggregate, rows: GroupStates, context: Context) -> FoundGroups:
     """The groups of rows, and what is stored of them."""
     codes, first = _codes(rows)
     keys, groups, rank_of_code = sorted_groups(operator, rows.take(first), context)
     return FoundGroups(keys, groups, _stored(operator, keys, groups, context), rank_of_code[codes])
 
 
-def _stored(operator: Aggregate, keys: pa.BinaryArray, groups: Groups, context: Context) -> Before:
+def _stored(operator: Aggregate, keys: pa.BinaryArray, groups: GroupStates, context: Context) -> Before:
     return Before.stored(operator, stored_states(operator, keys, groups, context))
 
 
 def each_result(
     operator: Aggregate,
     batch: pa.RecordBatch,
-    rows: Groups,
+    rows: GroupStates,
     before: Before,
     ranks: Integers,
     gives: Mask | None = None,
@@ -190,7 +191,7 @@ def each_result(
     if gives is not None and not gives.all():
         after, batch, ranks = after.take(np.flatnonzero(gives)), batch.filter(pa.array(gives)), ranks[gives]
     every = rows_of_results(operator, after, place_columns(batch))
-    each: dict[str, Rows] = {"every": every}
+    each: dict[str, OptionalBatch] = {"every": every}
     if OLD_AND_NEW in operator.modes:
         each[OLD_AND_NEW] = _old_and_new(operator, every, ranks, before)
     return EachRow(folded, newest, each)
@@ -205,7 +206,7 @@ def _old_and_new(operator: Aggregate, every: pa.RecordBatch, ranks: Integers, st
     return old_and_new(every, values, replaced)
 
 
-def _codes(rows: Groups) -> tuple[Integers, Integers]:
+def _codes(rows: GroupStates) -> tuple[Integers, Integers]:
     """A number for each row's group, and the first row of each group."""
     columns = [*rows.keys, *([pa.array(rows.windows)] if rows.windows is not None else [])]
     found, _ = group(columns, len(rows.timestamps))
@@ -215,7 +216,9 @@ def _codes(rows: Groups) -> tuple[Integers, Integers]:
     return (np.cumsum(used) - 1)[found.codes], first[used]
 
 
-def _running(operator: Aggregate, folded: Sequence[TypedAggregate], rows: Groups, before: Before, ranks: Integers) -> Groups:
+def _running(
+    operator: Aggregate, folded: Sequence[TypedAggregate], rows: GroupStates, before: Before, ranks: Integers
+) -> GroupStates:
     """The states of `folded` after each row: the state of its group before, then the rows up to and with it."""
     known = np.flatnonzero(before.known)
     own = [column for one, columns in per_aggregate(operator.aggregates, before.states) if one in folded for column in columns]
@@ -253,7 +256,7 @@ class PieceByPiece:
     pieces: list[slice]
     numbering: GroupNumbers
     keys: pa.BinaryArray
-    groups: Groups
+    groups: GroupStates
     ranks: Callable[[Integers], Integers]
     newest: Newest
 
@@ -276,12 +279,12 @@ class PieceByPiece:
         newest = Newest.of_before(_stored(operator, keys, groups, context))
         return cls(operator, rows, pieces, numbering, keys, groups, _ranks_by_number(numbering, used, rank_of_used), newest)
 
-    def all_results(self) -> dict[str, Rows]:
+    def all_results(self) -> dict[str, OptionalBatch]:
         """The results after each row, by mode, of all pieces together."""
         pieces = list(self.results())
         return {mode: concatenate([rows for piece in pieces if (rows := piece[mode]) is not None]) for mode in pieces[0]}
 
-    def results(self) -> Iterator[dict[str, Rows]]:
+    def results(self) -> Iterator[dict[str, OptionalBatch]]:
         """The results after each row, by mode, piece by piece."""
         for piece in self.pieces:
             batch = self.rows.once_a_window(piece)
@@ -346,12 +349,12 @@ class GroupNumbers:
         """Whether a table with a place for each number is small beside the rows."""
         return self.size <= TABLE_SHARE * self.rows.total
 
-    def groups(self, operator: Aggregate, numbers: Integers) -> Groups:
+    def groups(self, operator: Aggregate, numbers: Integers) -> GroupStates:
         """The groups of these numbers, without states."""
         rows = self.rows_of_keys[numbers // self.width]
         windows = self.least + numbers % self.width * self.rows.advance_ms
         batch = self.rows.rows
-        return Groups(
+        return GroupStates(
             [batch[name].take(pa.array(rows)) for name in operator.key],
             windows if operator.window else None,
             np.zeros(len(numbers), np.int64),

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from streamkit.arrays import Integers
 from streamkit.engine.folding.changes import old_and_new_of_windows
-from streamkit.engine.folding.sequential import Functions, State, StateRows, Value, is_deleted, timestamps_of
+from streamkit.engine.folding.sequential import Functions, NamedValues, State, StateRows, is_deleted, timestamps_of
 from streamkit.engine.folding.window_results import bounds
-from streamkit.engine.folding.window_state import Changes, Keys, WindowState, keys_of
+from streamkit.engine.folding.window_state import StoreChanges, WindowKeys, WindowState, keys_of
 from streamkit.engine.rows.place import at_epoch_end, extended_by_turn, in_canonical_order, paths_of, place_columns
 from streamkit.engine.rows.rows import numbers, rows_of
 from streamkit.engine.stage.advance import final_place, stream_times
@@ -26,10 +26,10 @@ from streamkit.errors import EvaluationError
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
 from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.operators.function_aggregate import FunctionAggregate
-from streamkit.state.layout import Listed, encode_lists
+from streamkit.state.layout import ListedWindows, encode_lists
 
 
-class Window(NamedTuple):
+class KeyWindow(NamedTuple):
     """A window: the position of its key, and its bounds."""
 
     key: int
@@ -37,16 +37,16 @@ class Window(NamedTuple):
     end: int
 
 
-class Change(NamedTuple):
+class WindowChange(NamedTuple):
     """What became of a window, by which row; None deletes it."""
 
     row: int
-    window: Window
+    window: KeyWindow
     state: State
 
 
 @dataclass(frozen=True, eq=False)
-class Epoch(WindowState):
+class FunctionWindowState(WindowState):
     """The store of the operator in an epoch; `has_ends` says that its keys begin with the end of a window, and not with its start."""
 
     operator: FunctionAggregate
@@ -62,24 +62,24 @@ class Epoch(WindowState):
 
 
 @dataclass(eq=False)
-class Changed:
+class ChangedWindows:
     """What the rows of an epoch changed: all changes in canonical order, and the newest of each window."""
 
     groups: pa.RecordBatch
-    keys: Keys
-    listed: Listed
-    stored: Mapping[Window, State]
-    changes: list[Change]
-    newest: dict[Window, State] = field(default_factory=dict)
+    keys: WindowKeys
+    listed: ListedWindows
+    stored: Mapping[KeyWindow, State]
+    changes: list[WindowChange]
+    newest: dict[KeyWindow, State] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.newest = {change.window: change.state for change in self.changes}
 
-    def there(self) -> list[Window]:
+    def there(self) -> list[KeyWindow]:
         """The windows that changed and are there."""
         return [window for window, state in self.newest.items() if state.value is not None]
 
-    def gone(self) -> list[Window]:
+    def gone(self) -> list[KeyWindow]:
         """The windows that were stored and are not there any more."""
         return [window for window, state in self.newest.items() if state.value is None and window in self.stored]
 
@@ -89,10 +89,10 @@ class Given:
     """The rows of an epoch, as the functions are given them."""
 
     groups: pa.RecordBatch
-    keys: Keys
+    keys: WindowKeys
     codes: Integers
-    listed: Listed
-    stored: Mapping[Window, State]
+    listed: ListedWindows
+    stored: Mapping[KeyWindow, State]
     functions: Functions
 
     @property
@@ -100,7 +100,9 @@ class Given:
         return numbers(self.groups, TIMESTAMP)
 
 
-def given_rows(epoch: Epoch, groups: pa.RecordBatch, meets: Callable[[Listed, Integers, Integers], Any]) -> Given:
+def given_rows(
+    epoch: FunctionWindowState, groups: pa.RecordBatch, meets: Callable[[ListedWindows, Integers, Integers], Any]
+) -> Given:
     """The rows with the stored windows of their keys; `meets` says which of these the rows can meet."""
     operator, store = epoch.operator, epoch.context.store(epoch.operator.store)
     keys, codes = keys_of(operator.key, groups)
@@ -108,20 +110,20 @@ def given_rows(epoch: Epoch, groups: pa.RecordBatch, meets: Callable[[Listed, In
     met = listed.take(meets(listed, codes, numbers(groups, TIMESTAMP)))
     values = epoch.read(epoch.keys(keys, met.keys, epoch.times_of(met.starts, met.ends)))
     states = epoch.state_rows.decode(values)
-    windows = map(Window, met.keys.tolist(), met.starts.tolist(), met.ends.tolist())
+    windows = map(KeyWindow, met.keys.tolist(), met.starts.tolist(), met.ends.tolist())
     stored = {window: state for window, state in zip(windows, states, strict=True) if state is not None}
     functions = Functions(store.value, operator.initial, operator.updates, operator.merge)
     return Given(groups, keys, codes, listed, stored, functions)
 
 
-def changed(given: Given, changes: list[Change]) -> Changed:
+def changed(given: Given, changes: list[WindowChange]) -> ChangedWindows:
     """What rows changed."""
-    return Changed(given.groups, given.keys, given.listed, given.stored, changes)
+    return ChangedWindows(given.groups, given.keys, given.listed, given.stored, changes)
 
 
 def blaming(
-    record: Callable[[int], pa.RecordBatch], row: int, function: Callable[..., Value | None], *given: Any
-) -> Value | None:
+    record: Callable[[int], pa.RecordBatch], row: int, function: Callable[..., NamedValues | None], *given: Any
+) -> NamedValues | None:
     """What a function gives; an EvaluationError carries the row."""
     try:
         return function(*given)
@@ -130,12 +132,12 @@ def blaming(
         raise
 
 
-def stream_time_at(epoch: Epoch, groups: pa.RecordBatch) -> Integers:
+def stream_time_at(epoch: FunctionWindowState, groups: pa.RecordBatch) -> Integers:
     """The operator's stream time at each row."""
     return stream_times(epoch.operator, epoch.windowing, groups, epoch.context)
 
 
-def emitted(epoch: Epoch, made: Changed | None) -> dict[str, pa.RecordBatch | None]:
+def emitted(epoch: FunctionWindowState, made: ChangedWindows | None) -> dict[str, pa.RecordBatch | None]:
     """The results that were asked for, by mode."""
     modes = epoch.operator.modes
     results: dict[str, pa.RecordBatch | None] = dict.fromkeys(modes)
@@ -150,7 +152,7 @@ def emitted(epoch: Epoch, made: Changed | None) -> dict[str, pa.RecordBatch | No
     return results
 
 
-def _every(epoch: Epoch, made: Changed) -> pa.RecordBatch:
+def _every(epoch: FunctionWindowState, made: ChangedWindows) -> pa.RecordBatch:
     """What each row changed, in the order in which it did."""
     causes = np.array([change.row for change in made.changes], np.int64)
     first_of_row = np.maximum.accumulate(np.where(np.diff(causes, prepend=-1) != 0, np.arange(len(causes)), 0))
@@ -160,16 +162,16 @@ def _every(epoch: Epoch, made: Changed) -> pa.RecordBatch:
     return _results(epoch, made.keys, [(change.window, change.state) for change in made.changes], place)
 
 
-def _old_and_new(epoch: Epoch, made: Changed) -> pa.RecordBatch:
+def _old_and_new(epoch: FunctionWindowState, made: ChangedWindows) -> pa.RecordBatch:
     """Each change as two rows: what its window was before it, then itself."""
-    numbers_of: dict[Window, int] = {}
+    numbers_of: dict[KeyWindow, int] = {}
     windows = (*made.stored, *(change.window for change in made.changes))
     codes = np.array([numbers_of.setdefault(window, len(numbers_of)) for window in windows], np.int64)
     before = epoch.state_rows.arrays(list(made.stored.values()))
     return old_and_new_of_windows(_every(epoch, made), before, codes)
 
 
-def _latest(epoch: Epoch, made: Changed) -> pa.RecordBatch:
+def _latest(epoch: FunctionWindowState, made: ChangedWindows) -> pa.RecordBatch:
     """The newest state of each window that changed, and a deletion of each that is gone, at the end of the epoch."""
     shown = [(window, made.newest[window]) for window in (*made.gone(), *made.there())]
     keys, starts, _ = _columns([window for window, _ in shown])
@@ -178,7 +180,7 @@ def _latest(epoch: Epoch, made: Changed) -> pa.RecordBatch:
     return _results(epoch, made.keys, shown, place)
 
 
-def _final(epoch: Epoch, made: Changed | None) -> pa.RecordBatch | None:
+def _final(epoch: FunctionWindowState, made: ChangedWindows | None) -> pa.RecordBatch | None:
     """The results of the windows that close in this epoch, from the store and this epoch's rows."""
     state_keys, values = epoch.due_in_epoch(epoch.wait_ms)
     keys, shown = None, []
@@ -192,10 +194,10 @@ def _final(epoch: Epoch, made: Changed | None) -> pa.RecordBatch | None:
     if len(state_keys):
         own_keys, times = epoch.split(state_keys)
         others = 0 if keys is None else len(keys.groups)
-        keys = own_keys if keys is None else Keys.concatenated(keys, own_keys)
+        keys = own_keys if keys is None else WindowKeys.concatenated(keys, own_keys)
         starts = times[-1]
         ends = times[0] if epoch.has_ends else starts + epoch.length_ms
-        windows = map(Window, range(others, others + len(starts)), starts.tolist(), ends.tolist())
+        windows = map(KeyWindow, range(others, others + len(starts)), starts.tolist(), ends.tolist())
         shown += [
             (window, state) for window, state in zip(windows, epoch.state_rows.decode(values), strict=True) if state is not None
         ]
@@ -208,7 +210,9 @@ def _final(epoch: Epoch, made: Changed | None) -> pa.RecordBatch | None:
     return in_canonical_order(_results(epoch, keys, shown, {**place, PATH: paths}).drop_columns([DELETED]))
 
 
-def _results(epoch: Epoch, keys: Keys, shown: Sequence[tuple[Window, State]], place: Mapping[str, pa.Array]) -> pa.RecordBatch:
+def _results(
+    epoch: FunctionWindowState, keys: WindowKeys, shown: Sequence[tuple[KeyWindow, State]], place: Mapping[str, pa.Array]
+) -> pa.RecordBatch:
     """Rows of windows: key columns, bounds, the columns of the states, and record columns."""
     places, starts, ends = _columns([window for window, _ in shown])
     own, states = keys.take(places), [state for _, state in shown]
@@ -225,19 +229,19 @@ def _results(epoch: Epoch, keys: Keys, shown: Sequence[tuple[Window, State]], pl
     )
 
 
-def keep(epoch: Epoch, made: Changed | None) -> None:
+def keep(epoch: FunctionWindowState, made: ChangedWindows | None) -> None:
     """Write the windows that changed and the lists of their keys to the changelog; those whose retention has ended are deleted."""
     epoch.keep([] if made is None else [_changes(epoch, made)], None if made is None else made.keys)
 
 
-def _changes(epoch: Epoch, made: Changed) -> Changes:
+def _changes(epoch: FunctionWindowState, made: ChangedWindows) -> StoreChanges:
     there = [window for window in made.there() if _time(epoch, window) > epoch.expired_ms]
     gone = made.gone()
     written = [*gone, *there]
     states = [made.newest[window] for window in written]
-    before = set(map(Window, made.listed.keys.tolist(), made.listed.starts.tolist(), made.listed.ends.tolist()))
+    before = set(map(KeyWindow, made.listed.keys.tolist(), made.listed.starts.tolist(), made.listed.ends.tolist()))
     after = [window for window in before.difference(gone).union(there) if _time(epoch, window) > epoch.expired_ms]
-    lists = encode_lists(Listed(*_columns(after)), len(made.keys.groups))
+    lists = encode_lists(ListedWindows(*_columns(after)), len(made.keys.groups))
     return (
         pa.concat_arrays([_state_keys(epoch, made.keys, written), epoch.list_keys(made.keys)]),
         pa.concat_arrays([epoch.state_rows.encode(states), lists]),
@@ -245,17 +249,17 @@ def _changes(epoch: Epoch, made: Changed) -> Changes:
     )
 
 
-def _state_keys(epoch: Epoch, keys: Keys, windows: Sequence[Window]) -> pa.BinaryArray:
+def _state_keys(epoch: FunctionWindowState, keys: WindowKeys, windows: Sequence[KeyWindow]) -> pa.BinaryArray:
     places, starts, ends = _columns(windows)
     return epoch.keys(keys, places, epoch.times_of(starts, ends))
 
 
-def _time(epoch: Epoch, window: Window) -> int:
+def _time(epoch: FunctionWindowState, window: KeyWindow) -> int:
     """The time of a window by which it closes and expires."""
     return window.end if epoch.has_ends else window.start
 
 
-def _columns(windows: Iterable[Window]) -> tuple[Integers, Integers, Integers]:
+def _columns(windows: Iterable[KeyWindow]) -> tuple[Integers, Integers, Integers]:
     """Windows as columns: keys, starts, ends."""
     table = np.array(list(windows), np.int64).reshape(-1, 3)
     return table[:, 0], table[:, 1], table[:, 2]

@@ -28,7 +28,7 @@ from streamkit.state.row import decode_rows
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
+class GroupStates:
     """State of some groups: key columns, window starts (None without windows), largest event times, state columns."""
 
     keys: list[pa.Array]
@@ -37,9 +37,9 @@ class Groups:
     states: list[pa.Array]
     key_groups: Integers
 
-    def take(self, indices: Integers) -> Groups:
+    def take(self, indices: Integers) -> GroupStates:
         wanted = pa.array(indices)
-        return Groups(
+        return GroupStates(
             [column.take(wanted) for column in self.keys],
             None if self.windows is None else self.windows[indices],
             self.timestamps[indices],
@@ -47,11 +47,11 @@ class Groups:
             self.key_groups[indices],
         )
 
-    def states_at(self, indices: Integers) -> Groups:
+    def states_at(self, indices: Integers) -> GroupStates:
         """The times and states of some, without what names the groups."""
-        return Groups([], None, self.timestamps, self.states, self.key_groups).take(indices)
+        return GroupStates([], None, self.timestamps, self.states, self.key_groups).take(indices)
 
-    def with_states(self, timestamps: Integers, states: list[pa.Array]) -> Groups:
+    def with_states(self, timestamps: Integers, states: list[pa.Array]) -> GroupStates:
         """These groups with other times and states."""
         return replace(self, timestamps=timestamps, states=states)
 
@@ -61,21 +61,21 @@ class Updated:
     """The groups an epoch touched, sorted by state key."""
 
     keys: pa.BinaryArray
-    groups: Groups | None
+    groups: GroupStates | None
 
     @classmethod
     def none(cls) -> Updated:
         return cls(pa.array([], pa.binary()), None)
 
 
-def state_keys(operator: Aggregate, groups: Groups, context: Context) -> pa.BinaryArray:
+def state_keys(operator: Aggregate, groups: GroupStates, context: Context) -> pa.BinaryArray:
     """The state key of each group."""
     times = () if groups.windows is None else (groups.windows,)
     layout = layout_of(context.store(operator.store))
     return layout.keys(context.store_number(operator.store), groups.key_groups, groups.keys, times)
 
 
-def sorted_groups(operator: Aggregate, groups: Groups, context: Context) -> tuple[pa.BinaryArray, Groups, Integers]:
+def sorted_groups(operator: Aggregate, groups: GroupStates, context: Context) -> tuple[pa.BinaryArray, GroupStates, Integers]:
     """State keys and groups, sorted by key, and the position that each group has then."""
     keys = state_keys(operator, groups, context)
     if len(keys) == 1:
@@ -86,7 +86,7 @@ def sorted_groups(operator: Aggregate, groups: Groups, context: Context) -> tupl
     return keys.take(order), groups.take(order.to_numpy().astype(np.int64)), ranks
 
 
-def stored_states(operator: Aggregate, keys: pa.BinaryArray, groups: Groups, context: Context) -> pa.BinaryArray:
+def stored_states(operator: Aggregate, keys: pa.BinaryArray, groups: GroupStates, context: Context) -> pa.BinaryArray:
     """
     The stored state of these groups.
 
@@ -116,7 +116,7 @@ def decoded(operator: Aggregate, values: pa.BinaryArray) -> tuple[Integers, list
 
 def rows_of_results(
     operator: Aggregate,
-    groups: Groups,
+    groups: GroupStates,
     order: Mapping[str, pa.Array],
     finish: Finish = failing,
 ) -> pa.RecordBatch:

@@ -17,7 +17,7 @@ from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import KEY_GROUP, TIMESTAMP
 from streamkit.plan.operator import Key, Operator
-from streamkit.plan.program import Store
+from streamkit.plan.program import ProgramStore
 from streamkit.state.layout import MICROSECONDS, UTC_MICROSECONDS, layout_of
 from streamkit.state.row import decode_rows
 
@@ -26,7 +26,7 @@ from streamkit.state.row import decode_rows
 class Kept:
     """A table that is kept: its store, and the columns of its rows that name the start and the end of its windows, if it has some."""
 
-    store: Store
+    store: ProgramStore
     bounds: Key = ()
 
     @property
@@ -102,7 +102,7 @@ def as_of(
     return with_changes(table.store, committed, found, changes, newest)
 
 
-def key_columns(store: Store, batch: pa.RecordBatch, on: Sequence[str]) -> list[pa.Array]:
+def key_columns(store: ProgramStore, batch: pa.RecordBatch, on: Sequence[str]) -> list[pa.Array]:
     """The columns `on`, typed as the store's key is; those behind it are of windows."""
     return [batch[name].cast(column.arrow.type) for name, column in zip(on, store.key, strict=False)]
 
@@ -132,14 +132,14 @@ def committed_rows(
     return decoded_rows(table.store, values.drop_null()), position[codes]
 
 
-def decoded_rows(store: Store, values: pa.BinaryArray) -> pa.RecordBatch:
+def decoded_rows(store: ProgramStore, values: pa.BinaryArray) -> pa.RecordBatch:
     """Stored rows: when each was written, then its value columns."""
     timestamps, *columns = decode_rows(values, ["bigint", *(column.type for column in store.value)])
     return pa.RecordBatch.from_arrays([timestamps, *columns], names=[TIMESTAMP, *store.value.names])
 
 
 def with_changes(
-    store: Store, committed: pa.RecordBatch, found: Integers, changes: pa.RecordBatch, newest: Integers
+    store: ProgramStore, committed: pa.RecordBatch, found: Integers, changes: pa.RecordBatch, newest: Integers
 ) -> tuple[pa.RecordBatch, Integers]:
     """The stored rows followed by an epoch's changes, and each row's position: of `newest` where there is one, else of `found`."""
     changed = np.where(deletions_of(changes)[newest], -1, newest + committed.num_rows)

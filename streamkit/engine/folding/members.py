@@ -25,7 +25,7 @@ from streamkit.expressions.aggregates.leading import NOTHING, first_covering, fi
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.plan.expression import TypedAggregate
-from streamkit.plan.program import Store
+from streamkit.plan.program import ProgramStore
 from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows, encode_rows
 
@@ -91,7 +91,7 @@ class MemberStore:
         return owners, members, _counts(values)
 
     @property
-    def store(self) -> Store:
+    def store(self) -> ProgramStore:
         return self.context.store(self.name)
 
     @property
@@ -106,7 +106,7 @@ def _counts(values: pa.BinaryArray) -> Integers:
 
 
 @dataclass(frozen=True, eq=False)
-class Changed:
+class ChangedMembers:
     """Members whose numbers changed: state keys, how often each is there now, and the times of the rows that changed them last."""
 
     keys: pa.BinaryArray
@@ -129,7 +129,7 @@ class _Touched:
 def member_states(
     aggregate: TypedAggregate, kept: Members, members: pa.BinaryArray, rows: GroupRows, store: MemberStore, wanted: Integers,
     stored: pa.Array,
-) -> tuple[list[pa.Array], Changed]:  # fmt: skip
+) -> tuple[list[pa.Array], ChangedMembers]:  # fmt: skip
     """
     The state columns of an aggregate after each of the `wanted` rows, and what rows change in the store.
 
@@ -197,11 +197,13 @@ def _numbers(touched: _Touched, counts: Integers, rows: GroupRows, stored: pa.Ar
     return numbers
 
 
-def _changed(touched: _Touched, counts: Integers, rows: GroupRows) -> Changed:
+def _changed(touched: _Touched, counts: Integers, rows: GroupRows) -> ChangedMembers:
     last = np.zeros(len(touched.groups), np.int64)
     last[touched.of_rows] = np.arange(len(touched.of_rows))
     changed = np.flatnonzero(counts[last] != touched.stored) if len(last) else last
-    return Changed(touched.keys.take(pa.array(changed)), counts[last][changed], rows.timestamps[touched.rows][last][changed])
+    return ChangedMembers(
+        touched.keys.take(pa.array(changed)), counts[last][changed], rows.timestamps[touched.rows][last][changed]
+    )
 
 
 def _lists(
@@ -321,7 +323,7 @@ def _covering(starts: Integers, ends: Integers, points: int, limit: int | None) 
     return covered[kept], numbers[kept]
 
 
-def keep_members(store: MemberStore, changes: Sequence[Changed]) -> None:
+def keep_members(store: MemberStore, changes: Sequence[ChangedMembers]) -> None:
     """Write the numbers of members to the changelog; a member that is not there any more is deleted."""
     keys = pa.concat_arrays([one.keys for one in changes])
     counts, timestamps = (np.concatenate([getattr(one, name) for one in changes]) for name in ("counts", "timestamps"))

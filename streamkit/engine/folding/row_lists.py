@@ -19,13 +19,13 @@ from streamkit.engine.rows.rows import rows_of
 from streamkit.engine.stage.context import Context
 from streamkit.log.values.byte_order import byte_order
 from streamkit.names import TIMESTAMP
-from streamkit.plan.program import Store
+from streamkit.plan.program import ProgramStore
 from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows, encode_rows
 
 
 @dataclass(frozen=True, eq=False)
-class Keys:
+class ListKeys:
     """The distinct keys of some rows: what stands at each code."""
 
     columns: list[pa.Array]
@@ -34,21 +34,21 @@ class Keys:
     def __len__(self) -> int:
         return len(self.key_groups)
 
-    def take(self, codes: Integers) -> Keys:
-        return Keys(self.columns_at(codes), self.key_groups[codes])
+    def take(self, codes: Integers) -> ListKeys:
+        return ListKeys(self.columns_at(codes), self.key_groups[codes])
 
     def columns_at(self, codes: Integers) -> list[pa.Array]:
         """The key columns at these codes; null at negative ones."""
         wanted = pa.array(codes, mask=codes < 0)
         return [column.take(wanted) for column in self.columns]
 
-    def followed_by(self, more: Keys) -> Keys:
+    def followed_by(self, more: ListKeys) -> ListKeys:
         columns = [pa.concat_arrays(both) for both in zip(self.columns, more.columns, strict=True)]
-        return Keys(columns, np.concatenate([self.key_groups, more.key_groups]))
+        return ListKeys(columns, np.concatenate([self.key_groups, more.key_groups]))
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class ListPlaces:
     """Pairs of a time (ms) and a key (its code), each once: where lists are."""
 
     times: Integers
@@ -57,11 +57,11 @@ class Places:
     def __len__(self) -> int:
         return len(self.times)
 
-    def take(self, indices: Integers | Mask) -> Places:
-        return Places(self.times[indices], self.codes[indices])
+    def take(self, indices: Integers | Mask) -> ListPlaces:
+        return ListPlaces(self.times[indices], self.codes[indices])
 
     @classmethod
-    def distinct(cls, times: Integers, codes: Integers) -> tuple[Places, Integers]:
+    def distinct(cls, times: Integers, codes: Integers) -> tuple[ListPlaces, Integers]:
         """The distinct of some pairs, and for each pair its position among them."""
         moments, ranks = np.unique(times, return_inverse=True)
         span = int(codes.max()) + 1 if len(codes) else 1
@@ -70,15 +70,15 @@ class Places:
 
 
 @dataclass(frozen=True, eq=False)
-class Listed:
+class ListedRows:
     """Rows of lists: which list each is in, its event time, and its columns."""
 
     owners: Integers
     times: Integers
     columns: pa.RecordBatch
 
-    def take(self, indices: Integers) -> Listed:
-        return Listed(self.owners[indices], self.times[indices], self.columns.take(pa.array(indices)))
+    def take(self, indices: Integers) -> ListedRows:
+        return ListedRows(self.owners[indices], self.times[indices], self.columns.take(pa.array(indices)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,14 +87,14 @@ class Found:
 
     state_keys: pa.BinaryArray
     times: Integers
-    keys: Keys
-    rows: Listed
+    keys: ListKeys
+    rows: ListedRows
 
 
 class RowLists:
     """One store of lists, as of the committed epoch, and the changes that this epoch makes to it."""
 
-    def __init__(self, store: Store, context: Context) -> None:
+    def __init__(self, store: ProgramStore, context: Context) -> None:
         self.store = store
         self._context = context
         self._number = context.store_number(store.name)
@@ -106,11 +106,11 @@ class RowLists:
         """The columns of the rows, beside their times."""
         return [name for name in self.store.value.names if name != TIMESTAMP]
 
-    def state_keys(self, places: Places, keys: Keys) -> pa.BinaryArray:
+    def state_keys(self, places: ListPlaces, keys: ListKeys) -> pa.BinaryArray:
         owners = keys.take(places.codes)
         return self._layout.keys(self._number, owners.key_groups, owners.columns, (places.times,))
 
-    def read(self, places: Places, keys: Keys) -> Listed:
+    def read(self, places: ListPlaces, keys: ListKeys) -> ListedRows:
         """The rows of these lists, list by list; the owner of a row is the place of its list among them."""
         if not len(places):
             return self._rows(pa.array([], pa.binary()), np.empty(0, np.int64))
@@ -124,7 +124,7 @@ class RowLists:
         """The lists whose times are in [first, last)."""
         keys, values = self._context.committed_state().scan(self._ranges(first, last))
         groups, (times,), columns = self._layout.split(keys, [column.type for column in self.store.key])
-        return Found(keys, times, Keys(columns, groups), self._rows(values, np.arange(len(keys))))
+        return Found(keys, times, ListKeys(columns, groups), self._rows(values, np.arange(len(keys))))
 
     def over(self, before_ms: int, now_ms: int) -> Found:
         """The lists whose time plus retention was reached between two stream times."""
@@ -173,11 +173,11 @@ class RowLists:
     def _ranges(self, first: int, last: int) -> list[tuple[bytes, bytes]]:
         return self._layout.ranges(self._number, self._context.groups, first, last)
 
-    def _rows(self, values: pa.BinaryArray, owners: Integers) -> Listed:
+    def _rows(self, values: pa.BinaryArray, owners: Integers) -> ListedRows:
         _, times, *columns = decode_rows(values, self._types)
         counts = np.diff(times.offsets.to_numpy()) if len(times) else np.empty(0, np.int64)
         rows = rows_of({name: column.flatten() for name, column in zip(self.store.value.names, (times, *columns), strict=True)})
-        return Listed(np.repeat(owners, counts), rows[TIMESTAMP].to_numpy(), rows.drop_columns([TIMESTAMP]))
+        return ListedRows(np.repeat(owners, counts), rows[TIMESTAMP].to_numpy(), rows.drop_columns([TIMESTAMP]))
 
 
 def distinct(numbers: Integers) -> Integers:

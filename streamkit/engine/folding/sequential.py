@@ -35,15 +35,15 @@ from streamkit.plan.python_function import PythonFunction
 from streamkit.schema import Schema
 from streamkit.state.row import decode_rows, encode_rows
 
-Value: TypeAlias = dict[str, Any]
-Update: TypeAlias = Callable[[Value | None, int], Value | None]
+NamedValues: TypeAlias = dict[str, Any]
+UpdateValue: TypeAlias = Callable[[NamedValues | None, int], NamedValues | None]
 
 
 class State(NamedTuple):
     """The state of a group after a record: the largest event time in ms, and the value; None deleted it."""
 
     timestamp: int
-    value: Value | None
+    value: NamedValues | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,11 +136,11 @@ class Functions:
         """Whether a group begins with a state, and not with its first value."""
         return self._initial is not None
 
-    def initial(self) -> Value | None:
+    def initial(self) -> NamedValues | None:
         """The state that a group begins with."""
         return None if self._initial is None else self._called(self._initial)
 
-    def update(self, state: Value | None, row: Mapping[str, Any] | None, place: int = 0) -> Value | None:
+    def update(self, state: NamedValues | None, row: Mapping[str, Any] | None, place: int = 0) -> NamedValues | None:
         """
         The state after a row of input number `place`; None deletes it.
 
@@ -151,14 +151,14 @@ class Functions:
         before = self.initial() if state is None else state
         return self._called(self._updates[place], before, row)
 
-    def extend(self, states: Sequence[Value], row: Mapping[str, Any] | None, place: int = 0) -> Value | None:
+    def extend(self, states: Sequence[NamedValues], row: Mapping[str, Any] | None, place: int = 0) -> NamedValues | None:
         """
         The state of a session that a row makes of others, given in the order of time.
 
         It begins with the initial value, each state is merged into it, and the row comes last. A reduction merges by its function.
         """
         if self._initial is None:
-            merged: Value | None = None
+            merged: NamedValues | None = None
             for state in states:
                 merged = state if merged is None else self._called(self._updates[place], merged, state)
             return self.update(merged, row, place)
@@ -167,12 +167,12 @@ class Functions:
             merged = self.merge(merged, state)
         return self._called(self._updates[place], merged, row)
 
-    def merge(self, one: Value | None, other: Value | None) -> Value | None:
+    def merge(self, one: NamedValues | None, other: NamedValues | None) -> NamedValues | None:
         """The state of two groups together."""
         assert self._merge is not None, "the aggregation has no function that merges"
         return self._called(self._merge, one, other)
 
-    def _called(self, function: PythonFunction, *given: Any) -> Value | None:
+    def _called(self, function: PythonFunction, *given: Any) -> NamedValues | None:
         """What the function gives of copies; EvaluationError if it raises, gives what is not declared, or two results."""
         found = self._once(function, given)
         if self._is_checked and repr(found) != repr(again := self._once(function, given)):
@@ -182,7 +182,7 @@ class Functions:
             )
         return found
 
-    def _once(self, function: PythonFunction, given: tuple[Any, ...]) -> Value | None:
+    def _once(self, function: PythonFunction, given: tuple[Any, ...]) -> NamedValues | None:
         try:
             found = function.call(*map(copied if self._is_checked else self._copied, given))
         except Exception as error:
@@ -191,7 +191,7 @@ class Functions:
             ) from error
         return self._exact(function, found, given)
 
-    def _exact(self, function: PythonFunction, found: Any, given: tuple[Any, ...] = ()) -> Value | None:
+    def _exact(self, function: PythonFunction, found: Any, given: tuple[Any, ...] = ()) -> NamedValues | None:
         """The state that a function gave, with all columns declared and no others; EvaluationError if it is none."""
         if found is None:
             return None
@@ -219,7 +219,11 @@ class Functions:
 
 
 def fold(
-    states: list[State | None], codes: Integers, timestamps: Integers, update: Update, record: Callable[[int], pa.RecordBatch]
+    states: list[State | None],
+    codes: Integers,
+    timestamps: Integers,
+    update: UpdateValue,
+    record: Callable[[int], pa.RecordBatch],
 ) -> list[State]:
     """
     The state of its group after each row; `states`, by group, are those before, and those at the end when it returns.

@@ -21,14 +21,14 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from streamkit.arrays import Integers, Mask
-from streamkit.engine.rows.lineage import NONE, Lineage
+from streamkit.engine.rows.lineage import NONE, RowLineage
 from streamkit.expressions.core.accumulation import stable_order
 
 OVERWRITTEN = -2  # a session that was closed to rows, and whose bounds a new one has
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class SessionRows:
     """
     Rows in canonical order: the number of each key, its time, stream time at the row.
 
@@ -65,7 +65,7 @@ class Sessions:
     its bounds are gone with it. `is_late` has the rows that no session took.
     """
 
-    lineage: Lineage
+    lineage: RowLineage
     starts: Integers
     ends: Integers
     replaced_by: Integers
@@ -73,9 +73,9 @@ class Sessions:
     is_late: Mask
 
 
-def merged_sessions(rows: Rows, stored: Stored, gap_ms: int, grace_ms: int, *, is_each_needed: bool) -> Sessions:
+def merged_sessions(rows: SessionRows, stored: Stored, gap_ms: int, grace_ms: int, *, is_each_needed: bool) -> Sessions:
     """The sessions after each row; unless each is needed, some of those that others replaced have no bounds of their own."""
-    making = _Making.of(rows, stored, gap_ms, grace_ms)
+    making = _GrowingSessions.of(rows, stored, gap_ms, grace_ms)
     in_order = _keys_in_order(rows, stored)
     at_once = np.zeros(len(in_order), bool) if is_each_needed else ~in_order & _keys_in_time(rows, len(in_order), grace_ms)
     steps = ((in_order, making.take_in_order), (at_once, making.take_at_once), (~in_order & ~at_once, making.take_one_by_one))
@@ -84,14 +84,14 @@ def merged_sessions(rows: Rows, stored: Stored, gap_ms: int, grace_ms: int, *, i
     return making.made()
 
 
-def _keys_in_time(rows: Rows, size: int, grace_ms: int) -> Mask:
+def _keys_in_time(rows: SessionRows, size: int, grace_ms: int) -> Mask:
     """Which keys have only rows that are not late, and meet no closed session: those less than grace behind stream time."""
     in_time = np.ones(size, bool)
     in_time[rows.keys[(rows.times <= rows.reached - grace_ms) & ~rows.moves_time]] = False
     return in_time
 
 
-def _keys_in_order(rows: Rows, stored: Stored) -> Mask:
+def _keys_in_order(rows: SessionRows, stored: Stored) -> Mask:
     """Which keys have rows in the order of their times, none before the end of a stored session."""
     size = int(max(rows.keys.max(initial=NONE), stored.keys.max(initial=NONE))) + 1
     in_order = np.ones(size, bool)
@@ -115,10 +115,10 @@ def _largest_so_far(values: Integers, keys: Integers) -> Integers:
 
 
 @dataclass(eq=False)
-class _Making:
+class _GrowingSessions:
     """Sessions in the making; stored ones are the first nodes, then comes a node for each row."""
 
-    rows: Rows
+    rows: SessionRows
     stored: Stored
     gap_ms: int
     grace_ms: int
@@ -132,7 +132,7 @@ class _Making:
     heads: list[tuple[int, int]]
 
     @classmethod
-    def of(cls, rows: Rows, stored: Stored, gap_ms: int, grace_ms: int) -> _Making:
+    def of(cls, rows: SessionRows, stored: Stored, gap_ms: int, grace_ms: int) -> _GrowingSessions:
         nodes = len(stored) + len(rows)
         nowhere = np.full(nodes, NONE, np.int64)
         return cls(
@@ -153,7 +153,7 @@ class _Making:
     def made(self) -> Sessions:
         heads = np.array(self.heads, np.int64).reshape(-1, 2)
         levels = np.array(self.levels, np.int64)
-        lineage = Lineage(np.arange(len(self.chains)), self.chains, levels, heads[:, 0], heads[:, 1])
+        lineage = RowLineage(np.arange(len(self.chains)), self.chains, levels, heads[:, 0], heads[:, 1])
         return Sessions(lineage, self.starts, self.ends, self.replaced_by, self.is_deleted, self.is_late)
 
     def take_in_order(self, rows: Integers, stored: Integers) -> None:
@@ -241,7 +241,7 @@ class _Making:
 class _OneKey:
     """The sessions of one key while its rows are taken one by one; each is known by its node."""
 
-    def __init__(self, making: _Making, stored: list[int]) -> None:
+    def __init__(self, making: _GrowingSessions, stored: list[int]) -> None:
         self._making = making
         self._open: OpenSessions[int] = OpenSessions(making.gap_ms)
         for node in stored:

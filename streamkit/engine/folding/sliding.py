@@ -24,14 +24,14 @@ import numpy as np
 import numpy.typing as npt
 
 from streamkit.arrays import Integers, Mask
-from streamkit.engine.rows.lineage import NONE, Lineage
+from streamkit.engine.rows.lineage import NONE, RowLineage
 from streamkit.expressions.core.accumulation import stable_order
 
 EVER = -(2**62)  # before every time
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class SlidingRows:
     """Rows in canonical order: the number of each key, its time, stream time at the row."""
 
     keys: Integers
@@ -63,7 +63,7 @@ class Slid:
     `is_flat` says that each of the newest is a chain of its own, which begins with no other.
     """
 
-    lineage: Lineage
+    lineage: RowLineage
     given: Windows
     causes: Integers
     newest: Windows
@@ -72,7 +72,7 @@ class Slid:
     is_flat: bool = False
 
 
-def slid_windows(rows: Rows, stored: Windows, difference_ms: int, grace_ms: int, *, is_each_given: bool = True) -> Slid:
+def slid_windows(rows: SlidingRows, stored: Windows, difference_ms: int, grace_ms: int, *, is_each_given: bool = True) -> Slid:
     """
     The windows after each row; the first parts of nodes are the states of the stored windows, by their positions, then come the rows'.
 
@@ -89,9 +89,9 @@ def slid_windows(rows: Rows, stored: Windows, difference_ms: int, grace_ms: int,
     return _beside(together, apart)
 
 
-def _row_by_row(rows: Rows, stored: Windows, difference_ms: int, grace_ms: int, some: Integers) -> Slid:
+def _row_by_row(rows: SlidingRows, stored: Windows, difference_ms: int, grace_ms: int, some: Integers) -> Slid:
     """What some of the rows made, taken one by one."""
-    making = _Making(difference_ms, len(stored.keys))
+    making = _GrowingLineage(difference_ms, len(stored.keys))
     for key, own, windows in _by_key(rows, stored, some):
         making.take(
             key, windows, zip(own.tolist(), rows.times[own].tolist(), (rows.reached[own] - grace_ms).tolist(), strict=True)
@@ -99,7 +99,7 @@ def _row_by_row(rows: Rows, stored: Windows, difference_ms: int, grace_ms: int, 
     return making.made(len(rows.keys))
 
 
-def _keys_in_order(rows: Rows, stored: Windows, difference_ms: int, grace_ms: int) -> Mask:
+def _keys_in_order(rows: SlidingRows, stored: Windows, difference_ms: int, grace_ms: int) -> Mask:
     """
     By key, whether its rows follow each other and those stored in the order of their times, and find every window open.
 
@@ -123,7 +123,7 @@ def _keys_in_order(rows: Rows, stored: Windows, difference_ms: int, grace_ms: in
     return in_order
 
 
-def windows_of_rows_in_order(rows: Rows, stored: Windows, difference_ms: int, some: Integers) -> Slid:
+def windows_of_rows_in_order(rows: SlidingRows, stored: Windows, difference_ms: int, some: Integers) -> Slid:
     """
     What some of the rows made, those of whole keys, which come in the order of their times (see `_keys_in_order`).
 
@@ -134,7 +134,7 @@ def windows_of_rows_in_order(rows: Rows, stored: Windows, difference_ms: int, so
     keys, times = rows.keys[some], rows.times[some]
     kept = np.flatnonzero(np.isin(stored.keys, keys))
     kept = kept[np.lexsort((stored.starts[kept], stored.keys[kept]))]
-    place = _Line.of(keys, times, difference_ms)
+    place = _KeyTimeLine.of(keys, times, difference_ms)
     left = np.stack([keys, times - difference_ms])
     all_keys, all_times = np.concatenate([stored.keys[kept], keys]), np.concatenate([stored.times[kept], times])
     by_time = np.lexsort((all_times, all_keys))
@@ -162,21 +162,21 @@ def windows_of_rows_in_order(rows: Rows, stored: Windows, difference_ms: int, so
     own = np.where(at >= 0, len(stored.keys) + some[np.minimum(np.repeat(first, counts) + at, len(some) - 1)], NONE)
     own[(ends - counts)[has_base]] = stored.nodes[kept][base[has_base]]
     nothing = np.empty(0, np.int64)
-    lineage = Lineage(own, chains, np.zeros(len(starts), np.int64), nothing, nothing)
+    lineage = RowLineage(own, chains, np.zeros(len(starts), np.int64), nothing, nothing)
     given = Windows(nothing, nothing, nothing, nothing)
     newest = Windows(window_keys, starts, times[last - 1], ends - 1)
     return Slid(lineage, given, nothing, newest, np.zeros(len(rows.keys), bool), 0, is_flat=True)
 
 
 @dataclass(frozen=True)
-class _Line:
+class _KeyTimeLine:
     """Keys and times as places on one line, so that one search finds both; times beyond those of the rows lie at its ends."""
 
     least: int
     length: int
 
     @classmethod
-    def of(cls, keys: Integers, times: Integers, difference_ms: int) -> _Line:
+    def of(cls, keys: Integers, times: Integers, difference_ms: int) -> _KeyTimeLine:
         if not len(times):
             return cls(0, 1)
         least = int(times.min()) - 3 * difference_ms - 2
@@ -191,7 +191,7 @@ def _beside(one: Slid, other: Slid) -> Slid:
     """What two groups of keys made, neither of which knows the other's."""
     nodes, chains = len(one.lineage.own), len(one.lineage.levels)
     first, second = one.lineage, other.lineage
-    lineage = Lineage(
+    lineage = RowLineage(
         np.concatenate([first.own, second.own]),
         np.concatenate([first.chains, second.chains + chains]),
         np.concatenate([first.levels, second.levels]),
@@ -208,7 +208,7 @@ def _beside(one: Slid, other: Slid) -> Slid:
     )
 
 
-def _by_key(rows: Rows, stored: Windows, some: Integers) -> Iterator[tuple[int, Integers, Windows]]:
+def _by_key(rows: SlidingRows, stored: Windows, some: Integers) -> Iterator[tuple[int, Integers, Windows]]:
     """Some of the rows, and the stored windows, of each key that they have."""
     order = some[stable_order(rows.keys[some])]
     keys = rows.keys[order]
@@ -222,7 +222,7 @@ def _by_key(rows: Rows, stored: Windows, some: Integers) -> Iterator[tuple[int, 
 
 
 @dataclass(eq=False)
-class _Making:
+class _GrowingLineage:
     """The lineage in the making."""
 
     difference_ms: int
@@ -276,14 +276,14 @@ class _Making:
         newest = np.array(self.newest, np.int64).reshape(-1, 4)
         is_late = np.zeros(rows, bool)
         is_late[self.late] = True
-        lineage = Lineage(own, chains, levels, heads[:, 0], heads[:, 1])
+        lineage = RowLineage(own, chains, levels, heads[:, 0], heads[:, 1])
         return Slid(lineage, Windows(*given.T[1:]), given[:, 0], Windows(*newest.T), is_late, self.skipped)
 
 
 AnyState = TypeVar("AnyState")
 
 
-class Placed(NamedTuple, Generic[AnyState]):
+class PlacedState(NamedTuple, Generic[AnyState]):
     """The state of a window, and the largest time of a record in it."""
 
     state: AnyState
@@ -308,7 +308,7 @@ class OpenWindows(Generic[AnyState]):
         self._update_state = update
         self._given = given
         self._starts: list[int] = []
-        self.windows: dict[int, Placed[AnyState]] = {}
+        self.windows: dict[int, PlacedState[AnyState]] = {}
         self.changed: set[int] = set()
         self.skipped = 0
 
@@ -316,7 +316,7 @@ class OpenWindows(Generic[AnyState]):
         """Take a window as it is."""
         if start not in self.windows:
             insort(self._starts, start)
-        self.windows[start] = Placed(state, time)
+        self.windows[start] = PlacedState(state, time)
 
     def take(self, row: int, time: int, closed: int) -> bool:
         """Take a row; windows that end before `closed` take none. False if it is late for all."""
@@ -330,8 +330,8 @@ class OpenWindows(Generic[AnyState]):
 
     def _take(self, row: int, time: int, closed: int) -> None:
         difference = self._difference_ms
-        older: Placed[AnyState] | None = None  # the window that holds the records of the left window
-        right: Placed[AnyState] | None = None  # the window that holds the records of the right window
+        older: PlacedState[AnyState] | None = None  # the window that holds the records of the left window
+        right: PlacedState[AnyState] | None = None  # the window that holds the records of the right window
         has_left = False
         previous: int | None = None
         starts = set(self._between(time - 2 * difference, time + 1))  # a row may delete a window: that counts as being there
@@ -360,7 +360,7 @@ class OpenWindows(Generic[AnyState]):
     def _take_early(self, row: int, time: int, closed: int) -> None:
         """Take a row whose left window would begin before 0: it goes into the window that begins there."""
         combined = self.windows.get(0)
-        right: Placed[AnyState] | None = None
+        right: PlacedState[AnyState] | None = None
         starts = set(self._between(0, time + 1))
         for start in self._between(1, time):
             right = self.windows[start]
@@ -377,7 +377,7 @@ class OpenWindows(Generic[AnyState]):
         """The starts from `first` to `last`, and not before 0."""
         return self._starts[bisect_left(self._starts, max(0, first)) : bisect_right(self._starts, last)]
 
-    def _update(self, row: int, start: int, window: Placed[AnyState] | None, time: int, closed: int) -> None:
+    def _update(self, row: int, start: int, window: PlacedState[AnyState] | None, time: int, closed: int) -> None:
         """Put a row into a window that exists, or is made with the state of another, or with none; not if the window is closed."""
         if start + self._difference_ms < closed:
             self.skipped += 1
@@ -385,7 +385,7 @@ class OpenWindows(Generic[AnyState]):
         state = self._update_state(row, None if window is None else window.state)
         self._put(row, start, state, time if window is None else max(time, window.time))
 
-    def _begin_right(self, row: int, time: int, right: Placed[AnyState] | None) -> None:
+    def _begin_right(self, row: int, time: int, right: PlacedState[AnyState] | None) -> None:
         """Make the window that begins behind a row, if other rows are in it already: a copy of one that holds them."""
         if right is not None and right.time > time:
             self._put(row, time + 1, right.state, right.time)

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from streamkit.engine.folding.sequential import Functions, Value
+from streamkit.engine.folding.sequential import Functions, NamedValues
 from streamkit.errors import EvaluationError
 from streamkit.plan.program import Program
 
@@ -15,7 +15,7 @@ TOLERANCE = 1e-6  # of the largest double or float that a state had on the way: 
 
 
 def left_over(
-    functions: Functions, before: Value | None, after: Value | None, row: Mapping[str, Any], subtractor: int
+    functions: Functions, before: NamedValues | None, after: NamedValues | None, row: Mapping[str, Any], subtractor: int
 ) -> list[str]:
     """
     The columns in which a state differs from what it was `before` a row was added, once the row is taken away `after` that.

@@ -18,14 +18,14 @@ import pyarrow.compute as pc
 from streamkit.arrays import Integers, Mask
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.folding.joining import decoded_rows, key_columns
-from streamkit.engine.folding.row_lists import Keys, Places, RowLists
+from streamkit.engine.folding.row_lists import ListKeys, ListPlaces, RowLists
 from streamkit.engine.rows.rows import deletions_of, is_null_key, numbers, plain, rows_of
 from streamkit.engine.stage.context import Context
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import KEY_GROUP, TIMESTAMP
 from streamkit.plan.operators.versioned_table import VersionedTable
-from streamkit.plan.program import Store
+from streamkit.plan.program import ProgramStore
 from streamkit.state.layout import layout_of
 
 STORED = -1  # the rank of the place of a version that is stored: before every row of the epoch
@@ -67,7 +67,7 @@ class Versions:
         return self if (order[1:] > order[:-1]).all() else self.take(order)
 
     @classmethod
-    def of_rows(cls, store: Store, rows: pa.RecordBatch, codes: Integers, ranks: Integers) -> Versions:
+    def of_rows(cls, store: ProgramStore, rows: pa.RecordBatch, codes: Integers, ranks: Integers) -> Versions:
         """The versions that the rows of an epoch make."""
         values = rows_of({name: plain(rows[name]) for name in (TIMESTAMP, *store.value.names)})
         nowhere = np.full(len(codes), NO_TIME, np.int64)
@@ -86,7 +86,7 @@ class Versions:
         return cls(codes, times, ranks, is_deleted, buckets, rows_of(rows))
 
 
-def coded_keys(store: Store, rows: pa.RecordBatch, on: Sequence[str]) -> tuple[Integers, Keys]:
+def coded_keys(store: ProgramStore, rows: pa.RecordBatch, on: Sequence[str]) -> tuple[Integers, ListKeys]:
     """A code for the key of each row in the columns `on`, -1 if it is null, and the distinct keys by code."""
     columns = key_columns(store, rows, on)
     groups = numbers(rows, KEY_GROUP).astype(np.int64)
@@ -95,7 +95,7 @@ def coded_keys(store: Store, rows: pa.RecordBatch, on: Sequence[str]) -> tuple[I
     first = np.full(int(codes.max(initial=-1)) + 1, -1, np.int64)
     first[codes[codes >= 0][::-1]] = np.flatnonzero(codes >= 0)[::-1]
     owners = pa.array(first)
-    return codes, Keys([plain(column).take(owners) for column in columns], groups[first])
+    return codes, ListKeys([plain(column).take(owners) for column in columns], groups[first])
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,7 @@ class History:
     context: Context
 
     @property
-    def store(self) -> Store:
+    def store(self) -> ProgramStore:
         """The store of the newest rows."""
         return self.context.store(self.table.store)
 
@@ -115,12 +115,12 @@ class History:
         """The store of former versions."""
         return RowLists(self.context.store(self.table.history), self.context)
 
-    def state_keys(self, keys: Keys) -> pa.BinaryArray:
+    def state_keys(self, keys: ListKeys) -> pa.BinaryArray:
         """Where the newest rows of keys are."""
         number = self.context.store_number(self.table.store)
         return layout_of(self.store).keys(number, keys.key_groups, keys.columns)
 
-    def newest(self, keys: Keys) -> Versions:
+    def newest(self, keys: ListKeys) -> Versions:
         """The newest rows of those keys that have one."""
         wanted = self.state_keys(keys)
         order = byte_order(wanted)
@@ -131,10 +131,10 @@ class History:
         in_store = np.full(len(codes), IN_STORE, np.int64)
         return Versions(codes, numbers(rows, TIMESTAMP), stored, nothing, in_store, rows)
 
-    def former(self, keys: Keys, codes: Integers) -> Versions:
+    def former(self, keys: ListKeys, codes: Integers) -> Versions:
         """The former versions of the keys with these codes; deletions that are their newest, too."""
         buckets = self._buckets() if len(codes) else np.empty(0, np.int64)
-        places = Places(np.tile(buckets, len(codes)), np.repeat(codes, len(buckets)))
+        places = ListPlaces(np.tile(buckets, len(codes)), np.repeat(codes, len(buckets)))
         listed = self.lists.read(places, keys)
         owners, columns = listed.owners, listed.columns
         is_deleted = deletions_of(columns)

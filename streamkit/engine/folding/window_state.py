@@ -20,10 +20,10 @@ from streamkit.log.values.keys import encode_keys
 from streamkit.names import KEY_GROUP
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.windows import Windowing
-from streamkit.state.layout import Layout, Listed, decode_lists, encode_lists, layout_of
+from streamkit.state.layout import KeyLayout, ListedWindows, decode_lists, encode_lists, layout_of
 from streamkit.state.row import decode_rows
 
-Changes: TypeAlias = tuple[pa.BinaryArray, pa.BinaryArray, Integers]  # keys, values, times
+StoreChanges: TypeAlias = tuple[pa.BinaryArray, pa.BinaryArray, Integers]  # keys, values, times
 
 
 class WindowKeeper(Protocol):
@@ -38,30 +38,30 @@ class WindowKeeper(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Keys:
+class WindowKeys:
     """Distinct keys: their columns and key groups."""
 
     columns: list[pa.Array]
     groups: Integers
 
-    def take(self, places: Integers) -> Keys:
+    def take(self, places: Integers) -> WindowKeys:
         wanted = pa.array(places)
-        return Keys([column.take(wanted) for column in self.columns], self.groups[places])
+        return WindowKeys([column.take(wanted) for column in self.columns], self.groups[places])
 
     @classmethod
-    def concatenated(cls, one: Keys, other: Keys) -> Keys:
+    def concatenated(cls, one: WindowKeys, other: WindowKeys) -> WindowKeys:
         columns = [pa.concat_arrays([a.cast(b.type), b]) for a, b in zip(one.columns, other.columns, strict=True)]
         return cls(columns, np.concatenate([one.groups, other.groups]))
 
 
-def keys_of(key: Sequence[str], batch: pa.RecordBatch) -> tuple[Keys, Integers]:
+def keys_of(key: Sequence[str], batch: pa.RecordBatch) -> tuple[WindowKeys, Integers]:
     """The distinct keys of rows, and for each row the position of its own."""
     encoded = encode_keys([batch[name] for name in key]).dictionary_encode()
     codes = encoded.indices.to_numpy().astype(np.int64)
     first = np.full(len(encoded.dictionary), -1, np.int64)
     first[codes[::-1]] = np.arange(len(codes))[::-1]
     columns = [batch[name].take(pa.array(first)) for name in key]
-    return Keys(columns, numbers(batch, KEY_GROUP)[first].astype(np.int64)), codes
+    return WindowKeys(columns, numbers(batch, KEY_GROUP)[first].astype(np.int64)), codes
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,22 +98,22 @@ class WindowState:
         """Windows up to this time have expired at the end of the epoch."""
         return self.context.reached(self.windowing)[1] - self._kept_ms
 
-    def keys(self, keys: Keys, places: Integers, times: Sequence[Integers]) -> pa.BinaryArray:
+    def keys(self, keys: WindowKeys, places: Integers, times: Sequence[Integers]) -> pa.BinaryArray:
         """The state keys of windows; `places` are the positions of their keys."""
         own = keys.take(places)
         return self._layout.keys(self._number, own.groups, own.columns, times)
 
-    def list_keys(self, keys: Keys) -> pa.BinaryArray:
+    def list_keys(self, keys: WindowKeys) -> pa.BinaryArray:
         """The state keys of the lists of keys."""
         return self._layout.list_keys(self._number, keys.groups, keys.columns)
 
-    def split(self, state_keys: pa.BinaryArray) -> tuple[Keys, tuple[Integers, ...]]:
+    def split(self, state_keys: pa.BinaryArray) -> tuple[WindowKeys, tuple[Integers, ...]]:
         """The keys and times of stored windows."""
         types = [column.type for column in self.context.store(self.operator.store).key]
         groups, times, columns = self._layout.split(state_keys, types)
-        return Keys(columns, groups), times
+        return WindowKeys(columns, groups), times
 
-    def listed(self, keys: Keys) -> Listed:
+    def listed(self, keys: WindowKeys) -> ListedWindows:
         """The stored windows of keys."""
         return decode_lists(self.read(self.list_keys(keys)))
 
@@ -142,7 +142,7 @@ class WindowState:
             self._layout.ranges(self._number, self.context.groups, first, now - wait_ms + 1)
         )
 
-    def keep(self, changes: Sequence[Changes], taken: Keys | None) -> None:
+    def keep(self, changes: Sequence[StoreChanges], taken: WindowKeys | None) -> None:
         """Write changes to the changelog, and delete what has expired; the lists of the keys `taken` are among the changes."""
         expired, _ = self.due_in_epoch(self._kept_ms, has_expired=True)
         self.context.count("expired", self.operator.id, len(expired))
@@ -151,7 +151,7 @@ class WindowState:
         if changes:
             self.context.change(self.operator.store, *_sorted(changes))
 
-    def _unlisted(self, expired: pa.BinaryArray, taken: Keys | None) -> Changes:
+    def _unlisted(self, expired: pa.BinaryArray, taken: WindowKeys | None) -> StoreChanges:
         """The deletion of expired windows, and the lists of those keys that had no rows."""
         owners, _ = self.split(expired)
         list_keys = self.list_keys(owners)
@@ -166,7 +166,7 @@ class WindowState:
         return keys, pa.concat_arrays([pa.nulls(len(expired), pa.binary()), lists]), np.full(len(keys), self.times[1])
 
     @property
-    def _layout(self) -> Layout:
+    def _layout(self) -> KeyLayout:
         return layout_of(self.context.store(self.operator.store))
 
     @property
@@ -187,7 +187,7 @@ def decoded(aggregates: Sequence[TypedAggregate], values: pa.BinaryArray) -> tup
     return times.to_numpy(zero_copy_only=False).astype(np.int64), states
 
 
-def _sorted(changes: Sequence[Changes]) -> Changes:
+def _sorted(changes: Sequence[StoreChanges]) -> StoreChanges:
     """All changes in the order of their keys, each key once: a window that is gone may also have expired."""
     keys, values = (pa.concat_arrays([one[part] for one in changes]) for part in (0, 1))
     times = np.concatenate([one[2] for one in changes])

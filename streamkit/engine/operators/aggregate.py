@@ -22,7 +22,7 @@ from streamkit.engine.folding.every_row import (
     groups_of_rows,
 )
 from streamkit.engine.folding.group_state import (
-    Groups,
+    GroupStates,
     Updated,
     as_numbers,
     decoded,
@@ -36,10 +36,10 @@ from streamkit.engine.folding.window_results import null_on_overflow
 from streamkit.engine.folding.windows import RowsInWindows, ends_of_windows, starts_of_rows, windows_of
 from streamkit.engine.operators.fold import keyed_values
 from streamkit.engine.rows.place import at_epoch_end, in_canonical_order, paths_of
-from streamkit.engine.rows.rows import rows_of
+from streamkit.engine.rows.rows import OptionalBatch, rows_of
 from streamkit.engine.stage.advance import final_place
 from streamkit.engine.stage.context import Context, key_groups_of
-from streamkit.engine.stage.registry import Pieces, Result, Rows, kernel
+from streamkit.engine.stage.registry import OperatorResult, RowsInPieces, kernel
 from streamkit.expressions.aggregates import combine, fold
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW
 from streamkit.plan.building import OLD_AND_NEW
@@ -53,10 +53,10 @@ FAR_MS = 10**14  # further from 1970 no calendar is asked
 
 
 @kernel(Aggregate, runs_empty=True)
-def aggregate(operator: Aggregate, inputs: Sequence[Rows], context: Context) -> Mapping[str, Result]:
+def aggregate(operator: Aggregate, inputs: Sequence[OptionalBatch], context: Context) -> Mapping[str, OperatorResult]:
     """Fold the rows into the store, and return the results that were asked for, by mode."""
     (batch,) = inputs
-    results: dict[str, Rows] = dict.fromkeys(operator.modes)
+    results: dict[str, OptionalBatch] = dict.fromkeys(operator.modes)
     updated = Updated.none()
     if batch is not None and batch.num_rows:
         if operator.folded:
@@ -68,7 +68,7 @@ def aggregate(operator: Aggregate, inputs: Sequence[Rows], context: Context) -> 
                 updated, each = _whole(operator, _once_a_window(rows), context)
                 results |= each
             elif operator.modes == ("every",) and context.may_give_pieces:
-                return {"every": Pieces(_until_kept(operator, pieces, context))}  # which keeps the state behind the last
+                return {"every": RowsInPieces(_until_kept(operator, pieces, context))}  # which keeps the state behind the last
             else:
                 results |= pieces.all_results()
                 updated = pieces.updated()
@@ -103,7 +103,7 @@ def _once_a_window(rows: RowsInWindows) -> pa.RecordBatch:
     return in_canonical_order(batch) if rows.are_mixed else batch
 
 
-def _whole(operator: Aggregate, batch: pa.RecordBatch, context: Context) -> tuple[Updated, dict[str, Rows]]:
+def _whole(operator: Aggregate, batch: pa.RecordBatch, context: Context) -> tuple[Updated, dict[str, OptionalBatch]]:
     """Fold all rows at once, one by one: the updated groups, and the results by mode."""
     rows = groups_of_rows(operator, batch)
     found = find_groups(operator, rows, context)
@@ -111,30 +111,30 @@ def _whole(operator: Aggregate, batch: pa.RecordBatch, context: Context) -> tupl
     return found.updated(each.newest), each.results
 
 
-def _until_kept(operator: Aggregate, pieces: PieceByPiece, context: Context) -> Iterator[Rows]:
+def _until_kept(operator: Aggregate, pieces: PieceByPiece, context: Context) -> Iterator[OptionalBatch]:
     """Every result, piece by piece; behind the last the state is kept."""
     for each in pieces.results():
         yield each["every"]
     keep(operator, pieces.updated(), context)
 
 
-def _merge(operator: Aggregate, batch: pa.RecordBatch) -> Groups:
+def _merge(operator: Aggregate, batch: pa.RecordBatch) -> GroupStates:
     """The rows of state that readers and upstream kernels sent, one per group."""
     by = [*operator.key, *([WINDOW] if operator.window else [])]
     names = state_names(operator.aggregates)
     largest, states = [batch[TIMESTAMP], batch[KEY_GROUP]], [batch[name] for name in names]
     keys, (timestamps, key_groups, *folded) = fold([batch[name] for name in by], largest, operator.aggregates, states)
     windows = as_numbers(keys.pop()) if operator.window else None
-    return Groups(keys, windows, as_numbers(timestamps), folded, as_numbers(key_groups))
+    return GroupStates(keys, windows, as_numbers(timestamps), folded, as_numbers(key_groups))
 
 
-def _update(operator: Aggregate, groups: Groups, context: Context) -> Updated:
+def _update(operator: Aggregate, groups: GroupStates, context: Context) -> Updated:
     """The groups, with their stored state folded in."""
     keys, groups, _ = sorted_groups(operator, groups, context)
     return Updated(keys, _combined(operator, groups, stored_states(operator, keys, groups, context)))
 
 
-def _combined(operator: Aggregate, groups: Groups, stored: pa.BinaryArray) -> Groups:
+def _combined(operator: Aggregate, groups: GroupStates, stored: pa.BinaryArray) -> GroupStates:
     if stored.null_count == len(stored):
         return groups
     known = np.flatnonzero(stored.is_valid().to_numpy(zero_copy_only=False))
@@ -175,7 +175,7 @@ def keep(operator: Aggregate, updated: Updated, context: Context) -> None:
     context.change(operator.store, keys, values, timestamps)
 
 
-def _check_not_ahead(operator: Aggregate, groups: Groups, context: Context) -> None:
+def _check_not_ahead(operator: Aggregate, groups: GroupStates, context: Context) -> None:
     """No group's window begins after the epoch's stream time: `stored_states` relies on it."""
     if operator.window is not None and groups.windows is not None and not operator.window.may_lead:
         now = context.stream_time(operator.window)[1]
@@ -244,7 +244,7 @@ def ranges_closed(store: str, window: Windowing, context: Context) -> list[tuple
     return layout_of(context.store(store)).ranges(context.store_number(store), context.groups, first, bounds[1])
 
 
-def _closed_groups(operator: Aggregate, window: Windowing, updated: Updated, context: Context) -> Groups | None:
+def _closed_groups(operator: Aggregate, window: Windowing, updated: Updated, context: Context) -> GroupStates | None:
     """The groups, stored or updated, whose windows close in this epoch."""
     keys, values = context.committed_state().scan(ranges_closed(operator.store, window, context))
     groups = updated.groups
@@ -259,20 +259,20 @@ def _closed_groups(operator: Aggregate, window: Windowing, updated: Updated, con
     return _concatenated(both) if both else None
 
 
-def _stored_groups(operator: Aggregate, keys: pa.BinaryArray, values: pa.BinaryArray, context: Context) -> Groups:
+def _stored_groups(operator: Aggregate, keys: pa.BinaryArray, values: pa.BinaryArray, context: Context) -> GroupStates:
     types = [column.type for column in context.store(operator.store).key]
     key_groups, (windows,), columns = layout_of(context.store(operator.store)).split(keys, types)
     timestamps, states = decoded(operator, values)
-    return Groups(columns, windows, timestamps, states, key_groups)
+    return GroupStates(columns, windows, timestamps, states, key_groups)
 
 
-def _concatenated(groups: Sequence[Groups]) -> Groups:
+def _concatenated(groups: Sequence[GroupStates]) -> GroupStates:
     if len(groups) == 1:
         return groups[0]
     first, second = groups
     assert first.windows is not None
     assert second.windows is not None
-    return Groups(
+    return GroupStates(
         [pa.concat_arrays([a, b.cast(a.type)]) for a, b in zip(first.keys, second.keys, strict=True)],
         np.concatenate([first.windows, second.windows]),
         np.concatenate([first.timestamps, second.timestamps]),
@@ -281,7 +281,7 @@ def _concatenated(groups: Sequence[Groups]) -> Groups:
     )
 
 
-def latest_results(operator: Aggregate, groups: Groups, context: Context) -> pa.RecordBatch:
+def latest_results(operator: Aggregate, groups: GroupStates, context: Context) -> pa.RecordBatch:
     """
     Newest results stand at the end of the epoch, in the order of their windows and keys.
 

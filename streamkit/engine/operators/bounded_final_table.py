@@ -18,10 +18,10 @@ from streamkit.engine.folding.joining import Kept, kept_table
 from streamkit.engine.operators.final_table import as_changes
 from streamkit.engine.operators.windowed_table import Settled, first_times, keep_until_settled
 from streamkit.engine.rows.place import in_canonical_order
-from streamkit.engine.rows.rows import numbers, with_columns
+from streamkit.engine.rows.rows import OptionalBatch, numbers, with_columns
 from streamkit.engine.stage.advance import stream_times
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.errors import SuppressionFullError
 from streamkit.names import DELETED, KEY_GROUP
 from streamkit.plan.operators.bounded_final_table import BoundedFinalTable
@@ -30,7 +30,9 @@ from streamkit.state.layout import layout_of
 
 
 @kernel(BoundedFinalTable, runs_empty=True)
-def bounded_final_table(operator: BoundedFinalTable, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
+def bounded_final_table(
+    operator: BoundedFinalTable, inputs: Sequence[OptionalBatch], context: Context
+) -> Mapping[str, OptionalBatch]:
     """The final results as changes, if no key group has too many windows open at any place."""
     results, updates = inputs
     wait_ms = operator.window.size_ms + operator.window.grace_ms

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from streamkit.engine.rows.rows import deletions_of, record_columns, rows_of
+from streamkit.engine.rows.rows import OptionalBatch, deletions_of, record_columns, rows_of
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.errors import EvaluationError, SchemaError
 from streamkit.formats.codec import Codec
 from streamkit.formats.format import Format
@@ -20,7 +20,7 @@ from streamkit.schema import Schema
 
 
 @kernel(Decode)
-def decode(operator: Decode, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+def decode(operator: Decode, inputs: Sequence[OptionalBatch], context: Context) -> pa.RecordBatch:
     """The rows as columns, those without a value as deletions; EvaluationError about the first whose value or key is not of its format."""
     (batch,) = inputs
     assert batch is not None

@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from streamkit.arrays import Integers
 from streamkit.engine.folding.nearby import Axis
-from streamkit.engine.folding.window_state import Keys, keys_of
+from streamkit.engine.folding.window_state import WindowKeys, keys_of
 from streamkit.engine.operators.aggregate import expired
 from streamkit.engine.rows.place import in_canonical_order
-from streamkit.engine.rows.rows import deletions_of, is_null_key, numbers, with_one_key
+from streamkit.engine.rows.rows import OptionalBatch, deletions_of, is_null_key, numbers, with_one_key
 from streamkit.engine.stage.advance import stream_times
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.log.values.byte_order import byte_order
 from streamkit.names import TIMESTAMP
 from streamkit.plan.operators.distinct import Distinct
@@ -28,7 +28,7 @@ ROUNDS_MAX = 16  # of rows that pass one by one, all keys at once; what is left 
 
 
 @kernel(Distinct, runs_empty=True)
-def distinct(operator: Distinct, inputs: Sequence[Rows], context: Context) -> Rows:
+def distinct(operator: Distinct, inputs: Sequence[OptionalBatch], context: Context) -> OptionalBatch:
     """
     The rows that are no duplicates, in canonical order; late ones are dropped, and counted as duplicates are.
 
@@ -66,7 +66,9 @@ def _passing(operator: Distinct, batch: pa.RecordBatch, asked: Integers, context
     return asked[passes]
 
 
-def _stored(operator: Distinct, keys: Keys, codes: Integers, times: Integers, context: Context) -> tuple[Integers, Integers]:
+def _stored(
+    operator: Distinct, keys: WindowKeys, codes: Integers, times: Integers, context: Context
+) -> tuple[Integers, Integers]:
     """The times of stored rows of these keys near these times, and the code of the key of each."""
     size = operator.window.size_ms
     near = np.concatenate([times // size + step for step in (-1, 0, 1)])
@@ -112,7 +114,7 @@ def _one_by_one(left: Integers, codes: Integers, times: Integers, before: tuple[
     return np.array(passed, np.int64)
 
 
-def _keep(operator: Distinct, keys: Keys | None, times: Integers, context: Context) -> None:
+def _keep(operator: Distinct, keys: WindowKeys | None, times: Integers, context: Context) -> None:
     """Remember the rows that passed, and forget those that no row in time can be near."""
     found, values, starts = pa.array([], pa.binary()), pa.array([], pa.binary()), np.empty(0, np.int64)
     if keys is not None and len(times):
@@ -128,6 +130,6 @@ def _keep(operator: Distinct, keys: Keys | None, times: Integers, context: Conte
     context.change(operator.store, *changes)
 
 
-def _state_keys(operator: Distinct, keys: Keys, starts: Integers, context: Context) -> pa.BinaryArray:
+def _state_keys(operator: Distinct, keys: WindowKeys, starts: Integers, context: Context) -> pa.BinaryArray:
     layout, number = layout_of(context.store(operator.store)), context.store_number(operator.store)
     return layout.keys(number, keys.groups, keys.columns, (starts,))

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.arrays import Mask
-from streamkit.engine.rows.rows import deletions_of, plain, record_columns, rows_of, with_one_key
+from streamkit.engine.rows.rows import OptionalBatch, deletions_of, plain, record_columns, rows_of, with_one_key
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.errors import EvaluationError, SchemaError
 from streamkit.formats.codec import Codec
 from streamkit.formats.decoded import halved
@@ -24,7 +24,7 @@ from streamkit.schema import Schema
 
 
 @kernel(Encode)
-def encode(operator: Encode, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+def encode(operator: Encode, inputs: Sequence[OptionalBatch], context: Context) -> pa.RecordBatch:
     """The rows as key and value bytes; EvaluationError about the first that its format cannot hold."""
     (batch,) = inputs
     assert batch is not None

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from streamkit.engine.epoch.stream_time import UNKNOWN
-from streamkit.engine.rows.rows import numbers
+from streamkit.engine.rows.rows import OptionalBatch, numbers
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.errors import EvaluationError
 from streamkit.log.rows.event_time import TIME_MS_MAX
 from streamkit.names import TIMESTAMP
@@ -17,7 +17,7 @@ from streamkit.plan.operators.event_times import EventTimes
 
 
 @kernel(EventTimes)
-def event_times(operator: EventTimes, inputs: Sequence[Rows], context: Context) -> Rows:
+def event_times(operator: EventTimes, inputs: Sequence[OptionalBatch], context: Context) -> OptionalBatch:
     """The rows as they came; EvaluationError about the first without an event time."""
     (batch,) = inputs
     assert batch is not None

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 from streamkit.engine.rows.exchange import groups_of, pack
 from streamkit.engine.rows.place import as_moved
-from streamkit.engine.rows.rows import with_columns, without_null_keys
+from streamkit.engine.rows.rows import OptionalBatch, with_columns, without_null_keys
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import EVERYTHING, Rows, kernel
+from streamkit.engine.stage.registry import EVERYTHING, kernel
 from streamkit.log.slab.dictionary import encoded_if_repeated
 from streamkit.names import HEADERS, KEY_GROUP
 from streamkit.plan.operators.exchange import Receive, Send
 
 
 @kernel(Send, gathers=EVERYTHING)
-def send(operator: Send, inputs: Sequence[Rows], context: Context) -> None:
+def send(operator: Send, inputs: Sequence[OptionalBatch], context: Context) -> None:
     """Pack the rows for the tasks that own their keys."""
     (batch,) = inputs
     assert batch is not None
@@ -35,7 +35,7 @@ def send(operator: Send, inputs: Sequence[Rows], context: Context) -> None:
 
 
 @kernel(Receive, runs_empty=True)
-def receive(operator: Receive, inputs: Sequence[Rows], context: Context) -> Rows:
+def receive(operator: Receive, inputs: Sequence[OptionalBatch], context: Context) -> OptionalBatch:
     """All rows of an edge, by who sent them."""
     assert context.arrival is not None, "rows arrive at kernels alone"
     return context.arrival.rows(operator.edge)

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from streamkit.arrays import Integers
 from streamkit.engine.rows.place import extended_by_turn, has_place
-from streamkit.engine.rows.rows import deletions_of, of_live_rows, own_columns, record_columns, repeated, rows_of
+from streamkit.engine.rows.rows import OptionalBatch, deletions_of, of_live_rows, own_columns, record_columns, repeated, rows_of
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.expressions.core.elements import Elements, places_in, taken
 from streamkit.names import DELETED, PATH
@@ -19,7 +19,7 @@ from streamkit.plan.operators.explode import Explode
 
 
 @kernel(Explode)
-def explode(operator: Explode, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+def explode(operator: Explode, inputs: Sequence[OptionalBatch], context: Context) -> pa.RecordBatch:
     """One row an element, with the columns of the row it stands in; it has the row's time and place. A tombstone stays one."""
     (batch,) = inputs
     assert batch is not None

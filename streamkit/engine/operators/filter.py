@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.rows.rows import deletions_of, of_live_rows, own_columns, with_columns
+from streamkit.engine.rows.rows import OptionalBatch, deletions_of, of_live_rows, own_columns, with_columns
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.expressions.analysis.arrow import mask
 from streamkit.names import DELETED
 from streamkit.plan.operators.filter import Filter
 
 
 @kernel(Filter, takes_pieces=True)
-def filter_rows(operator: Filter, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+def filter_rows(operator: Filter, inputs: Sequence[OptionalBatch], context: Context) -> pa.RecordBatch:
     """Rows whose predicate is true; of a table, the others become deletions of their key."""
     (batch,) = inputs
     assert batch is not None

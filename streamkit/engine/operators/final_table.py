@@ -8,23 +8,23 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.engine.folding.changes import old_and_new
-from streamkit.engine.rows.rows import own_columns, with_columns
+from streamkit.engine.rows.rows import OptionalBatch, own_columns, with_columns
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.names import DELETED
 from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.operators.final_table import FinalTable
 
 
 @kernel(FinalTable)
-def final_table(operator: FinalTable, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
+def final_table(operator: FinalTable, inputs: Sequence[OptionalBatch], context: Context) -> Mapping[str, OptionalBatch]:
     """The results, none of which deletes or replaces anything, under the names of all emissions."""
     (batch,) = inputs
     assert batch is not None
     return as_changes(batch, operator.key)
 
 
-def as_changes(batch: pa.RecordBatch, key: Sequence[str]) -> dict[str, Rows]:
+def as_changes(batch: pa.RecordBatch, key: Sequence[str]) -> dict[str, OptionalBatch]:
     """Final results as changes that delete and replace nothing."""
     rows = with_columns(batch, {DELETED: pa.array(np.zeros(batch.num_rows, bool))})
     values = {name: rows[name] for name in own_columns(rows) if name not in key}

@@ -14,6 +14,7 @@ import pyarrow as pa
 from streamkit.engine.folding.group_state import lifted, state_names
 from streamkit.engine.folding.windows import assign_windows, holds, is_open_in_all, pane_ms
 from streamkit.engine.rows.rows import (
+    OptionalBatch,
     concatenate,
     numbers,
     rows_of,
@@ -23,7 +24,7 @@ from streamkit.engine.rows.rows import (
     without_null_keys,
 )
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.expressions.aggregates import fold
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
@@ -37,7 +38,7 @@ PANES_MIN = 16  # with so many windows a record, panes are folded first; with fe
 
 
 @kernel(Fold, gathers=FOLD_ROWS)
-def fold_rows(operator: Fold, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+def fold_rows(operator: Fold, inputs: Sequence[OptionalBatch], context: Context) -> pa.RecordBatch:
     """One row of state per key (and window): key columns, `_window`, `_timestamp`, state columns, `_key_group` if rows have it."""
     (batch,) = inputs
     assert batch is not None

@@ -28,6 +28,7 @@ from streamkit.engine.folding.changes import replaced_rows, without_nothing
 from streamkit.engine.folding.joining import as_of, kept_table, seen_changes, times_found
 from streamkit.engine.rows.place import as_moved, as_they_come, extended_by_key, place_ranks, record_ranks
 from streamkit.engine.rows.rows import (
+    OptionalBatch,
     concatenate,
     deletions_of,
     is_null_key,
@@ -39,12 +40,12 @@ from streamkit.engine.rows.rows import (
     with_one_key,
 )
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, INSTRUCTION, KEY_GROUP, PATH, ROW_TIME, TIMESTAMP
 from streamkit.plan.operators.foreign_key_join import ForeignKeyJoin, Subscribe
-from streamkit.plan.program import Store
+from streamkit.plan.program import ProgramStore
 from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows, encode_rows
 
@@ -54,7 +55,7 @@ STORED = -1  # the rank of what was there before the epoch
 
 
 @kernel(Subscribe)
-def subscribe(operator: Subscribe, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+def subscribe(operator: Subscribe, inputs: Sequence[OptionalBatch], context: Context) -> pa.RecordBatch:
     """What each foreign key is told of the changes of the left table, in their order."""
     (changes,) = inputs
     assert changes is not None
@@ -99,7 +100,7 @@ def _is_same_key(one: pa.RecordBatch, other: pa.RecordBatch, key: Sequence[str])
 
 
 @kernel(ForeignKeyJoin)
-def foreign_key_join(operator: ForeignKeyJoin, inputs: Sequence[Rows], context: Context) -> Rows:
+def foreign_key_join(operator: ForeignKeyJoin, inputs: Sequence[OptionalBatch], context: Context) -> OptionalBatch:
     """
     The changes of the joined table, and the rows that name a key are kept.
 
@@ -120,7 +121,9 @@ def foreign_key_join(operator: ForeignKeyJoin, inputs: Sequence[Rows], context: 
     return concatenate(results) if results else None
 
 
-def _answers(operator: ForeignKeyJoin, told: pa.RecordBatch, changes: Rows, context: Context) -> tuple[pa.RecordBatch, Mask]:
+def _answers(
+    operator: ForeignKeyJoin, told: pa.RecordBatch, changes: OptionalBatch, context: Context
+) -> tuple[pa.RecordBatch, Mask]:
     """The results of the left table's changes, and which of these have one, be it at another foreign key."""
     right, found = as_of(kept_table(operator.inputs[1], context), told, operator.on, changes, context)
     instruction = told[INSTRUCTION].to_numpy()
@@ -137,7 +140,7 @@ def _answers(operator: ForeignKeyJoin, told: pa.RecordBatch, changes: Rows, cont
 
 
 def _fanned_out(
-    operator: ForeignKeyJoin, told: Rows, answers: Mask | None, changes: pa.RecordBatch, context: Context
+    operator: ForeignKeyJoin, told: OptionalBatch, answers: Mask | None, changes: pa.RecordBatch, context: Context
 ) -> pa.RecordBatch:
     """
     The results of the right table's changes: one for each row that names the key as of the change's place.
@@ -155,7 +158,7 @@ def _fanned_out(
 
 
 @dataclass(frozen=True, eq=False)
-class Waiting:
+class SubscribedRows:
     """
     Rows of the left table by the foreign key that they name, `on`.
 
@@ -189,7 +192,9 @@ class Waiting:
         return owner[is_met], change[is_met]
 
 
-def _waiting(operator: ForeignKeyJoin, told: Rows, answers: Mask | None, changes: pa.RecordBatch, context: Context) -> Waiting:
+def _waiting(
+    operator: ForeignKeyJoin, told: OptionalBatch, answers: Mask | None, changes: pa.RecordBatch, context: Context
+) -> SubscribedRows:
     """The rows that name one of the keys which changed: those of the store, and those of this epoch."""
     store, right_key = context.store(operator.store), context.table_store(operator.inputs[1]).key.names
     changed = last_of_each(encode_keys([changes[name] for name in right_key]))
@@ -197,7 +202,7 @@ def _waiting(operator: ForeignKeyJoin, told: Rows, answers: Mask | None, changes
     if told is None or answers is None:
         (ranks,) = place_ranks(changes)
         since, until = np.full(stored.num_rows, STORED), np.full(stored.num_rows, _end(ranks))
-        return Waiting(stored, operator.on, since, until, ranks, since, ranks)
+        return SubscribedRows(stored, operator.on, since, until, ranks, since, ranks)
     told_ranks, ranks = place_ranks(told, changes)
     told_records, records = record_ranks(told, changes)
     names = (*store.key.names, *store.value.names)
@@ -209,10 +214,10 @@ def _waiting(operator: ForeignKeyJoin, told: Rows, answers: Mask | None, changes
     replaced_by = np.concatenate([np.full(stored.num_rows, STORED), np.where(answers, told_records, STORED), [STORED]])[following]
     is_kept = np.concatenate([np.ones(stored.num_rows, bool), _is_kept(told)])
     kept = rows.filter(pa.array(is_kept))
-    return Waiting(kept, operator.on, since[is_kept], until[is_kept], ranks, replaced_by[is_kept], records)
+    return SubscribedRows(kept, operator.on, since[is_kept], until[is_kept], ranks, replaced_by[is_kept], records)
 
 
-def _stored(store: Store, changed: pa.RecordBatch, key: Sequence[str], context: Context) -> pa.RecordBatch:
+def _stored(store: ProgramStore, changed: pa.RecordBatch, key: Sequence[str], context: Context) -> pa.RecordBatch:
     """The stored rows that name these keys, with the columns of the store."""
     layout = layout_of(store)
     number = context.store_number(store.name)

@@ -23,6 +23,7 @@ from streamkit.engine.folding.windows import assign_windows, ends_of_windows
 from streamkit.engine.operators.aggregate import expired, ranges_closed
 from streamkit.engine.rows.place import as_they_come, at_epoch_end, canonical_order, in_canonical_order, paths_of, place_columns
 from streamkit.engine.rows.rows import (
+    OptionalBatch,
     concatenate,
     deletions_of,
     numbers,
@@ -33,20 +34,22 @@ from streamkit.engine.rows.rows import (
 )
 from streamkit.engine.stage.advance import final_place
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.expressions.core.groups import one_of_equals
 from streamkit.log.values.python_values import python_values
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW
 from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.operators.function_aggregate import FunctionAggregate
-from streamkit.plan.program import Store
+from streamkit.plan.program import ProgramStore
 from streamkit.state.layout import layout_of
 
 
 @kernel(FunctionAggregate, runs_empty=True)
-def function_aggregate(operator: FunctionAggregate, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
+def function_aggregate(
+    operator: FunctionAggregate, inputs: Sequence[OptionalBatch], context: Context
+) -> Mapping[str, OptionalBatch]:
     """Call the functions with the rows, and return the results that were asked for, by mode."""
-    results: dict[str, Rows] = dict.fromkeys(operator.modes)
+    results: dict[str, OptionalBatch] = dict.fromkeys(operator.modes)
     arrived = arrived_rows(operator, inputs, context)
     folded = None if arrived is None else _folded(operator, arrived, context)
     if arrived is not None and folded is not None:
@@ -63,7 +66,7 @@ def function_aggregate(operator: FunctionAggregate, inputs: Sequence[Rows], cont
 
 
 @dataclass(frozen=True, eq=False)
-class Arrived:
+class ArrivedRows:
     """
     The rows of all inputs in canonical order: the columns of their groups and their places.
 
@@ -92,7 +95,7 @@ class Folded:
     states: list[State]
 
 
-def arrived_rows(operator: FunctionAggregate, inputs: Sequence[Rows], context: Context) -> Arrived | None:
+def arrived_rows(operator: FunctionAggregate, inputs: Sequence[OptionalBatch], context: Context) -> ArrivedRows | None:
     """The rows that fall into groups; None if there are none."""
     batches = [
         pa.RecordBatch.from_pydict({}) if batch is None else _grouped(operator, number, batch, context)
@@ -105,7 +108,7 @@ def arrived_rows(operator: FunctionAggregate, inputs: Sequence[Rows], context: C
     origins = np.concatenate([np.full(batches[place].num_rows, place) for place in places])
     rows = np.concatenate([np.arange(batches[place].num_rows) for place in places])
     order = canonical_order(groups)
-    return Arrived(groups.take(pa.array(order)), batches, origins[order], rows[order])
+    return ArrivedRows(groups.take(pa.array(order)), batches, origins[order], rows[order])
 
 
 def _grouped(operator: FunctionAggregate, number: int, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
@@ -125,7 +128,7 @@ def _group_columns(operator: FunctionAggregate, key: Sequence[str], batch: pa.Re
     return rows_of({**columns, **record, **place_columns(batch)})
 
 
-def _folded(operator: FunctionAggregate, arrived: Arrived, context: Context) -> Folded:
+def _folded(operator: FunctionAggregate, arrived: ArrivedRows, context: Context) -> Folded:
     store, groups = context.store(operator.store), arrived.groups
     codes = GroupCodes.of(_state_keys(operator, groups, context))
     stored = StateRows(store.value).decode(context.committed_state().get(codes.keys))
@@ -151,7 +154,7 @@ def _state_keys(operator: FunctionAggregate, groups: pa.RecordBatch, context: Co
     return layout.keys(context.store_number(operator.store), numbers(groups, KEY_GROUP), columns, times)
 
 
-def values_of(operator: FunctionAggregate, store: Store, arrived: Arrived) -> Callable[[int], dict[str, Any] | None]:
+def values_of(operator: FunctionAggregate, store: ProgramStore, arrived: ArrivedRows) -> Callable[[int], dict[str, Any] | None]:
     """What the functions are given of a row: a reduction its value columns or None, others all columns or, of a tombstone, those of the key."""
     columns = []
     for batch in arrived.batches:
@@ -171,12 +174,12 @@ def values_of(operator: FunctionAggregate, store: Store, arrived: Arrived) -> Ca
     return value
 
 
-def _every(operator: FunctionAggregate, arrived: Arrived, folded: Folded, context: Context) -> pa.RecordBatch:
+def _every(operator: FunctionAggregate, arrived: ArrivedRows, folded: Folded, context: Context) -> pa.RecordBatch:
     """The result after each row, at the place of the row."""
     return _results(operator, arrived.groups, folded.after, place_columns(arrived.groups), context)
 
 
-def _old_and_new(operator: FunctionAggregate, arrived: Arrived, folded: Folded, context: Context) -> pa.RecordBatch:
+def _old_and_new(operator: FunctionAggregate, arrived: ArrivedRows, folded: Folded, context: Context) -> pa.RecordBatch:
     """Each result as two rows: the result of its group before it, then itself."""
     previous, codes = previous_of_code(folded.codes.codes).tolist(), folded.codes.codes.tolist()
     found = [folded.after[row] if row >= 0 else folded.stored[code] for row, code in zip(previous, codes, strict=True)]

@@ -10,10 +10,10 @@ import pyarrow as pa
 from streamkit.chunks import one_batch
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.folding.function_windows import (
-    Change,
-    Epoch,
+    FunctionWindowState,
     Given,
-    Window,
+    KeyWindow,
+    WindowChange,
     blaming,
     changed,
     emitted,
@@ -21,22 +21,23 @@ from streamkit.engine.folding.function_windows import (
     keep,
     stream_time_at,
 )
-from streamkit.engine.folding.sequential import State, Value
+from streamkit.engine.folding.sequential import NamedValues, State
 from streamkit.engine.folding.sessions import OpenSessions
-from streamkit.engine.operators.function_aggregate import Arrived, arrived_rows, values_of
+from streamkit.engine.operators.function_aggregate import ArrivedRows, arrived_rows, values_of
+from streamkit.engine.rows.rows import OptionalBatch
 from streamkit.engine.stage.advance import moves_time
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.plan.building import LATE
 from streamkit.plan.operators.function_session_aggregate import FunctionSessionAggregate
 
 
 @kernel(FunctionSessionAggregate, runs_empty=True)
 def function_session_aggregate(
-    operator: FunctionSessionAggregate, inputs: Sequence[Rows], context: Context
-) -> Mapping[str, Rows]:
+    operator: FunctionSessionAggregate, inputs: Sequence[OptionalBatch], context: Context
+) -> Mapping[str, OptionalBatch]:
     """Call the functions with the rows, and return the results that were asked for, by mode."""
-    epoch = Epoch(operator, context, has_ends=True)
+    epoch = FunctionWindowState(operator, context, has_ends=True)
     arrived = arrived_rows(operator, inputs, context)
     made, late = None, None
     if arrived is not None:
@@ -52,10 +53,10 @@ def function_session_aggregate(
     return {**results, LATE: late} if LATE in operator.modes else results
 
 
-def _changes(epoch: Epoch, arrived: Arrived, given: Given) -> tuple[list[Change], list[int]]:
+def _changes(epoch: FunctionWindowState, arrived: ArrivedRows, given: Given) -> tuple[list[WindowChange], list[int]]:
     """For each row the deletions of the sessions that it merged, then the session that it made; and the rows that were late."""
     operator, context = epoch.operator, epoch.context
-    sessions: list[OpenSessions[Value]] = [OpenSessions(epoch.length_ms) for _ in given.keys.groups]
+    sessions: list[OpenSessions[NamedValues]] = [OpenSessions(epoch.length_ms) for _ in given.keys.groups]
     for window, state in given.stored.items():
         assert state.value is not None
         sessions[window.key].add(window.start, window.end, state.value)
@@ -64,7 +65,7 @@ def _changes(epoch: Epoch, arrived: Arrived, given: Given) -> tuple[list[Change]
         moves = moves_time(operator, arrived.groups, epoch.times[0], context.advances())
     horizons = stream_time_at(epoch, arrived.groups) - epoch.wait_ms + 1
     values, origins = values_of(operator, context.store(operator.store), arrived), arrived.inputs.tolist()
-    changes: list[Change] = []
+    changes: list[WindowChange] = []
     late: list[int] = []
     rows = zip(given.codes.tolist(), given.times.tolist(), horizons.tolist(), moves.tolist(), strict=True)
     for row, (code, time, horizon, moves_it) in enumerate(rows):
@@ -75,8 +76,8 @@ def _changes(epoch: Epoch, arrived: Arrived, given: Given) -> tuple[list[Change]
         merged = [one.session for one in grown.merged]
         value = blaming(arrived.record, row, given.functions.extend, merged, values(row), origins[row])
         if (grown.start, grown.end) != (time, time):
-            changes += [Change(row, Window(code, one.start, one.end), State(one.end, None)) for one in grown.merged]
+            changes += [WindowChange(row, KeyWindow(code, one.start, one.end), State(one.end, None)) for one in grown.merged]
         sessions[code].replace(grown, value)
-        changes.append(Change(row, Window(code, grown.start, grown.end), State(grown.end, value)))
+        changes.append(WindowChange(row, KeyWindow(code, grown.start, grown.end), State(grown.end, value)))
     context.count("late", operator.id, len(late))
     return changes, late

@@ -8,10 +8,10 @@ import numpy as np
 
 from streamkit.arrays import Integers, Mask
 from streamkit.engine.folding.function_windows import (
-    Change,
-    Epoch,
+    FunctionWindowState,
     Given,
-    Window,
+    KeyWindow,
+    WindowChange,
     blaming,
     changed,
     emitted,
@@ -19,28 +19,29 @@ from streamkit.engine.folding.function_windows import (
     keep,
     stream_time_at,
 )
-from streamkit.engine.folding.sequential import State, Value
+from streamkit.engine.folding.sequential import NamedValues, State
 from streamkit.engine.folding.sliding import OpenWindows
 from streamkit.engine.folding.windows import since_1970
-from streamkit.engine.operators.function_aggregate import Arrived, arrived_rows, values_of
+from streamkit.engine.operators.function_aggregate import ArrivedRows, arrived_rows, values_of
+from streamkit.engine.rows.rows import OptionalBatch
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.plan.operators.function_sliding_aggregate import FunctionSlidingAggregate
-from streamkit.state.layout import Listed
+from streamkit.state.layout import ListedWindows
 
 
 @kernel(FunctionSlidingAggregate, runs_empty=True)
 def function_sliding_aggregate(
-    operator: FunctionSlidingAggregate, inputs: Sequence[Rows], context: Context
-) -> Mapping[str, Rows]:
+    operator: FunctionSlidingAggregate, inputs: Sequence[OptionalBatch], context: Context
+) -> Mapping[str, OptionalBatch]:
     """Call the functions with the rows, and return the results that were asked for, by mode."""
-    epoch = Epoch(operator, context, has_ends=False)
+    epoch = FunctionWindowState(operator, context, has_ends=False)
     rows = [None if batch is None else since_1970(operator.id, batch, context) for batch in inputs]
     arrived = arrived_rows(operator, rows, context)
     made = None
     if arrived is not None:
 
-        def met(listed: Listed, codes: Integers, times: Integers) -> Mask:
+        def met(listed: ListedWindows, codes: Integers, times: Integers) -> Mask:
             earliest = np.full(int(codes.max()) + 1, np.iinfo(np.int64).max)
             np.minimum.at(earliest, codes, times)
             found: Mask = listed.starts >= earliest[listed.keys] - 2 * epoch.length_ms
@@ -52,19 +53,19 @@ def function_sliding_aggregate(
     return emitted(epoch, made)
 
 
-def _changes(epoch: Epoch, arrived: Arrived, given: Given) -> list[Change]:
+def _changes(epoch: FunctionWindowState, arrived: ArrivedRows, given: Given) -> list[WindowChange]:
     """For each row the windows that it changed."""
     operator, context = epoch.operator, epoch.context
     values, origins = values_of(operator, context.store(operator.store), arrived), arrived.inputs.tolist()
-    codes, changes = given.codes.tolist(), list[Change]()
+    codes, changes = given.codes.tolist(), list[WindowChange]()
 
-    def update(row: int, before: Value | None) -> Value | None:
+    def update(row: int, before: NamedValues | None) -> NamedValues | None:
         return blaming(arrived.record, row, given.functions.update, before, values(row), origins[row])
 
-    def note(row: int, start: int, value: Value | None, time: int) -> None:
-        changes.append(Change(row, Window(codes[row], start, start + epoch.length_ms), State(time, value)))
+    def note(row: int, start: int, value: NamedValues | None, time: int) -> None:
+        changes.append(WindowChange(row, KeyWindow(codes[row], start, start + epoch.length_ms), State(time, value)))
 
-    windows: list[OpenWindows[Value]] = [OpenWindows(epoch.length_ms, update, note) for _ in given.keys.groups]
+    windows: list[OpenWindows[NamedValues]] = [OpenWindows(epoch.length_ms, update, note) for _ in given.keys.groups]
     for window, state in given.stored.items():
         assert state.value is not None
         windows[window.key].add(window.start, state.value, state.timestamp)

@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.engine.folding.joining import joined, live_rows
-from streamkit.engine.rows.rows import is_null_key
+from streamkit.engine.rows.rows import OptionalBatch, is_null_key
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.plan.operators.global_join import GlobalJoin
 
 
 @kernel(GlobalJoin)
-def global_join(operator: GlobalJoin, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+def global_join(operator: GlobalJoin, inputs: Sequence[OptionalBatch], context: Context) -> pa.RecordBatch:
     """Each stream row with the matching row of the global table, as of the position in the plan."""
     (batch,) = inputs
     assert batch is not None

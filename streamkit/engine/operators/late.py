@@ -8,16 +8,16 @@ import pyarrow as pa
 
 from streamkit.engine.folding.window_results import bounds
 from streamkit.engine.folding.windows import ends_of_windows, last_windows
-from streamkit.engine.rows.rows import numbers, with_columns, without_deletions, without_null_keys
+from streamkit.engine.rows.rows import OptionalBatch, numbers, with_columns, without_deletions, without_null_keys
 from streamkit.engine.stage.advance import stream_times
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.names import TIMESTAMP
 from streamkit.plan.operators.late import Late, LateOfSessions
 
 
 @kernel(Late)
-def late(operator: Late, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+def late(operator: Late, inputs: Sequence[OptionalBatch], context: Context) -> pa.RecordBatch:
     """The late rows, each with the bounds of the window that closed last; what no window takes anyhow is not among them."""
     (batch,) = inputs
     assert batch is not None
@@ -33,7 +33,7 @@ def late(operator: Late, inputs: Sequence[Rows], context: Context) -> pa.RecordB
 
 
 @kernel(LateOfSessions)
-def late_of_sessions(operator: LateOfSessions, inputs: Sequence[Rows], context: Context) -> Rows:
+def late_of_sessions(operator: LateOfSessions, inputs: Sequence[OptionalBatch], context: Context) -> OptionalBatch:
     """The rows that the aggregation found late, each with its own time as its bounds."""
     (batch,) = inputs
     if batch is None:

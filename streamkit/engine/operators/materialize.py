@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from streamkit.engine.rows.place import in_canonical_order
 from streamkit.engine.rows.rows import (
+    OptionalBatch,
     deletions_of,
     last_of_each,
     numbers,
@@ -20,20 +21,20 @@ from streamkit.engine.rows.rows import (
     without_row_times,
 )
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, TIMESTAMP
 from streamkit.plan.operator import PORT
 from streamkit.plan.operators.materialize import Materialize
 from streamkit.plan.operators.windowed_table import WindowedTable
-from streamkit.plan.program import Store
+from streamkit.plan.program import ProgramStore
 from streamkit.state.layout import layout_of
 from streamkit.state.row import encode_rows
 
 
 @kernel(Materialize)
-def materialize(operator: Materialize, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
+def materialize(operator: Materialize, inputs: Sequence[OptionalBatch], context: Context) -> Mapping[str, OptionalBatch]:
     """Keep the newest row per key; the rows pass on in canonical order, without those whose key is null."""
     (batch,) = inputs
     assert batch is not None
@@ -62,13 +63,13 @@ def changes_to_keep(
     return batch, batch.take(pa.array(last_of_each(encode_keys([batch[name] for name in key]))))
 
 
-def row_values(store: Store, rows: pa.RecordBatch) -> pa.BinaryArray:
+def row_values(store: ProgramStore, rows: pa.RecordBatch) -> pa.BinaryArray:
     """Rows as a store keeps them: their time and values; null for those that delete."""
     values = encode_rows([row_times(rows), *(rows[name] for name in store.value.names)])
     return pc.if_else(rows[DELETED], pa.scalar(None, pa.binary()), values)
 
 
-def _record(store: Store, newest: pa.RecordBatch, context: Context) -> None:
+def _record(store: ProgramStore, newest: pa.RecordBatch, context: Context) -> None:
     key_columns = [newest[name] for name in store.key.names]
     keys = layout_of(store).keys(context.store_number(store.name), numbers(newest, KEY_GROUP), key_columns)
     values = row_values(store, newest)

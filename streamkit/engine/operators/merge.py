@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from streamkit.engine.rows.place import as_they_come
-from streamkit.engine.rows.rows import concatenate, record_columns, rows_of
+from streamkit.engine.rows.rows import OptionalBatch, concatenate, record_columns, rows_of
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.plan.operators.merge import Merge
 
 
 @kernel(Merge)
-def merge(operator: Merge, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+def merge(operator: Merge, inputs: Sequence[OptionalBatch], context: Context) -> pa.RecordBatch:
     """
     The rows of all inputs, with the same columns; each keeps its place, by which later operators sort.
 

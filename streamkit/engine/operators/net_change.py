@@ -9,15 +9,15 @@ import pyarrow as pa
 
 from streamkit.arrays import Integers
 from streamkit.engine.folding.changes import new_of, old_of
-from streamkit.engine.rows.rows import deletions_of, last_of_each, record_columns, rows_of
+from streamkit.engine.rows.rows import OptionalBatch, deletions_of, last_of_each, record_columns, rows_of
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.log.values.keys import encode_keys
 from streamkit.plan.operators.net_change import OLD, NetChange
 
 
 @kernel(NetChange)
-def net_change(operator: NetChange, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+def net_change(operator: NetChange, inputs: Sequence[OptionalBatch], context: Context) -> pa.RecordBatch:
     """The new rows, with columns of the old ones; deletions of what was not there are left out if the operator says so."""
     (pairs,) = inputs
     assert pairs is not None

@@ -8,13 +8,14 @@ import pyarrow as pa
 
 from streamkit.engine.folding.changes import old_and_new, replaced_rows, rows_before
 from streamkit.engine.folding.joining import kept_table
+from streamkit.engine.rows.rows import OptionalBatch
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.plan.operators.old_values import OldValues
 
 
 @kernel(OldValues)
-def old_values(operator: OldValues, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+def old_values(operator: OldValues, inputs: Sequence[OptionalBatch], context: Context) -> pa.RecordBatch:
     """Two rows for each change, in the order of the changes."""
     changes, *newer = inputs
     assert changes is not None

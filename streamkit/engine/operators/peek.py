@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from streamkit.engine.rows.place import has_place, in_canonical_order
-from streamkit.engine.rows.rows import deletions_of, with_columns
+from streamkit.engine.rows.rows import OptionalBatch, deletions_of, with_columns
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.names import DELETED
 from streamkit.plan.operators.peek import Foreach, Peek
 
 
 @kernel(Peek)
-def peek(operator: Peek, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+def peek(operator: Peek, inputs: Sequence[OptionalBatch], context: Context) -> pa.RecordBatch:
     """The rows as they came."""
     (batch,) = inputs
     assert batch is not None
@@ -25,7 +25,7 @@ def peek(operator: Peek, inputs: Sequence[Rows], context: Context) -> pa.RecordB
 
 
 @kernel(Foreach)
-def foreach(operator: Foreach, inputs: Sequence[Rows], context: Context) -> None:
+def foreach(operator: Foreach, inputs: Sequence[OptionalBatch], context: Context) -> None:
     """Nothing; the function has seen the rows in their order."""
     (batch,) = inputs
     assert batch is not None

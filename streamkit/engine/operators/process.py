@@ -19,13 +19,14 @@ import pyarrow as pa
 
 from streamkit.arrays import Integers, Mask
 from streamkit.engine.epoch.stream_time import CLOCK_SEEN, NO_TIME, clock_start
-from streamkit.engine.processors.call import Call, failure
+from streamkit.engine.processors.call import ProcessorCall, failure
 from streamkit.engine.processors.context import Headers, ProcessorContext, Record, RecordMetadata, Scheduled, checked_headers
 from streamkit.engine.processors.store_overlay import StoreOverlay
 from streamkit.engine.processors.stores import STORES, expired_range, milliseconds
 from streamkit.engine.rows.place import OPERATORS, in_canonical_order, numbers_of, place_ranks
 from streamkit.engine.rows.rows import (
     RECORD_FIELDS,
+    OptionalBatch,
     brought_by_time,
     concatenate,
     deletions_of,
@@ -37,7 +38,7 @@ from streamkit.engine.rows.rows import (
 )
 from streamkit.engine.stage.advance import earliest
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.engine.stage.scheduled_call import ScheduledCall
 from streamkit.errors import EvaluationError, UnfitFunctionError
 from streamkit.expressions.python.exact_values import UNFIT, exactly
@@ -74,8 +75,8 @@ _STEP = struct.Struct(">HI")  # the number of the operator, and that of the row 
 
 
 @dataclass(frozen=True, eq=False)
-class Moment:
-    """A call by schedule: the row of `Epoch.places` that has its place, the time it is given, stream time, and which are due."""
+class DueCall:
+    """A call by schedule: the row of `ProcessEpoch.places` that has its place, the time it is given, stream time, and which are due."""
 
     place: int
     time: int
@@ -85,7 +86,7 @@ class Moment:
 
 
 @dataclass(frozen=True, eq=False)
-class Epoch:
+class ProcessEpoch:
     """
     What a task knows of an epoch before processors run.
 
@@ -108,7 +109,7 @@ class Epoch:
     origins: list[tuple[int, int, int]]
     by_time: Mask
     paths: list[bytes] | None
-    moments: tuple[Moment, ...]
+    moments: tuple[DueCall, ...]
     ranks: Integers
     ends: Integers
     before: int
@@ -136,7 +137,7 @@ class Forwarded:
 
 
 @kernel(Process, runs_empty=True)
-def process(operator: Process, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
+def process(operator: Process, inputs: Sequence[OptionalBatch], context: Context) -> Mapping[str, OptionalBatch]:
     """What processors forward, by child; changes of their stores go to the changelogs."""
     (batch,) = inputs
     epoch = _epoch(operator, batch, context)
@@ -152,7 +153,7 @@ def process(operator: Process, inputs: Sequence[Rows], context: Context) -> Mapp
     return _outputs(epoch, run.forwarded)
 
 
-def _epoch(operator: Process, batch: pa.RecordBatch | None, context: Context) -> Epoch:
+def _epoch(operator: Process, batch: pa.RecordBatch | None, context: Context) -> ProcessEpoch:
     function = function_of(operator.call)
     before, _ = context.stream_time(operator.stream_clock)
     if batch is None:
@@ -165,7 +166,7 @@ def _epoch(operator: Process, batch: pa.RecordBatch | None, context: Context) ->
     ranks = ends = np.empty(0, np.int64)
     if moments:
         ranks, ends = place_ranks(batch.select(ORDER_COLUMNS), places.select(ORDER_COLUMNS).slice(batch.num_rows))
-    return Epoch(
+    return ProcessEpoch(
         operator,
         context,
         function,
@@ -207,15 +208,15 @@ def _reached(operator: Process, context: Context) -> list[list[int]]:
 
 def _moments(
     operator: Process, batch: pa.RecordBatch, reached: list[list[int]], before: int, context: Context
-) -> tuple[tuple[Moment, ...], pa.RecordBatch]:
+) -> tuple[tuple[DueCall, ...], pa.RecordBatch]:
     """The moments at which something is due, in their order, and the record columns of the rows and of the moments."""
-    moments: list[Moment] = []
+    moments: list[DueCall] = []
     places: list[tuple[int, int, int, int]] = []
     known = before
     for _, time, source, partition, offset in reached:
         due = _due(operator, STREAM_TIME, known, time)
         if due:
-            moments.append(Moment(batch.num_rows + len(moments), time, time, due, STREAM_TIME))
+            moments.append(DueCall(batch.num_rows + len(moments), time, time, due, STREAM_TIME))
             places.append((time, source, partition, offset))
         known = time
     wall_clock = context.plan.end.time_ms
@@ -223,7 +224,7 @@ def _moments(
     if start is not None and (due := _due(operator, WALL_CLOCK, times.get(CLOCK_SEEN, start), wall_clock, start)):
         _, reached_time = context.stream_time(operator.stream_clock)
         stream_time = None if reached_time == NO_TIME else reached_time
-        moments.append(Moment(batch.num_rows + len(moments), wall_clock, stream_time, due, WALL_CLOCK))
+        moments.append(DueCall(batch.num_rows + len(moments), wall_clock, stream_time, due, WALL_CLOCK))
         places.append((context.plan.end.order, OPERATORS + context.number(operator.id), 0, 0))
     return tuple(moments), concatenate([_record_columns(batch), _places(places)])
 
@@ -248,7 +249,7 @@ def _places(places: list[tuple[int, int, int, int]]) -> pa.RecordBatch:
 class _Run:
     """One run of the processors over an epoch; `is_split` makes a new object for every call, which must change nothing."""
 
-    def __init__(self, epoch: Epoch, is_split: bool) -> None:
+    def __init__(self, epoch: ProcessEpoch, is_split: bool) -> None:
         self.epoch = epoch
         self.is_split = is_split
         self.forwarded = Forwarded()
@@ -340,7 +341,7 @@ class _GroupRun:
         self._epoch = run.epoch
         self._operator = run.epoch.operator
         self._is_begun = is_begun
-        self._call = Call(run.epoch.function.name, group, run.epoch.context.plan.end.time_ms)
+        self._call = ProcessorCall(run.epoch.function.name, group, run.epoch.context.plan.end.time_ms)
         self._stores = {one.name: STORES[one.kind](one, run.overlays[one.name], self._call) for one in self._operator.definitions}
         self._convert = [exactly(column.arrow.type) for column in self._operator.columns]
         self._positions = {name: place for place, name in enumerate(self._operator.columns.names)}
@@ -411,7 +412,7 @@ class _GroupRun:
         self._chosen = None
         self._end_turn()
 
-    def _punctuate(self, number: int, moment: Moment) -> None:
+    def _punctuate(self, number: int, moment: DueCall) -> None:
         """Call what is due at the moment of this number, but for calls that are left out because they fail."""
         self._turn(moment.time, moment.stream_time, moment.place)
         self._path = BEHIND_RECORDS + self._own_turn.declared.to_bytes(2, "big") + self._call.group.to_bytes(2, "big")
@@ -710,7 +711,7 @@ def _check_nothing(found: object) -> None:
     raise RefusedCallError(f"it returned {shown}, which goes nowhere; expected context.forward(row), and nothing returned")
 
 
-def _outputs(epoch: Epoch, found: Forwarded) -> Mapping[str, Rows]:
+def _outputs(epoch: ProcessEpoch, found: Forwarded) -> Mapping[str, OptionalBatch]:
     """The rows forwarded, for the main output and for each child."""
     if not found.parents:
         return {}
@@ -741,7 +742,7 @@ def _outputs(epoch: Epoch, found: Forwarded) -> Mapping[str, Rows]:
     return {**main, **{name: rows.filter(pa.array((to == "") | (to == name))) for name in operator.children}}
 
 
-def _check_groups(epoch: Epoch, rows: pa.RecordBatch, is_given: Mask) -> None:
+def _check_groups(epoch: ProcessEpoch, rows: pa.RecordBatch, is_given: Mask) -> None:
     """EvaluationError if a row whose key a scheduled call gave is not of the key group that forwards it, and the key may not change."""
     operator = epoch.operator
     if not is_given.any() or not operator.input_partitioning or not set(operator.kept).issuperset(operator.input_partitioning):
@@ -758,7 +759,7 @@ def _check_groups(epoch: Epoch, rows: pa.RecordBatch, is_given: Mask) -> None:
         )
 
 
-def _check_same(run: _Run, epoch: Epoch) -> None:
+def _check_same(run: _Run, epoch: ProcessEpoch) -> None:
     """EvaluationError if the processors give something else when each call has an object of its own, or a call is repeated."""
     wanted = _facts(run)
     for is_split in (False, True):

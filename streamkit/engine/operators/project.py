@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from streamkit.engine.rows.rows import columns_of_live_rows, record_columns, rows_of
+from streamkit.engine.rows.rows import OptionalBatch, columns_of_live_rows, record_columns, rows_of
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.expressions.analysis.arrow import evaluate_all
 from streamkit.names import DELETED
 from streamkit.plan.operators.project import Project
 
 
 @kernel(Project, takes_pieces=True)
-def project(operator: Project, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+def project(operator: Project, inputs: Sequence[OptionalBatch], context: Context) -> pa.RecordBatch:
     """The row's own columns replaced by the operator's; record columns stay. A deletion keeps what it has, and computes its key only."""
     (batch,) = inputs
     assert batch is not None

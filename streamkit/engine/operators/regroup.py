@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from streamkit.arrays import Integers
 from streamkit.engine.folding.changes import ADDED, REMOVED, REPLACED, new_of
 from streamkit.engine.rows.place import as_moved, extended_by, place_ranks
-from streamkit.engine.rows.rows import deletions_of, is_null_key, with_columns
+from streamkit.engine.rows.rows import OptionalBatch, deletions_of, is_null_key, with_columns
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import CHANGE, DELETED, PATH
 from streamkit.plan.operators.regroup import Regroup
@@ -25,7 +25,7 @@ ENDING = np.dtype(
 
 
 @kernel(Regroup)
-def regroup(operator: Regroup, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+def regroup(operator: Regroup, inputs: Sequence[OptionalBatch], context: Context) -> pa.RecordBatch:
     """The old and new rows that are there, in their order, each with what it does to its group."""
     (pairs,) = inputs
     assert pairs is not None

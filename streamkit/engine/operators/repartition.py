@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from streamkit.engine.rows.place import as_moved
-from streamkit.engine.rows.rows import without_null_keys
+from streamkit.engine.rows.rows import OptionalBatch, without_null_keys
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.plan.operators.repartition import Repartition
 
 
 @kernel(Repartition)
-def repartition(operator: Repartition, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+def repartition(operator: Repartition, inputs: Sequence[OptionalBatch], context: Context) -> pa.RecordBatch:
     """The rows that arrived; an exchange that was there already may have kept null keys, which go here."""
     (batch,) = inputs
     assert batch is not None

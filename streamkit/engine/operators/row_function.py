@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from streamkit.arrays import Integers, Mask
 from streamkit.data_type import to_arrow
 from streamkit.engine.rows.place import extended_by_turn, has_place
-from streamkit.engine.rows.rows import deletions_of, plain, record_columns, rows_of
+from streamkit.engine.rows.rows import OptionalBatch, deletions_of, plain, record_columns, rows_of
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.errors import EvaluationError
 from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.expressions.core.elements import Elements, taken, validity
@@ -39,7 +39,7 @@ class Made:
 
 
 @kernel(RowFunction)
-def row_function(operator: RowFunction, inputs: Sequence[Rows], context: Context) -> pa.RecordBatch:
+def row_function(operator: RowFunction, inputs: Sequence[OptionalBatch], context: Context) -> pa.RecordBatch:
     """The rows that the function makes; each has the time and place of the row it comes from. A tombstone passes, or is given too."""
     (batch,) = inputs
     assert batch is not None

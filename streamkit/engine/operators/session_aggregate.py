@@ -19,32 +19,33 @@ from streamkit.arrays import Integers, Mask
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.folding.changes import old_and_new_of_windows
 from streamkit.engine.folding.group_state import lifted
-from streamkit.engine.folding.sessions import Rows as SessionRows
-from streamkit.engine.folding.sessions import Sessions, Stored, merged_sessions
+from streamkit.engine.folding.sessions import SessionRows, Sessions, Stored, merged_sessions
 from streamkit.engine.folding.window_results import Finish, bounds, failing, finished, null_on_overflow
-from streamkit.engine.folding.window_state import Changes, Keys, WindowState, decoded, keys_of
+from streamkit.engine.folding.window_state import StoreChanges, WindowKeys, WindowState, decoded, keys_of
 from streamkit.engine.operators.fold import keyed_values
 from streamkit.engine.rows.lineage import NONE
 from streamkit.engine.rows.place import at_epoch_end, extended_by_turn, in_canonical_order, paths_of, place_columns
-from streamkit.engine.rows.rows import numbers, rows_of
+from streamkit.engine.rows.rows import OptionalBatch, numbers, rows_of
 from streamkit.engine.stage.advance import final_place, moves_time, stream_times
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
 from streamkit.plan.building import LATE, OLD_AND_NEW
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.operators.session_aggregate import SessionAggregate
-from streamkit.state.layout import Listed, encode_lists
+from streamkit.state.layout import ListedWindows, encode_lists
 from streamkit.state.row import encode_rows
 
 
 @kernel(SessionAggregate, runs_empty=True)
-def session_aggregate(operator: SessionAggregate, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
+def session_aggregate(
+    operator: SessionAggregate, inputs: Sequence[OptionalBatch], context: Context
+) -> Mapping[str, OptionalBatch]:
     """Take the rows into the sessions of the store, and return the results that were asked for, by mode."""
     (batch,) = inputs
-    results: dict[str, Rows] = dict.fromkeys(operator.modes)
-    epoch = _Epoch(operator, context)
+    results: dict[str, OptionalBatch] = dict.fromkeys(operator.modes)
+    epoch = _SessionState(operator, context)
     made = None
     if batch is not None and batch.num_rows:
         batch = in_canonical_order(keyed_values(operator.id, operator.key, batch, context))
@@ -64,7 +65,7 @@ def session_aggregate(operator: SessionAggregate, inputs: Sequence[Rows], contex
 
 
 @dataclass(frozen=True, eq=False)
-class _Epoch(WindowState):
+class _SessionState(WindowState):
     """The store of the operator in an epoch."""
 
     operator: SessionAggregate
@@ -81,7 +82,7 @@ class _Epoch(WindowState):
 
 
 @dataclass(frozen=True, eq=False)
-class _Made:
+class _MadeSessions:
     """
     What the rows of an epoch made of the sessions of their keys.
 
@@ -91,8 +92,8 @@ class _Made:
 
     aggregates: Sequence[TypedAggregate]
     batch: pa.RecordBatch
-    keys: Keys
-    listed: Listed
+    keys: WindowKeys
+    listed: ListedWindows
     codes: Integers
     sessions: Sessions
     stored: int
@@ -137,7 +138,7 @@ class _Made:
         return there, self.sessions.lineage.folded(self.aggregates, self.rows, there)
 
 
-def _made(epoch: _Epoch, batch: pa.RecordBatch) -> _Made:
+def _made(epoch: _SessionState, batch: pa.RecordBatch) -> _MadeSessions:
     operator, context = epoch.operator, epoch.context
     keys, codes = keys_of(operator.key, batch)
     listed = epoch.listed(keys)
@@ -156,10 +157,12 @@ def _made(epoch: _Epoch, batch: pa.RecordBatch) -> _Made:
     taken = SessionRows(codes, numbers(batch, TIMESTAMP), stream_times(operator, operator.windowing, batch, context), moves)
     stored = Stored(met.keys, met.starts, met.ends)
     sessions = merged_sessions(taken, stored, epoch.length_ms, operator.window.grace_ms, is_each_needed=epoch.is_each_needed)
-    return _Made(operator.aggregates, batch, keys, listed, np.concatenate([stored.keys, codes]), sessions, len(stored), rows)
+    return _MadeSessions(
+        operator.aggregates, batch, keys, listed, np.concatenate([stored.keys, codes]), sessions, len(stored), rows
+    )
 
 
-def _each(epoch: _Epoch, made: _Made) -> dict[str, Rows]:
+def _each(epoch: _SessionState, made: _MadeSessions) -> dict[str, OptionalBatch]:
     """After each row the deletions of the sessions that it merged, then the session that it made; by mode."""
     sessions, stored = made.sessions, made.stored
     states = sessions.lineage.states(epoch.operator.aggregates, made.rows)
@@ -184,7 +187,7 @@ def _each(epoch: _Epoch, made: _Made) -> dict[str, Rows]:
     return {"every": every, OLD_AND_NEW: old_and_new_of_windows(every, before, numbered)}
 
 
-def _latest(epoch: _Epoch, made: _Made) -> pa.RecordBatch:
+def _latest(epoch: _SessionState, made: _MadeSessions) -> pa.RecordBatch:
     """The newest result of each session that changed, and a deletion of each stored one that is gone with its bounds."""
     there, gone = np.flatnonzero(made.is_there), np.flatnonzero(made.is_gone)
     gone = gone[~_among(made, gone, there)]
@@ -198,7 +201,7 @@ def _latest(epoch: _Epoch, made: _Made) -> pa.RecordBatch:
     return _results(epoch, made, shown, states, places, places < 0, place, finish)
 
 
-def _among(made: _Made, some: Integers, others: Integers) -> Mask:
+def _among(made: _MadeSessions, some: Integers, others: Integers) -> Mask:
     """Which of some stored sessions have the key and the bounds of one of the others."""
     others = others[made.meets_stored[others]]
     columns = [made.codes, made.sessions.starts, made.sessions.ends]
@@ -208,8 +211,8 @@ def _among(made: _Made, some: Integers, others: Integers) -> Mask:
 
 
 def _results(
-    epoch: _Epoch,
-    made: _Made,
+    epoch: _SessionState,
+    made: _MadeSessions,
     shown: Integers,
     states: Sequence[pa.Array],
     places: Integers,
@@ -237,13 +240,13 @@ def _results(
 class _Closing:
     """Sessions on their way to their final results."""
 
-    keys: Keys
+    keys: WindowKeys
     starts: Integers
     ends: Integers
     states: list[pa.Array]
 
 
-def _closed(epoch: _Epoch, made: _Made | None) -> pa.RecordBatch | None:
+def _closed(epoch: _SessionState, made: _MadeSessions | None) -> pa.RecordBatch | None:
     """The results of the sessions that close in this epoch, from the store and this epoch's rows."""
     stored_keys, values = epoch.due_in_epoch(epoch.wait_ms)
     parts = []
@@ -256,7 +259,7 @@ def _closed(epoch: _Epoch, made: _Made | None) -> pa.RecordBatch | None:
         closing = np.flatnonzero(made.is_there & (made.sessions.ends + epoch.wait_ms <= epoch.times[1]))
         if len(closing):
             codes = made.codes[closing]
-            keys = Keys([column.take(pa.array(codes)) for column in made.keys.columns], made.keys.groups[codes])
+            keys = WindowKeys([column.take(pa.array(codes)) for column in made.keys.columns], made.keys.groups[codes])
             parts.append(_Closing(keys, made.sessions.starts[closing], made.sessions.ends[closing], made.folded(closing)))
     if len(stored_keys):
         keys, (ends, starts) = epoch.split(stored_keys)
@@ -269,14 +272,14 @@ def _both(parts: Sequence[_Closing]) -> _Closing:
         return parts[0]
     one, other = parts
     return _Closing(
-        Keys.concatenated(one.keys, other.keys),
+        WindowKeys.concatenated(one.keys, other.keys),
         np.concatenate([one.starts, other.starts]),
         np.concatenate([one.ends, other.ends]),
         [pa.concat_arrays([a.cast(b.type), b]) for a, b in zip(one.states, other.states, strict=True)],
     )
 
 
-def _final(epoch: _Epoch, closing: _Closing) -> pa.RecordBatch:
+def _final(epoch: _SessionState, closing: _Closing) -> pa.RecordBatch:
     operator, context = epoch.operator, epoch.context
     place = final_place(operator, closing.ends + epoch.wait_ms, context.advances())
     return rows_of(
@@ -292,13 +295,13 @@ def _final(epoch: _Epoch, closing: _Closing) -> pa.RecordBatch:
     )
 
 
-def _keep(epoch: _Epoch, made: _Made | None) -> None:
+def _keep(epoch: _SessionState, made: _MadeSessions | None) -> None:
     """Write the sessions that changed and the lists of their keys to the changelog; those whose retention has ended are deleted."""
     changes = [] if made is None else [_changed(epoch, made, epoch.expired_ms)]
     epoch.keep(changes, None if made is None else made.keys)
 
 
-def _changed(epoch: _Epoch, made: _Made, expired_ms: int) -> Changes:
+def _changed(epoch: _SessionState, made: _MadeSessions, expired_ms: int) -> StoreChanges:
     """The sessions that rows changed, those that are gone, and the lists of all keys that had rows."""
     sessions, there = made.sessions, np.flatnonzero(made.is_there & (made.sessions.ends > expired_ms))
     gone = np.flatnonzero(made.is_gone)
@@ -314,7 +317,7 @@ def _changed(epoch: _Epoch, made: _Made, expired_ms: int) -> Changes:
     )
 
 
-def _lists(made: _Made, gone: Integers, there: Integers, expired_ms: int) -> pa.BinaryArray:
+def _lists(made: _MadeSessions, gone: Integers, there: Integers, expired_ms: int) -> pa.BinaryArray:
     """The lists of the sessions of all keys that had rows."""
     sessions, listed = made.sessions, made.listed
     before = np.stack([listed.keys, listed.starts, listed.ends], axis=1)
@@ -324,7 +327,7 @@ def _lists(made: _Made, gone: Integers, there: Integers, expired_ms: int) -> pa.
     rows = rows[rows[:, 2] > expired_ms]
     rows = rows[np.lexsort(rows.T[::-1])]
     rows = rows[np.append(True, (rows[1:] != rows[:-1]).any(axis=1))[: len(rows)]]
-    return encode_lists(Listed(rows[:, 0], rows[:, 1], rows[:, 2]), len(made.keys.groups))
+    return encode_lists(ListedWindows(rows[:, 0], rows[:, 1], rows[:, 2]), len(made.keys.groups))
 
 
 def _rows_in(rows: Integers, others: Integers) -> Mask:

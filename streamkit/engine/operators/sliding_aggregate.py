@@ -17,22 +17,21 @@ import pyarrow.compute as pc
 from streamkit.arrays import Integers
 from streamkit.engine.folding.changes import old_and_new_of_windows
 from streamkit.engine.folding.group_state import lifted
-from streamkit.engine.folding.sliding import Rows as SlidingRows
-from streamkit.engine.folding.sliding import Slid, Windows, slid_windows
+from streamkit.engine.folding.sliding import Slid, SlidingRows, Windows, slid_windows
 from streamkit.engine.folding.window_results import Finish, bounds, failing, finished, null_on_overflow
-from streamkit.engine.folding.window_state import Changes, Keys, WindowState, decoded, keys_of
+from streamkit.engine.folding.window_state import StoreChanges, WindowKeys, WindowState, decoded, keys_of
 from streamkit.engine.folding.windows import since_1970
 from streamkit.engine.operators.fold import keyed_values
 from streamkit.engine.rows.place import at_epoch_end, extended_by_turn, in_canonical_order, paths_of, place_columns
-from streamkit.engine.rows.rows import concatenate, numbers, rows_of
+from streamkit.engine.rows.rows import OptionalBatch, concatenate, numbers, rows_of
 from streamkit.engine.stage.advance import final_place, stream_times
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
 from streamkit.plan.building import OLD_AND_NEW
 from streamkit.plan.operators.sliding_aggregate import SlidingAggregate
-from streamkit.state.layout import Listed, encode_lists
+from streamkit.state.layout import ListedWindows, encode_lists
 from streamkit.state.row import encode_rows
 
 FOLDED = frozenset(
@@ -41,11 +40,13 @@ FOLDED = frozenset(
 
 
 @kernel(SlidingAggregate, runs_empty=True)
-def sliding_aggregate(operator: SlidingAggregate, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
+def sliding_aggregate(
+    operator: SlidingAggregate, inputs: Sequence[OptionalBatch], context: Context
+) -> Mapping[str, OptionalBatch]:
     """Take the rows into the windows of the store, and return the results that were asked for, by mode."""
     (batch,) = inputs
-    results: dict[str, Rows] = dict.fromkeys(operator.modes)
-    epoch = _Epoch(operator, context)
+    results: dict[str, OptionalBatch] = dict.fromkeys(operator.modes)
+    epoch = _SlidingState(operator, context)
     made = None
     if batch is not None and batch.num_rows:
         batch = in_canonical_order(since_1970(operator.id, keyed_values(operator.id, operator.key, batch, context), context))
@@ -63,14 +64,14 @@ def sliding_aggregate(operator: SlidingAggregate, inputs: Sequence[Rows], contex
 
 
 @dataclass(frozen=True, eq=False)
-class _Epoch(WindowState):
+class _SlidingState(WindowState):
     """The store of the operator in an epoch."""
 
     operator: SlidingAggregate
 
 
 @dataclass(frozen=True, eq=False)
-class _Made:
+class _MadeWindows:
     """
     What the rows of an epoch made of the windows of their keys.
 
@@ -78,15 +79,15 @@ class _Made:
     """
 
     batch: pa.RecordBatch
-    keys: Keys
-    listed: Listed
+    keys: WindowKeys
+    listed: ListedWindows
     stored: Windows
     stored_states: list[pa.Array]
     slid: Slid
     states: list[pa.Array]
 
 
-def _made(epoch: _Epoch, batch: pa.RecordBatch) -> _Made:
+def _made(epoch: _SlidingState, batch: pa.RecordBatch) -> _MadeWindows:
     operator = epoch.operator
     keys, codes = keys_of(operator.key, batch)
     times, listed = numbers(batch, TIMESTAMP), epoch.listed(keys)
@@ -105,10 +106,10 @@ def _made(epoch: _Epoch, batch: pa.RecordBatch) -> _Made:
         slid = replace(slid, newest=replace(slid.newest, nodes=np.arange(len(slid.newest.nodes))))
     else:
         found = slid.lineage.states(operator.aggregates, rows)
-    return _Made(batch, keys, listed, stored, stored_states, slid, found)
+    return _MadeWindows(batch, keys, listed, stored, stored_states, slid, found)
 
 
-def _each(epoch: _Epoch, made: _Made) -> dict[str, Rows]:
+def _each(epoch: _SlidingState, made: _MadeWindows) -> dict[str, OptionalBatch]:
     """After each row the windows that it changed, by mode."""
     given, causes = made.slid.given, made.slid.causes
     first_of_row = np.maximum.accumulate(np.where(np.diff(causes, prepend=-1) != 0, np.arange(len(causes)), 0))
@@ -124,7 +125,7 @@ def _each(epoch: _Epoch, made: _Made) -> dict[str, Rows]:
     return {"every": every, OLD_AND_NEW: old_and_new_of_windows(every, before, windows)}
 
 
-def _latest(epoch: _Epoch, made: _Made) -> pa.RecordBatch:
+def _latest(epoch: _SlidingState, made: _MadeWindows) -> pa.RecordBatch:
     """The newest result of each window that changed, at the end of the epoch."""
     newest = made.slid.newest
     paths = paths_of(None, newest.starts, made.keys.take(newest.keys).columns)
@@ -133,7 +134,7 @@ def _latest(epoch: _Epoch, made: _Made) -> pa.RecordBatch:
     return _results(epoch, made, newest, {**place, **deleted}, null_on_overflow(epoch.operator.id, epoch.context))
 
 
-def _closed(epoch: _Epoch, made: _Made | None) -> pa.RecordBatch | None:
+def _closed(epoch: _SlidingState, made: _MadeWindows | None) -> pa.RecordBatch | None:
     """The results of the windows that close in this epoch, from the store and this epoch's rows."""
     stored = epoch.due_in_epoch(epoch.wait_ms)
     parts = []
@@ -154,20 +155,22 @@ def _closed(epoch: _Epoch, made: _Made | None) -> pa.RecordBatch | None:
     return in_canonical_order(concatenate(parts)) if parts else None
 
 
-def _final_place(epoch: _Epoch, keys: Keys, starts: Integers) -> dict[str, pa.Array]:
+def _final_place(epoch: _SlidingState, keys: WindowKeys, starts: Integers) -> dict[str, pa.Array]:
     operator, context = epoch.operator, epoch.context
     place = final_place(operator, starts + epoch.wait_ms, context.advances())
     return {**place, PATH: paths_of(context.turn(operator.id).own, starts, keys.columns)}
 
 
-def _results(epoch: _Epoch, made: _Made, windows: Windows, place: Mapping[str, pa.Array], finish: Finish) -> pa.RecordBatch:
+def _results(
+    epoch: _SlidingState, made: _MadeWindows, windows: Windows, place: Mapping[str, pa.Array], finish: Finish
+) -> pa.RecordBatch:
     keys, places = made.keys.take(windows.keys), pa.array(windows.nodes)
     return _rows(epoch, keys, windows.starts, windows.times, made.states, places, place, finish)
 
 
 def _rows(
-    epoch: _Epoch,
-    keys: Keys,
+    epoch: _SlidingState,
+    keys: WindowKeys,
     starts: Integers,
     times: Integers,
     states: Sequence[pa.Array],
@@ -188,7 +191,7 @@ def _rows(
     )
 
 
-def _changed(epoch: _Epoch, made: _Made) -> Changes:
+def _changed(epoch: _SlidingState, made: _MadeWindows) -> StoreChanges:
     """The windows that rows changed, and the lists of all keys that had rows."""
     newest, listed = made.slid.newest, made.listed
     kept = newest.take(newest.starts > epoch.expired_ms)
@@ -198,7 +201,7 @@ def _changed(epoch: _Epoch, made: _Made) -> Changes:
     rows = np.unique(np.stack(both, axis=1), axis=0)
     rows = rows[rows[:, 1] > epoch.expired_ms]
     ends = rows[:, 1] + epoch.length_ms
-    lists = encode_lists(Listed(rows[:, 0], rows[:, 1], ends), len(made.keys.groups))
+    lists = encode_lists(ListedWindows(rows[:, 0], rows[:, 1], ends), len(made.keys.groups))
     return (
         pa.concat_arrays([epoch.keys(made.keys, kept.keys, (kept.starts,)), epoch.list_keys(made.keys)]),
         pa.concat_arrays([values, lists]),

@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.engine.rows.rows import OptionalBatch
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.expressions.analysis.arrow import mask
-from streamkit.plan.operators.split import Branch, Split
+from streamkit.plan.operators.split import Branch, SplitRows
 
 
-@kernel(Split)
-def split(operator: Split, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
+@kernel(SplitRows)
+def split(operator: SplitRows, inputs: Sequence[OptionalBatch], context: Context) -> Mapping[str, OptionalBatch]:
     """The rows of each branch, by its number; a condition is computed only for rows that no earlier branch took."""
     (rest,) = inputs
     assert rest is not None
@@ -27,6 +28,6 @@ def split(operator: Split, inputs: Sequence[Rows], context: Context) -> Mapping[
 
 
 @kernel(Branch)
-def branch(operator: Branch, inputs: Sequence[Rows], context: Context) -> Rows:
+def branch(operator: Branch, inputs: Sequence[OptionalBatch], context: Context) -> OptionalBatch:
     """The rows of the port that the operator's input names."""
     return inputs[0]

@@ -20,10 +20,11 @@ from streamkit.arrays import Integers, Mask
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.folding.joining import live_rows
 from streamkit.engine.folding.nearby import Axis, Line
-from streamkit.engine.folding.row_lists import Found, Keys, Listed, Places, RowLists, distinct
+from streamkit.engine.folding.row_lists import Found, ListedRows, ListKeys, ListPlaces, RowLists, distinct
 from streamkit.engine.rows.place import as_they_come, extended_by_turn, place_ranks
 from streamkit.engine.rows.rows import (
     RECORD_FIELDS,
+    OptionalBatch,
     concatenate,
     is_null_key,
     numbers,
@@ -35,20 +36,20 @@ from streamkit.engine.rows.rows import (
 )
 from streamkit.engine.stage.advance import final_place, stream_times
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.log.values.keys import encode_keys, key_parts
 from streamkit.log.values.slices import join
 from streamkit.names import ALONE, KEY_GROUP, ORDER_COLUMNS, PATH, TIMESTAMP
 from streamkit.plan.operators.stream_stream_join import SIDES, StreamStreamJoinRows, buffer_of, waiting_of
 
-Columns = Mapping[str, Callable[[str], pa.Array]]  # by side: a column of each result's row of that side
+ColumnReaders = Mapping[str, Callable[[str], pa.Array]]  # by side: a column of each result's row of that side
 NO_KEY = -1  # the code of a key that is null
 CLOSED = np.dtype([("operator", ">u2"), ("time", ">u8"), ("side", "u1")])
 SIGN = np.uint64(1 << 63)
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class StreamSide:
     """
     One side of the join, and the rows of it that came in this epoch, in canonical order.
 
@@ -72,13 +73,13 @@ class Side:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class KnownRows:
     """All rows of a side that may be met: the stored ones, then those that came in this epoch."""
 
-    side: Side
+    side: StreamSide
     buffer: RowLists
-    places: Places
-    stored: Listed
+    places: ListPlaces
+    stored: ListedRows
     codes: Integers
     times: Integers
     now: Integers
@@ -86,7 +87,7 @@ class Known:
     columns: dict[str, pa.Array] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, side: Side, buffer: RowLists, places: Places, stored: Listed) -> Known:
+    def of(cls, side: StreamSide, buffer: RowLists, places: ListPlaces, stored: ListedRows) -> KnownRows:
         old = len(stored.times)
         return cls(
             side,
@@ -129,7 +130,7 @@ class Known:
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class RowPairs:
     """Rows that met, by their numbers on either side, in the order of their results; and which of the two came later."""
 
     left: Integers
@@ -149,13 +150,13 @@ class Pairs:
 
 
 @kernel(StreamStreamJoinRows, runs_empty=True)
-def stream_stream_join(operator: StreamStreamJoinRows, inputs: Sequence[Rows], context: Context) -> Rows:
+def stream_stream_join(operator: StreamStreamJoinRows, inputs: Sequence[OptionalBatch], context: Context) -> OptionalBatch:
     """Pairs of rows that met, rows that came too late to wait for a partner, and rows whose time to wait is over."""
     came = as_they_come(inputs, context.turn(operator.id))
     sides, keys = _sides(operator, [_joinable(operator, number, rows, context) for number, rows in enumerate(came)], context)
     known = [_known(operator, sides[number], sides[1 - number], keys, context) for number in (0, 1)]
     pairs = _pairs(known[0], known[1], len(keys))
-    results: list[Rows] = [_joined(operator, known, keys, pairs, context)]
+    results: list[OptionalBatch] = [_joined(operator, known, keys, pairs, context)]
     for number, one in enumerate(known):
         if one.side.is_kept:
             results += _without_partner(operator, known, number, keys, pairs, context)
@@ -167,7 +168,7 @@ def stream_stream_join(operator: StreamStreamJoinRows, inputs: Sequence[Rows], c
 # What came
 
 
-def _joinable(operator: StreamStreamJoinRows, number: int, rows: Rows, context: Context) -> pa.RecordBatch:
+def _joinable(operator: StreamStreamJoinRows, number: int, rows: OptionalBatch, context: Context) -> pa.RecordBatch:
     """The rows of an input that can meet others or are kept without: no deletions, and null keys only on a kept side."""
     if rows is None:
         return _no_rows(operator, number, context)
@@ -186,7 +187,7 @@ def _no_rows(operator: StreamStreamJoinRows, number: int, context: Context) -> p
     return pa.RecordBatch.from_pylist([], schema=pa.schema([*store.key.arrow, *values, *record]))
 
 
-def _sides(operator: StreamStreamJoinRows, batches: list[pa.RecordBatch], context: Context) -> tuple[list[Side], Keys]:
+def _sides(operator: StreamStreamJoinRows, batches: list[pa.RecordBatch], context: Context) -> tuple[list[StreamSide], ListKeys]:
     """Both sides, their rows in canonical order and their keys as codes; and the keys."""
     ranks = [2 * found + number for number, found in enumerate(place_ranks(*batches))]  # no two are equal
     for number, found in enumerate(ranks):
@@ -198,7 +199,7 @@ def _sides(operator: StreamStreamJoinRows, batches: list[pa.RecordBatch], contex
     for number, name in enumerate(SIDES):
         within, rows = operator.within, batches[number]
         low, high = (-within.before_ms, within.after_ms) if name == "left" else (-within.after_ms, within.before_ms)
-        side = Side(
+        side = StreamSide(
             name, operator.keys[number], low, high, operator.keep_ms(name), operator.close_ms(name),
             high + operator.delay_ms, name in operator.preserved,
             rows, codes[number], numbers(rows, TIMESTAMP), stream_times(operator, operator.windowing, rows, context), ranks[number],
@@ -208,7 +209,7 @@ def _sides(operator: StreamStreamJoinRows, batches: list[pa.RecordBatch], contex
     return sides, keys
 
 
-def _coded(operator: StreamStreamJoinRows, batches: Sequence[pa.RecordBatch]) -> tuple[list[Integers], Keys]:
+def _coded(operator: StreamStreamJoinRows, batches: Sequence[pa.RecordBatch]) -> tuple[list[Integers], ListKeys]:
     """A code for the key of each row, and the distinct keys by code; a null key has none."""
     encoded = []
     for key, rows in zip(operator.keys, batches, strict=True):
@@ -224,13 +225,13 @@ def _coded(operator: StreamStreamJoinRows, batches: Sequence[pa.RecordBatch]) ->
         for names in zip(*operator.keys, strict=True)
     ]
     groups = np.concatenate([numbers(rows, KEY_GROUP) for rows in batches])
-    return np.split(codes, [batches[0].num_rows]), Keys(columns, groups[first])
+    return np.split(codes, [batches[0].num_rows]), ListKeys(columns, groups[first])
 
 
 # What is stored
 
 
-def _known(operator: StreamStreamJoinRows, side: Side, other: Side, keys: Keys, context: Context) -> Known:
+def _known(operator: StreamStreamJoinRows, side: StreamSide, other: StreamSide, keys: ListKeys, context: Context) -> KnownRows:
     """The rows of a side that its own epoch's rows stand beside in a list, or those of the other side may meet."""
     buffer = RowLists(context.store(buffer_of(operator.id, side.name)), context)
     before, _ = context.stream_time(operator.windowing)
@@ -245,7 +246,7 @@ def _known(operator: StreamStreamJoinRows, side: Side, other: Side, keys: Keys, 
         buckets.append(bucket[wanted])
         codes.append(owners[wanted])
     places = _distinct_buckets(operator, np.concatenate(buckets), np.concatenate(codes), len(keys))
-    return Known.of(side, buffer, places, buffer.read(places, keys))
+    return KnownRows.of(side, buffer, places, buffer.read(places, keys))
 
 
 def _bucket(operator: StreamStreamJoinRows, times: Integers) -> Integers:
@@ -253,12 +254,12 @@ def _bucket(operator: StreamStreamJoinRows, times: Integers) -> Integers:
     return times // operator.bucket_ms * operator.bucket_ms
 
 
-def _distinct_buckets(operator: StreamStreamJoinRows, buckets: Integers, codes: Integers, keys: int) -> Places:
+def _distinct_buckets(operator: StreamStreamJoinRows, buckets: Integers, codes: Integers, keys: int) -> ListPlaces:
     if not len(buckets):
-        return Places(buckets, codes)
+        return ListPlaces(buckets, codes)
     first = int(buckets.min())
     found = distinct((buckets - first) // operator.bucket_ms * keys + codes)
-    return Places(found // keys * operator.bucket_ms + first, found % keys)
+    return ListPlaces(found // keys * operator.bucket_ms + first, found % keys)
 
 
 def _retention(buffer: RowLists) -> int:
@@ -267,7 +268,7 @@ def _retention(buffer: RowLists) -> int:
     return retention
 
 
-def _keep(operator: StreamStreamJoinRows, known: Known, keys: Keys, context: Context) -> None:
+def _keep(operator: StreamStreamJoinRows, known: KnownRows, keys: ListKeys, context: Context) -> None:
     """Add the rows of the epoch that can still be met to their lists; lists whose time is over go."""
     side, buffer = known.side, known.buffer
     before, now = context.reached(operator.windowing)
@@ -295,7 +296,7 @@ def _keep(operator: StreamStreamJoinRows, known: Known, keys: Keys, context: Con
 # What meets
 
 
-def _pairs(left: Known, right: Known, keys: int) -> Pairs:
+def _pairs(left: KnownRows, right: KnownRows, keys: int) -> RowPairs:
     """All pairs of a row and one that stands before it, within the window, and not older than rows are kept."""
     axis = Axis.of(keys, [left.times, right.times])
     lines = [Line.of(axis, known.codes, known.times) for known in (left, right)]
@@ -312,10 +313,10 @@ def _pairs(left: Known, right: Known, keys: int) -> Pairs:
     visible = kept_until > newer_now
     if not visible.all():
         order = order[visible[order]]
-    return Pairs(lefts[order], rights[order], is_left_newer[order], newer[order], newer_now[order])
+    return RowPairs(lefts[order], rights[order], is_left_newer[order], newer[order], newer_now[order])
 
 
-def _met(known: Known, line: Line, other: Line, axis: Axis) -> tuple[Integers, Integers]:
+def _met(known: KnownRows, line: Line, other: Line, axis: Axis) -> tuple[Integers, Integers]:
     """The rows of this epoch, and the rows of the other side within their windows."""
     side = known.side
     rows = line.rows[(line.rows >= known.old)]
@@ -325,7 +326,9 @@ def _met(known: Known, line: Line, other: Line, axis: Axis) -> tuple[Integers, I
     return rows[found], others
 
 
-def _joined(operator: StreamStreamJoinRows, known: Sequence[Known], keys: Keys, pairs: Pairs, context: Context) -> Rows:
+def _joined(
+    operator: StreamStreamJoinRows, known: Sequence[KnownRows], keys: ListKeys, pairs: RowPairs, context: Context
+) -> OptionalBatch:
     """The results of pairs, at the places of the later rows."""
     if not len(pairs.left):
         return None
@@ -345,7 +348,7 @@ def _joined(operator: StreamStreamJoinRows, known: Sequence[Known], keys: Keys, 
     return rows_of({**own, **record_columns(record), TIMESTAMP: pa.array(times), PATH: path})
 
 
-def _columns(operator: StreamStreamJoinRows, sides: Columns, keys: Keys, codes: Integers) -> dict[str, pa.Array]:
+def _columns(operator: StreamStreamJoinRows, sides: ColumnReaders, keys: ListKeys, codes: Integers) -> dict[str, pa.Array]:
     """The columns of results: the key by its code, the others from either side; null where a side has no row."""
     found = keys.columns_at(codes)
     result: dict[str, pa.Array] = {}
@@ -362,8 +365,8 @@ def _columns(operator: StreamStreamJoinRows, sides: Columns, keys: Keys, codes: 
 
 
 def _without_partner(
-    operator: StreamStreamJoinRows, known: Sequence[Known], number: int, keys: Keys, pairs: Pairs, context: Context
-) -> list[Rows]:
+    operator: StreamStreamJoinRows, known: Sequence[KnownRows], number: int, keys: ListKeys, pairs: RowPairs, context: Context
+) -> list[OptionalBatch]:
     """The results with nulls of a kept side: of rows that came too late to wait, and of those whose time to wait is over."""
     one, other = known[number], known[1 - number]
     side, found, met = one.side, np.zeros(len(one.side.times), bool), np.zeros(len(one.times), bool)
@@ -373,7 +376,7 @@ def _without_partner(
     is_early = (side.codes != NO_KEY) & (side.times + side.early_ms >= side.now)
     at_once, alone = np.flatnonzero(~found & ~is_early), ~found & is_early
     all_alone = one.mark_alone(alone)
-    waiting = Waiting(operator, one, keys, context, np.flatnonzero((met & all_alone)[: one.old]))
+    waiting = WaitingRows(operator, one, keys, context, np.flatnonzero((met & all_alone)[: one.old]))
     closed = waiting.settle(np.flatnonzero(alone & ~met[one.old :]))
     return [
         _given_up(operator, one, other, keys, at_once, context),
@@ -381,7 +384,9 @@ def _without_partner(
     ]
 
 
-def _given_up(operator: StreamStreamJoinRows, one: Known, other: Known, keys: Keys, rows: Integers, context: Context) -> Rows:
+def _given_up(
+    operator: StreamStreamJoinRows, one: KnownRows, other: KnownRows, keys: ListKeys, rows: Integers, context: Context
+) -> OptionalBatch:
     """The results of rows that find no partner and wait for none, at their own places."""
     if not len(rows):
         return None
@@ -396,13 +401,13 @@ def _given_up(operator: StreamStreamJoinRows, one: Known, other: Known, keys: Ke
 class Closed:
     """Rows of a side that waited for a partner until their time was over."""
 
-    side: Side
+    side: StreamSide
     times: Integers
-    keys: Keys
+    keys: ListKeys
     columns: pa.RecordBatch
 
 
-def _closed(operator: StreamStreamJoinRows, other: Known, closed: Closed, context: Context) -> pa.RecordBatch:
+def _closed(operator: StreamStreamJoinRows, other: KnownRows, closed: Closed, context: Context) -> pa.RecordBatch:
     """Their results: just before the record that moved stream time past their moments, by time, the right side before the left."""
     rows, number = len(closed.times), SIDES.index(closed.side.name)
     place = final_place(operator, closed.times + closed.side.close_ms, context.advances())
@@ -417,12 +422,12 @@ def _closed(operator: StreamStreamJoinRows, other: Known, closed: Closed, contex
 
 
 @dataclass(frozen=True, eq=False)
-class Waiting:
+class WaitingRows:
     """The rows of a kept side that wait for a partner; those stored rows that `met` names have got one."""
 
     operator: StreamStreamJoinRows
-    known: Known
-    keys: Keys
+    known: KnownRows
+    keys: ListKeys
     context: Context
     met: Integers
 
@@ -435,7 +440,7 @@ class Waiting:
         lists = RowLists(self.context.store(waiting_of(self.operator.id, side.name)), self.context)
         times, codes = self.known.times[self.met], self.known.codes[self.met]
         still = times + side.close_ms > before
-        met, _ = Places.distinct(times[still], codes[still])
+        met, _ = ListPlaces.distinct(times[still], codes[still])
         met_keys, is_open = lists.state_keys(met, self.keys), met.times + side.close_ms > now
         over = lists.over(before, now)
         is_over = side.times[rows] + side.close_ms <= now
@@ -460,7 +465,7 @@ class Waiting:
         """Write the rows that wait from now on beside those that do already; those that met one, or whose time is over, go."""
         side = self.known.side
         before, now = self.context.stream_time(self.operator.windowing)
-        places, owners = Places.distinct(side.times[rows], side.codes[rows])
+        places, owners = ListPlaces.distinct(side.times[rows], side.codes[rows])
         puts = lists.state_keys(places, self.keys)
         is_met = pc.is_in(puts, value_set=met_keys).to_numpy(zero_copy_only=False)
         known = np.flatnonzero((self.operator.may_lead | (places.times <= before)) & ~is_met)

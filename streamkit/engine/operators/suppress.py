@@ -25,6 +25,7 @@ from streamkit.engine.folding.bounded_buffer import Waits, bounded_waits
 from streamkit.engine.folding.joining import milliseconds
 from streamkit.engine.rows.place import in_canonical_order, paths_in_turn, place_ranks
 from streamkit.engine.rows.rows import (
+    OptionalBatch,
     deletions_of,
     last_of_each,
     numbers,
@@ -36,19 +37,19 @@ from streamkit.engine.rows.rows import (
 )
 from streamkit.engine.stage.advance import reaching_place, stream_times
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.errors import SuppressionFullError
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, DUE, KEY_GROUP, ORDER_COLUMNS, PATH, ROW_TIME, SINCE, TIMESTAMP
 from streamkit.plan.operators.suppress import Suppress
-from streamkit.plan.program import Store
+from streamkit.plan.program import ProgramStore
 from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows, encode_rows
 
 
 @kernel(Suppress, runs_empty=True)
-def suppress(operator: Suppress, inputs: Sequence[Rows], context: Context) -> dict[str, Rows]:
+def suppress(operator: Suppress, inputs: Sequence[OptionalBatch], context: Context) -> dict[str, OptionalBatch]:
     """The updates whose wait ends, at the places where it does, and the newest of each key."""
     before, now = context.stream_time(operator.window)
     rows = _rows(operator, inputs[0], context)
@@ -78,7 +79,7 @@ class _Updates:
     context: Context
 
     @cached_property
-    def store(self) -> Store:
+    def store(self) -> ProgramStore:
         return self.context.store(self.operator.store)
 
     @cached_property
@@ -174,7 +175,7 @@ class _Updates:
         return ~self.ends_at_once & ~self.stays
 
 
-def _rows(operator: Suppress, batch: Rows, context: Context) -> pa.RecordBatch | None:
+def _rows(operator: Suppress, batch: OptionalBatch, context: Context) -> pa.RecordBatch | None:
     """The updates in canonical order, without those whose key is null."""
     if batch is None:
         return None
@@ -215,7 +216,7 @@ def _due_keys(operator: Suppress, context: Context) -> pa.BinaryArray:
     return layout_of(store).keys(context.store_number(store.name), groups, columns)
 
 
-def _decoded(store: Store, keys: pa.BinaryArray, values: pa.BinaryArray) -> pa.RecordBatch:
+def _decoded(store: ProgramStore, keys: pa.BinaryArray, values: pa.BinaryArray) -> pa.RecordBatch:
     groups, _, columns = layout_of(store).split(keys, [column.type for column in store.key])
     times, *kept = decode_rows(values, ["bigint", *(column.type for column in store.value)])
     own = {**dict(zip(store.key.names, columns, strict=True)), **dict(zip(store.value.names, kept, strict=True))}

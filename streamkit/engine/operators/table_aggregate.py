@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 from streamkit.arrays import Integers, Mask
 from streamkit.engine.folding.changes import ADDED, REPLACED
 from streamkit.engine.folding.every_row import Before, FoundGroups, each_result, find_groups, groups_of_rows
-from streamkit.engine.folding.group_state import Groups, state_names
-from streamkit.engine.folding.members import YOUNG, Changed, GroupRows, MemberStore, keep_members, member_states
+from streamkit.engine.folding.group_state import GroupStates, state_names
+from streamkit.engine.folding.members import YOUNG, ChangedMembers, GroupRows, MemberStore, keep_members, member_states
 from streamkit.engine.operators.aggregate import keep, latest_results
 from streamkit.engine.rows.place import in_canonical_order
-from streamkit.engine.rows.rows import numbers, with_one_key
+from streamkit.engine.rows.rows import OptionalBatch, numbers, with_one_key
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.errors import EvaluationError
 from streamkit.expressions.aggregates import lift_members, members_of, per_aggregate, without
 from streamkit.expressions.aggregates.count import COUNT_ENDING
@@ -34,7 +34,7 @@ from streamkit.plan.operators.table_aggregate import TableAggregate
 
 
 @kernel(TableAggregate)
-def table_aggregate(operator: TableAggregate, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
+def table_aggregate(operator: TableAggregate, inputs: Sequence[OptionalBatch], context: Context) -> Mapping[str, OptionalBatch]:
     """Take rows away and add rows, in canonical order; the results that were asked for, by mode."""
     (batch,) = inputs
     assert batch is not None
@@ -59,7 +59,7 @@ def table_aggregate(operator: TableAggregate, inputs: Sequence[Rows], context: C
     return results
 
 
-def _signed(operator: TableAggregate, batch: pa.RecordBatch) -> Groups:
+def _signed(operator: TableAggregate, batch: pa.RecordBatch) -> GroupStates:
     """The state of each row alone, of one that is taken away what takes it out of a state; only of aggregates that are folded."""
     folded = _folded(operator)
     rows, is_added = groups_of_rows(replace(operator, aggregates=folded), batch), pa.array(numbers(batch, CHANGE) == ADDED)
@@ -82,7 +82,7 @@ class _MemberStates:
     rows: GroupRows
     before: Before
     store: MemberStore | None
-    changes: list[Changed] = field(default_factory=list)
+    changes: list[ChangedMembers] = field(default_factory=list)
 
     @classmethod
     def of(cls, operator: TableAggregate, batch: pa.RecordBatch, found: FoundGroups, context: Context) -> _MemberStates:
@@ -95,7 +95,7 @@ class _MemberStates:
     def folded(self) -> Sequence[TypedAggregate]:
         return _folded(self.operator)
 
-    def completed(self, groups: Groups, rows: Integers) -> Groups:
+    def completed(self, groups: GroupStates, rows: Integers) -> GroupStates:
         """With the states of all aggregates, in their order."""
         if self.store is None:
             return groups
@@ -128,7 +128,7 @@ def _is_from_nothing(found: FoundGroups, batch: pa.RecordBatch) -> Mask:
     return nothing
 
 
-def _check_counts(operator: TableAggregate, after: Groups) -> None:
+def _check_counts(operator: TableAggregate, after: GroupStates) -> None:
     """EvaluationError if more rows were taken from a group than it had: its results are wrong from there on."""
     for name, column in zip(state_names(_folded(operator)), after.states, strict=True):
         if not name.endswith(COUNT_ENDING):

@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from streamkit.arrays import Integers
 from streamkit.engine.folding.changes import ADDED, REPLACED, old_and_new
-from streamkit.engine.folding.sequential import Functions, GroupCodes, State, StateRows, Value, is_deleted, timestamps_of
+from streamkit.engine.folding.sequential import Functions, GroupCodes, NamedValues, State, StateRows, is_deleted, timestamps_of
 from streamkit.engine.folding.undoing import left_over, warn_of
 from streamkit.engine.rows.place import at_epoch_end, in_canonical_order, paths_of, place_columns
-from streamkit.engine.rows.rows import numbers, own_columns, rows_of
+from streamkit.engine.rows.rows import OptionalBatch, numbers, own_columns, rows_of
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.errors import EvaluationError
 from streamkit.expressions.python.python_functions import calls_twice, function_of
 from streamkit.log.values.python_values import python_values
@@ -48,7 +48,9 @@ class Results:
 
 
 @kernel(TableFunctionAggregate)
-def table_function_aggregate(operator: TableFunctionAggregate, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
+def table_function_aggregate(
+    operator: TableFunctionAggregate, inputs: Sequence[OptionalBatch], context: Context
+) -> Mapping[str, OptionalBatch]:
     """Call the functions with the rows, in canonical order; the results that were asked for, by mode."""
     (batch,) = inputs
     assert batch is not None
@@ -70,7 +72,7 @@ def table_function_aggregate(operator: TableFunctionAggregate, inputs: Sequence[
     place = at_epoch_end(context.plan.end.order, context.number(operator.id), paths)
     changed = batch.take(pa.array(results.rows, pa.int64()))
     every = _rows(operator, changed, results.after, states, place_columns(changed))
-    ports: dict[str, Rows] = {"every": every, "latest": _rows(operator, groups, newest, states, place)}
+    ports: dict[str, OptionalBatch] = {"every": every, "latest": _rows(operator, groups, newest, states, place)}
     if OLD_AND_NEW in operator.modes:
         before = [state or State(0, None) for state in results.before]
         replaced = np.where([state.value is None for state in before], -1, np.arange(len(before)))
@@ -112,7 +114,7 @@ def _updated(
     return results
 
 
-def _changed(functions: Functions, state: Value | None, row: dict[str, Any], change: int) -> Value | None:
+def _changed(functions: Functions, state: NamedValues | None, row: dict[str, Any], change: int) -> NamedValues | None:
     """The state after a row is added or taken away."""
     if change == ADDED:
         return functions.update(state, row, ADDER)

@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from streamkit.arrays import Mask
 from streamkit.engine.folding.joining import Kept, as_of, joined, kept_table, live_rows, milliseconds, seen_changes
 from streamkit.engine.rows.place import as_they_come
-from streamkit.engine.rows.rows import without_null_keys
+from streamkit.engine.rows.rows import OptionalBatch, without_null_keys
 from streamkit.engine.stage.advance import stream_times
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.plan.operators.table_join import TableJoin
 from streamkit.plan.windows import Settling
 from streamkit.state.layout import layout_of
@@ -30,7 +30,7 @@ SOME_MOMENT = dt.datetime.fromtimestamp(0, dt.timezone.utc)
 
 
 @kernel(TableJoin)
-def table_join(operator: TableJoin, inputs: Sequence[Rows], context: Context) -> Rows:
+def table_join(operator: TableJoin, inputs: Sequence[OptionalBatch], context: Context) -> OptionalBatch:
     """Each stream row with the table's row of its key."""
     turn = context.turn(operator.id)
     left, changes = as_they_come(inputs, turn)[0], seen_changes(operator, 1, inputs, context)

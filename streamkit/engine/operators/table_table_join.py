@@ -20,6 +20,7 @@ from streamkit.engine.folding.changes import replaced_rows, without_nothing
 from streamkit.engine.folding.joining import Kept, as_of, kept_table, seen_changes, times_found
 from streamkit.engine.rows.place import as_they_come, at_input, in_canonical_order
 from streamkit.engine.rows.rows import (
+    OptionalBatch,
     concatenate,
     deletions_of,
     last_of_each,
@@ -30,7 +31,7 @@ from streamkit.engine.rows.rows import (
     without_row_times,
 )
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, ROW_TIME, TIMESTAMP
 from streamkit.plan.operator import PORT
@@ -38,7 +39,7 @@ from streamkit.plan.operators.table_table_join import TableTableJoinRows
 
 
 @dataclass(frozen=True)
-class Side:
+class TableSide:
     """
     One side of the join: `own` is its place among the inputs, `other` that of the other side; then the keys of both.
 
@@ -50,13 +51,15 @@ class Side:
     other: int
     key: tuple[str, ...]
     other_key: tuple[str, ...]
-    came: Rows
-    others: Rows
-    others_seen: Rows
+    came: OptionalBatch
+    others: OptionalBatch
+    others_seen: OptionalBatch
 
 
 @kernel(TableTableJoinRows)
-def table_table_join(operator: TableTableJoinRows, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
+def table_table_join(
+    operator: TableTableJoinRows, inputs: Sequence[OptionalBatch], context: Context
+) -> Mapping[str, OptionalBatch]:
     """The changes of the joined table, in canonical order, and the newest of each key."""
     turn = context.turn(operator.id)
     seen = [seen_changes(operator, place, inputs, context) for place in range(2)]
@@ -73,16 +76,18 @@ def table_table_join(operator: TableTableJoinRows, inputs: Sequence[Rows], conte
     return {"": changes, "every": changes, "latest": newest}
 
 
-def _changes(operator: TableTableJoinRows, came: Sequence[Rows], seen: Sequence[Rows], context: Context) -> pa.RecordBatch:
+def _changes(
+    operator: TableTableJoinRows, came: Sequence[OptionalBatch], seen: Sequence[OptionalBatch], context: Context
+) -> pa.RecordBatch:
     """The changes of the joined table: each change of a side meets the other side as it is at that moment."""
     sides = [
-        Side("left", 0, 1, operator.left_key, operator.right_key, came[0], came[1], seen[1]),
-        Side("right", 1, 0, operator.right_key, operator.left_key, came[1], came[0], seen[0]),
+        TableSide("left", 0, 1, operator.left_key, operator.right_key, came[0], came[1], seen[1]),
+        TableSide("right", 1, 0, operator.right_key, operator.left_key, came[1], came[0], seen[0]),
     ]
     return in_canonical_order(concatenate([_joined(operator, side, context) for side in sides if side.came is not None]))
 
 
-def _joined(operator: TableTableJoinRows, side: Side, context: Context) -> pa.RecordBatch:
+def _joined(operator: TableTableJoinRows, side: TableSide, context: Context) -> pa.RecordBatch:
     """The results of one side's changes."""
     changes = side.came
     assert changes is not None
@@ -107,7 +112,7 @@ def _joined(operator: TableTableJoinRows, side: Side, context: Context) -> pa.Re
     return rows_of({**result, **record}).filter(pa.array(is_given))
 
 
-def still_there(table: Kept, rows: pa.RecordBatch, on: Sequence[str], others: Rows, context: Context) -> Mask:
+def still_there(table: Kept, rows: pa.RecordBatch, on: Sequence[str], others: OptionalBatch, context: Context) -> Mask:
     """Which rows come before a deletion of the row that they name, which they may have seen."""
     _, found = as_of(table, rows, on, others, context)
     is_there: Mask = found >= 0
@@ -115,7 +120,7 @@ def still_there(table: Kept, rows: pa.RecordBatch, on: Sequence[str], others: Ro
 
 
 def _decided(
-    operator: TableTableJoinRows, side: Side, changes: pa.RecordBatch, has_value: Mask, has_other: Mask, context: Context
+    operator: TableTableJoinRows, side: TableSide, changes: pa.RecordBatch, has_value: Mask, has_other: Mask, context: Context
 ) -> tuple[Mask, Mask]:
     """Which changes give a result, and which of these delete it."""
     if operator.how == "inner":
@@ -129,7 +134,7 @@ def _decided(
 
 def _columns(
     operator: TableTableJoinRows,
-    side: Side,
+    side: TableSide,
     changes: pa.RecordBatch,
     has_value: Mask,
     other: pa.RecordBatch,

@@ -21,13 +21,22 @@ import pyarrow.compute as pc
 from streamkit.arrays import Integers, Mask
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.folding.joining import joined, live_rows
-from streamkit.engine.folding.row_lists import Found, Keys, Places, RowLists
+from streamkit.engine.folding.row_lists import Found, ListKeys, ListPlaces, RowLists
 from streamkit.engine.folding.versions import History, Versions, coded_keys, valid_at
 from streamkit.engine.rows.place import as_seen, as_they_come, in_canonical_order, place_ranks
-from streamkit.engine.rows.rows import concatenate, numbers, own_columns, plain, rows_of, with_one_key, without_null_keys
+from streamkit.engine.rows.rows import (
+    OptionalBatch,
+    concatenate,
+    numbers,
+    own_columns,
+    plain,
+    rows_of,
+    with_one_key,
+    without_null_keys,
+)
 from streamkit.engine.stage.advance import final_place, reached_before, stream_times
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.log.values.keys import key_parts
 from streamkit.log.values.slices import join
 from streamkit.names import DUE, KEY_GROUP, ORDER_COLUMNS, PATH, TIMESTAMP
@@ -40,7 +49,7 @@ ALWAYS = 2**63 - 1  # after every event time
 
 
 @kernel(VersionedJoin, runs_empty=True)
-def versioned_join(operator: VersionedJoin, inputs: Sequence[Rows], context: Context) -> Rows:
+def versioned_join(operator: VersionedJoin, inputs: Sequence[OptionalBatch], context: Context) -> OptionalBatch:
     """Each stream row with the row that the table had for its key at its time."""
     turn = context.turn(operator.id)
     left, changes = as_they_come(inputs, turn)[0], as_seen(inputs[1], turn, 1)
@@ -61,7 +70,9 @@ def versioned_join(operator: VersionedJoin, inputs: Sequence[Rows], context: Con
 # The table as of a time
 
 
-def _looked_up(operator: VersionedJoin, left: pa.RecordBatch, changes: Rows, context: Context) -> tuple[pa.RecordBatch, Integers]:
+def _looked_up(
+    operator: VersionedJoin, left: pa.RecordBatch, changes: OptionalBatch, context: Context
+) -> tuple[pa.RecordBatch, Integers]:
     """Rows of the table, and for each stream row the position of its match among them (-1: none)."""
     table = context.program.operator(operator.inputs[1])
     assert isinstance(table, VersionedTable), f"{operator.id} looks up a table without history"
@@ -79,7 +90,7 @@ def _looked_up(operator: VersionedJoin, left: pa.RecordBatch, changes: Rows, con
     return versions.rows, np.where(is_there, found, -1)
 
 
-def _keys(operator: VersionedJoin, history: History, rows: Sequence[pa.RecordBatch]) -> tuple[Keys, list[Integers]]:
+def _keys(operator: VersionedJoin, history: History, rows: Sequence[pa.RecordBatch]) -> tuple[ListKeys, list[Integers]]:
     """The keys of the stream's rows and the table's changes, and the code of each row."""
     key = history.store.key.names
     named = [
@@ -95,7 +106,7 @@ def _keys(operator: VersionedJoin, history: History, rows: Sequence[pa.RecordBat
     return keys, np.split(codes, [rows[0].num_rows]) if len(rows) > 1 else [codes]
 
 
-def _versions(history: History, keys: Keys, codes: Integers, times: Integers) -> Versions:
+def _versions(history: History, keys: ListKeys, codes: Integers, times: Integers) -> Versions:
     """The stored versions of the stream's keys; former ones are read only where a row is older than the newest."""
     newest = history.newest(keys)
     since = np.full(len(keys), ALWAYS, np.int64)
@@ -195,7 +206,7 @@ class _Waits:
         return due
 
 
-def _due(operator: VersionedJoin, grace_ms: int, left: Rows, context: Context) -> Rows:
+def _due(operator: VersionedJoin, grace_ms: int, left: OptionalBatch, context: Context) -> OptionalBatch:
     """The rows to be joined in this epoch, at the places where they are: those that wait no longer, and those that never do."""
     lists, waiting = RowLists(context.store(operator.waiting), context), _Waits.of(operator, grace_ms, context)
     if waiting.now == NO_TIME:
@@ -221,11 +232,11 @@ def _due(operator: VersionedJoin, grace_ms: int, left: Rows, context: Context) -
     return concatenate(given) if given else None
 
 
-def _waiting_keys(operator: VersionedJoin, left: pa.RecordBatch, lists: RowLists) -> tuple[Integers, Keys]:
+def _waiting_keys(operator: VersionedJoin, left: pa.RecordBatch, lists: RowLists) -> tuple[Integers, ListKeys]:
     return coded_keys(lists.store, left, operator.on)
 
 
-def _waited(waiting: _Waits, keys: Keys, times: Integers, columns: pa.RecordBatch, first: int = 0) -> Rows:
+def _waited(waiting: _Waits, keys: ListKeys, times: Integers, columns: pa.RecordBatch, first: int = 0) -> OptionalBatch:
     """Rows that wait no longer: just before the record that ended their wait, by their times, keys and arrival."""
     operator, rows = waiting.operator, len(times)
     if not rows:
@@ -241,11 +252,11 @@ def _waited(waiting: _Waits, keys: Keys, times: Integers, columns: pa.RecordBatc
 
 
 def _keep(
-    lists: RowLists, left: pa.RecordBatch, rows: Integers, codes: Integers, keys: Keys, over: pa.BinaryArray, waiting: _Waits
+    lists: RowLists, left: pa.RecordBatch, rows: Integers, codes: Integers, keys: ListKeys, over: pa.BinaryArray, waiting: _Waits
 ) -> None:
     """Write the rows that wait from now on behind those of their lists that do already; lists whose time is over go."""
     times = numbers(left, TIMESTAMP)[rows]
-    places, owners = Places.distinct(times, codes[rows])
+    places, owners = ListPlaces.distinct(times, codes[rows])
     known = np.flatnonzero(waiting.operator.may_lead | (places.times <= waiting.before))
     old = lists.read(places.take(known), keys)
     in_list = np.concatenate([known[old.owners], owners])

@@ -16,13 +16,21 @@ import pyarrow.compute as pc
 
 from streamkit.arrays import Integers, Mask
 from streamkit.engine.epoch.stream_time import NO_TIME
-from streamkit.engine.folding.row_lists import Keys, Places
+from streamkit.engine.folding.row_lists import ListKeys, ListPlaces
 from streamkit.engine.folding.versions import IN_STORE, History, Versions, coded_keys
 from streamkit.engine.rows.place import in_canonical_order
-from streamkit.engine.rows.rows import deletions_of, last_of_each, numbers, with_columns, without_null_keys, without_row_times
+from streamkit.engine.rows.rows import (
+    OptionalBatch,
+    deletions_of,
+    last_of_each,
+    numbers,
+    with_columns,
+    without_null_keys,
+    without_row_times,
+)
 from streamkit.engine.stage.advance import stream_times
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, TIMESTAMP
@@ -31,7 +39,7 @@ from streamkit.state.row import encode_rows
 
 
 @kernel(VersionedTable, runs_empty=True)
-def versioned_table(operator: VersionedTable, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
+def versioned_table(operator: VersionedTable, inputs: Sequence[OptionalBatch], context: Context) -> Mapping[str, OptionalBatch]:
     """Enter the rows as versions; all pass on as `every`, those that were their key's newest when they came as the main output."""
     (batch,) = inputs
     history = History(operator, context)
@@ -78,7 +86,7 @@ def _is_newest(stored: Versions, codes: Integers, times: Integers, keys: int) ->
     return is_newest[keys:]
 
 
-def _record(history: History, keys: Keys, versions: Versions) -> None:
+def _record(history: History, keys: ListKeys, versions: Versions) -> None:
     """
     Write what the epoch's versions change, among all versions of their keys.
 
@@ -105,7 +113,7 @@ def _lists(buckets: Integers, codes: Integers) -> Integers:
     return np.stack([buckets[former], codes[former]], axis=1)
 
 
-def _write_newest(history: History, keys: Keys, newest: Versions) -> None:
+def _write_newest(history: History, keys: ListKeys, newest: Versions) -> None:
     """The newest versions that came in this epoch: rows are written, and deletions delete."""
     state_keys = history.state_keys(keys.take(newest.codes))
     names = history.store.value.names
@@ -115,11 +123,11 @@ def _write_newest(history: History, keys: Keys, newest: Versions) -> None:
     history.context.change(history.table.store, state_keys.take(order), values.take(order), newest.times[order.to_numpy()])
 
 
-def _write_former(history: History, keys: Keys, kept: Versions, buckets: Integers, touched: Integers) -> None:
+def _write_former(history: History, keys: ListKeys, kept: Versions, buckets: Integers, touched: Integers) -> None:
     """Write these lists, each with all its versions; those that became empty, and those that are too old, go."""
     lists = history.lists
     touched = touched[~history.is_over(touched[:, 0])]
-    places = Places(touched[:, 0], touched[:, 1])
+    places = ListPlaces(touched[:, 0], touched[:, 1])
     own = np.stack([buckets, kept.codes], axis=1)
     both, numbered = np.unique(np.concatenate([touched, own]), axis=0, return_inverse=True)
     position = np.full(len(both), -1, np.int64)

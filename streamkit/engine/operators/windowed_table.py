@@ -17,9 +17,9 @@ from streamkit.arrays import Integers
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.folding.joining import Kept, kept_table, milliseconds
 from streamkit.engine.operators.materialize import changes_to_keep, row_values
-from streamkit.engine.rows.rows import numbers, without_nulls
+from streamkit.engine.rows.rows import OptionalBatch, numbers, without_nulls
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.log.values.byte_order import byte_order
 from streamkit.names import TIMESTAMP
 from streamkit.plan.operators.windowed_table import WindowedTable
@@ -28,7 +28,7 @@ from streamkit.state.layout import layout_of
 
 
 @kernel(WindowedTable, runs_empty=True)
-def windowed_table(operator: WindowedTable, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
+def windowed_table(operator: WindowedTable, inputs: Sequence[OptionalBatch], context: Context) -> Mapping[str, OptionalBatch]:
     """Keep the newest row per key and window, and forget those that are settled; the rows pass on in canonical order."""
     (batch,) = inputs
     table, settled = kept_table(operator.id, context), Settled.of(operator.settlings, context)

@@ -12,9 +12,9 @@ from streamkit.arrays import Integers
 from streamkit.engine.epoch.epoch import OutputTopic
 from streamkit.engine.rows.exchange import groups_of
 from streamkit.engine.rows.place import canonical_order, has_place
-from streamkit.engine.rows.rows import is_null_key, plain, rows_of, with_columns
+from streamkit.engine.rows.rows import OptionalBatch, is_null_key, plain, rows_of, with_columns
 from streamkit.engine.stage.context import WRITTEN, Context, log_timestamps, runs
-from streamkit.engine.stage.registry import Rows, kernel
+from streamkit.engine.stage.registry import kernel
 from streamkit.errors import EvaluationError
 from streamkit.expressions.core.accumulation import stable_order
 from streamkit.log.rows.event_time import milliseconds_of
@@ -27,7 +27,7 @@ from streamkit.plan.program import Output
 
 
 @kernel(Write, takes_pieces=True)
-def write(operator: Write, inputs: Sequence[Rows], context: Context) -> None:
+def write(operator: Write, inputs: Sequence[OptionalBatch], context: Context) -> None:
     """Frames for the output topic, one per partition, rows in canonical order."""
     (batch,) = inputs
     assert batch is not None

@@ -12,7 +12,7 @@ from streamkit.plan.processing import RefusedCallError, RetimedError, used_too_l
 
 
 @dataclass
-class Call:
+class ProcessorCall:
     """
     A call of a processor's function, as its context, stores and record see it; one object lives as long as the processor `name`.
 
@@ -40,7 +40,9 @@ class Call:
         self.counts[metric] = self.counts.get(metric, 0) + 1
 
 
-def failure(name: str, call: Call, error: Exception, row: Any, scheduled: ScheduledCall | None = None) -> EvaluationError:
+def failure(
+    name: str, call: ProcessorCall, error: Exception, row: Any, scheduled: ScheduledCall | None = None
+) -> EvaluationError:
     """The error of a processor, with what it was doing, and the call by schedule if that is what it was."""
     if isinstance(error, RetimedError):
         return UnfitFunctionError(f"the processor {name}, in {call.what}: {error}", row)

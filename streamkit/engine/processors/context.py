@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
-from streamkit.engine.processors.call import Call
-from streamkit.engine.processors.stores import Moment, ProcessorStore, milliseconds
+from streamkit.engine.processors.call import ProcessorCall
+from streamkit.engine.processors.stores import ProcessorStore, StoreTime, milliseconds
 from streamkit.names import DELETED
 from streamkit.plan.processing import ForeignCalls, RefusedCallError, Schedule
 
@@ -40,7 +40,13 @@ class Record:
     __slots__ = ("_call", "_headers", "_is_deleted", "_key_names", "_row", "_timestamp", "_turn")
 
     def __init__(
-        self, call: Call, row: dict[str, Any], key_names: tuple[str, ...], timestamp: int, is_deleted: bool, headers: Headers = ()
+        self,
+        call: ProcessorCall,
+        row: dict[str, Any],
+        key_names: tuple[str, ...],
+        timestamp: int,
+        is_deleted: bool,
+        headers: Headers = (),
     ) -> None:
         self._call = call
         self._turn = call.turn
@@ -131,7 +137,7 @@ class ProcessorContext(ForeignCalls):
 
     def __init__(
         self,
-        call: Call,
+        call: ProcessorCall,
         stores: Mapping[str, ProcessorStore],
         forwarding: Forwarding,
         scheduled: list[Scheduled],
@@ -146,7 +152,7 @@ class ProcessorContext(ForeignCalls):
     def forward(
         self,
         row: Any,
-        timestamp: Moment | None = None,
+        timestamp: StoreTime | None = None,
         headers: Mapping[str, bytes | None] | Iterable[tuple[str, bytes | None]] | None = None,
         to: str | None = None,
     ) -> None:

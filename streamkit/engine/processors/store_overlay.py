@@ -17,7 +17,7 @@ import pyarrow as pa
 from streamkit.data_type import is_nested
 from streamkit.expressions.python.exact_values import copied
 from streamkit.log.values.python_values import python_values
-from streamkit.plan.program import Store
+from streamkit.plan.program import ProgramStore
 from streamkit.state.key import range_prefix
 from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows, encode_rows
@@ -25,19 +25,19 @@ from streamkit.state.single_key import key_encoder
 from streamkit.state.store import SortedKeys
 from streamkit.state.task_state import TaskState
 
-StoredValues: TypeAlias = tuple[Any, ...]
+EntryValues: TypeAlias = tuple[Any, ...]
 
 
 class StoreOverlay:
     """The entries of one store that a task sees: those committed, and its own changes."""
 
-    def __init__(self, store: Store, number: int, state: TaskState) -> None:
+    def __init__(self, store: ProgramStore, number: int, state: TaskState) -> None:
         self.store = store
         self.number = number
         self.encode: Callable[[Sequence[Any]], bytes] = key_encoder([column.type for column in store.key])
         self._state = state
-        self._known: dict[bytes, StoredValues | None] = {}  # what is committed, as far as it was read
-        self._changed: dict[bytes, tuple[StoredValues | None, int]] = {}
+        self._known: dict[bytes, EntryValues | None] = {}  # what is committed, as far as it was read
+        self._changed: dict[bytes, tuple[EntryValues | None, int]] = {}
         self._changed_keys = SortedKeys()
         nested = any(is_nested(column.type) for column in store.value)
         self._handed_out: Callable[[Any], Any] = copied if nested else lambda values: values
@@ -51,7 +51,7 @@ class StoreOverlay:
         wanted = keys.unique().sort()
         self._known.update(zip(wanted.to_pylist(), self._decoded(self._state.get(wanted)), strict=True))
 
-    def get(self, key: bytes) -> StoredValues | None:
+    def get(self, key: bytes) -> EntryValues | None:
         """The values under a state key; None if there is no entry."""
         if key in self._changed:
             return self._handed_out(self._changed[key][0])  # type: ignore[no-any-return]
@@ -59,13 +59,13 @@ class StoreOverlay:
             self._known[key] = self._decoded(self._state.get(pa.array([key], pa.binary())))[0]
         return self._handed_out(self._known[key])  # type: ignore[no-any-return]
 
-    def put(self, key: bytes, values: StoredValues | None, timestamp: int) -> None:
+    def put(self, key: bytes, values: EntryValues | None, timestamp: int) -> None:
         """Set the values under a state key, or delete them with None."""
         if key not in self._changed:
             self._changed_keys.add(key)
         self._changed[key] = (values, timestamp)
 
-    def scan(self, start: bytes, end: bytes) -> list[tuple[StoredValues, StoredValues]]:
+    def scan(self, start: bytes, end: bytes) -> list[tuple[EntryValues, EntryValues]]:
         """
         The entries whose state keys are in the range [start, end), in their order, as they are now.
 
@@ -98,22 +98,22 @@ class StoreOverlay:
         places[live] = np.arange(len(live))
         return pa.array(keys, pa.binary()), encoded.take(pa.array(places, mask=places < 0)), times
 
-    def _between(self, start: bytes, end: bytes) -> dict[bytes, StoredValues]:
+    def _between(self, start: bytes, end: bytes) -> dict[bytes, EntryValues]:
         keys, values = self._state.scan([(start, end)])
-        found: dict[bytes, StoredValues | None] = dict(zip(keys.to_pylist(), self._decoded(values), strict=True))
+        found: dict[bytes, EntryValues | None] = dict(zip(keys.to_pylist(), self._decoded(values), strict=True))
         changed = self._changed_keys.between(start, end)
         if not changed:
             return found  # type: ignore[return-value]  # what is scanned has values
         found |= {key: self._changed[key][0] for key in changed}
         return {key: values for key, values in sorted(found.items(), key=_key) if values is not None}
 
-    def _decoded(self, stored: pa.BinaryArray) -> list[StoredValues | None]:
-        found: list[StoredValues | None] = [None] * len(stored)
+    def _decoded(self, stored: pa.BinaryArray) -> list[EntryValues | None]:
+        found: list[EntryValues | None] = [None] * len(stored)
         if stored.null_count == len(stored):
             return found
         _, *columns = decode_rows(stored.drop_null(), ["bigint", *(column.type for column in self.store.value)])
         count = len(stored) - stored.null_count
-        rows: Iterable[StoredValues] = zip(*map(python_values, columns), strict=True) if columns else [()] * count
+        rows: Iterable[EntryValues] = zip(*map(python_values, columns), strict=True) if columns else [()] * count
         places = np.flatnonzero(stored.is_valid().to_numpy(zero_copy_only=False)).tolist()
         for place, row in zip(places, rows, strict=True):
             found[place] = row

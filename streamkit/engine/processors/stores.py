@@ -15,8 +15,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from streamkit.engine.processors.call import Call
-from streamkit.engine.processors.store_overlay import StoredValues, StoreOverlay
+from streamkit.engine.folding.sequential import NamedValues
+from streamkit.engine.processors.call import ProcessorCall
+from streamkit.engine.processors.store_overlay import EntryValues, StoreOverlay
 from streamkit.expressions.python.exact_values import UNFIT, exactly
 from streamkit.log.rows.event_time import TIME_MS_MAX
 from streamkit.plan.function_digest import type_name
@@ -26,8 +27,7 @@ from streamkit.schema import Schema
 from streamkit.state.key import range_end, range_prefix
 from streamkit.state.single_key import after, key_encoder, moment_key, text_prefix
 
-Value: TypeAlias = dict[str, Any]
-Moment: TypeAlias = "int | dt.datetime"
+StoreTime: TypeAlias = "int | dt.datetime"
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 LAST_MS = TIME_MS_MAX + 1  # behind every time that a log takes
 ASCENDING, DESCENDING = "ascending", "descending"
@@ -36,23 +36,23 @@ ASCENDING, DESCENDING = "ascending", "descending"
 class Entry(NamedTuple):
     """A key and its value."""
 
-    key: Value
-    value: Value
+    key: NamedValues
+    value: NamedValues
 
 
 class WindowEntry(NamedTuple):
     """A key, where its window or session starts and ends, in ms, and its value."""
 
-    key: Value
+    key: NamedValues
     start: int
     end: int
-    value: Value
+    value: NamedValues
 
 
 class Version(NamedTuple):
     """A value, the time from which it is valid, and the one from which it is not; None if it is the newest."""
 
-    value: Value
+    value: NamedValues
     timestamp: int
     valid_to: int | None
 
@@ -67,7 +67,7 @@ class Put(NamedTuple):
 class ProcessorStore:
     """What stores of all kinds share: the way from users' keys and values to those of the overlay, and back."""
 
-    def __init__(self, definition: StoreDefinition, overlay: StoreOverlay, call: Call) -> None:
+    def __init__(self, definition: StoreDefinition, overlay: StoreOverlay, call: ProcessorCall) -> None:
         self._definition = definition
         self._overlay = overlay
         self._call = call
@@ -92,17 +92,17 @@ class ProcessorStore:
         """The time at which what is kept begins: entries of it and before are gone; None if stream time has not begun."""
         return None if self._call.stream_time is None else self._call.stream_time - self._retention_ms
 
-    def _named(self, values: StoredValues | None) -> Value | None:
+    def _named(self, values: EntryValues | None) -> NamedValues | None:
         return None if values is None else dict(zip(self._definition.value.names, values))
 
-    def _key_dict(self, values: Iterable[Any]) -> Value:
+    def _key_dict(self, values: Iterable[Any]) -> NamedValues:
         return dict(zip(self._definition.key.names, values))
 
 
 class KeyValueStore(ProcessorStore):
     """A store that keeps one value for each key."""
 
-    def get(self, key: Any) -> Value | None:
+    def get(self, key: Any) -> NamedValues | None:
         """The value of a key; None if there is none."""
         self._begin()
         return self._named(self._overlay.get(self._at(key)))
@@ -112,7 +112,7 @@ class KeyValueStore(ProcessorStore):
         self._begin()
         self._put(self._prefix + self._encode_key(self._key.to_put(key)), value)
 
-    def put_if_absent(self, key: Any, value: Mapping[str, Any]) -> Value | None:
+    def put_if_absent(self, key: Any, value: Mapping[str, Any]) -> NamedValues | None:
         """Set the value of a key that has none; returns the value that it had."""
         before = self.get(key)
         if before is None:
@@ -124,7 +124,7 @@ class KeyValueStore(ProcessorStore):
         for key, value in entries:
             self.put(key, value)
 
-    def delete(self, key: Any) -> Value | None:
+    def delete(self, key: Any) -> NamedValues | None:
         """Delete a key; returns the value that it had."""
         before = self.get(key)
         if before is not None:
@@ -172,7 +172,7 @@ class WindowStore(ProcessorStore):
     A window is gone when stream time has reached its start plus the retention: it is not found, and not taken (metric `expired`).
     """
 
-    def put(self, key: Any, value: Mapping[str, Any] | None, start: Moment) -> None:
+    def put(self, key: Any, value: Mapping[str, Any] | None, start: StoreTime) -> None:
         """Set the value of a key in the window that starts then, or delete it with None; a store that retains duplicates adds a value."""
         self._begin()
         start_ms, values = milliseconds(start), self._key.to_put(key)
@@ -184,13 +184,13 @@ class WindowStore(ProcessorStore):
             numbers = [found[-1] for found, _ in self._in_window(values, start_ms)]
             self._put(self._at((*values, max(numbers, default=-1) + 1), start_ms), value)
 
-    def get(self, key: Any, start: Moment) -> Value | None:
+    def get(self, key: Any, start: StoreTime) -> NamedValues | None:
         """The value of a key in the window that starts then; None if there is none. The last one of duplicates."""
         found = self.fetch(key, start, start)
         return found[-1].value if found else None
 
     def fetch(
-        self, key: Any, first: Moment | None = None, last: Moment | None = None, *, reverse: bool = False
+        self, key: Any, first: StoreTime | None = None, last: StoreTime | None = None, *, reverse: bool = False
     ) -> list[WindowEntry]:
         """The windows of a key that start from one time to another, both included, by their starts; None leaves an end open."""
         self._begin()
@@ -202,7 +202,9 @@ class WindowStore(ProcessorStore):
         width = 1 + len(values)
         return self._entries([one for one in self._between(first, last) if one[0][1:width] == values], reverse)
 
-    def fetch_all(self, first: Moment | None = None, last: Moment | None = None, *, reverse: bool = False) -> list[WindowEntry]:
+    def fetch_all(
+        self, first: StoreTime | None = None, last: StoreTime | None = None, *, reverse: bool = False
+    ) -> list[WindowEntry]:
         """The windows of all keys that start from one time to another, both included, by their starts, then keys."""
         self._begin()
         return self._entries(self._between(first, last), reverse)
@@ -215,17 +217,17 @@ class WindowStore(ProcessorStore):
         earliest = self._earliest()
         return earliest is not None and start_ms <= earliest
 
-    def _at(self, values: StoredValues, start_ms: int) -> bytes:
+    def _at(self, values: EntryValues, start_ms: int) -> bytes:
         return range_prefix(self._call.group, self._overlay.number, start_ms) + self._overlay.encode(values)
 
-    def _in_window(self, values: StoredValues, start_ms: int) -> list[tuple[StoredValues, StoredValues]]:
+    def _in_window(self, values: EntryValues, start_ms: int) -> list[tuple[EntryValues, EntryValues]]:
         start = self._at(values, start_ms)
         if self._definition.retain_duplicates:
             return self._overlay.scan(start, after(start))
         found = self._overlay.get(start)
         return [] if found is None else [((start_ms, *values), found)]
 
-    def _between(self, first: Moment | None, last: Moment | None) -> list[tuple[StoredValues, StoredValues]]:
+    def _between(self, first: StoreTime | None, last: StoreTime | None) -> list[tuple[EntryValues, EntryValues]]:
         earliest = self._earliest()
         lowest = -LAST_MS if earliest is None else earliest + 1
         start = lowest if first is None else max(lowest, bound(first))
@@ -233,7 +235,7 @@ class WindowStore(ProcessorStore):
         group, number = self._call.group, self._overlay.number
         return self._overlay.scan(range_prefix(group, number, start), range_prefix(group, number, end))
 
-    def _entries(self, found: list[tuple[StoredValues, StoredValues]], reverse: bool) -> list[WindowEntry]:
+    def _entries(self, found: list[tuple[EntryValues, EntryValues]], reverse: bool) -> list[WindowEntry]:
         size = self._definition.window_size_ms or 0
         entries = [
             WindowEntry(self._key_dict(key[1:]), key[0], key[0] + size, self._named(values) or {}) for key, values in found
@@ -248,7 +250,7 @@ class SessionStore(ProcessorStore):
     A session is gone when stream time has reached its end plus the retention: it is not found, and not taken (metric `expired`).
     """
 
-    def put(self, key: Any, start: Moment, end: Moment, value: Mapping[str, Any] | None) -> None:
+    def put(self, key: Any, start: StoreTime, end: StoreTime, value: Mapping[str, Any] | None) -> None:
         """Set the value of a session, or delete it with None."""
         self._begin()
         at = self._at(self._key.to_put(key), start, end)
@@ -257,17 +259,17 @@ class SessionStore(ProcessorStore):
         else:
             self._put(at, value)
 
-    def remove(self, key: Any, start: Moment, end: Moment) -> None:
+    def remove(self, key: Any, start: StoreTime, end: StoreTime) -> None:
         """Delete a session."""
         self.put(key, start, end, None)
 
-    def get(self, key: Any, start: Moment, end: Moment) -> Value | None:
+    def get(self, key: Any, start: StoreTime, end: StoreTime) -> NamedValues | None:
         """The value of a session; None if there is none."""
         self._begin()
         return None if self._is_gone(milliseconds(end)) else self._named(self._overlay.get(self._at(key, start, end)))
 
     def find_sessions(
-        self, key: Any, earliest_end: Moment | None = None, latest_start: Moment | None = None, *, reverse: bool = False
+        self, key: Any, earliest_end: StoreTime | None = None, latest_start: StoreTime | None = None, *, reverse: bool = False
     ) -> list[WindowEntry]:
         """The sessions of a key that end then or later, and start then or earlier, in the order of time; None leaves a bound open."""
         self._begin()
@@ -289,13 +291,13 @@ class SessionStore(ProcessorStore):
         earliest = self._earliest()
         return earliest is not None and end_ms <= earliest
 
-    def _at(self, key: Any, start: Moment, end: Moment) -> bytes:
+    def _at(self, key: Any, start: StoreTime, end: StoreTime) -> bytes:
         start_ms, end_ms = milliseconds(start), milliseconds(end)
         if start_ms > end_ms:
             raise RefusedCallError(f"a session from {start_ms} to {end_ms}; expected an end that is not before the start")
         return self._prefix + moment_key(end_ms) + self._encode_key(self._key.of(key)) + moment_key(start_ms)
 
-    def _ending(self, earliest_end: Moment | None) -> list[WindowEntry]:
+    def _ending(self, earliest_end: StoreTime | None) -> list[WindowEntry]:
         earliest = self._earliest()
         lowest = -LAST_MS if earliest is None else earliest + 1
         first = lowest if earliest_end is None else max(lowest, bound(earliest_end))
@@ -313,7 +315,7 @@ class VersionedStore(ProcessorStore):
     What is older than stream time minus the history retention is not taken (metric `expired`), and only found if it is still valid.
     """
 
-    def put(self, key: Any, value: Mapping[str, Any] | None, timestamp: Moment) -> Put:
+    def put(self, key: Any, value: Mapping[str, Any] | None, timestamp: StoreTime) -> Put:
         """Set the value that is valid from a time on, until the next version; None: from then on there is none. The same time replaces."""
         self._begin()
         time_ms, values = milliseconds(timestamp), self._key.to_put(key)
@@ -327,7 +329,7 @@ class VersionedStore(ProcessorStore):
         later = [start for start, _ in self._versions(values) if start > time_ms]
         return Put(True, min(later, default=None))
 
-    def get(self, key: Any, as_of: Moment | None = None) -> Version | None:
+    def get(self, key: Any, as_of: StoreTime | None = None) -> Version | None:
         """The newest version of a key, or the one valid at a time; None if there is none."""
         self._begin()
         versions = self._versions(self._key.of(key))
@@ -340,7 +342,7 @@ class VersionedStore(ProcessorStore):
         return None if found is None else self._version(versions, found)
 
     def get_range(
-        self, key: Any, first: Moment | None = None, last: Moment | None = None, *, order: str = ASCENDING
+        self, key: Any, first: StoreTime | None = None, last: StoreTime | None = None, *, order: str = ASCENDING
     ) -> list[Version]:
         """The versions of a key that are valid at some time from `first` to `last`, both included; `order` is ascending or descending."""
         self._begin()
@@ -360,26 +362,26 @@ class VersionedStore(ProcessorStore):
         kept = [one for one in found if one.timestamp <= highest and (one.valid_to is None or one.valid_to > lowest)]
         return kept if order == ASCENDING else kept[::-1]
 
-    def delete(self, key: Any, timestamp: Moment) -> Version | None:
+    def delete(self, key: Any, timestamp: StoreTime) -> Version | None:
         """End what is valid at a time; returns it. Nothing happens if the time is too old."""
         before = self.get(key, timestamp)
         return before if self.put(key, None, timestamp).is_put else None
 
-    def _at(self, values: StoredValues) -> bytes:
+    def _at(self, values: EntryValues) -> bytes:
         return self._prefix + self._encode_key(values)
 
-    def _versions(self, values: StoredValues) -> list[tuple[int, StoredValues]]:
+    def _versions(self, values: EntryValues) -> list[tuple[int, EntryValues]]:
         """The starts of a key's versions, and their values, the oldest first."""
         start = self._at(values)
         return [(milliseconds(key[-1]), found) for key, found in self._overlay.scan(start, after(start))]
 
-    def _version(self, versions: list[tuple[int, StoredValues]], place: int) -> Version | None:
+    def _version(self, versions: list[tuple[int, EntryValues]], place: int) -> Version | None:
         """The version at a place; None if it says that there is no value."""
         start, (*values, is_deleted) = versions[place]
         following = versions[place + 1][0] if place + 1 < len(versions) else None
         return None if is_deleted else Version(self._named(tuple(values)) or {}, start, following)
 
-    def _forget(self, values: StoredValues) -> None:
+    def _forget(self, values: EntryValues) -> None:
         """Delete the versions of a key that stopped being valid before the history begins."""
         earliest = self._earliest()
         if earliest is None:
@@ -390,7 +392,7 @@ class VersionedStore(ProcessorStore):
                 self._overlay.put(self._at(values) + moment_key(start), None, self._call.time)
 
 
-STORES: Mapping[str, Callable[[StoreDefinition, StoreOverlay, Call], ProcessorStore]] = {
+STORES: Mapping[str, Callable[[StoreDefinition, StoreOverlay, ProcessorCall], ProcessorStore]] = {
     KEY_VALUE: KeyValueStore,
     WINDOW: WindowStore,
     SESSION: SessionStore,
@@ -437,7 +439,7 @@ class _Exact:
         self._names = dict.fromkeys(schema.names)
         self._convert = [(column.name, column.type, column.nullable, exactly(column.arrow.type)) for column in schema]
 
-    def of(self, given: Any) -> StoredValues:
+    def of(self, given: Any) -> EntryValues:
         """A key, as a dict, a tuple, or the value of the only column."""
         if isinstance(given, Mapping):
             return self.of_dict(given)
@@ -446,21 +448,21 @@ class _Exact:
             raise self._wrong(f"found {given!r}")
         return self._converted(values)
 
-    def to_put(self, given: Any) -> StoredValues:
+    def to_put(self, given: Any) -> EntryValues:
         """A key to keep something under, as `of`; RefusedCallError if it is null, which is no key."""
         values = self.of(given)
         if all(value is None for value in values):
             raise self._wrong(f"found {given!r}, a null key, under which nothing can be put; expected a value")
         return values
 
-    def of_first(self, given: Any) -> StoredValues:
+    def of_first(self, given: Any) -> EntryValues:
         """The first columns of a key, as a tuple, or the value of the first one."""
         values = tuple(given.values()) if isinstance(given, Mapping) else tuple(given) if isinstance(given, tuple) else (given,)
         if not 0 < len(values) <= len(self._convert):
             raise self._wrong(f"found the beginning {given!r}")
         return self._converted(values)
 
-    def of_dict(self, given: Any) -> StoredValues:
+    def of_dict(self, given: Any) -> EntryValues:
         """A dict of columns; those that it leaves out are null."""
         if given.__class__ is not dict and not isinstance(given, Mapping):  # the second look is slow
             raise self._wrong(f"found {given!r}; expected a dict")
@@ -469,7 +471,7 @@ class _Exact:
                 raise self._wrong(f"found the column {name!r}")
         return self._converted([given.get(name) for name in self._names])
 
-    def _converted(self, values: Sequence[Any]) -> StoredValues:
+    def _converted(self, values: Sequence[Any]) -> EntryValues:
         found = []
         for (name, type, nullable, convert), value in zip(self._convert, values):
             if value is None and not nullable:

@@ -63,7 +63,7 @@ class Packed(NamedTuple):
         return self.payload.encode() if isinstance(self.payload, Control) else self.payload
 
 
-Arrived: TypeAlias = Iterable[tuple[int, pa.Buffer | Control]]  # edge and payload
+ArrivedMessages: TypeAlias = Iterable[tuple[int, pa.Buffer | Control]]  # edge and payload
 
 
 @dataclass
@@ -89,7 +89,7 @@ class Arrival:
         return [value if isinstance(value, expected) else from_plain(expected, value) for value in values]
 
 
-def collect(rows: Arrived) -> Arrival:
+def collect(rows: ArrivedMessages) -> Arrival:
     """Sort arriving (edge, payload) pairs."""
     arrival = Arrival()
     for edge, payload in rows:

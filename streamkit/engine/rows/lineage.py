@@ -24,7 +24,7 @@ NONE = -1  # no chain, no node
 
 
 @dataclass(frozen=True, eq=False)
-class Lineage:
+class RowLineage:
     """
     Nodes, numbered in the order in which they arise, and their chains.
 

@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 from streamkit.arrays import Integers
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import key_parts
-from streamkit.log.values.slices import Part, Slices, join
+from streamkit.log.values.slices import RowPart, Slices, join
 from streamkit.names import DUE, HEADERS, INPUT, OFFSET, ORDER, ORDER_COLUMNS, PARTITION, PATH
 from streamkit.plan.program import Number, Turn
 
@@ -95,7 +95,7 @@ def extended_by_key(batch: pa.RecordBatch, number: Number, keys: Sequence[pa.Arr
     return extended_by(batch, number, *key_parts(keys))
 
 
-def extended_by(batch: pa.RecordBatch, number: Number, *parts: Part) -> pa.BinaryArray:
+def extended_by(batch: pa.RecordBatch, number: Number, *parts: RowPart) -> pa.BinaryArray:
     """
     The path of each row, and a step that begins with a number of the operator.
 

@@ -10,6 +10,7 @@ an output or a processor behind can see them, and a record has any; `_key_group`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -57,6 +58,9 @@ RECORD_FIELDS = {
 
 
 OPTIONAL = (ROW_TIME, PATH, DUE, DELETED, HEADERS)
+
+
+OptionalBatch: TypeAlias = pa.RecordBatch | None
 
 
 def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

@@ -13,7 +13,7 @@ from streamkit.expressions.aggregates import of_table, state_columns
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.plan.analysis import Analyzer
 from streamkit.plan.explain import explain_change, explain_inputs, explain_names, explain_plan, explain_program
-from streamkit.plan.inputs import Topics, resolve_inputs
+from streamkit.plan.inputs import KnownTopics, resolve_inputs
 from streamkit.plan.lowering import infer_types
 from streamkit.plan.naming import KnownNames, name_steps
 from streamkit.plan.outputs import fit_outputs
@@ -35,7 +35,7 @@ class PassResult(NamedTuple):
     plan: Plan | None
 
 
-def compile(topology: Topology, log: Topics | None = None, analyzer: Analyzer | None = None) -> Program:
+def compile(topology: Topology, log: KnownTopics | None = None, analyzer: Analyzer | None = None) -> Program:
     """
     Compile a topology to the program that readers and kernels run.
 
@@ -61,7 +61,7 @@ def compile_passing_over(topology: Topology, log: Log, refuse: Refuse, analyzer:
     return replace(program, key_groups=log.settings.key_groups, changelog_partitions=log.settings.changelog_partitions)
 
 
-def explain(topology: Topology, log: Topics | None = None, analyzer: Analyzer | None = None) -> str:
+def explain(topology: Topology, log: KnownTopics | None = None, analyzer: Analyzer | None = None) -> str:
     """
     What every pass of `compile` gives, as text: the steps, their types and stages, and the program at the end.
 
@@ -70,7 +70,9 @@ def explain(topology: Topology, log: Topics | None = None, analyzer: Analyzer | 
     return explain_and_compile(topology, log, analyzer)[0]
 
 
-def explain_and_compile(topology: Topology, log: Topics | None = None, analyzer: Analyzer | None = None) -> tuple[str, Program]:
+def explain_and_compile(
+    topology: Topology, log: KnownTopics | None = None, analyzer: Analyzer | None = None
+) -> tuple[str, Program]:
     """What `explain` and `compile` give, of one compilation."""
     refused: list[RefusedTopic] = []
 
@@ -88,7 +90,7 @@ def explain_and_compile(topology: Topology, log: Topics | None = None, analyzer:
     return "\n\n".join(f"== {name} ==\n{text}" for name, text in sections), program
 
 
-def _compiled(topology: Topology, log: Topics | None, analyzer: Analyzer | None, refuse: Refuse) -> Program:
+def _compiled(topology: Topology, log: KnownTopics | None, analyzer: Analyzer | None, refuse: Refuse) -> Program:
     *_, last = _passes(topology, log, analyzer, refuse)
     assert last.plan is not None
     return _assembled(topology, last.plan)
@@ -100,7 +102,9 @@ def _assembled(topology: Topology, plan: Plan) -> Program:
     return replace(program, dropped_stores=topology.dropped_stores)
 
 
-def _passes(topology: Topology, log: Topics | None, analyzer: Analyzer | None, refuse: Refuse = stop_at) -> Iterator[PassResult]:
+def _passes(
+    topology: Topology, log: KnownTopics | None, analyzer: Analyzer | None, refuse: Refuse = stop_at
+) -> Iterator[PassResult]:
     roots = topology.roots
     if not roots:
         raise TopologyError(

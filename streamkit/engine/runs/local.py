@@ -14,9 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamkit.engine.epoch.epoch import EpochEnd, EpochPlan, Split
+from streamkit.engine.epoch.epoch import EpochEnd, EpochPlan, ReaderSplit
 from streamkit.engine.epoch.report import EpochClaim, TaskReport
-from streamkit.engine.rows.exchange import Arrived, Control, Packed
+from streamkit.engine.rows.exchange import ArrivedMessages, Control, Packed
 from streamkit.engine.runs.commit import commit_epoch, functions_of
 from streamkit.engine.runs.planner import EVERYTHING, Planner
 from streamkit.engine.stage.kernel import run_inner_kernel, run_last_kernel
@@ -86,7 +86,7 @@ def run_epoch(
 def run_tasks(
     program: Program,
     plan: EpochPlan,
-    parts: Sequence[Split],
+    parts: Sequence[ReaderSplit],
     storage: Storage,
     stores: Stores = ON_DISK,
     each: Each = map,
@@ -105,12 +105,12 @@ def run_tasks(
 
 
 def _inner_kernel(
-    program: Program, stage: int, arrived: Sequence[Arrived], storage: Storage, stores: Stores
+    program: Program, stage: int, arrived: Sequence[ArrivedMessages], storage: Storage, stores: Stores
 ) -> Callable[[int], list[Packed]]:
     return lambda task: list(run_inner_kernel(program, stage, task, arrived[task], storage, stores))
 
 
-def _exchanged(rows: Iterable[Packed], tasks: int) -> list[Arrived]:
+def _exchanged(rows: Iterable[Packed], tasks: int) -> list[ArrivedMessages]:
     arrived: list[list[tuple[int, pa.Buffer | Control]]] = [[] for _ in range(tasks)]
     for task, edge, payload in rows:
         arrived[task].append((edge, pa.py_buffer(payload) if isinstance(payload, bytes) else payload))

@@ -23,7 +23,7 @@ from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log
 from streamkit.log.upkeep import Upkeep
 from streamkit.plan.program import Program
-from streamkit.state.changelog import Offsets
+from streamkit.state.changelog import ChangelogOffsets
 
 POLL_SECONDS = (0.01, 0.1)  # between two looks for new records: right after an epoch, and when none has come for long
 SIGNAL_SECONDS = 0.5  # how late a signal may be noticed
@@ -113,7 +113,7 @@ class LocalRun(Run):
                 raise cause from (error if cause is not error else error.__cause__)
             return self._begin()
 
-    def _run_epochs(self, planner: Planner, until: Offsets | None, each: Each) -> None:
+    def _run_epochs(self, planner: Planner, until: ChangelogOffsets | None, each: Each) -> None:
         least, most = POLL_SECONDS
         pause = least
         while not self._is_stopping.is_set():
@@ -127,7 +127,7 @@ class LocalRun(Run):
                 self._is_stopping.wait(max(pause, self._options.interval_ms / 1000))
                 pause = min(2 * pause, most)
 
-    def _run_next(self, planner: Planner, until: Offsets | None, each: Each) -> bool:
+    def _run_next(self, planner: Planner, until: ChangelogOffsets | None, each: Each) -> bool:
         """Run and commit the next epoch, if there is one."""
         check_generation(planner.catalog, planner.application)
         before = planner.committed_end()
@@ -138,7 +138,7 @@ class LocalRun(Run):
         forget_epoch(self.log.heartbeats, planner.application)
         return True
 
-    def _next_end(self, planner: Planner, before: EpochEnd, until: Offsets | None) -> EpochEnd | None:
+    def _next_end(self, planner: Planner, before: EpochEnd, until: ChangelogOffsets | None) -> EpochEnd | None:
         end = planner.next_end(before, until)
         return planner.closing_end(before) if end is None and self._options.drain else end
 

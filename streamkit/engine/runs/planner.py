@@ -16,17 +16,17 @@ import numpy as np
 
 from streamkit.clock import Clock
 from streamkit.engine.epoch.anchor import EXTENTS_MAX, AddedExtents, Anchor, GenerationStart
-from streamkit.engine.epoch.epoch import Application, EpochEnd, EpochPlan, Slice, Split
+from streamkit.engine.epoch.epoch import Application, EpochEnd, EpochPlan, ReaderSplit, Slice
 from streamkit.engine.epoch.frame_sizes import FrameSizes
 from streamkit.engine.epoch.frame_times import FrameTimes
-from streamkit.engine.epoch.order import Backlog, Cut, Records, cut, times_before
+from streamkit.engine.epoch.order import Backlog, Cut, TimesAndOffsets, cut, times_before
 from streamkit.engine.epoch.stream_time import (
     BOOTSTRAP,
     CLOCK_SEEN,
     CLOSED,
     NO_TIME,
     UNKNOWN,
-    Times,
+    StreamTimes,
     behind_inputs,
     clock_start,
     closed_by_idleness,
@@ -49,7 +49,7 @@ from streamkit.log.storage.storage import Storage
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
 from streamkit.plan.windows import Windowing
-from streamkit.state.changelog import Changes, Offsets
+from streamkit.state.changelog import ChangelogOffsets, CommittedChanges
 
 STREAM_KINDS = ("stream", "table")
 EVERYTHING = 2**62
@@ -97,7 +97,7 @@ class Planner:
         """Those of the program's inputs, in order."""
         return self.application.topic_ids
 
-    def input_ends(self) -> Offsets:
+    def input_ends(self) -> ChangelogOffsets:
         """Where the inputs end now."""
         return {topic_id: self.catalog.end_offsets(topic_id) for topic_id in self.topic_ids}
 
@@ -111,7 +111,7 @@ class Planner:
         state = self.catalog.application(self.application.name)
         return EpochEnd(state.epoch, state.positions, committed_times(state, self.topic_ids), closing=state.drained)
 
-    def next_end(self, before: EpochEnd, until: Offsets | None = None, records_max: int = EVERYTHING) -> EpochEnd | None:
+    def next_end(self, before: EpochEnd, until: ChangelogOffsets | None = None, records_max: int = EVERYTHING) -> EpochEnd | None:
         """
         Where the epoch after `before` stops, at most at `until`, and after `records_max` records if that is less than the planner's.
 
@@ -184,13 +184,13 @@ class Planner:
         times = {name: time for name, time in before.times.items() if not name.startswith(CLOSED) or name in kept}
         return replace(before, times=times)
 
-    def _catching_up(self, before: EpochEnd, behind: Times) -> EpochEnd:
+    def _catching_up(self, before: EpochEnd, behind: StreamTimes) -> EpochEnd:
         """The epoch without records in which operators come to where inputs are that a restart gave them; their windows close by that."""
         now = self._now_ms(before)
         times = self._clocked({**before.times, **behind}, now)
         return EpochEnd(before.epoch + 1, before.positions, times, 0, now, closing=before.closing)
 
-    def _tick_end(self, before: EpochEnd, idle: Times) -> EpochEnd | None:
+    def _tick_end(self, before: EpochEnd, idle: StreamTimes) -> EpochEnd | None:
         """
         The epoch without records that closes idle windows, or that an operator asked for once one of its intervals has passed.
 
@@ -204,7 +204,7 @@ class Planner:
         times = {**self._clocked({**before.times, **idle}, now), **tick}
         return EpochEnd(before.epoch + 1, before.positions, times, 0, now)
 
-    def _is_due(self, operator: Operator, times: Times, now_ms: int) -> bool:
+    def _is_due(self, operator: Operator, times: StreamTimes, now_ms: int) -> bool:
         """Whether a point of the operator's grids, which begin with its first epoch, has passed since the last epoch."""
         if not operator.ticks_ms:
             return False
@@ -213,7 +213,7 @@ class Planner:
             return True
         return any((now_ms - start) // each > (times[CLOCK_SEEN] - start) // each for each in operator.ticks_ms)
 
-    def _clocked(self, times: Times, now_ms: int) -> Times:
+    def _clocked(self, times: StreamTimes, now_ms: int) -> StreamTimes:
         """The times behind an epoch at `now_ms`: with its own, if operators ask for ticks."""
         times = without_purges(times)
         ticking = [clock_start(operator.id) for operator in self.program.operators if operator.ticks_ms]
@@ -221,7 +221,7 @@ class Planner:
             return times
         return {**times, **{name: times.get(name, now_ms) for name in ticking}, CLOCK_SEEN: now_ms}
 
-    def _closed_by_idleness(self, before: EpochEnd, backlogs: Sequence[Backlog]) -> Times:
+    def _closed_by_idleness(self, before: EpochEnd, backlogs: Sequence[Backlog]) -> StreamTimes:
         """The stream times of operators whose windows close because nothing came for them, and nothing waits."""
         busy, now = {backlog.input for backlog in backlogs if backlog.extents}, self._now_ms(before)
         moved: dict[str, int] = {}
@@ -230,14 +230,14 @@ class Planner:
                 moved |= closed_by_idleness(before.times, window, self.topic_ids, now)
         return moved
 
-    def _arrivals(self, before: EpochEnd, backlogs: Sequence[Backlog]) -> Times:
+    def _arrivals(self, before: EpochEnd, backlogs: Sequence[Backlog]) -> StreamTimes:
         """When an epoch that takes these backlogs found records of each topic, if idleness closes windows."""
         if all(window.close_after_idle_ms is None for window in self._windowings()):
             return {}
         now = self._now_ms(before)
         return {of_arrival(self.topic_ids[backlog.input]): now for backlog in backlogs if backlog.extents}
 
-    def _bootstrap_bounds(self, before: EpochEnd, backlogs: Sequence[Backlog]) -> Times:
+    def _bootstrap_bounds(self, before: EpochEnd, backlogs: Sequence[Backlog]) -> StreamTimes:
         """Up to where tables are read before all streams, by partition: where they ended in the first epoch that asked for it."""
         found: dict[str, int] = {}
         for backlog in backlogs:
@@ -247,7 +247,7 @@ class Planner:
                 found[of_bootstrap(topic_id, backlog.partition)] = backlog.end
         return {**{name: time for name, time in before.times.items() if name.startswith(BOOTSTRAP)}, **found}
 
-    def _first_backlogs(self, backlogs: list[Backlog], bounds: Times) -> list[Backlog]:
+    def _first_backlogs(self, backlogs: list[Backlog], bounds: StreamTimes) -> list[Backlog]:
         """What of the tables is read before all streams, as long as some of it waits; then everything."""
         names = [of_bootstrap(self.topic_ids[backlog.input], backlog.partition) for backlog in backlogs]
         inputs = self.program.inputs
@@ -270,7 +270,7 @@ class Planner:
     def _windowings(self) -> list[Windowing]:
         return [one for operator in self.program.operators if (one := operator.windowing) is not None]
 
-    def _reached(self, before: Times, backlogs: Sequence[Backlog], reached: Sequence[int]) -> Times:
+    def _reached(self, before: StreamTimes, backlogs: Sequence[Backlog], reached: Sequence[int]) -> StreamTimes:
         """The stream times after records up to these order keys: of the inputs, and of the operators that they feed."""
         times = dict(before)
         for backlog, key in zip(backlogs, reached, strict=True):
@@ -279,7 +279,7 @@ class Planner:
                 times[name] = max(times.get(name, NO_TIME), key)
         return {**times, **moved_on(times, self._windowings(), self.topic_ids)}
 
-    def plan(self, before: EpochEnd, end: EpochEnd, splits: int) -> tuple[EpochPlan, tuple[Split, ...]]:
+    def plan(self, before: EpochEnd, end: EpochEnd, splits: int) -> tuple[EpochPlan, tuple[ReaderSplit, ...]]:
         """The plan of the epoch between two ends, and its input in at most `splits` parts of about equal size."""
         found = self._looked.pop(before.epoch, None) or self._look(before)
         self._looked.clear()
@@ -312,7 +312,7 @@ class Planner:
     def _numbers(self, *kinds: str) -> list[int]:
         return [number for number, source in enumerate(self.program.inputs) if source.kind in kinds]
 
-    def _backlogs(self, before: EpochEnd, until: Offsets | None, found: ManifestSlice) -> list[Backlog]:
+    def _backlogs(self, before: EpochEnd, until: ChangelogOffsets | None, found: ManifestSlice) -> list[Backlog]:
         places = self._places(self._numbers(*STREAM_KINDS), before.positions, found)
         backlogs = [self._backlog(place, *part, until) for place, part in sorted(places.items())]
         return [self._with_times(one, before) for one in backlogs]
@@ -331,7 +331,7 @@ class Planner:
         time = before.times.get(of_partition(topic_id, backlog.partition), known)
         return replace(backlog, floor_ms=floor, time_ms=time, jump_ms=jump_ms)
 
-    def _partition_times(self, backlogs: Sequence[Backlog], times: Sequence[int]) -> Times:
+    def _partition_times(self, backlogs: Sequence[Backlog], times: Sequence[int]) -> StreamTimes:
         """The times that partitions have reached, of inputs whose jumps are bounded."""
         return {
             of_partition(self.topic_ids[backlog.input], backlog.partition): time
@@ -339,13 +339,15 @@ class Planner:
             if backlog.jump_ms is not None
         }
 
-    def _backlog(self, place: tuple[int, int], start: int, extents: Sequence[Extent], end: int, until: Offsets | None) -> Backlog:
+    def _backlog(
+        self, place: tuple[int, int], start: int, extents: Sequence[Extent], end: int, until: ChangelogOffsets | None
+    ) -> Backlog:
         number, partition = place
         stop = end if until is None else min(end, until.get(self.topic_ids[number], {}).get(partition, 0))
         return Backlog(number, partition, start, tuple(extent for extent in extents if extent.base_offset < stop), stop)
 
     def _places(
-        self, numbers: Sequence[int], positions: Offsets, manifest: ManifestSlice
+        self, numbers: Sequence[int], positions: ChangelogOffsets, manifest: ManifestSlice
     ) -> dict[tuple[int, int], tuple[int, Sequence[Extent], int]]:
         """By input and partition: where to go on, the extents from there, and where the partition ends."""
         since = {self.topic_ids[number]: positions.get(self.topic_ids[number], {}) for number in numbers}
@@ -380,7 +382,7 @@ class Planner:
         )
         raise OffsetOutOfRangeError(message, topic, partition, position, earliest, end)
 
-    def _moved(self, positions: Offsets, backlogs: Sequence[Backlog], ends: Sequence[int]) -> Offsets:
+    def _moved(self, positions: ChangelogOffsets, backlogs: Sequence[Backlog], ends: Sequence[int]) -> ChangelogOffsets:
         moved = {topic_id: dict(offsets) for topic_id, offsets in positions.items()}
         for backlog, end in zip(backlogs, ends, strict=True):
             moved.setdefault(self.topic_ids[backlog.input], {})[backlog.partition] = end
@@ -397,7 +399,7 @@ class Planner:
             slices += [replace(one, extents=tuple(map(self._frame_times.written, one.extents))) for one in found_slices]
         return slices
 
-    def _changes(self, epoch: int) -> Changes:
+    def _changes(self, epoch: int) -> CommittedChanges:
         anchor, manifest = self.anchor, self._added.read()
         self._added.epoch = epoch
         if anchor.is_outdated(manifest):
@@ -405,7 +407,7 @@ class Planner:
             anchor, manifest = Anchor(), self.catalog.extents_of(self._added.changelog_ids, {})
         since = anchor.epoch if self._added.changelog_ids else epoch  # without stores nobody asks for others
         tokens = self.catalog.epoch_tokens(self.application.id, since)
-        return Changes(
+        return CommittedChanges(
             epoch=epoch,
             token=tokens.get(epoch, ""),
             ends=manifest.end_offsets,
@@ -427,7 +429,7 @@ class Planner:
         return {number: tuple(extents) for number, extents in found.items()}
 
 
-def _frame_slices(backlog: Backlog, topic: str, stop: int, records_of: Callable[[Extent, int], Records]) -> list[Slice]:
+def _frame_slices(backlog: Backlog, topic: str, stop: int, records_of: Callable[[Extent, int], TimesAndOffsets]) -> list[Slice]:
     """One slice per frame; frames know their largest event time, so each slice knows the order key before it."""
     slices, floor = [], backlog.floor_ms
     times = [NO_TIME] * len(backlog.extents) if backlog.jump_ms is None else times_before(backlog, records_of)
@@ -440,11 +442,11 @@ def _frame_slices(backlog: Backlog, topic: str, stop: int, records_of: Callable[
     return slices
 
 
-def _split(slices: Sequence[Slice], splits: int) -> tuple[Split, ...]:
+def _split(slices: Sequence[Slice], splits: int) -> tuple[ReaderSplit, ...]:
     """Contiguous runs of slices, about equally many records in each; at least one, for it carries the plan."""
     total = sum(piece.end - piece.start for piece in slices)
     reached = np.cumsum([piece.end - piece.start for piece in slices])
     bounds = [int(np.searchsorted(reached, total * part / splits)) for part in range(1, splits)]
     borders = sorted({0, *(min(bound + 1, len(slices)) for bound in bounds), len(slices)})
     parts = [tuple(slices[start:end]) for start, end in pairwise(borders)] or [()]
-    return tuple(Split(number, part) for number, part in enumerate(parts))
+    return tuple(ReaderSplit(number, part) for number, part in enumerate(parts))

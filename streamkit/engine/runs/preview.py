@@ -40,7 +40,7 @@ _STREAMS = re.compile(r"(?<=stream time of input )\d+(?:, \d+)*")
 
 
 @dataclass(frozen=True)
-class Change:
+class ProgramChange:
     """
     What becomes of one input, output, store or step, or of the tasks.
 
@@ -60,10 +60,10 @@ class Preview:
 
     application: str
     known: ApplicationState | None
-    changes: tuple[Change, ...]
+    changes: tuple[ProgramChange, ...]
     refusals: tuple[str, ...]
 
-    def of(self, subject: str) -> list[Change]:
+    def of(self, subject: str) -> list[ProgramChange]:
         """The changes of one subject."""
         return [change for change in self.changes if change.subject == subject]
 
@@ -142,7 +142,7 @@ def _check_changelog(catalog: Catalog, declared: Topic) -> None:
 
 def _inputs(
     catalog: Catalog, program: Program, before: Program | None, known: ApplicationState | None, refused: set[str]
-) -> Iterator[Change]:
+) -> Iterator[ProgramChange]:
     earlier = {source.topic: source for source in before.inputs} if before is not None else {}
     now = {one.topic: one for one in program.inputs}
     for source in now.values():
@@ -150,15 +150,15 @@ def _inputs(
         has_position = known is not None and topic is not None and topic.id in known.positions
         was = earlier.get(source.topic)
         if topic is None or source.topic in refused:
-            yield Change(INPUTS, source.topic, REFUSED, _misfit(topic, source))
+            yield ProgramChange(INPUTS, source.topic, REFUSED, _misfit(topic, source))
         elif was is None:
-            yield Change(INPUTS, source.topic, ADDED, _reading(source, has_position))
+            yield ProgramChange(INPUTS, source.topic, ADDED, _reading(source, has_position))
         elif was.kind != source.kind:
-            yield Change(INPUTS, source.topic, CHANGED, _reading(source, has_position), _kind(was))
+            yield ProgramChange(INPUTS, source.topic, CHANGED, _reading(source, has_position), _kind(was))
         else:
-            yield Change(INPUTS, source.topic, SAME, _reading(source, has_position))
+            yield ProgramChange(INPUTS, source.topic, SAME, _reading(source, has_position))
     for name in sorted(set(earlier) - set(now)):
-        yield Change(INPUTS, name, GONE, "no longer read")
+        yield ProgramChange(INPUTS, name, GONE, "no longer read")
 
 
 def _misfit(topic: Topic | None, meant: Input | Output) -> str:
@@ -178,7 +178,7 @@ def _kind(source: Input) -> str:
     return source.kind.replace("_", " ")
 
 
-def _outputs(catalog: Catalog, program: Program, before: Program | None, refused: set[str]) -> Iterator[Change]:
+def _outputs(catalog: Catalog, program: Program, before: Program | None, refused: set[str]) -> Iterator[ProgramChange]:
     earlier = {output.topic for output in before.outputs} if before is not None else set()
     changelogs = {changelog_topic(program.application, store.name) for store in program.stores}
     inputs = _inputs_found(catalog, program)
@@ -186,46 +186,50 @@ def _outputs(catalog: Catalog, program: Program, before: Program | None, refused
         existing = catalog.find_topic(output.topic)
         fate = SAME if output.topic in earlier else ADDED
         if output.topic in changelogs:
-            yield Change(OUTPUTS, output.topic, REFUSED, "topic is the changelog of a store of the topology")
+            yield ProgramChange(OUTPUTS, output.topic, REFUSED, "topic is the changelog of a store of the topology")
         elif output.topic in refused:
-            yield Change(OUTPUTS, output.topic, REFUSED, _misfit(existing, output))
+            yield ProgramChange(OUTPUTS, output.topic, REFUSED, _misfit(existing, output))
         elif failure := list(_failure(_check_created, catalog, output, inputs)):
-            yield Change(OUTPUTS, output.topic, REFUSED, failure[0])
+            yield ProgramChange(OUTPUTS, output.topic, REFUSED, failure[0])
         elif existing is None:
             created = declared_output(output, inputs)
             policy = dict(created.config)["cleanup.policy"]
-            yield Change(
+            yield ProgramChange(
                 OUTPUTS, output.topic, fate, f"topic is created: partitions={created.partitions}, cleanup.policy={policy}"
             )
         else:
-            yield Change(OUTPUTS, output.topic, fate, "topic exists, results are appended" if fate == ADDED else "")
+            yield ProgramChange(OUTPUTS, output.topic, fate, "topic exists, results are appended" if fate == ADDED else "")
     for topic in sorted(earlier - {output.topic for output in program.outputs}):
-        yield Change(OUTPUTS, topic, GONE, "no longer written; the topic stays")
+        yield ProgramChange(OUTPUTS, topic, GONE, "no longer written; the topic stays")
 
 
-def _stores(catalog: Catalog, found: Continuation) -> Iterator[Change]:
+def _stores(catalog: Catalog, found: Continuation) -> Iterator[ProgramChange]:
     program, known = found.program, found.known
     for store in program.stores:
         if failure := list(_failure(_check_changelog, catalog, declared_changelog(program, store.name))):
-            yield Change(STORES, store.name, REFUSED, failure[0])
+            yield ProgramChange(STORES, store.name, REFUSED, failure[0])
         elif store.name in found.unfilled:
-            yield Change(STORES, store.name, REFUSED, f"rows of {', '.join(found.unfilled[store.name].sources)} would be missing")
+            yield ProgramChange(
+                STORES, store.name, REFUSED, f"rows of {', '.join(found.unfilled[store.name].sources)} would be missing"
+            )
         elif store.name not in found.kept:
-            yield Change(STORES, store.name, ADDED, _filling(found, store.name))
+            yield ProgramChange(STORES, store.name, ADDED, _filling(found, store.name))
         elif store.name in found.differing:
-            yield Change(STORES, store.name, REFUSED, _difference(found, store.name))
+            yield ProgramChange(STORES, store.name, REFUSED, _difference(found, store.name))
         elif store.name in found.evolved:
-            yield Change(STORES, store.name, CHANGED, _evolution(found, store.name))
+            yield ProgramChange(STORES, store.name, CHANGED, _evolution(found, store.name))
         elif store.name in found.reordered:
-            yield Change(STORES, store.name, CHANGED, "same parts in another order; they keep the order in which they are stored")
+            yield ProgramChange(
+                STORES, store.name, CHANGED, "same parts in another order; they keep the order in which they are stored"
+            )
         else:
             converted = known is not None and is_earlier(known)
-            yield Change(STORES, store.name, SAME, "read in the format of an earlier version" if converted else "")
+            yield ProgramChange(STORES, store.name, SAME, "read in the format of an earlier version" if converted else "")
     for name in found.dropped:
         why = _why_gone(found, name)
-        yield Change(STORES, name, GONE, f"{why}; deleted with its changelog")
+        yield ProgramChange(STORES, name, GONE, f"{why}; deleted with its changelog")
     for name in found.orphaned:
-        yield Change(STORES, name, REFUSED, f"its state would be orphaned: {_renaming(found, name)}")
+        yield ProgramChange(STORES, name, REFUSED, f"its state would be orphaned: {_renaming(found, name)}")
 
 
 def _why_gone(found: Continuation, store: str) -> str:
@@ -281,18 +285,18 @@ def _filling(found: Continuation, store: str) -> str:
     return f"begins empty, without the records read before; {changelog}" if is_late else f"begins empty; {changelog}"
 
 
-def _tasks(program: Program, known: ApplicationState | None, tasks: int | None) -> Change:
+def _tasks(program: Program, known: ApplicationState | None, tasks: int | None) -> ProgramChange:
     before = None if known is None else known.tasks
     if any(_failure(check_options, tasks, None, program)):
-        return Change(TASKS, "tasks", REFUSED, f"{tasks}; expected 1 to {program.key_groups}")
+        return ProgramChange(TASKS, "tasks", REFUSED, f"{tasks}; expected 1 to {program.key_groups}")
     if before is None:
-        return Change(TASKS, "tasks", ADDED, "as many as the run has cores" if tasks is None else str(tasks))
+        return ProgramChange(TASKS, "tasks", ADDED, "as many as the run has cores" if tasks is None else str(tasks))
     if tasks is None or tasks == before:
-        return Change(TASKS, "tasks", SAME, str(before))
-    return Change(TASKS, "tasks", CHANGED, str(tasks), str(before))
+        return ProgramChange(TASKS, "tasks", SAME, str(before))
+    return ProgramChange(TASKS, "tasks", CHANGED, str(tasks), str(before))
 
 
-def _steps(program: Program, before: Program | None) -> Iterator[Change]:
+def _steps(program: Program, before: Program | None) -> Iterator[ProgramChange]:
     """What records go through, without what the other subjects show; nothing if only the keepers of stores are known of before."""
     if before is not None and not has_steps(before):
         return
@@ -300,16 +304,16 @@ def _steps(program: Program, before: Program | None) -> Iterator[Change]:
     for name, operator in now.items():
         text = _text(program, operator)
         if name not in earlier or before is None:
-            yield Change(STEPS, name, ADDED, text)
+            yield ProgramChange(STEPS, name, ADDED, text)
         elif (was := _text(before, earlier[name])) != text:
-            yield Change(STEPS, name, CHANGED, text, was)
+            yield ProgramChange(STEPS, name, CHANGED, text, was)
         elif fields := _differing_fields(earlier[name], operator):
-            yield Change(STEPS, name, CHANGED, f"{text}; what has changed: {', '.join(fields)}")
+            yield ProgramChange(STEPS, name, CHANGED, f"{text}; what has changed: {', '.join(fields)}")
         else:
-            yield Change(STEPS, name, SAME, text)
+            yield ProgramChange(STEPS, name, SAME, text)
     for name in earlier:
         if before is not None and name not in now:
-            yield Change(STEPS, name, GONE, _text(before, earlier[name]))
+            yield ProgramChange(STEPS, name, GONE, _text(before, earlier[name]))
 
 
 def _shown(program: Program | None) -> dict[str, Operator]:

@@ -17,7 +17,7 @@ from streamkit.log.catalog.applications import ApplicationState, StoreDeclaratio
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.maintenance.orphans import collect_orphans
 from streamkit.log.storage.storage import Storage
-from streamkit.log.topic.settings import Scalar
+from streamkit.log.topic.settings import SettingValue
 from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.names import (
     application_writer,
@@ -169,7 +169,7 @@ def declared_output(output: Output, inputs: Sequence[Topic]) -> Topic:
 def declared_changelog(program: Program, store: str) -> Topic:
     """The changelog of a store; as in Kafka Streams its segments are small, and here also young, so that compaction comes soon."""
     name = changelog_topic(program.application, store)
-    config: dict[str, Scalar] = {
+    config: dict[str, SettingValue] = {
         "cleanup.policy": "compact",
         "segment.bytes": CHANGELOG_SEGMENT_BYTES,
         "segment.ms": CHANGELOG_SEGMENT_MS,

@@ -15,17 +15,17 @@ from streamkit.engine.epoch.epoch import EpochPlan, Slice
 from streamkit.engine.epoch.report import Counts, ReachedBy, SplitReport
 from streamkit.engine.epoch.stream_time import of_purge
 from streamkit.engine.rows.exchange import Arrival, Packed
-from streamkit.engine.stage.global_table import GlobalTable
+from streamkit.engine.stage.global_table import GlobalTableRows
 from streamkit.engine.stage.scheduled_call import ScheduledCall
+from streamkit.log.slab.slab import FrameInput
 from streamkit.log.storage.storage import Storage
 from streamkit.log.values.keys import PlacedEntries
 from streamkit.names import DELETED, TIMESTAMP
 from streamkit.plan.operators.global_join import GlobalJoin
-from streamkit.plan.program import Program, Store, Turn
+from streamkit.plan.program import Program, ProgramStore, Turn
 from streamkit.plan.windows import Windowing
 from streamkit.state.task_state import TaskState
 
-Frame = tuple[int, int, pa.RecordBatch]  # topic id, partition, rows
 WRITTEN, CHANGES = "written", "changes"  # metrics: rows for topics, and changes of stores
 LOG_TIMESTAMP = pa.timestamp("ms", tz="UTC")
 
@@ -54,7 +54,7 @@ class Context:
     records: int = 0
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     sent: list[Packed] = field(default_factory=list)
-    frames: list[Frame] = field(default_factory=list)
+    frames: list[FrameInput] = field(default_factory=list)
     slices: Sequence[Slice] = ()
     is_leaving_out: bool = False
     may_give_pieces: bool = False
@@ -71,10 +71,10 @@ class Context:
         """The counts, sorted, as reports carry them."""
         return tuple((name, operator, rows) for (name, operator), rows in sorted(self.counts.items()))
 
-    def store(self, name: str) -> Store:
+    def store(self, name: str) -> ProgramStore:
         return self.program.store(name)
 
-    def table_store(self, table: str) -> Store:
+    def table_store(self, table: str) -> ProgramStore:
         """The store with the newest rows of the table that an operator takes as an input of this name."""
         return self.store(self.program.operator(table).stores[0])
 
@@ -117,11 +117,11 @@ class Context:
         assert self.state is not None, "a stateful operator ran outside a kernel"
         return self.state
 
-    def global_table(self, operator: GlobalJoin) -> GlobalTable:
+    def global_table(self, operator: GlobalJoin) -> GlobalTableRows:
         extents = self.plan.globals.get(operator.table_input, ())
         source = self.program.inputs[operator.table_input]
         application = self.plan.application.name
-        return GlobalTable.read(self.storage, source, extents, operator.table, operator.table_key, application)
+        return GlobalTableRows.read(self.storage, source, extents, operator.table, operator.table_key, application)
 
     def change(self, store: str, keys: pa.BinaryArray, values: pa.BinaryArray, timestamps: Integers) -> None:
         """Hand changes of a store to its changelog; keys are sorted, a null value deletes."""

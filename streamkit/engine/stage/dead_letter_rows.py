@@ -27,14 +27,14 @@ _PLACE = (TIMESTAMP, ORDER, INPUT, PARTITION, OFFSET, KEY_GROUP)
 
 
 @dataclass(frozen=True)
-class Failure:
+class OperatorFailure:
     """A row that made an operator fail, as a batch of its own, and how; of a call by schedule, a row with its time and place."""
 
     row: pa.RecordBatch
     error: EvaluationError
 
 
-def dead_letters(operator: Operator, failures: Sequence[Failure], context: Context) -> pa.RecordBatch:
+def dead_letters(operator: Operator, failures: Sequence[OperatorFailure], context: Context) -> pa.RecordBatch:
     """A row of a dead-letter topic for each failure, at the place of the row that failed."""
     letters = [_letter(operator, failure, context) for failure in failures]
     columns = {column.name: pa.array([letter[column.name] for letter in letters], column.arrow.type) for column in SCHEMA}
@@ -44,7 +44,7 @@ def dead_letters(operator: Operator, failures: Sequence[Failure], context: Conte
     return rows_of({**columns, **places, TIMESTAMP: times})
 
 
-def _letter(operator: Operator, failure: Failure, context: Context) -> dict[str, Any]:
+def _letter(operator: Operator, failure: OperatorFailure, context: Context) -> dict[str, Any]:
     cause = failure.error.__cause__
     is_own = cause is None or isinstance(cause, pa.ArrowException | EvaluationError)
     return {
@@ -57,7 +57,7 @@ def _letter(operator: Operator, failure: Failure, context: Context) -> dict[str,
     }
 
 
-def _record(failure: Failure, context: Context) -> dict[str, Any]:
+def _record(failure: OperatorFailure, context: Context) -> dict[str, Any]:
     """The record that the row comes from, whole; the row itself if it comes from none. A call by schedule has no record."""
     row = failure.row
     found = original(row, context) if failure.error.call is None else None

@@ -47,7 +47,7 @@ class KeyedRows:
 
 
 @dataclass(frozen=True, eq=False)
-class GlobalTable:
+class GlobalTableRows:
     """
     The rows of the topic as of some extents, and the changes that came since, deletions among them.
 
@@ -71,7 +71,7 @@ class GlobalTable:
         steps: tuple[Operator, ...],
         key: tuple[str, ...],
         application: str = "",
-    ) -> GlobalTable:
+    ) -> GlobalTableRows:
         """
         The table as of the end of these extents, after the steps, by its key behind them.
 
@@ -110,7 +110,7 @@ class GlobalTable:
         found[is_new] = parts[0].num_rows + np.arange(parts[1].num_rows)
         return concatenate(parts), found
 
-    def _as_of(self, wanted: Extents) -> GlobalTable:
+    def _as_of(self, wanted: Extents) -> GlobalTableRows:
         if not _is_start(self.extents, wanted) or not all(_keeps_keys_apart(step) for step in self.steps):
             return _whole(self.storage, self.source, self.steps, self.key, wanted)
         added = [extent for place, found in wanted.items() for extent in found[len(self.extents.get(place, ())) :]]
@@ -121,7 +121,7 @@ class GlobalTable:
         table = replace(self, extents=wanted, changes=KeyedRows.of(rows, self.key))
         return table._settled() if rows.num_rows > CHANGES_MIN + self.whole.rows.num_rows // CHANGES_PART else table
 
-    def _settled(self) -> GlobalTable:
+    def _settled(self) -> GlobalTableRows:
         """The same table with its changes laid into it."""
         assert self.changes is not None
         replaced = self.whole.index.find(self.changes.index.keys)
@@ -132,15 +132,17 @@ class GlobalTable:
         return replace(self, whole=KeyedRows.of(rows, self.key), changes=None)
 
 
-_kept: OrderedDict[Hashable, GlobalTable] = OrderedDict()
+_kept: OrderedDict[Hashable, GlobalTableRows] = OrderedDict()
 _lock = Lock()  # tasks in threads wait for the one that reads
 
 
-def _whole(storage: Storage, source: Input, steps: tuple[Operator, ...], key: tuple[str, ...], extents: Extents) -> GlobalTable:
+def _whole(
+    storage: Storage, source: Input, steps: tuple[Operator, ...], key: tuple[str, ...], extents: Extents
+) -> GlobalTableRows:
     found = [extent for _, part in sorted(extents.items()) for extent in part]
     rows = _stepped(_newest_of(storage, source, found), steps)
     live = rows.filter(pa.array(~_deletions(rows)))
-    return GlobalTable(storage, source, steps, key, extents, KeyedRows.of(live, key))
+    return GlobalTableRows(storage, source, steps, key, extents, KeyedRows.of(live, key))
 
 
 def _newest_of(storage: Storage, source: Input, extents: Sequence[Extent]) -> pa.RecordBatch:

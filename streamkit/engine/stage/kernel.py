@@ -19,15 +19,15 @@ import pyarrow as pa
 
 from streamkit.engine.epoch.epoch import Application, EpochPlan
 from streamkit.engine.epoch.report import EpochClaim, KernelReport, SplitReport, TaskReport
-from streamkit.engine.rows.exchange import Arrival, Arrived, Packed, collect, control, fingerprint, rows_sent
-from streamkit.engine.rows.rows import concatenate
-from streamkit.engine.stage.context import Context, Frame
-from streamkit.engine.stage.registry import Pieces, Rows, kernel_of, run_operator
+from streamkit.engine.rows.exchange import Arrival, ArrivedMessages, Packed, collect, control, fingerprint, rows_sent
+from streamkit.engine.rows.rows import OptionalBatch, concatenate
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import RowsInPieces, kernel_of, run_operator
 from streamkit.errors import EvaluationError
 from streamkit.failpoints import reach
-from streamkit.log.slab.frame import Columns
+from streamkit.log.slab.frame import TopicColumns
 from streamkit.log.slab.reference import SlabReference
-from streamkit.log.slab.slab import payloads_of, stage_slab
+from streamkit.log.slab.slab import FrameInput, payloads_of, stage_slab
 from streamkit.log.storage.storage import Storage
 from streamkit.names import SlabName, application_writer, changelog_topic, fresh_token, store_folder
 from streamkit.plan.operator import Operator
@@ -43,7 +43,7 @@ NEVER = -1  # the place of an operator that takes a result which nobody takes
 
 
 def run_inner_kernel(
-    program: Program, stage: int, task: int, rows: Arrived, storage: Storage, stores: Stores = ON_DISK
+    program: Program, stage: int, task: int, rows: ArrivedMessages, storage: Storage, stores: Stores = ON_DISK
 ) -> Iterator[Packed]:
     """Run a kernel that feeds another: its rows, those that only pass through, and the reports."""
     arrival = collect(rows)
@@ -59,7 +59,7 @@ def run_inner_kernel(
 
 
 def run_last_kernel(
-    program: Program, stage: int, task: int, rows: Arrived, storage: Storage, stores: Stores = ON_DISK
+    program: Program, stage: int, task: int, rows: ArrivedMessages, storage: Storage, stores: Stores = ON_DISK
 ) -> TaskReport | None:
     """Run the kernel whose report goes to the commit; None if no plan arrived, as when Spark replays a committed epoch."""
     arrival = collect(rows)
@@ -123,9 +123,9 @@ class _StageRun:
     begin: Callable[[], Context]
     changelog_ids: Collection[int]
     context: Context = field(init=False)
-    changes: list[Frame] = field(default_factory=list)
+    changes: list[FrameInput] = field(default_factory=list)
 
-    def frames(self) -> Iterator[Frame]:
+    def frames(self) -> Iterator[FrameInput]:
         """The frames with rows that the operators make, as they make them."""
         self.context = self.begin()
         self.changes.clear()
@@ -159,22 +159,22 @@ def _folder(root: str, application: str, stage: int, task: int, tasks: int) -> P
     return Path(root) / store_folder(application, stage, task, tasks)
 
 
-def run_operators(operators: Iterable[Operator], context: Context) -> Iterator[Frame]:
+def run_operators(operators: Iterable[Operator], context: Context) -> Iterator[FrameInput]:
     """
     Run a stage's operators in order, and give the frames they make; each result is an input of those below, and is let go behind the last.
 
     The frames of a topic stand in the order of the operators that write to it, however rows come.
     """
-    results: dict[str, Rows] = {}
+    results: dict[str, OptionalBatch] = {}
     operators = tuple(operators)
     last_use = {name: place for place, operator in enumerate(operators) for name in operator.inputs}
-    waiting: dict[str, list[Frame]] = {}  # of the operators that have run
+    waiting: dict[str, list[FrameInput]] = {}  # of the operators that have run
     for place, operator in enumerate(operators):
         if operator.id in waiting:
             yield from waiting.pop(operator.id)
             continue
         for name, made in run_operator(operator, results, context).items():
-            if isinstance(made, Pieces):
+            if isinstance(made, RowsInPieces):
                 results |= yield from _run_in_pieces(name, made, operators[place + 1 :], waiting, context)
             else:
                 results[name] = made
@@ -183,7 +183,7 @@ def run_operators(operators: Iterable[Operator], context: Context) -> Iterator[F
         reach("kernel.in_operator")
 
 
-def _taken_frames(context: Context) -> list[Frame]:
+def _taken_frames(context: Context) -> list[FrameInput]:
     """The frames that the context has got; it has none then."""
     frames, context.frames = context.frames, []
     return frames
@@ -200,8 +200,8 @@ def _taking_pieces(name: str, operators: Sequence[Operator]) -> list[Operator]:
 
 
 def _run_in_pieces(
-    name: str, pieces: Pieces, operators: Sequence[Operator], waiting: dict[str, list[Frame]], context: Context
-) -> Generator[Frame, None, dict[str, Rows]]:
+    name: str, pieces: RowsInPieces, operators: Sequence[Operator], waiting: dict[str, list[FrameInput]], context: Context
+) -> Generator[FrameInput, None, dict[str, OptionalBatch]]:
     """
     Run those of the operators that take pieces on one piece after the other; what the other operators take of it is gathered.
 
@@ -214,7 +214,7 @@ def _run_in_pieces(
     wanted = {one for operator in operators if operator.id not in waiting for one in operator.inputs}
     gathered: dict[str, list[pa.RecordBatch]] = {}
     for piece in pieces.batches:
-        results: dict[str, Rows] = {name: piece}
+        results: dict[str, OptionalBatch] = {name: piece}
         for operator in taking:
             results |= run_operator(operator, results, context)
             waiting[operator.id] += _taken_frames(context)
@@ -228,7 +228,7 @@ def _run_in_pieces(
     return {made: concatenate(batches) for made, batches in gathered.items()}
 
 
-def _together(frames: Sequence[Frame]) -> list[Frame]:
+def _together(frames: Sequence[FrameInput]) -> list[FrameInput]:
     """The frames, with one for each topic partition."""
     by_place: dict[tuple[int, int], list[pa.RecordBatch]] = {}
     for topic_id, partition, rows in frames:
@@ -236,7 +236,7 @@ def _together(frames: Sequence[Frame]) -> list[Frame]:
     return [(*place, concatenate(batches)) for place, batches in by_place.items()]
 
 
-def _are_large(frames: Sequence[Frame]) -> bool:
+def _are_large(frames: Sequence[FrameInput]) -> bool:
     """Whether the frames of a topic partition have enough rows together, on average."""
     places = {(topic_id, partition) for topic_id, partition, _ in frames}
     return bool(places) and sum(rows.num_rows for _, _, rows in frames) >= FRAME_ROWS_MIN * len(places)
@@ -250,14 +250,14 @@ def _passing_through(program: Program, stage: int, task: int, arrival: Arrival) 
                 yield Packed(task, edge, payload)
 
 
-def _topics(program: Program, application: Application) -> dict[int, Columns]:
+def _topics(program: Program, application: Application) -> dict[int, TopicColumns]:
     """What the columns are of all topics that a kernel writes."""
     schemas = {output.topic: output.schema for output in program.outputs}
-    outputs = {topic.id: Columns(topic.name, schemas[topic.name]) for topic in application.outputs}
+    outputs = {topic.id: TopicColumns(topic.name, schemas[topic.name]) for topic in application.outputs}
     return {
         **outputs,
         **{
-            store.changelog_id: Columns(changelog_topic(program.application, name), COLUMNS)
+            store.changelog_id: TopicColumns(changelog_topic(program.application, name), COLUMNS)
             for name, store in application.stores.items()
         },
     }

@@ -23,8 +23,8 @@ import pyarrow as pa
 from streamkit.arrays import Integers, Mask
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.rows.place import has_place, in_canonical_order
-from streamkit.engine.rows.rows import numbers
-from streamkit.engine.stage.dead_letter_rows import Failure, dead_letters
+from streamkit.engine.rows.rows import OptionalBatch, numbers
+from streamkit.engine.stage.dead_letter_rows import OperatorFailure, dead_letters
 from streamkit.engine.stage.scheduled_call import ScheduledCall
 from streamkit.errors import EvaluationError, UnfitFunctionError
 from streamkit.names import DUE, INPUT, KEY_GROUP, OFFSET, PARTITION, PATH
@@ -35,9 +35,8 @@ from streamkit.plan.operator import EACH_ALONE, EACH_ONCE, Operator
 if TYPE_CHECKING:
     from streamkit.engine.stage.context import Context
 
-Rows: TypeAlias = pa.RecordBatch | None
-Result: TypeAlias = Rows | Mapping[str, Rows]
-Function: TypeAlias = Callable[[Operator, Sequence[Rows], "Context"], Result]
+WholeResult: TypeAlias = OptionalBatch | Mapping[str, OptionalBatch]
+WholeFunction: TypeAlias = Callable[[Operator, Sequence[OptionalBatch], "Context"], WholeResult]
 METRIC = "error"
 
 
@@ -45,16 +44,18 @@ METRIC = "error"
 class Remaining:
     """The rows with which an operator does not fail, the failures of the others, and the scheduled calls to leave out."""
 
-    inputs: Sequence[Rows]
-    failures: Sequence[Failure]
+    inputs: Sequence[OptionalBatch]
+    failures: Sequence[OperatorFailure]
     calls: frozenset[ScheduledCall] = frozenset()
 
 
-def run_leaving_out(function: Function, operator: Operator, inputs: Sequence[Rows], context: Context) -> Mapping[str, Rows]:
+def run_leaving_out(
+    function: WholeFunction, operator: Operator, inputs: Sequence[OptionalBatch], context: Context
+) -> Mapping[str, OptionalBatch]:
     """What the operator gives without the rows that make it fail, by port; these are counted, and a port has their dead letters."""
     remaining = _SEARCHES[operator.leaves_out](function, operator, inputs, context)
     if operator.leaves_out == EACH_ONCE:  # it has been called with them
-        result: Result = remaining.inputs[0]
+        result: WholeResult = remaining.inputs[0]
     else:
         result = function(operator, remaining.inputs, replace(context, left_out_calls=remaining.calls))
     results = dict(result) if isinstance(result, Mapping) else {"": result}
@@ -64,7 +65,7 @@ def run_leaving_out(function: Function, operator: Operator, inputs: Sequence[Row
     return results
 
 
-def _each_alone(function: Function, operator: Operator, inputs: Sequence[Rows], context: Context) -> Remaining:
+def _each_alone(function: WholeFunction, operator: Operator, inputs: Sequence[OptionalBatch], context: Context) -> Remaining:
     (batch,) = inputs
     assert batch is not None
     batch = in_canonical_order(batch) if has_place(batch) else batch
@@ -73,7 +74,7 @@ def _each_alone(function: Function, operator: Operator, inputs: Sequence[Rows], 
     return Remaining((_without(batch, [number for number, _ in failures]),), [failure for _, failure in failures])
 
 
-def _halved(batch: pa.RecordBatch, run: Callable[[pa.RecordBatch], object], first: int = 0) -> list[tuple[int, Failure]]:
+def _halved(batch: pa.RecordBatch, run: Callable[[pa.RecordBatch], object], first: int = 0) -> list[tuple[int, OperatorFailure]]:
     """The rows that fail, by their numbers from `first` on."""
     if not batch.num_rows:
         return []
@@ -84,25 +85,25 @@ def _halved(batch: pa.RecordBatch, run: Callable[[pa.RecordBatch], object], firs
         raise
     except EvaluationError as error:
         if batch.num_rows == 1:
-            return [(first, Failure(batch, error))]
+            return [(first, OperatorFailure(batch, error))]
     middle = batch.num_rows // 2
     return [*_halved(batch.slice(0, middle), run, first), *_halved(batch.slice(middle), run, first + middle)]
 
 
-def _each_once(function: Function, operator: Operator, inputs: Sequence[Rows], context: Context) -> Remaining:
+def _each_once(function: WholeFunction, operator: Operator, inputs: Sequence[OptionalBatch], context: Context) -> Remaining:
     (batch,) = inputs
     assert batch is not None
     batch = in_canonical_order(batch) if has_place(batch) else batch
-    failures: list[tuple[int, Failure]] = []
+    failures: list[tuple[int, OperatorFailure]] = []
     for number in range(batch.num_rows):
         row = batch.slice(number, 1)
         failures += _halved(row, lambda rows: function(operator, (rows,), context), number)
     return Remaining((_without(batch, [number for number, _ in failures]),), [failure for _, failure in failures])
 
 
-def _in_order(function: Function, operator: Operator, inputs: Sequence[Rows], context: Context) -> Remaining:
-    kept: list[Rows] = list(inputs)
-    failures: list[Failure] = []
+def _in_order(function: WholeFunction, operator: Operator, inputs: Sequence[OptionalBatch], context: Context) -> Remaining:
+    kept: list[OptionalBatch] = list(inputs)
+    failures: list[OperatorFailure] = []
     calls: set[ScheduledCall] = set()
     without_rows = set(context.groups) if operator.calls_by_schedule else set()
     for group in sorted(without_rows.union(*(_groups(batch) for batch in inputs))):
@@ -118,7 +119,9 @@ def _in_order(function: Function, operator: Operator, inputs: Sequence[Rows], co
     return Remaining(kept, failures, frozenset(calls))
 
 
-def _first(function: Function, operator: Operator, inputs: Sequence[Rows], context: Context) -> Failure | None:
+def _first(
+    function: WholeFunction, operator: Operator, inputs: Sequence[OptionalBatch], context: Context
+) -> OperatorFailure | None:
     """The first row, or call by schedule, that fails; None if none does. An error that is about neither is raised."""
     try:
         function(operator, inputs, context)
@@ -126,20 +129,20 @@ def _first(function: Function, operator: Operator, inputs: Sequence[Rows], conte
         raise
     except EvaluationError as error:
         if error.call is not None:
-            return Failure(error.call.place, error)
+            return OperatorFailure(error.call.place, error)
         if error.row is None or not error.row.num_rows or not any(_is_record(batch, error.row).any() for batch in inputs):
             raise
-        return Failure(error.row, error)
+        return OperatorFailure(error.row, error)
     return None
 
 
-def _without_record(inputs: Sequence[Rows], failure: Failure) -> list[Rows]:
+def _without_record(inputs: Sequence[OptionalBatch], failure: OperatorFailure) -> list[OptionalBatch]:
     """The rows without those of the record that failed; an input that has none left is None."""
     left = [batch if batch is None else batch.filter(pa.array(~_is_record(batch, failure.row))) for batch in inputs]
     return [batch if batch is not None and batch.num_rows else None for batch in left]
 
 
-def _is_record(batch: Rows, row: pa.RecordBatch) -> Mask:
+def _is_record(batch: OptionalBatch, row: pa.RecordBatch) -> Mask:
     """Which rows are the record that `row` was made of: its path may go on where it was put into a window."""
     if batch is None:
         return np.zeros(0, bool)
@@ -161,11 +164,11 @@ def _due(batch: pa.RecordBatch) -> Integers:
     return none if DUE not in batch.schema.names else batch[DUE].fill_null(NO_TIME).to_numpy(zero_copy_only=False)
 
 
-def _groups(batch: Rows) -> set[int]:
+def _groups(batch: OptionalBatch) -> set[int]:
     return set() if batch is None else set(np.unique(numbers(batch, KEY_GROUP)).tolist())
 
 
-def _of_group(batch: Rows, group: int) -> Rows:
+def _of_group(batch: OptionalBatch, group: int) -> OptionalBatch:
     if batch is None:
         return None
     rows = batch.filter(pa.array(numbers(batch, KEY_GROUP) == group))

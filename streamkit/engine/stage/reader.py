@@ -14,15 +14,15 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.arrays import Integers
-from streamkit.engine.epoch.epoch import EpochPlan, Slice, Split
+from streamkit.engine.epoch.epoch import EpochPlan, ReaderSplit, Slice
 from streamkit.engine.epoch.event_time import columns_for_time, event_times
 from streamkit.engine.epoch.order import partition_times
 from streamkit.engine.epoch.report import SplitReport
 from streamkit.engine.rows.exchange import Packed, control, fingerprint, rows_sent
-from streamkit.engine.rows.rows import concatenate, constant, rows_of
+from streamkit.engine.rows.rows import OptionalBatch, concatenate, constant, rows_of
 from streamkit.engine.stage.advance import Advances
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import Rows, kernel_of, run_operator
+from streamkit.engine.stage.registry import kernel_of, run_operator
 from streamkit.errors import EvaluationError
 from streamkit.log.slab.slab import read_rows
 from streamkit.log.storage.storage import Storage
@@ -31,7 +31,7 @@ from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
 
 
-def read_split(program: Program, plan: EpochPlan, split: Split, storage: Storage) -> Iterator[Packed]:
+def read_split(program: Program, plan: EpochPlan, split: ReaderSplit, storage: Storage) -> Iterator[Packed]:
     """
     Everything a reader sends: packed rows, then its report to every task, and from split 0 the plan.
 
@@ -53,7 +53,7 @@ def read_split(program: Program, plan: EpochPlan, split: Split, storage: Storage
     yield from _reports(program, plan, split, context, advances)
 
 
-def _run(program: Program, split: Split, context: Context, advances: Advances, placed: Collection[int]) -> None:
+def _run(program: Program, split: ReaderSplit, context: Context, advances: Advances, placed: Collection[int]) -> None:
     """Run the readers' operators on the rows of a split; those of the inputs `placed` carry their place."""
     stage = _Stage(program.operators_of(0), context)
     for piece in split.slices:
@@ -62,7 +62,7 @@ def _run(program: Program, split: Split, context: Context, advances: Advances, p
     stage.finish()
 
 
-def _reports(program: Program, plan: EpochPlan, split: Split, context: Context, advances: Advances) -> Iterator[Packed]:
+def _reports(program: Program, plan: EpochPlan, split: ReaderSplit, context: Context, advances: Advances) -> Iterator[Packed]:
     content = fingerprint(context.sent)
     report = SplitReport(split.number, context.records, content, context.tally(), advances.reached(), rows_sent(context.sent))
     for task in range(plan.application.tasks):
@@ -93,7 +93,7 @@ class _Stage:
             if batches := self.waiting.pop(operator.id, None):
                 self._push(self._run(operator, batches), place + 1)
 
-    def _push(self, results: Mapping[str, Rows], first: int) -> None:
+    def _push(self, results: Mapping[str, OptionalBatch], first: int) -> None:
         results = dict(results)
         for place, operator in enumerate(self.operators[first:], first):
             rows = [results[name] for name in operator.inputs if name in results]
@@ -108,7 +108,7 @@ class _Stage:
             if sum(batch.num_rows for batch in waiting) >= gathers:
                 self._push(self._run(operator, self.waiting.pop(operator.id)), place + 1)
 
-    def _run(self, operator: Operator, batches: list[pa.RecordBatch]) -> Mapping[str, Rows]:
+    def _run(self, operator: Operator, batches: list[pa.RecordBatch]) -> Mapping[str, OptionalBatch]:
         return run_operator(operator, {operator.inputs[0]: concatenate(batches)}, self.context)
 
 

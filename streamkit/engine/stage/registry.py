@@ -3,7 +3,7 @@ The kernels: for every record of an operator, the function that runs it.
 
 All have one signature: the operator, a batch for each of its inputs (None if nothing came), and the context. A kernel
 returns a batch or None; if its operator has several outputs, a mapping from the names of its ports (empty for the main one).
-One that makes far more rows than came may give them in `Pieces`.
+One that makes far more rows than came may give them in `RowsInPieces`.
 Readers, stages and global tables look kernels up here. The kernel of an operator stands in `streamkit.engine.operators`, in
 the file that has the name of the record's file in `streamkit.plan.operators`.
 """
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from streamkit.chunks import is_overflow, too_large
 from streamkit.engine.rows.blame import with_record
+from streamkit.engine.rows.rows import OptionalBatch
 from streamkit.engine.stage.dead_letter_rows import original
 from streamkit.engine.stage.leaving_out import run_leaving_out
 from streamkit.errors import ColumnTooLargeError, EvaluationError
@@ -29,18 +30,16 @@ from streamkit.state.foreign_record import KeptStore, check_changelogs, is_of_st
 if TYPE_CHECKING:
     from streamkit.engine.stage.context import Context
 
-Rows: TypeAlias = pa.RecordBatch | None
-
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
+class RowsInPieces:
     """Rows that are made a piece at a time, in order, as they are taken; all are taken, once."""
 
-    batches: Iterator[Rows]
+    batches: Iterator[OptionalBatch]
 
 
-Result: TypeAlias = Rows | Pieces | Mapping[str, Rows | Pieces]
-Function: TypeAlias = Callable[[Any, Sequence[Rows], Any], Result]
+OperatorResult: TypeAlias = OptionalBatch | RowsInPieces | Mapping[str, OptionalBatch | RowsInPieces]
+OperatorFunction: TypeAlias = Callable[[Any, Sequence[OptionalBatch], Any], OperatorResult]
 
 EVERYTHING = 2**62
 
@@ -54,7 +53,7 @@ class Kernel:
     operator runs even if no rows came. `takes_pieces`: a call for each of several pieces in order is as good as one for all.
     """
 
-    function: Function
+    function: OperatorFunction
     gathers: int | None
     runs_empty: bool
     takes_pieces: bool
@@ -65,10 +64,10 @@ _KERNELS: dict[type[Operator], Kernel] = {}
 
 def kernel(
     record: type[Operator], *, gathers: int | None = None, runs_empty: bool = False, takes_pieces: bool = False
-) -> Callable[[Function], Function]:
+) -> Callable[[OperatorFunction], OperatorFunction]:
     """Register a function as the kernel of a record."""
 
-    def register(function: Function) -> Function:
+    def register(function: OperatorFunction) -> OperatorFunction:
         _KERNELS[record] = Kernel(function, gathers, runs_empty, takes_pieces)
         return function
 
@@ -86,12 +85,14 @@ def kernel_of(operator: Operator) -> Kernel:
     return found
 
 
-def present(rows: Rows) -> Rows:
+def present(rows: OptionalBatch) -> OptionalBatch:
     """The rows; None if there are none, as where all of them were filtered out: no kernel gets a batch without rows."""
     return rows if rows is not None and rows.num_rows else None
 
 
-def run_operator(operator: Operator, results: Mapping[str, Rows], context: Context) -> dict[str, Rows | Pieces]:
+def run_operator(
+    operator: Operator, results: Mapping[str, OptionalBatch], context: Context
+) -> dict[str, OptionalBatch | RowsInPieces]:
     """
     Run an operator on those of its inputs that are there; return its outputs under the names by which others take them.
 
@@ -137,14 +138,14 @@ def _look_through(operator: Operator, context: Context) -> None:
     context.views.update({name: rows for name, rows in made.items() if isinstance(rows, pa.RecordBatch)})
 
 
-def _run(operator: Operator, results: Mapping[str, Rows], context: Context) -> dict[str, Rows | Pieces]:
+def _run(operator: Operator, results: Mapping[str, OptionalBatch], context: Context) -> dict[str, OptionalBatch | RowsInPieces]:
     inputs = [present(results.get(name)) for name in operator.inputs]
     found = kernel_of(operator)
     if not found.runs_empty and all(rows is None for rows in inputs):
         return {}
     try:
         if context.is_leaving_out and operator.id in context.program.on_error:
-            result: Result = run_leaving_out(found.function, operator, inputs, context)
+            result: OperatorResult = run_leaving_out(found.function, operator, inputs, context)
         else:
             result = found.function(operator, inputs, context)
     except (ColumnTooLargeError, pa.ArrowInvalid, pa.ArrowCapacityError, OverflowError) as error:
@@ -166,7 +167,7 @@ def _run(operator: Operator, results: Mapping[str, Rows], context: Context) -> d
     return {operator.id: result}
 
 
-def _too_large(error: Exception, operator: Operator, inputs: Sequence[Rows], context: Context) -> Exception:
+def _too_large(error: Exception, operator: Operator, inputs: Sequence[OptionalBatch], context: Context) -> Exception:
     """The error of values that are too long together, with the step and the user's line; any other as it is."""
     if not (isinstance(error, ColumnTooLargeError) or is_overflow(error)):
         return error

@@ -36,7 +36,14 @@ from streamkit.expressions.aggregates.folding import (
     subtract,
     without,
 )
-from streamkit.expressions.aggregates.function import AGGREGATES, AggregateFunction, Members, Result, aggregate_named, register
+from streamkit.expressions.aggregates.function import (
+    AGGREGATES,
+    AggregateFunction,
+    AggregateResult,
+    Members,
+    aggregate_named,
+    register,
+)
 
 FAMILIES = (
     count,
@@ -56,8 +63,8 @@ __all__ = [
     "AGGREGATES",
     "FAMILIES",
     "AggregateFunction",
+    "AggregateResult",
     "Members",
-    "Result",
     "aggregate_named",
     "combine",
     "fold",

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from streamkit.arrays import Bytes, UnsignedIntegers
 from streamkit.data_type import is_nested
-from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, register
+from streamkit.expressions.aggregates.function import AggregateFunction, AggregateResult, States, register
 from streamkit.expressions.core.accumulation import Accumulator, Runs
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Invocation, NoTranslationError, RuleError
@@ -130,8 +130,8 @@ def _encoded(registers: Bytes, precision: int) -> bytes:
     return bytes([precision]) + (used << RANK_BITS | registers[used]).astype("<u4").tobytes()
 
 
-def _result(_: TypedAggregate, states: States) -> Result:
-    return Result(pa.array([_estimate(state) if state else 0 for state in states[0].to_pylist()], pa.int64()))
+def _result(_: TypedAggregate, states: States) -> AggregateResult:
+    return AggregateResult(pa.array([_estimate(state) if state else 0 for state in states[0].to_pylist()], pa.int64()))
 
 
 def _estimate(state: bytes) -> int:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from streamkit.arrays import Mask
 from streamkit.data_type import decimal_of, to_arrow
-from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, register, takes
+from streamkit.expressions.aggregates.function import AggregateFunction, AggregateResult, States, register, takes
 from streamkit.expressions.aggregates.sum import lift, merge, subtract, total_and_count
 from streamkit.expressions.aggregates.total import PRECISION_MAX, exact_total
 from streamkit.expressions.core.coercion import bounded_decimal
@@ -26,7 +26,7 @@ def _mean_type(arguments: Sequence[TypedExpression]) -> str:
     return bounded_decimal(digits[0] + 4, digits[1] + 4) if digits else "double"
 
 
-def _result(aggregate: TypedAggregate, states: States) -> Result:
+def _result(aggregate: TypedAggregate, states: States) -> AggregateResult:
     *totals, counts = (column.fill_null(0) if column.null_count else column for column in states)
     if aggregate.type.startswith("decimal"):
         return _decimal_mean(totals, counts, to_arrow(aggregate.type))
@@ -35,14 +35,14 @@ def _result(aggregate: TypedAggregate, states: States) -> Result:
         numbers = numbers.astype(np.float64)
         for row in np.flatnonzero(totals[1].to_numpy()).tolist():
             numbers[row] = float(exact_total(totals, row))
-    return Result(pc.divide(pa.array(numbers), _or_null(counts).cast(pa.float64(), safe=False)))
+    return AggregateResult(pc.divide(pa.array(numbers), _or_null(counts).cast(pa.float64(), safe=False)))
 
 
 def _or_null(counts: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(counts, 0), pa.scalar(None, pa.int64()), counts)
 
 
-def _decimal_mean(totals: States, counts: pa.Array, layout: pa.DataType) -> Result:
+def _decimal_mean(totals: States, counts: pa.Array, layout: pa.DataType) -> AggregateResult:
     """Divided exactly, then rounded half up, as Spark does."""
     wide = totals[0].cast(pa.decimal256(PRECISION_MAX, totals[0].type.scale))
     quotient = pc.divide(wide, _or_null(counts).cast(pa.decimal256(_COUNT_DIGITS, 0)))
@@ -56,7 +56,7 @@ def _decimal_mean(totals: States, counts: pa.Array, layout: pa.DataType) -> Resu
     doubtful |= _is_wrong(rounded, pa.array(doubtful), wide, counts, layout.scale)
     if doubtful.any():
         return _large_means(rounded, doubtful, totals, counts, layout)
-    return Result(rounded.cast(layout))
+    return AggregateResult(rounded.cast(layout))
 
 
 def _is_wrong(rounded: pa.Array, skipped: pa.BooleanArray, wide: pa.Array, counts: pa.Array, scale: int) -> Mask:
@@ -70,7 +70,7 @@ def _is_wrong(rounded: pa.Array, skipped: pa.BooleanArray, wide: pa.Array, count
     return wrong
 
 
-def _large_means(rounded: pa.Array, rows: Mask, totals: States, counts: pa.Array, layout: pa.DataType) -> Result:
+def _large_means(rounded: pa.Array, rows: Mask, totals: States, counts: pa.Array, layout: pa.DataType) -> AggregateResult:
     """As `_decimal_mean`, where means of some rows are computed one by one: their totals need more digits, or they may not fit."""
     overflowed, found = np.zeros(len(counts), np.bool_), ""
     means: list[Decimal | None] = []
@@ -81,7 +81,7 @@ def _large_means(rounded: pa.Array, rows: Mask, totals: States, counts: pa.Array
         means.append(mean)
     known = pc.if_else(pa.array(rows), pa.scalar(None, rounded.type), rounded).cast(layout)
     values = pc.replace_with_mask(known, pa.array(rows), pa.array(means, layout))
-    return Result(values, overflowed if overflowed.any() else None, found)
+    return AggregateResult(values, overflowed if overflowed.any() else None, found)
 
 
 def _exact_mean(totals: States, count: int, row: int, scale: int) -> Decimal | None:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from streamkit.arrays import Integers
 from streamkit.data_type import array_of, is_nested, key_complaint, to_arrow
-from streamkit.expressions.aggregates.function import AggregateFunction, Members, Result, States, argument_type, register
+from streamkit.expressions.aggregates.function import AggregateFunction, AggregateResult, Members, States, argument_type, register
 from streamkit.expressions.aggregates.ordered_bytes import decode_lists, encode_ordered, order_complaint, where_there
 from streamkit.expressions.core.accumulation import Accumulator
 from streamkit.expressions.core.groups import KeyCodes
@@ -114,23 +114,23 @@ def _first_of_each(owners: Integers, values: pa.Array) -> Integers:
     return np.sort(first)
 
 
-def _collected(_: TypedAggregate, states: States) -> Result:
+def _collected(_: TypedAggregate, states: States) -> AggregateResult:
     (column,) = states
     lengths = pc.list_value_length(column).fill_null(0).to_numpy()
     kept = _lists(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]), column.flatten(), column.type)  # null is empty
     too_many = lengths > ELEMENTS_MAX
     if not too_many.any():
-        return Result(kept)
+        return AggregateResult(kept)
     values = pc.if_else(pa.array(too_many), pa.scalar(None, kept.type), kept)
-    return Result(values, too_many, f"more than {ELEMENTS_MAX:,} elements", _WAY_OUT)
+    return AggregateResult(values, too_many, f"more than {ELEMENTS_MAX:,} elements", _WAY_OUT)
 
 
-def _counted(_: TypedAggregate, states: States) -> Result:
+def _counted(_: TypedAggregate, states: States) -> AggregateResult:
     counts = pc.list_value_length(states[0]).fill_null(0).to_numpy().astype(np.int64)
     too_many = counts > ELEMENTS_MAX
     if not too_many.any():
-        return Result(pa.array(counts))
-    return Result(pa.array(counts, mask=too_many), too_many, f"more than {ELEMENTS_MAX:,} values", _WAY_OUT)
+        return AggregateResult(pa.array(counts))
+    return AggregateResult(pa.array(counts, mask=too_many), too_many, f"more than {ELEMENTS_MAX:,} values", _WAY_OUT)
 
 
 def _lift_member(_: TypedAggregate, argument: pa.Array) -> pa.BinaryArray:
@@ -180,7 +180,7 @@ COUNT_DISTINCT = register(
 )  # fmt: skip
 NUMBER = register(
     AggregateFunction(
-        "number_of_members", _typed_count, _number_columns, _refuse, _refuse, lambda _, states: Result(states[0].fill_null(0)),
+        "number_of_members", _typed_count, _number_columns, _refuse, _refuse, lambda _, states: AggregateResult(states[0].fill_null(0)),
         is_nullable=False, members=NUMBER_OF_MEMBERS, is_called=False,
     )
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, by_column, register, takes
+from streamkit.expressions.aggregates.function import AggregateFunction, AggregateResult, States, by_column, register, takes
 from streamkit.expressions.core.same_numbers import ones
 from streamkit.plan.expression import TypedAggregate
 from streamkit.schema import Column
@@ -30,8 +30,8 @@ def _subtract(left: States, right: States) -> list[pa.Array]:
     return [pc.subtract(left[0], right[0])]
 
 
-def _result(_: TypedAggregate, states: States) -> Result:
-    return Result(states[0])
+def _result(_: TypedAggregate, states: States) -> AggregateResult:
+    return AggregateResult(states[0])
 
 
 def count_column(aggregate: TypedAggregate) -> Column:

@@ -11,9 +11,9 @@ import pyarrow as pa
 from streamkit.data_type import has_map, to_arrow
 from streamkit.expressions.aggregates.function import (
     AggregateFunction,
+    AggregateResult,
     Members,
-    Merge,
-    Result,
+    MergeStates,
     States,
     argument_type,
     by_column,
@@ -52,7 +52,7 @@ def _lift(_: TypedAggregate, argument: pa.Array | None, _rows: int) -> list[pa.A
     return [argument]
 
 
-def _merge(is_largest: bool) -> Merge:
+def _merge(is_largest: bool) -> MergeStates:
     plain = by_column("max" if is_largest else "min")
 
     def merge(states: States, accumulate: Accumulator) -> list[pa.Array]:
@@ -64,8 +64,8 @@ def _merge(is_largest: bool) -> Merge:
     return merge
 
 
-def _result(aggregate: TypedAggregate, states: States) -> Result:
-    return Result(states[0].cast(to_arrow(aggregate.type)))
+def _result(aggregate: TypedAggregate, states: States) -> AggregateResult:
+    return AggregateResult(states[0].cast(to_arrow(aggregate.type)))
 
 
 def _members(is_falling: bool) -> Members:

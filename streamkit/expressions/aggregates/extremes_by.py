@@ -10,7 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import fields_of, to_arrow
-from streamkit.expressions.aggregates.function import AggregateFunction, Members, Merge, Result, States, argument_type, register
+from streamkit.expressions.aggregates.function import (
+    AggregateFunction,
+    AggregateResult,
+    Members,
+    MergeStates,
+    States,
+    argument_type,
+    register,
+)
 from streamkit.expressions.aggregates.ordered_bytes import (
     decode_first,
     encode_ordered,
@@ -47,15 +55,15 @@ def _lift(_: TypedAggregate, argument: pa.Array | None, _rows: int) -> list[pa.A
     return [argument]
 
 
-def _merge(is_largest: bool) -> Merge:
+def _merge(is_largest: bool) -> MergeStates:
     def merge(states: States, accumulate: Accumulator) -> list[pa.Array]:
         return [last_extreme(states[0], pc.struct_field(states[0], BY), is_largest, accumulate)]
 
     return merge
 
 
-def _result(_: TypedAggregate, states: States) -> Result:
-    return Result(pc.struct_field(states[0], VALUE))
+def _result(_: TypedAggregate, states: States) -> AggregateResult:
+    return AggregateResult(pc.struct_field(states[0], VALUE))
 
 
 def _members(is_falling: bool) -> Members:

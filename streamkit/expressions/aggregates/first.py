@@ -8,7 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import Integers, Mask
-from streamkit.expressions.aggregates.function import AggregateFunction, Merge, Result, States, argument_type, register
+from streamkit.expressions.aggregates.function import (
+    AggregateFunction,
+    AggregateResult,
+    MergeStates,
+    States,
+    argument_type,
+    register,
+)
 from streamkit.expressions.core.accumulation import Accumulator, chosen, first_rows, last_rows
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Invocation, RuleError
@@ -44,7 +51,7 @@ def _lift(_: TypedAggregate, argument: pa.Array | None, _rows: int) -> list[pa.A
     return [argument]
 
 
-def _choosing(choose: Callable[[Mask, Accumulator], Integers]) -> Merge:
+def _choosing(choose: Callable[[Mask, Accumulator], Integers]) -> MergeStates:
     def merge(states: States, accumulate: Accumulator) -> list[pa.Array]:
         (column,) = states
         return [chosen(column, choose(column.is_valid().to_numpy(zero_copy_only=False), accumulate))]
@@ -52,8 +59,8 @@ def _choosing(choose: Callable[[Mask, Accumulator], Integers]) -> Merge:
     return merge
 
 
-def _result(_: TypedAggregate, states: States) -> Result:
-    return Result(pc.struct_field(states[0], VALUE))
+def _result(_: TypedAggregate, states: States) -> AggregateResult:
+    return AggregateResult(pc.struct_field(states[0], VALUE))
 
 
 def _entered(name: str, choose: Callable[[Mask, Accumulator], Integers], *functions: str) -> AggregateFunction:

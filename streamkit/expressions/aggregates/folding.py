@@ -10,7 +10,7 @@ import pyarrow as pa
 from streamkit.arrays import Integers
 from streamkit.data_type import to_arrow
 from streamkit.errors import EvaluationError
-from streamkit.expressions.aggregates.function import AGGREGATES, Members, Result, States
+from streamkit.expressions.aggregates.function import AGGREGATES, AggregateResult, Members, States
 from streamkit.expressions.core.accumulation import Accumulator, accumulated, per_group, within_groups
 from streamkit.expressions.core.groups import group, one_zero, row_by_row
 from streamkit.log.values.columns import canonical
@@ -143,7 +143,7 @@ def result(aggregate: TypedAggregate, states: States) -> pa.Array:
     return found.values
 
 
-def result_or_null(aggregate: TypedAggregate, states: States) -> Result:
+def result_or_null(aggregate: TypedAggregate, states: States) -> AggregateResult:
     """As `result`, but null where a value does not fit its type, with a mask of those rows."""
     return AGGREGATES[aggregate.function].result(aggregate, states)
 

@@ -15,14 +15,14 @@ from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import Column
 
 States: TypeAlias = Sequence[pa.Array]
-Merge: TypeAlias = Callable[[States, Accumulator], list[pa.Array]]
+MergeStates: TypeAlias = Callable[[States, Accumulator], list[pa.Array]]
 
 
 Typed: TypeAlias = Callable[[Invocation], tuple[TypedExpression, str]]
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class AggregateResult:
     """
     Values, null where they do not fit their type; there `overflowed` is true. `found` is the first such value in full.
 
@@ -85,8 +85,8 @@ class AggregateFunction:
     typed: Typed
     state_columns: Callable[[TypedAggregate], tuple[Column, ...]]
     lift: Callable[[TypedAggregate, pa.Array | None, int], list[pa.Array]]
-    merge: Merge
-    result: Callable[[TypedAggregate, States], Result]
+    merge: MergeStates
+    result: Callable[[TypedAggregate, States], AggregateResult]
     subtract: Callable[[States, States], list[pa.Array]] | None = None
     arity: int = 1
     is_nullable: bool = True
@@ -126,7 +126,7 @@ def takes(expected: str, gives: Gives) -> Typed:
     return typed
 
 
-def by_column(*functions: str) -> Merge:
+def by_column(*functions: str) -> MergeStates:
     """The merge of states whose columns each have a "sum", "min" or "max" of their own."""
 
     def merge(states: States, accumulate: Accumulator) -> list[pa.Array]:

@@ -24,7 +24,7 @@ from streamkit.arrays import Doubles, Integers, Mask
 from streamkit.data_type import array_of, decimal_of, to_arrow
 from streamkit.errors import CorruptionError
 from streamkit.expressions.aggregates.collection import ELEMENTS_MAX
-from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, register
+from streamkit.expressions.aggregates.function import AggregateFunction, AggregateResult, States, register
 from streamkit.expressions.core.accumulation import Accumulator, Runs, per_group
 from streamkit.expressions.core.groups import row_by_row
 from streamkit.expressions.core.literals import literal
@@ -311,7 +311,7 @@ def _subtract(left: States, right: States) -> list[pa.Array]:
     return _merge([both], per_group(row_by_row(len(left[0]), 2)))
 
 
-def _result(aggregate: TypedAggregate, states: States) -> Result:
+def _result(aggregate: TypedAggregate, states: States) -> AggregateResult:
     found = _Counts.of(states[0])
     percentages = _told(aggregate)
     results = len(states[0])
@@ -333,8 +333,8 @@ def _result(aggregate: TypedAggregate, states: States) -> Result:
         lists = pa.ListArray.from_arrays(pa.array(offsets), values, type=to_arrow(aggregate.type))
         values = pc.if_else(pa.array(is_null), pa.scalar(None, lists.type), lists)
     if not too_many.any():
-        return Result(values)
-    return Result(values, too_many, f"more than {ELEMENTS_MAX:,} distinct values", _WAY_OUT)
+        return AggregateResult(values)
+    return AggregateResult(values, too_many, f"more than {ELEMENTS_MAX:,} distinct values", _WAY_OUT)
 
 
 def _told(aggregate: TypedAggregate) -> list[float]:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from streamkit.data_type import INTEGERS, decimal_of, to_arrow
 from streamkit.expressions.aggregates.count import count_column, counted
-from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, register, takes
+from streamkit.expressions.aggregates.function import AggregateFunction, AggregateResult, States, register, takes
 from streamkit.expressions.aggregates.total import exact_total, lifted_total, merged_totals, negative_totals, total_columns
 from streamkit.expressions.core.accumulation import Accumulator, accumulated, per_group
 from streamkit.expressions.core.coercion import bounded_decimal
@@ -50,7 +50,7 @@ def subtract(left: States, right: States) -> list[pa.Array]:
     return merge(both, per_group(row_by_row(len(left[0]), 2)))
 
 
-def _result(aggregate: TypedAggregate, states: States) -> Result:
+def _result(aggregate: TypedAggregate, states: States) -> AggregateResult:
     *totals, counts = (column.fill_null(0) if column.null_count else column for column in states)
     overflowed = totals[1].to_numpy() != 0 if len(totals) > 1 else np.zeros(len(counts), np.bool_)
     nothing = (counts.to_numpy() == 0) | overflowed
@@ -58,8 +58,8 @@ def _result(aggregate: TypedAggregate, states: States) -> Result:
     if nothing.any():
         values = pc.if_else(pa.array(nothing), pa.scalar(None, values.type), values)
     if not overflowed.any():
-        return Result(values)
-    return Result(values, overflowed, str(exact_total(totals, int(np.argmax(overflowed)))))
+        return AggregateResult(values)
+    return AggregateResult(values, overflowed, str(exact_total(totals, int(np.argmax(overflowed)))))
 
 
 SUM = register(AggregateFunction("sum", takes("numeric", _sum_type), total_and_count, lift, merge, _result, subtract=subtract))

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from streamkit.arrays import Integers
 from streamkit.data_type import array_of, fields_of, to_arrow
 from streamkit.expressions.aggregates.collection import ELEMENTS_MAX
-from streamkit.expressions.aggregates.function import AggregateFunction, Members, Result, States, argument_type, register
+from streamkit.expressions.aggregates.function import AggregateFunction, AggregateResult, Members, States, argument_type, register
 from streamkit.expressions.aggregates.leading import NOTHING, first_of_each, running_first
 from streamkit.expressions.aggregates.ordered_bytes import decode_ordered, encode_ordered, order_complaint, where_there
 from streamkit.expressions.core.accumulation import Accumulator, Runs, accumulated
@@ -115,14 +115,14 @@ def _as_rows(ranks: Integers, sizes: Integers, width: int) -> Integers:
     return table
 
 
-def _result(aggregate: TypedAggregate, states: States) -> Result:
+def _result(aggregate: TypedAggregate, states: States) -> AggregateResult:
     lists = states[0]
     fields = dict(fields_of(argument_type(aggregate)) or ())
     types = [fields[name] for name in (BY, VALUE) if name in fields]
     values = decode_ordered(lists.flatten(), types, [_is_falling(aggregate), False][: len(types)])[-1]
     lengths = pc.list_value_length(lists).fill_null(0).to_numpy().astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    return Result(pa.ListArray.from_arrays(pa.array(offsets), values, type=to_arrow(aggregate.type)))
+    return AggregateResult(pa.ListArray.from_arrays(pa.array(offsets), values, type=to_arrow(aggregate.type)))
 
 
 def _number(aggregate: TypedAggregate) -> int:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import Doubles, Integers
-from streamkit.expressions.aggregates.function import AggregateFunction, Result, States, register, takes
+from streamkit.expressions.aggregates.function import AggregateFunction, AggregateResult, States, register, takes
 from streamkit.expressions.core.accumulation import Accumulator, Runs, within_groups
 from streamkit.plan.expression import TypedAggregate
 from streamkit.schema import Column
@@ -90,13 +90,13 @@ def _subtract(left: States, right: States) -> list[pa.Array]:
     return [column.slice(rows) for column in after]
 
 
-def _result(_: TypedAggregate, states: States, less: int, finish: Callable[[Doubles], Doubles]) -> Result:
+def _result(_: TypedAggregate, states: States, less: int, finish: Callable[[Doubles], Doubles]) -> AggregateResult:
     """The squares divided by the count, or by one less for a sample; null where that is not positive."""
     counts, _means, squares = (column.fill_null(0).to_numpy() for column in states)
     divisors = counts - less
     squares = np.where(squares < 0, 0.0, squares)  # as rows that were taken away may leave it
     values = finish(np.divide(squares, divisors, out=np.zeros(len(counts)), where=divisors > 0))
-    return Result(pa.array(values, mask=divisors <= 0))
+    return AggregateResult(pa.array(values, mask=divisors <= 0))
 
 
 def _entered(name: str, less: int, finish: Callable[[Doubles], Doubles], *functions: str) -> AggregateFunction:

@@ -102,7 +102,7 @@ STAR = '* cannot be used; name the columns one by one, as in struct(a, b); selec
 PLAIN = "an aggregate must not be DISTINCT or have a FILTER; expected it plain: count_distinct(…) for DISTINCT, count_if(…) or a when in it for FILTER"
 
 
-class _RefusedError(ValueError):
+class _RefusedSqlError(ValueError):
     """The text is Spark SQL that cannot be used here."""
 
 
@@ -114,7 +114,7 @@ def parse_sql(text: str, at: Location | None = None) -> Expression:
         return _parsed(text)
     except SyntaxRefusedError as error:
         raise TopologyError(f"syntax error: {error}, in {text}", at) from None
-    except _RefusedError as error:
+    except _RefusedSqlError as error:
         raise UnsupportedExpressionError(f"{error}, in {text}", at) from None
     except SchemaError as error:
         raise TopologyError(f"{error}, in {text}", at) from None
@@ -201,7 +201,7 @@ class _Reader:
         if self._took("NOT", "!"):
             return Call("not", (self._negated(),))
         if self._is("EXISTS") and self._ahead().text == "(" and self._ahead(2).keyword in ("SELECT", "WITH"):
-            raise _RefusedError(ROW_ONLY)
+            raise _RefusedSqlError(ROW_ONLY)
         value = self._value()
         return self._predicate(value)
 
@@ -234,7 +234,7 @@ class _Reader:
             same = Call("eq_null_safe", (value, self._value()))
             return same if negated else Call("not", (same,))
         if self._is("UNKNOWN"):
-            raise _RefusedError("IS UNKNOWN cannot be used; write IS NULL")
+            raise _RefusedSqlError("IS UNKNOWN cannot be used; write IS NULL")
         if not self._is("TRUE", "FALSE"):
             raise self._unexpected("NULL, TRUE, FALSE or DISTINCT FROM")
         found = Call("eq_null_safe", (value, Literal(self._next().keyword == "TRUE")))
@@ -243,7 +243,7 @@ class _Reader:
     def _in(self, value: Expression) -> Expression:
         self._expect("(")
         if self._is("SELECT", "WITH"):
-            raise _RefusedError(ROW_ONLY)
+            raise _RefusedSqlError(ROW_ONLY)
         members = self._listed(self._expression)
         return Call("in", (value, *members))
 
@@ -297,7 +297,7 @@ class _Reader:
         while True:
             if self._took("."):
                 if self._is("*"):
-                    raise _RefusedError(STAR)
+                    raise _RefusedSqlError(STAR)
                 name = self._name()
                 found = (
                     Reference(f"{found.name}.{part(name)}")
@@ -310,9 +310,9 @@ class _Reader:
             elif self._took("::"):
                 found = _cast(found, self._type())
             elif self._is(":"):
-                raise _RefusedError("a path into a variant (:) cannot be used; read JSON by get_json_object or from_json")
+                raise _RefusedSqlError("a path into a variant (:) cannot be used; read JSON by get_json_object or from_json")
             elif self._is("COLLATE"):
-                raise _RefusedError("COLLATE cannot be used; texts compare by their bytes")
+                raise _RefusedSqlError("COLLATE cannot be used; texts compare by their bytes")
             else:
                 return found
 
@@ -333,9 +333,9 @@ class _Reader:
 
     def _strange(self) -> Expression:
         if self._is("*"):
-            raise _RefusedError(STAR)
+            raise _RefusedSqlError(STAR)
         if self._is("?", ":"):
-            raise _RefusedError("parameters (? and :name) cannot be used; write the value, or build the column in Python")
+            raise _RefusedSqlError("parameters (? and :name) cannot be used; write the value, or build the column in Python")
         raise self._unexpected("a value")
 
     def _texts(self) -> str:
@@ -364,10 +364,10 @@ class _Reader:
 
     def _parenthesised(self) -> Expression:
         if self._is_lambda_with_parentheses():
-            raise _RefusedError("a lambda stands only as an argument of a function")
+            raise _RefusedSqlError("a lambda stands only as an argument of a function")
         self._expect("(")
         if self._is("SELECT", "WITH", "VALUES"):
-            raise _RefusedError(ROW_ONLY)
+            raise _RefusedSqlError(ROW_ONLY)
         parts = self._listed(self._named)
         if len(parts) > 1:
             return Call("struct", tuple(parts))
@@ -389,7 +389,7 @@ class _Reader:
             self._next()
             return _typed_literal(LITERAL_TYPES[keyword], self._next())
         if following.kind == "text" and keyword == "TIME":
-            raise _RefusedError("a time of day cannot be used")
+            raise _RefusedSqlError("a time of day cannot be used")
         if keyword in RESERVED and not (keyword in ALSO_FUNCTIONS and following.text == "("):
             raise self._unexpected("a value")
         return None
@@ -427,7 +427,7 @@ class _Reader:
         """A number or a text, and its unit."""
         sign = self._next().text.strip("+") if self._is("-", "+") else ""
         if not self._is_amount(self._word):
-            raise _RefusedError("an interval must be a constant with a unit, such as INTERVAL 1 DAY")
+            raise _RefusedSqlError("an interval must be a constant with a unit, such as INTERVAL 1 DAY")
         word = self._next()
         unit = self._unit(self._word)
         if unit is None:
@@ -459,7 +459,7 @@ class _Reader:
 
     def _call_or_column(self) -> Expression:
         if self._ahead().text == "->" and self._ahead().kind == "sign":
-            raise _RefusedError("a lambda stands only as an argument of a function")
+            raise _RefusedSqlError("a lambda stands only as an argument of a function")
         if self._ahead().text == "(" and self._ahead().kind == "sign":
             return self._call()
         return Reference(self._name())
@@ -469,7 +469,7 @@ class _Reader:
         name = word.value if word.kind == "quoted" else word.text.lower()
         self._expect("(")
         if self._is("DISTINCT"):
-            raise _RefusedError(PLAIN)
+            raise _RefusedSqlError(PLAIN)
         special = _SPECIAL.get(word.keyword)
         found = special(self) if special else None
         if found is None:
@@ -496,13 +496,13 @@ class _Reader:
     def _refuse_behind_call(self) -> None:
         following = self._ahead().text
         if self._is("OVER"):
-            raise _RefusedError("it has a window over other rows (OVER); use windowed_by() on groups")
+            raise _RefusedSqlError("it has a window over other rows (OVER); use windowed_by() on groups")
         if self._is("FILTER") and following == "(":
-            raise _RefusedError(PLAIN)
+            raise _RefusedSqlError(PLAIN)
         if (self._is("IGNORE", "RESPECT") and following.upper() == "NULLS") or (
             self._is("WITHIN") and following.upper() == "GROUP"
         ):
-            raise _RefusedError(f"{self._word.text} {following} cannot be used")
+            raise _RefusedSqlError(f"{self._word.text} {following} cannot be used")
 
     def _argument(self) -> Expression:
         """A value or a lambda."""
@@ -519,7 +519,7 @@ class _Reader:
             self._expect("->")
             return Lambda(tuple(names), self._expression())
         if self._ahead().text == "=>":
-            raise _RefusedError("arguments by name (=>) cannot be used; write them in their order")
+            raise _RefusedSqlError("arguments by name (=>) cannot be used; write them in their order")
         return self._expression()
 
     def _is_lambda_with_parentheses(self) -> bool:

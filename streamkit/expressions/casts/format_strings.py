@@ -42,7 +42,7 @@ _WIDE = Context(prec=1200)
 _WIDTH_MAX = 10_000
 PLACES_MAX = 800  # behind a point; a double has no digits beyond
 _DIGITS_MAX = 15  # a double has them all, so that its text and its value round alike
-Write = Callable[[Any], str]
+WriteValue = Callable[[Any], str]
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def _as_texts(value: Datum, type: str) -> Datum:
     return write(pa.array([value.as_py()], value.type))[0] if isinstance(value, pa.Scalar) else write(value)
 
 
-def _writer(part: Specifier, type: str) -> Write:
+def _writer(part: Specifier, type: str) -> WriteValue:
     """The function that writes one value that is not null."""
     if part.kind == "b":
         return lambda value: _write_text(part, str(value).lower() if isinstance(value, bool) else "true")

@@ -12,7 +12,7 @@ from streamkit.data_type import element_of, entry_of, fields_of, inner_types, to
 from streamkit.expressions.core.elements import Elements, structs_of, validity
 from streamkit.recast import recast
 
-Convert = Callable[[pa.Array, str, str], pa.Array]
+CastValues = Callable[[pa.Array, str, str], pa.Array]
 
 
 def inner_pairs(source: str, target: str) -> list[tuple[str, str]] | None:
@@ -24,7 +24,7 @@ def inner_pairs(source: str, target: str) -> list[tuple[str, str]] | None:
     return list(zip(mine, theirs)) if is_same_kind and len(mine) == len(theirs) else None
 
 
-def convert_nested(values: pa.Array, source: str, target: str, convert: Convert) -> pa.Array:
+def convert_nested(values: pa.Array, source: str, target: str, convert: CastValues) -> pa.Array:
     """Arrays, maps or structs as another type, by the conversion of what they hold; fields go by their place."""
     if target == "string":
         return _as_text(values, source, convert)
@@ -46,7 +46,7 @@ def convert_nested(values: pa.Array, source: str, target: str, convert: Convert)
     )
 
 
-def _as_text(values: pa.Array, source: str, convert: Convert) -> pa.Array:
+def _as_text(values: pa.Array, source: str, convert: CastValues) -> pa.Array:
     """`[1, null]`, `{key -> value}` or `{1.5, a}`."""
     if element := element_of(source):
         elements = Elements.of(values)
@@ -61,7 +61,7 @@ def _as_text(values: pa.Array, source: str, convert: Convert) -> pa.Array:
     return pc.if_else(pa.array(validity(values)), whole, pa.scalar(None, pa.string()))
 
 
-def _text(values: pa.Array, type: str, convert: Convert) -> pa.Array:
+def _text(values: pa.Array, type: str, convert: CastValues) -> pa.Array:
     texts = pa.nulls(len(values), pa.string()) if type == "void" else convert(values, type, "string")
     return texts.cast(pa.string()).fill_null("null")
 

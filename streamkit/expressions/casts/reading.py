@@ -19,10 +19,10 @@ _FLOAT = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _SPECIAL_FLOAT = r"^(?:[+-]?(?:inf|infinity)|nan)$"
 _DECIMAL = r"^(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?(?P<exponent>[eE][+-]?[0-9]+)?$"
 _TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
-Texts: TypeAlias = pa.StringArray
+TextArray: TypeAlias = pa.StringArray
 
 
-def read_integers(texts: Texts, type: str) -> pa.Array:
+def read_integers(texts: TextArray, type: str) -> pa.Array:
     """Digits with an optional sign; blanks around them do not count."""
     if not any(_any(pc.match_substring(texts, mark)) for mark in "xX"):  # Arrow alone reads hexadecimal numbers
         try:
@@ -35,7 +35,7 @@ def read_integers(texts: Texts, type: str) -> pa.Array:
     return unsigned.cast(to_arrow(type))
 
 
-def read_floats(texts: Texts, type: str) -> pa.Array:
+def read_floats(texts: TextArray, type: str) -> pa.Array:
     """What Java reads as a double, and inf and nan in any case; hexadecimal floats are not read."""
     trimmed = pc.utf8_trim(texts, characters=_BLANKS)
     bare = pc.replace_substring_regex(trimmed, r"^([^a-zA-Z]*[0-9.](?:[eE][+-]?[0-9]+)?)[dDfF]$", r"\1")
@@ -45,7 +45,7 @@ def read_floats(texts: Texts, type: str) -> pa.Array:
     return unsigned.cast(to_arrow(type))
 
 
-def read_decimals(texts: Texts, type: str) -> pa.Array:
+def read_decimals(texts: TextArray, type: str) -> pa.Array:
     """A decimal number, rounded half up to the scale of the type."""
     trimmed = pc.utf8_trim(texts, characters=_BLANKS)
     parts = _extract(trimmed, _DECIMAL, texts, type)
@@ -61,7 +61,7 @@ def read_decimals(texts: Texts, type: str) -> pa.Array:
     return fit_decimal(rescaled, type)
 
 
-def _read_decimals_slowly(texts: Texts, type: str) -> pa.Array:
+def _read_decimals_slowly(texts: TextArray, type: str) -> pa.Array:
     """In Python, because exponents are rare."""
     target = to_arrow(type)
     step = decimal.Decimal(1).scaleb(-target.scale)
@@ -73,7 +73,7 @@ def _read_decimals_slowly(texts: Texts, type: str) -> pa.Array:
     return pa.array(values, target)
 
 
-def read_booleans(texts: Texts, type: str) -> pa.Array:
+def read_booleans(texts: TextArray, type: str) -> pa.Array:
     """t, true, y, yes, 1 and their opposites, in any case."""
     word = pc.ascii_lower(pc.utf8_trim(texts, characters=_CONTROLS))
     true, false = (pc.is_in(word, value_set=pa.array(words, word.type)) for words in (_TRUE, _FALSE))
@@ -81,21 +81,21 @@ def read_booleans(texts: Texts, type: str) -> pa.Array:
     return pc.if_else(texts.is_valid(), true, None)
 
 
-def read_times(texts: Texts, type: str) -> pa.Array:
+def read_times(texts: TextArray, type: str) -> pa.Array:
     """A date, or a date and a time of day, perhaps with a zone; UTC without."""
     numbers, sound = read_moments(texts, type, "UTC")
     _require(pa.array(sound), texts, type, texts.is_valid())
     return with_validity(numbers, to_arrow(type), texts.is_valid())
 
 
-def _extract(texts: Texts, pattern: str, shown: Texts, type: str) -> pa.StructArray:
+def _extract(texts: TextArray, pattern: str, shown: TextArray, type: str) -> pa.StructArray:
     """The named groups of a pattern that every text must match."""
     fields = pc.extract_regex(texts, pattern=pattern)
     _require(fields.is_valid(), shown, type, texts.is_valid())
     return fields
 
 
-def _require(holds: pa.BooleanArray, texts: Texts, type: str, valid: pa.BooleanArray | None = None) -> None:
+def _require(holds: pa.BooleanArray, texts: TextArray, type: str, valid: pa.BooleanArray | None = None) -> None:
     """Raise ArrowInvalid with the first text for which `holds` is false, among the valid ones."""
     wrong = pc.fill_null(pc.invert(holds), False)
     if valid is not None:
@@ -108,7 +108,7 @@ def _any(holds: pa.BooleanArray) -> bool:
     return bool(pc.any(holds).as_py())
 
 
-READERS: dict[str, Callable[[Texts, str], pa.Array]] = {
+READERS: dict[str, Callable[[TextArray, str], pa.Array]] = {
     "integer": read_integers,
     "float": read_floats,
     "decimal": read_decimals,

@@ -19,7 +19,7 @@ from streamkit.expressions.core.rows import broadcast
 from streamkit.plan.expression import TypedExpression
 from streamkit.recast import map_entries
 
-Kernel = Callable[..., pa.Array]
+ElementFunction = Callable[..., pa.Array]
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def taken(values: pa.Array, places: np.ndarray) -> pa.Array:
     return values.take(pa.array(places, mask=missing if missing.any() else None))
 
 
-def on_columns(compute: Kernel) -> Callable[..., Datum]:
+def on_columns(compute: ElementFunction) -> Callable[..., Datum]:
     """A kernel that gets every value as an array; if all are constant, it computes one row."""
 
     @wraps(compute)

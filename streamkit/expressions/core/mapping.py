@@ -13,10 +13,10 @@ from streamkit.expressions.core.sizes import repeated
 from streamkit.plan.expression import TypedExpression
 from streamkit.recast import recast
 
-Kernel = Callable[..., Datum]
+ArrayFunction = Callable[..., Datum]
 
 
-def on_arrays(kernel: Callable[..., pa.Array]) -> Kernel:
+def on_arrays(kernel: Callable[..., pa.Array]) -> ArrayFunction:
     """A kernel that takes arrays only, for a call in which some arguments, or all, are constants."""
 
     def compute(expression: TypedExpression, *values: Datum) -> Datum:

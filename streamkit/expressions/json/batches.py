@@ -34,7 +34,7 @@ _ZONED = re.compile(r":[\d.]*[^\d.:\s]|:\d\S*\s+\S")  # something behind the tim
 _LEAVES = ("boolean", "integer", "float", "decimal", "string")
 _MOMENTS = ("date", "timestamp", "timestamp_ntz")
 
-Read: TypeAlias = Callable[[pa.Array], pa.Array]
+ReadTexts: TypeAlias = Callable[[pa.Array], pa.Array]
 
 
 def _within(depth: int) -> str:
@@ -46,7 +46,7 @@ OBJECTS = rf"^[ \t]*\{{{_within(_DEPTH)}\}}[ \t]*$"
 ARRAYS = rf"^[ \t]*\[{_within(_DEPTH)}\][ \t]*$"
 
 
-def read_batch(texts: pa.Array, pattern: str, read: Read, read_exactly: Read, without: str = "\n") -> pa.Array:
+def read_batch(texts: pa.Array, pattern: str, read: ReadTexts, read_exactly: ReadTexts, without: str = "\n") -> pa.Array:
     """
     The texts that match the pattern and lack the text `without`, by `read`; the others by `read_exactly`.
 
@@ -63,7 +63,7 @@ def read_batch(texts: pa.Array, pattern: str, read: Read, read_exactly: Read, wi
     return _merged(fits, found, read_exactly(texts.filter(pc.invert(fits))))
 
 
-def _in_parts(texts: pa.Array, read: Read, read_exactly: Read) -> pa.Array:
+def _in_parts(texts: pa.Array, read: ReadTexts, read_exactly: ReadTexts) -> pa.Array:
     if len(texts) < FEWEST:
         return read_exactly(texts)
     try:

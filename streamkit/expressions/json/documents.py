@@ -23,7 +23,7 @@ _SPACE = " \t\n\r"
 _DOUBLE = pa.float64()
 
 
-class Pairs(dict[str, Any]):
+class JsonObject(dict[str, Any]):
     """A JSON object: a dict in which the last value of a name wins, and `pairs` with all of them."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
@@ -40,7 +40,7 @@ def _refuse_constant(text: str) -> float:
 
 
 def _decoder(**settings: Any) -> json.JSONDecoder:
-    return json.JSONDecoder(object_pairs_hook=Pairs, **settings)
+    return json.JSONDecoder(object_pairs_hook=JsonObject, **settings)
 
 
 _LENIENT = _decoder(strict=False, parse_constant=_refuse_constant)  # of functions that look into a text
@@ -103,7 +103,7 @@ def _closing(text: str, start: int) -> int:
 
 def write_value(value: Any) -> str:
     """A value as JSON without spaces, as Spark's generator of bytes writes it."""
-    if isinstance(value, Pairs):
+    if isinstance(value, JsonObject):
         return "{{{}}}".format(",".join(f"{write_text(name)}:{write_value(inner)}" for name, inner in value.pairs))
     if isinstance(value, list):
         return f"[{','.join(map(write_value, value))}]"

@@ -31,15 +31,15 @@ from streamkit.expressions.core.operation import (
 )
 from streamkit.expressions.json.batches import ARRAYS, OBJECTS, is_batch_type, read_batch, read_documents, read_values
 from streamkit.expressions.json.documents import (
+    JsonObject,
     MalformedError,
-    Pairs,
     escaped,
     read_document,
     read_exact_document,
     storable,
     write_double,
 )
-from streamkit.expressions.json.paths import Step, found, read_path
+from streamkit.expressions.json.paths import PathPart, found, read_path
 from streamkit.expressions.json.schemas import BrokenError, as_array, converter, is_clean
 from streamkit.plan.expression import TypedExpression
 
@@ -84,7 +84,7 @@ def _get_json_object(_: TypedExpression, texts: Datum, path: Datum) -> Datum:
     return pa.array([_got(text, None if one is None else read_path(one)) for text, one in pairs], pa.string())
 
 
-def _got(text: str | None, steps: tuple[Step, ...] | None) -> str | None:
+def _got(text: str | None, steps: tuple[PathPart, ...] | None) -> str | None:
     if text is None or steps is None or not text.strip(_SPACE):
         return None
     try:
@@ -161,7 +161,7 @@ def _json_array_length(_: TypedExpression, texts: pa.Array) -> pa.Array:
 @on_columns
 def _json_object_keys(_: TypedExpression, texts: pa.Array) -> pa.Array:
     values = map(_document, texts.to_pylist())
-    names = [[storable(name) for name, _ in value.pairs] if isinstance(value, Pairs) else None for value in values]
+    names = [[storable(name) for name, _ in value.pairs] if isinstance(value, JsonObject) else None for value in values]
     return pa.array(names, pa.list_(pa.string()))
 
 
@@ -299,7 +299,7 @@ def _rooted(document: Any, type: str, read: Callable[[Any], Any]) -> Any:
     if document is None:
         raise BrokenError
     element = element_of(type)
-    if element and fields_of(element) and isinstance(document, Pairs):
+    if element and fields_of(element) and isinstance(document, JsonObject):
         return read([document])
     return read(document)
 

@@ -6,20 +6,20 @@ import re
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from streamkit.expressions.json.documents import Pairs, write_value
+from streamkit.expressions.json.documents import JsonObject, write_value
 
-Step: TypeAlias = str | int | None  # a name, an index, or None for [*]
+PathPart: TypeAlias = str | int | None  # a name, an index, or None for [*]
 _STEP = re.compile(r"\s*(?:\.\s*([^.\[]+)|\['([^'?]+)'\s*\]|\[\s*(?:(\*)|(\d+))\s*\])")
 RAW, QUOTED, FLAT = "raw", "quoted", "flat"  # how texts and arrays are written
 
 
 @lru_cache(maxsize=4096)
-def read_path(path: str) -> tuple[Step, ...] | None:
+def read_path(path: str) -> tuple[PathPart, ...] | None:
     """The steps of a path; None if it is none, or has a wildcard for names, under which nothing is ever found."""
     text = path.lstrip()
     if not text.startswith("$"):
         return None
-    steps: list[Step] = []
+    steps: list[PathPart] = []
     place = 1
     while place < len(text):
         match = _STEP.match(text, place)
@@ -33,19 +33,19 @@ def read_path(path: str) -> tuple[Step, ...] | None:
     return tuple(steps)
 
 
-def found(document: Any, steps: tuple[Step, ...]) -> str | None:
+def found(document: Any, steps: tuple[PathPart, ...]) -> str | None:
     """What a path finds, as text: a text as it is, all else as JSON; None if it finds nothing."""
     written: list[str] = []
     return " ".join(written) if _find(document, steps, RAW, written) else None
 
 
-def _find(value: Any, steps: tuple[Step, ...], style: str, written: list[str]) -> bool:
+def _find(value: Any, steps: tuple[PathPart, ...], style: str, written: list[str]) -> bool:
     """Write what the path finds; whether it has found something."""
     if not steps:
         return _write(value, style, written)
     step, rest = steps[0], steps[1:]
     if isinstance(step, str):
-        return isinstance(value, Pairs) and _find_name(value, step, rest, style, written)
+        return isinstance(value, JsonObject) and _find_name(value, step, rest, style, written)
     if not isinstance(value, list):
         return False
     if step is None:
@@ -64,13 +64,13 @@ def _write(value: Any, style: str, written: list[str]) -> bool:
     return True
 
 
-def _find_name(value: Pairs, name: str, rest: tuple[Step, ...], style: str, written: list[str]) -> bool:
+def _find_name(value: JsonObject, name: str, rest: tuple[PathPart, ...], style: str, written: list[str]) -> bool:
     """The first pair of the name in which something is found."""
     pairs = (inner for key, inner in value.pairs if key == name and inner is not None)
     return any(_find(inner, rest, style, written) for inner in pairs)
 
 
-def _find_all(values: list[Any], rest: tuple[Step, ...], style: str, written: list[str]) -> bool:
+def _find_all(values: list[Any], rest: tuple[PathPart, ...], style: str, written: list[str]) -> bool:
     inner: list[str] = []
     is_double = bool(rest) and rest[0] is None
     below = FLAT if is_double or style == FLAT else QUOTED

@@ -34,7 +34,7 @@ from streamkit.expressions.casts.casts import family_of
 from streamkit.expressions.casts.nested_casts import convert_nested
 from streamkit.expressions.casts.reading import READERS
 from streamkit.expressions.core.literals import moment_text
-from streamkit.expressions.json.documents import Pairs, storable, write_value
+from streamkit.expressions.json.documents import JsonObject, storable, write_value
 
 _NONE = type(None)
 _MOMENTS = ("date", "timestamp", "timestamp_ntz")
@@ -156,7 +156,7 @@ def _struct_converter(fields: dict[str, Converter]) -> Converter:
     def convert(value: Any) -> Any:
         if value is None:
             return None
-        if not isinstance(value, Pairs):
+        if not isinstance(value, JsonObject):
             raise BrokenError
         broken: list[bool] = []
         result = {name: _attempt(fields[name], inner, broken) for name, inner in value.pairs if name in fields}
@@ -181,7 +181,7 @@ def _map_converter(item: Converter) -> Converter:
     def convert(value: Any) -> Any:
         if value is None:
             return None
-        if not isinstance(value, Pairs):
+        if not isinstance(value, JsonObject):
             raise BrokenError
         broken: list[bool] = []
         return _whole([(storable(name), _partly(item, inner, broken)) for name, inner in value.pairs], broken)

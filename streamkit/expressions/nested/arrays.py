@@ -43,7 +43,7 @@ from streamkit.expressions.logic.conditions import as_common_type
 from streamkit.plan.expression import TypedExpression
 from streamkit.recast import recast
 
-Arguments = Sequence[TypedExpression]
+TypedExpressions = Sequence[TypedExpression]
 
 
 def array_argument(call: Invocation, place: int) -> TypedExpression:

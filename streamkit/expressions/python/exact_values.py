@@ -18,7 +18,7 @@ from streamkit.expressions.python.one_form import unknown_field
 from streamkit.expressions.python.python_functions import exact_array
 from streamkit.log.values.python_values import python_values
 
-Convert: TypeAlias = Callable[[Any], Any]
+ConvertValue: TypeAlias = Callable[[Any], Any]
 UNFIT = (
     pa.ArrowException,
     TypeError,
@@ -27,7 +27,7 @@ UNFIT = (
 )  # what a conversion raises for a value that its type does not hold
 
 
-def exactly(type: pa.DataType) -> Convert:
+def exactly(type: pa.DataType) -> ConvertValue:
     """The conversion of a value of this type into its one form; it raises one of UNFIT for a value that the type does not hold."""
 
     def through_arrow(value: Any) -> Any:
@@ -47,7 +47,7 @@ def copied(value: Any) -> Any:
     return tuple(map(copied, value)) if kind is tuple else value
 
 
-def _quick_struct(type: pa.StructType, other: Convert) -> Convert:
+def _quick_struct(type: pa.StructType, other: ConvertValue) -> ConvertValue:
     """The conversion of a dict, which has no names but those of the fields."""
     fields = [(field.name, exactly(field.type)) for field in type]
     known = frozenset(name for name, _ in fields)
@@ -62,7 +62,7 @@ def _quick_struct(type: pa.StructType, other: Convert) -> Convert:
     return convert
 
 
-def _quick(type: pa.DataType, other: Convert) -> Convert:
+def _quick(type: pa.DataType, other: ConvertValue) -> ConvertValue:
     """The conversion of values that are not null; `other` converts those that need more than a look at their class."""
     if pa.types.is_integer(type):
         least, most = -(1 << type.bit_width - 1), (1 << type.bit_width - 1) - 1

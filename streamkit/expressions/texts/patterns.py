@@ -70,7 +70,7 @@ def _like_tokens(pattern: str, escape: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Token:
+class PatternPiece:
     """A piece of a regular expression: `text` as RE2 reads it; `kind` is text, open (a group that captures), or an assertion."""
 
     kind: str
@@ -86,7 +86,7 @@ class RegularExpression:
     `groups` is how many groups capture.
     """
 
-    tokens: tuple[Token, ...]
+    tokens: tuple[PatternPiece, ...]
     groups: int
 
     def re2(self, captured: int | None = None) -> str:
@@ -190,7 +190,7 @@ class _JavaPattern:
         self.ignores_case = False
         self.dot_is_all = False
 
-    def tokens(self) -> list[Token]:
+    def tokens(self) -> list[PatternPiece]:
         self._flags()
         found = []
         while self.place < len(self.pattern):
@@ -215,17 +215,17 @@ class _JavaPattern:
     def _rest(self) -> str:
         return self.pattern[self.place :]
 
-    def _part(self) -> Token:
+    def _part(self) -> PatternPiece:
         character = self._take()
         if character == "(":
             return self._group()
         if character == "^":
-            return Token("start", "^")
+            return PatternPiece("start", "^")
         if character == "$":
-            return Token("end", "$")
+            return PatternPiece("end", "$")
         if character == "\\":
             return self._escape()
-        return Token("text", self._text(character))
+        return PatternPiece("text", self._text(character))
 
     def _text(self, character: str) -> str:
         if character == "[":
@@ -255,33 +255,33 @@ class _JavaPattern:
         self.place = match.end()
         return match[0] + self._laziness()
 
-    def _group(self) -> Token:
+    def _group(self) -> PatternPiece:
         rest = self._rest()
         if not rest.startswith("?"):
             self.groups += 1
-            return Token("open", "(")
+            return PatternPiece("open", "(")
         if rest.startswith("?:"):
             self._take(2)
-            return Token("text", "(?:")
+            return PatternPiece("text", "(?:")
         raise self._refuse(f"the group ({rest[:3]}")
 
-    def _escape(self) -> Token:
+    def _escape(self) -> PatternPiece:
         character = self._take()
         if character in _CLASSES:
-            return Token("text", f"[{_CLASSES[character]}]")
+            return PatternPiece("text", f"[{_CLASSES[character]}]")
         if character.lower() in _CLASSES and character:
-            return Token("text", f"[^{_CLASSES[character.lower()]}]")
+            return PatternPiece("text", f"[^{_CLASSES[character.lower()]}]")
         if character in ("A", "z"):
-            return Token("start", r"\A") if character == "A" else Token("stop", r"\z")
+            return PatternPiece("start", r"\A") if character == "A" else PatternPiece("stop", r"\z")
         if character == "b":
-            return Token("boundary", r"\b")
+            return PatternPiece("boundary", r"\b")
         if character == "B":
-            return Token("boundary", r"\B")
+            return PatternPiece("boundary", r"\B")
         if character in ("p", "P"):
-            return Token("text", f"[{'^' if character == 'P' else ''}{self._posix(character)}]")
+            return PatternPiece("text", f"[{'^' if character == 'P' else ''}{self._posix(character)}]")
         if character == "Q":
-            return Token("text", self._quoted())
-        return Token("text", self._character(character))
+            return PatternPiece("text", self._quoted())
+        return PatternPiece("text", self._character(character))
 
     def _quoted(self) -> str:
         text, _, after = self._rest().partition("\\E")

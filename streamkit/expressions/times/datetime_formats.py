@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from streamkit.expressions.core.numbers import values_of
 from streamkit.expressions.texts.patterns import quote
 from streamkit.expressions.times.calendar import civil_from_days, days_from_civil, is_leap
-from streamkit.expressions.times.datetime_patterns import MONTHS, WEEKDAYS, Field, Part, Pattern, Section
+from streamkit.expressions.times.datetime_patterns import MONTHS, WEEKDAYS, Field, Pattern, PatternPart, Section
 from streamkit.expressions.times.time_zones import (
     DAY_SECONDS,
     SECOND_MICROS,
@@ -45,7 +45,7 @@ _LIMIT = (1 << 63) // SECOND_MICROS - DAY_SECONDS
 Numbers = dict[str, np.ndarray]
 
 
-class Reading:
+class TimeReading:
     """The texts of one array, read by one pattern: local times in microseconds since 1970, and which texts fit."""
 
     def __init__(self, texts: pa.StringArray, pattern: Pattern, zone: str | None) -> None:
@@ -217,7 +217,7 @@ def regular_expression(pattern: Pattern) -> tuple[str, tuple[tuple[str, Field], 
     return f"(?is)^{_expression(pattern.parts, groups)}$", tuple(groups)
 
 
-def _expression(parts: tuple[Part, ...], groups: list[tuple[str, Field]]) -> str:
+def _expression(parts: tuple[PatternPart, ...], groups: list[tuple[str, Field]]) -> str:
     found = ""
     for part in parts:
         if isinstance(part, str):

@@ -55,10 +55,10 @@ class Field:
 class Section:
     """Parts that a text may leave out, between brackets."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[PatternPart, ...]
 
 
-Part = Field | str | Section
+PatternPart = Field | str | Section
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Pattern:
     """A pattern as it was written, and its parts."""
 
     text: str
-    parts: tuple[Part, ...]
+    parts: tuple[PatternPart, ...]
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -94,11 +94,11 @@ class Pattern:
         return total
 
 
-def _fields(parts: tuple[Part, ...]) -> list[Field]:
+def _fields(parts: tuple[PatternPart, ...]) -> list[Field]:
     return [part for part in _flat(parts) if isinstance(part, Field)]
 
 
-def _flat(parts: tuple[Part, ...]) -> list[Field | str]:
+def _flat(parts: tuple[PatternPart, ...]) -> list[Field | str]:
     found: list[Field | str] = []
     for part in parts:
         found += _flat(part.parts) if isinstance(part, Section) else [part]
@@ -124,7 +124,7 @@ def writing_pattern(text: str) -> Pattern:
 
 def _pattern(text: str, parsing: bool) -> Pattern:
     _check_letters(text, parsing)
-    stack: list[list[Part]] = [[]]
+    stack: list[list[PatternPart]] = [[]]
     place = 0
     while place < len(text):
         letter = text[place]
@@ -145,7 +145,7 @@ def _pattern(text: str, parsing: bool) -> Pattern:
     return Pattern(text, tuple(stack[0]))
 
 
-def _punctuation(letter: str, stack: list[list[Part]], text: str) -> None:
+def _punctuation(letter: str, stack: list[list[PatternPart]], text: str) -> None:
     if letter == "[":
         stack.append([])
     elif letter == "]":
@@ -158,7 +158,7 @@ def _punctuation(letter: str, stack: list[list[Part]], text: str) -> None:
         stack[-1].append(letter)
 
 
-def _close(stack: list[list[Part]]) -> None:
+def _close(stack: list[list[PatternPart]]) -> None:
     inner = stack.pop()
     stack[-1].append(Section(tuple(inner)))
 

@@ -16,6 +16,7 @@ from streamkit.expressions.core.operation import (
     Datum,
     Invocation,
     NoTranslationError,
+    Refusal,
     RuleError,
     always,
     always_nullable,
@@ -25,16 +26,15 @@ from streamkit.expressions.core.operation import (
     operation,
 )
 from streamkit.expressions.times.dates import by_distinct
-from streamkit.expressions.times.datetime_formats import Reading, has_one_name, written
+from streamkit.expressions.times.datetime_formats import TimeReading, has_one_name, written
 from streamkit.expressions.times.datetime_patterns import Pattern, PatternError, parsing_pattern, writing_pattern
 from streamkit.expressions.times.reading_times import read_moments
 from streamkit.plan.expression import TypedExpression
 
 DEFAULT_FORMAT = "yyyy-MM-dd HH:mm:ss"
-Refuse = Callable[[TypedExpression], "str | None"]
 
 
-def _refuse_format(read: Callable[[str], Pattern]) -> Refuse:
+def _refuse_format(read: Callable[[str], Pattern]) -> Refusal:
     """Refuse a constant format that cannot be used."""
 
     def refuse(expression: TypedExpression) -> str | None:
@@ -92,7 +92,7 @@ def _parsed(expression: TypedExpression, text: Datum, format: Datum, zone: pa.Sc
 
     def read(texts: pa.Array, pattern: str) -> pa.Array:
         try:
-            reading = Reading(texts, parsing_pattern(pattern), name)
+            reading = TimeReading(texts, parsing_pattern(pattern), name)
         except PatternError as error:
             raise pa.ArrowInvalid(str(error)) from None
         valid = texts.is_valid()

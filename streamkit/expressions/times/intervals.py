@@ -40,7 +40,7 @@ _MONTHS = {"YEAR": 12, "MONTH": 1}
 _LONG_MAX, _INT_MAX = 2**63 - 1, 2**31 - 1
 _SPANS = ("DAY", "HOUR", "MINUTE", "SECOND")
 _PART = re.compile(r"([+-]?)\s*(\d+)(?:\.(\d{0,9}))?\s+([A-Za-z]+)")
-Parts = tuple[int, int, int]
+IntervalParts = tuple[int, int, int]
 
 
 def is_day_interval(type: str) -> bool:

@@ -31,7 +31,7 @@ _RULE = re.compile(r"(<[^>]+>|[A-Za-z]+)([+-]?[\d:]+)(?:(<[^>]+>|[A-Za-z]+)([+-]
 
 
 @dataclass(frozen=True)
-class Offsets:
+class ZoneOffsets:
     """
     The offsets of a zone, in seconds east of UTC: `seconds[i]` holds before the moment `changes[i]`, the last one after all.
 
@@ -80,12 +80,12 @@ def _in_table(moments: np.ndarray, end: int) -> np.ndarray:
     return np.asarray(moments - cycles * _CYCLE_SECONDS)
 
 
-def local_micros(micros: np.ndarray, offsets: Offsets) -> np.ndarray:
+def local_micros(micros: np.ndarray, offsets: ZoneOffsets) -> np.ndarray:
     """Local times of moments, both in microseconds since 1970; ArrowInvalid beyond the range of timestamps."""
     return _all_held(_later(micros, offsets.at(np.floor_divide(micros, SECOND_MICROS))))
 
 
-def moment_micros(local: np.ndarray, offsets: Offsets, near: np.ndarray | None = None) -> np.ndarray:
+def moment_micros(local: np.ndarray, offsets: ZoneOffsets, near: np.ndarray | None = None) -> np.ndarray:
     """
     Moments of local times, both in microseconds since 1970; of two moments that with the offset at the moment `near`, else the earlier.
 
@@ -94,7 +94,7 @@ def moment_micros(local: np.ndarray, offsets: Offsets, near: np.ndarray | None =
     return _all_held(held_moments(local, offsets, near))
 
 
-def held_moments(local: np.ndarray, offsets: Offsets, near: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def held_moments(local: np.ndarray, offsets: ZoneOffsets, near: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """As `moment_micros`, and which moments a timestamp can hold; the others are 0."""
     seconds = np.floor_divide(local, SECOND_MICROS)
     if near is None or offsets.is_fixed:
@@ -118,7 +118,7 @@ def _all_held(found: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     return micros
 
 
-def start_of_day_micros(days: np.ndarray, offsets: Offsets) -> np.ndarray:
+def start_of_day_micros(days: np.ndarray, offsets: ZoneOffsets) -> np.ndarray:
     """As `start_of_day_seconds`, in microseconds; ArrowInvalid beyond the range of timestamps."""
     moments = start_of_day_seconds(days, offsets)
     if (np.abs(moments) > _HELD_SECONDS).any():
@@ -126,7 +126,7 @@ def start_of_day_micros(days: np.ndarray, offsets: Offsets) -> np.ndarray:
     return np.asarray(moments * SECOND_MICROS)
 
 
-def start_of_day_seconds(days: np.ndarray, offsets: Offsets) -> np.ndarray:
+def start_of_day_seconds(days: np.ndarray, offsets: ZoneOffsets) -> np.ndarray:
     """The first moment of each day; where a zone skips midnight, the moment from which on it is that day."""
     local = days.astype(np.int64) * DAY_SECONDS
     moments = local - offsets.of_local(local)
@@ -140,7 +140,7 @@ def start_of_day_seconds(days: np.ndarray, offsets: Offsets) -> np.ndarray:
 
 
 @lru_cache(maxsize=1024)
-def offsets_of(zone: str) -> Offsets:
+def offsets_of(zone: str) -> ZoneOffsets:
     """The offsets of a zone by its name; ZoneError if there is none."""
     name = canonical_zone(zone)
     fixed = fixed_offset(name)
@@ -153,7 +153,7 @@ def offsets_of(zone: str) -> Offsets:
     return _table(changes, seconds, False)
 
 
-def zone_offsets(zone: str) -> Offsets:
+def zone_offsets(zone: str) -> ZoneOffsets:
     """As `offsets_of`, for a name that stands in a row: ArrowInvalid if there is no such zone."""
     try:
         return offsets_of(zone)
@@ -194,13 +194,13 @@ def _read(content: bytes) -> tuple[np.ndarray, np.ndarray, str]:
     return changes, np.concatenate([offsets[:1], offsets[kinds]]), rule
 
 
-def _table(changes: np.ndarray, seconds: np.ndarray, repeats: bool) -> Offsets:
+def _table(changes: np.ndarray, seconds: np.ndarray, repeats: bool) -> ZoneOffsets:
     real = np.flatnonzero(np.diff(seconds))  # changes of the name alone are none
     changes, seconds = changes[real], seconds[np.concatenate([[0], real + 1])]
     before, after = seconds[:-1], seconds[1:]
     earlier = np.maximum.accumulate(changes + np.maximum(before, after)) if len(changes) else changes
     later = np.maximum.accumulate(changes + after) if len(changes) else changes
-    return Offsets(changes, seconds, earlier, later, repeats)
+    return ZoneOffsets(changes, seconds, earlier, later, repeats)
 
 
 def _extended(changes: np.ndarray, seconds: np.ndarray, rule: str) -> tuple[np.ndarray, np.ndarray]:

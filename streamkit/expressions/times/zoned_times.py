@@ -14,13 +14,7 @@ from streamkit.expressions.core.numbers import values_of, with_validity
 from streamkit.expressions.core.operation import Datum, Invocation, RuleError, always, fitted, function, operation
 from streamkit.expressions.times.dates import by_distinct
 from streamkit.expressions.times.intervals import in_rows
-from streamkit.expressions.times.time_zones import (
-    Offsets,
-    local_micros,
-    moment_micros,
-    start_of_day_micros,
-    zone_offsets,
-)
+from streamkit.expressions.times.time_zones import ZoneOffsets, local_micros, moment_micros, start_of_day_micros, zone_offsets
 from streamkit.plan.expression import TypedExpression
 from streamkit.time_zone import ZoneError, canonical_zone
 
@@ -36,7 +30,7 @@ def checked_zone(zone: TypedExpression) -> TypedExpression:
 
 
 def _converted(
-    convert: Callable[[np.ndarray, Offsets], np.ndarray], expression: TypedExpression, times: Datum, zone: Datum
+    convert: Callable[[np.ndarray, ZoneOffsets], np.ndarray], expression: TypedExpression, times: Datum, zone: Datum
 ) -> Datum:
     type = to_arrow(expression.type)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from streamkit.errors import ConfigError, FencedError
 from streamkit.log.catalog import topics
-from streamkit.log.catalog.manifest import Offsets
+from streamkit.log.catalog.manifest import OffsetsByTopicId
 from streamkit.log.database.database import Row, Transaction
 from streamkit.log.topic.topic import Topic
 from streamkit.names import check_name
@@ -59,7 +59,7 @@ class ApplicationState:
     program_hash: str
     drained: bool
     metrics: dict[str, Any]
-    positions: Offsets
+    positions: OffsetsByTopicId
     stores: dict[str, StoreState]
 
 
@@ -252,9 +252,9 @@ def _stores(transaction: Transaction, application_id: int) -> dict[str, StoreSta
     return {row[0]: StoreState(row[0], row[1], row[2]) for row in transaction.execute(statement, (application_id,))}
 
 
-def positions_of(transaction: Transaction, application_id: int) -> Offsets:
+def positions_of(transaction: Transaction, application_id: int) -> OffsetsByTopicId:
     """The next offset an application reads, by topic id and partition."""
-    positions: Offsets = {}
+    positions: OffsetsByTopicId = {}
     statement = (
         "SELECT topic_id, partition, next_offset FROM application_position WHERE application_id = ? ORDER BY topic_id, partition"
     )

@@ -11,19 +11,22 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby, pairwise
 
-Place = tuple[int, int]  # topic id, partition
+from streamkit.log.topic.topic import TopicIdPartition
+
 Subscriptions = Mapping[str, frozenset[int]]  # member id → ids of the topics it subscribes to
-Holdings = dict[str, list[Place]]
-Assignor = Callable[[Subscriptions, Iterable[Place], Mapping[Place, str]], dict[Place, str]]
+Holdings = dict[str, list[TopicIdPartition]]
+Assignor = Callable[[Subscriptions, Iterable[TopicIdPartition], Mapping[TopicIdPartition, str]], dict[TopicIdPartition, str]]
 
 
-def assign_range(subscriptions: Subscriptions, places: Iterable[Place], previous: Mapping[Place, str]) -> dict[Place, str]:
+def assign_range(
+    subscriptions: Subscriptions, places: Iterable[TopicIdPartition], previous: Mapping[TopicIdPartition, str]
+) -> dict[TopicIdPartition, str]:
     """
     Give each member a contiguous range of the partitions of each topic, so that equal numbers of topics stay together.
 
     Of n partitions and m members the first n mod m members have one partition more, as with Kafka's RangeAssignor.
     """
-    assigned: dict[Place, str] = {}
+    assigned: dict[TopicIdPartition, str] = {}
     for topic_id, group in groupby(sorted(places), key=lambda place: place[0]):
         partitions, members = list(group), _subscribers(subscriptions, topic_id)
         share, more = divmod(len(partitions), len(members)) if members else (0, 0)
@@ -33,7 +36,9 @@ def assign_range(subscriptions: Subscriptions, places: Iterable[Place], previous
     return assigned
 
 
-def assign_sticky(subscriptions: Subscriptions, places: Iterable[Place], previous: Mapping[Place, str]) -> dict[Place, str]:
+def assign_sticky(
+    subscriptions: Subscriptions, places: Iterable[TopicIdPartition], previous: Mapping[TopicIdPartition, str]
+) -> dict[TopicIdPartition, str]:
     """
     Spread partitions as evenly as the subscriptions allow, and move no more of them than that takes.
 

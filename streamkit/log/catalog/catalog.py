@@ -30,14 +30,13 @@ from streamkit.log.catalog import (
     topics,
 )
 from streamkit.log.catalog.applications import ApplicationState, StoreDeclaration
-from streamkit.log.catalog.assignors import Place
 from streamkit.log.catalog.cleaning import Cleaning
 from streamkit.log.catalog.epochs import EpochCommit, EpochRecord
 from streamkit.log.catalog.group_description import GroupDescription
 from streamkit.log.catalog.groups import GroupCommit, Member, MemberStanding
 from streamkit.log.catalog.history import Standing
 from streamkit.log.catalog.journal import Journal, prune
-from streamkit.log.catalog.manifest import Offsets
+from streamkit.log.catalog.manifest import OffsetsByTopicId
 from streamkit.log.catalog.partition_statistics import PartitionStatistics
 from streamkit.log.catalog.producers import ProducerCommit, ProducerState, Ranges
 from streamkit.log.catalog.replacements import Replacement
@@ -51,7 +50,7 @@ from streamkit.log.storage import replication
 from streamkit.log.storage.replication import Replication
 from streamkit.log.storage.storage import Storage
 from streamkit.log.topic.alteration import Alteration
-from streamkit.log.topic.topic import Topic
+from streamkit.log.topic.topic import Topic, TopicIdPartition
 
 Result = TypeVar("Result")
 
@@ -140,7 +139,7 @@ class Catalog:
         """The earliest offset of each partition of a topic that retention has left."""
         return self._read(lambda transaction: manifest.start_offsets(transaction, topic_id))
 
-    def offset_bounds(self, topic_ids: Iterable[int]) -> dict[Place, tuple[int, int]]:
+    def offset_bounds(self, topic_ids: Iterable[int]) -> dict[TopicIdPartition, tuple[int, int]]:
         """One snapshot: the earliest and the next offset of each partition of the topics; nothing of a topic that does not exist."""
         return self._read(lambda transaction: manifest.offset_bounds(transaction, topic_ids))
 
@@ -174,7 +173,7 @@ class Catalog:
         """The paths of all slabs, or of those of a writer, that the manifest refers to, and of those in the trash."""
         return self._read(lambda transaction: manifest.referenced(transaction, writer))
 
-    def purged_below(self, topic_ids: Iterable[int]) -> Offsets:
+    def purged_below(self, topic_ids: Iterable[int]) -> OffsetsByTopicId:
         """By topic and partition, the offset below which deletions have left, where some have."""
         return self._read(lambda transaction: {topic_id: manifest.purged_below(transaction, topic_id) for topic_id in topic_ids})
 
@@ -209,7 +208,7 @@ class Catalog:
         """The names under which applications and pins beat, alive or not."""
         return self._read(retention.holders)
 
-    def pin(self, token: str, starts: pins.Starts) -> Offsets:
+    def pin(self, token: str, starts: pins.Starts) -> OffsetsByTopicId:
         """Keep rows from these offsets on (None: all that are left); returns the offsets, or OffsetOutOfRangeError if some are gone."""
         return self._write(lambda transaction: pins.insert(transaction, token, starts))
 
@@ -378,7 +377,7 @@ class Catalog:
         """Remove members that leave or are dead, and assign the partitions of the topics again."""
         self._write(lambda transaction: groups.rebalance(transaction, group, gone))
 
-    def release_partitions(self, group: str, member_id: str, places: Iterable[Place]) -> None:
+    def release_partitions(self, group: str, member_id: str, places: Iterable[TopicIdPartition]) -> None:
         """Hand partitions of a member to those that are to have them."""
         self._write(lambda transaction: groups.release(transaction, group, member_id, places))
 
@@ -401,7 +400,7 @@ class Catalog:
             lambda transaction: groups.is_committed(transaction, commit),
         )
 
-    def committed_offsets(self, group: str) -> Offsets:
+    def committed_offsets(self, group: str) -> OffsetsByTopicId:
         """What a group has committed, by topic id and partition."""
         return self._read(lambda transaction: groups.committed_offsets(transaction, group))
 
@@ -413,7 +412,7 @@ class Catalog:
         """Members, owners, committed offsets and lag of a group; ConfigError if there is none of that name."""
         return self._read(lambda transaction: group_description.describe(transaction, group))
 
-    def reset_group(self, group: str, offsets: Offsets, dead: Iterable[str] = ()) -> None:
+    def reset_group(self, group: str, offsets: OffsetsByTopicId, dead: Iterable[str] = ()) -> None:
         """Commit offsets for a group whose members, if any, are all dead; FencedError otherwise."""
         self._write(lambda transaction: groups.reset(transaction, group, offsets, dead, self._clock.now_ms()))
 

@@ -12,7 +12,7 @@ from streamkit.errors import EpochFailedError, FencedError
 from streamkit.failpoints import reach
 from streamkit.log.catalog import manifest
 from streamkit.log.catalog.applications import NO_TOKEN, positions_of
-from streamkit.log.catalog.manifest import Offsets
+from streamkit.log.catalog.manifest import OffsetsByTopicId
 from streamkit.log.database.database import Row, Transaction
 from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.reference import SlabReference
@@ -36,14 +36,14 @@ class EpochCommit:
     generation: int
     epoch: int
     token: str
-    before: Offsets
-    after: Offsets
+    before: OffsetsByTopicId
+    after: OffsetsByTopicId
     stream_time_ms: int | None
     drained: bool
     slabs: tuple[SlabReference, ...]
     metrics: Mapping[str, Any]
     timestamp_ms: int
-    purged_below: Offsets = field(default_factory=dict)
+    purged_below: OffsetsByTopicId = field(default_factory=dict)
     program: str | None = None
 
 

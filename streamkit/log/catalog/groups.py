@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from streamkit.errors import ConfigError, FencedError, MembershipLostError, OffsetOutOfRangeError
 from streamkit.log.catalog import manifest, topics
-from streamkit.log.catalog.assignors import ASSIGNORS, Place
-from streamkit.log.catalog.manifest import Offsets
+from streamkit.log.catalog.assignors import ASSIGNORS
+from streamkit.log.catalog.manifest import OffsetsByTopicId
 from streamkit.log.database.database import Transaction
+from streamkit.log.topic.topic import TopicIdPartition
 from streamkit.names import check_name
 
 _EMPTY = ""  # the assignor of a group without members
@@ -91,7 +92,7 @@ def rebalance(transaction: Transaction, group: str, gone: Iterable[str] = ()) ->
         _rebalance(transaction, group_id)
 
 
-def release(transaction: Transaction, group: str, member_id: str, places: Iterable[Place]) -> None:
+def release(transaction: Transaction, group: str, member_id: str, places: Iterable[TopicIdPartition]) -> None:
     """Hand partitions of a member to those that are to have them; those that are to stay, or are not the member's, stay."""
     group_id = id_of(transaction, group)
     rows = [(group_id, topic_id, partition, member_id) for topic_id, partition in places]
@@ -169,19 +170,19 @@ def is_committed(transaction: Transaction, commit: GroupCommit) -> bool:
     return places_of(commit.offsets).items() <= found.items()
 
 
-def committed_offsets(transaction: Transaction, group: str) -> Offsets:
+def committed_offsets(transaction: Transaction, group: str) -> OffsetsByTopicId:
     """What a group has committed, by topic id and partition; empty for an unknown group."""
     statement = """
         SELECT o.topic_id, o.partition, o.next_offset FROM group_offset o JOIN consumer_group g ON g.id = o.group_id
         WHERE g.name = ? ORDER BY o.topic_id, o.partition
     """
-    found: Offsets = {}
+    found: OffsetsByTopicId = {}
     for topic_id, partition, offset in transaction.execute(statement, (group,)):
         found.setdefault(topic_id, {})[partition] = offset
     return found
 
 
-def reset(transaction: Transaction, group: str, offsets: Offsets, dead: Iterable[str], now_ms: int) -> None:
+def reset(transaction: Transaction, group: str, offsets: OffsetsByTopicId, dead: Iterable[str], now_ms: int) -> None:
     """Commit offsets for a group that nobody is in; members that are dead are removed first, living ones are a FencedError."""
     rebalance(transaction, group, dead)
     commit_offsets(transaction, GroupCommit(group, None, offsets), now_ms)
@@ -218,7 +219,7 @@ def get_id(transaction: Transaction, group: str) -> int:
     return found
 
 
-def places_of(offsets: Mapping[int, Mapping[int, int]]) -> dict[Place, int]:
+def places_of(offsets: Mapping[int, Mapping[int, int]]) -> dict[TopicIdPartition, int]:
     """Offsets by (topic id, partition)."""
     return {(topic_id, partition): offset for topic_id, found in offsets.items() for partition, offset in found.items()}
 
@@ -289,15 +290,15 @@ def _rebalance(transaction: Transaction, group_id: int) -> None:
     transaction.execute("UPDATE consumer_group SET generation = generation + 1 WHERE id = ?", (group_id,))
 
 
-def _assignment(transaction: Transaction, group_id: int) -> dict[Place, tuple[str, str | None]]:
+def _assignment(transaction: Transaction, group_id: int) -> dict[TopicIdPartition, tuple[str, str | None]]:
     """The owner and the target of each partition."""
     rows = transaction.execute("SELECT topic_id, partition, owner, target FROM group_assignment WHERE group_id = ?", (group_id,))
     return {(topic_id, partition): (owner, target) for topic_id, partition, owner, target in rows}
 
 
 def _assigned(
-    transaction: Transaction, group_id: int, before: Mapping[Place, tuple[str, str | None]]
-) -> dict[Place, tuple[str, str | None]]:
+    transaction: Transaction, group_id: int, before: Mapping[TopicIdPartition, tuple[str, str | None]]
+) -> dict[TopicIdPartition, tuple[str, str | None]]:
     subscriptions = _subscriptions(transaction, group_id)
     places = [
         (topic_id, partition)
@@ -307,7 +308,7 @@ def _assigned(
     previous = {place: target if target in subscriptions else owner for place, (owner, target) in before.items()}
     ((assignor,),) = transaction.execute("SELECT assignor FROM consumer_group WHERE id = ?", (group_id,))
     targets = ASSIGNORS[assignor](subscriptions, places, previous) if subscriptions else {}
-    after: dict[Place, tuple[str, str | None]] = {place: (target, target) for place, target in targets.items()}
+    after: dict[TopicIdPartition, tuple[str, str | None]] = {place: (target, target) for place, target in targets.items()}
     kept = {place: (owner, targets.get(place)) for place, (owner, _) in before.items() if owner in subscriptions}
     return after | kept
 

@@ -27,7 +27,7 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Commit:
+class CatalogCommit:
     """A transaction that changes the catalog of a log: its number, its token, and the token of the one before it."""
 
     log_id: str
@@ -48,15 +48,15 @@ def standing(transaction: Transaction) -> Standing:
     return Standing(*row)
 
 
-def advance(transaction: Transaction, token: str) -> Commit:
+def advance(transaction: Transaction, token: str) -> CatalogCommit:
     """Count a transaction, and return it as a commit."""
     before = standing(transaction)
-    commit = Commit(before.log_id, before.timeline, before.commits + 1, before.token, token)
+    commit = CatalogCommit(before.log_id, before.timeline, before.commits + 1, before.token, token)
     arrive(transaction, commit)
     return commit
 
 
-def arrive(transaction: Transaction, commit: Commit) -> None:
+def arrive(transaction: Transaction, commit: CatalogCommit) -> None:
     """Say that this commit is the last."""
     transaction.execute(
         "UPDATE history SET timeline = ?, commits = ?, token = ? WHERE id = 1", (commit.timeline, commit.number, commit.token)

@@ -19,8 +19,8 @@ from typing import Any
 
 import google_crc32c
 
-from streamkit.log.catalog.history import Commit
-from streamkit.log.catalog.recording import Statement
+from streamkit.log.catalog.history import CatalogCommit
+from streamkit.log.catalog.recording import RecordedStatement
 from streamkit.log.database.system_error import naming, system_error
 from streamkit.names import JOURNAL_FOLDER, fresh_token, journal_path, journal_start
 
@@ -29,8 +29,8 @@ TAIL_BYTES = 4_096
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 _CHECKSUM_LENGTH = 9  # eight digits and a space
-Place = tuple[int, int]  # timeline, commit
-NOWHERE: Place = (0, 0)
+JournalPlace = tuple[int, int]  # timeline, commit
+NOWHERE: JournalPlace = (0, 0)
 
 
 class Journal:
@@ -46,9 +46,9 @@ class Journal:
         self._file_bytes = file_bytes
         self._is_shared = is_shared
         self._lock = threading.Lock()
-        self._file: _File | None = None
+        self._file: _JournalFile | None = None
 
-    def append(self, commit: Commit, statements: Sequence[Statement], time_ms: int) -> None:
+    def append(self, commit: CatalogCommit, statements: Sequence[RecordedStatement], time_ms: int) -> None:
         """Write the entry of a commit, before its COMMIT. StorageFullError or StorageFailedError if that cannot be done."""
         with self._lock:
             try:
@@ -57,7 +57,7 @@ class Journal:
                 self._leave()
                 raise system_error("write", JOURNAL_FOLDER, error) from error
 
-    def mark(self, commit: Commit) -> None:
+    def mark(self, commit: CatalogCommit) -> None:
         """Say that a commit took effect; a mark that cannot be written is left out, since the next entry says the same."""
         with self._lock:
             if self._file is not None:
@@ -71,21 +71,21 @@ class Journal:
         with self._lock:
             self._leave()
 
-    def _writable(self, commit: Commit) -> _File:
+    def _writable(self, commit: CatalogCommit) -> _JournalFile:
         self._leave_if_full()
         if self._file is None:
             self._file = self._newest(commit)
             self._leave_if_full()
         if self._file is None:
-            self._file = _File.create(self.root, journal_path(commit.timeline, commit.number, fresh_token()))
+            self._file = _JournalFile.create(self.root, journal_path(commit.timeline, commit.number, fresh_token()))
         return self._file
 
-    def _newest(self, commit: Commit) -> _File | None:
+    def _newest(self, commit: CatalogCommit) -> _JournalFile | None:
         """The newest file, if it is of this timeline."""
         files = journal_files(self.root)
         if not self._is_shared or not files or (journal_start(files[-1]) or NOWHERE)[0] != commit.timeline:
             return None
-        return _File.join(self.root, files[-1])
+        return _JournalFile.join(self.root, files[-1])
 
     def _leave_if_full(self) -> None:
         if self._file is not None and not self._file.takes_more(self._file_bytes):
@@ -97,7 +97,7 @@ class Journal:
             file.close()
 
 
-class _File:
+class _JournalFile:
     """A journal file that this process appends to."""
 
     def __init__(self, descriptor: int) -> None:
@@ -105,12 +105,12 @@ class _File:
         self._texts: set[str] = set()  # that this process has written into it
 
     @classmethod
-    def create(cls, root: str, path: str) -> _File:
+    def create(cls, root: str, path: str) -> _JournalFile:
         os.makedirs(os.path.join(root, JOURNAL_FOLDER), mode=0o700, exist_ok=True)
         return cls(os.open(os.path.join(root, path), _FLAGS | os.O_CREAT | os.O_EXCL, 0o600))
 
     @classmethod
-    def join(cls, root: str, path: str) -> _File:
+    def join(cls, root: str, path: str) -> _JournalFile:
         return cls(os.open(os.path.join(root, path), _FLAGS))
 
     def takes_more(self, file_bytes: int) -> bool:
@@ -118,7 +118,7 @@ class _File:
         found = os.fstat(self._descriptor)
         return found.st_nlink > 0 and found.st_size < file_bytes
 
-    def append(self, commit: Commit, statements: Sequence[Statement], time_ms: int) -> None:
+    def append(self, commit: CatalogCommit, statements: Sequence[RecordedStatement], time_ms: int) -> None:
         keys = [statement_key(statement.sql) for statement in statements]
         new = {key: statement.sql for key, statement in zip(keys, statements, strict=True) if key not in self._texts}
         entry = {
@@ -130,7 +130,7 @@ class _File:
         self._write(b"".join([self._line_end(), *texts, _line(entry)]))
         self._texts |= new.keys()
 
-    def mark(self, commit: Commit) -> None:
+    def mark(self, commit: CatalogCommit) -> None:
         self._write(_line({"timeline": commit.timeline, "committed": commit.number, "token": commit.token}))
 
     def close(self) -> None:
@@ -169,17 +169,17 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 
 
 @dataclass(frozen=True)
-class Entry:
+class JournalEntry:
     """Where a commit's entry lies; `statements_of` reads it."""
 
-    commit: Commit
+    commit: CatalogCommit
     time_ms: int
     is_marked: bool
     path: str
     position: int
 
     @property
-    def place(self) -> Place:
+    def place(self) -> JournalPlace:
         return self.commit.timeline, self.commit.number
 
 
@@ -188,11 +188,11 @@ class FoundJournal:
     """All entries of a journal, in no order; the texts of statements by file; which files have a line that was changed or cut, and where."""
 
     root: str
-    entries: tuple[Entry, ...]
+    entries: tuple[JournalEntry, ...]
     texts: Mapping[str, Mapping[str, str]]
     damaged: Mapping[str, int]
 
-    def statements_of(self, entry: Entry) -> list[Statement]:
+    def statements_of(self, entry: JournalEntry) -> list[RecordedStatement]:
         """What a commit did. ValueError if the entry cannot be read any more."""
         with open(os.path.join(self.root, entry.path), "rb") as file:
             file.seek(entry.position)
@@ -202,7 +202,7 @@ class FoundJournal:
         texts = self.texts[entry.path]
         if any(number not in texts for number, _, _ in value["statements"]):
             raise ValueError(f"the entry at byte {entry.position} of {entry.path} has statements whose text is damaged")
-        return [Statement(texts[number], parameters, rows) for number, parameters, rows in value["statements"]]
+        return [RecordedStatement(texts[number], parameters, rows) for number, parameters, rows in value["statements"]]
 
 
 def journal_files(root: str) -> list[str]:
@@ -216,7 +216,7 @@ def journal_files(root: str) -> list[str]:
 
 def read_journal(root: str) -> FoundJournal:
     """Find every entry of a log's journal. A file that was deleted meanwhile is left out."""
-    entries: list[Entry] = []
+    entries: list[JournalEntry] = []
     texts: dict[str, dict[str, str]] = {}
     damaged: dict[str, int] = {}
     for path in journal_files(root):
@@ -228,9 +228,9 @@ def read_journal(root: str) -> FoundJournal:
     return FoundJournal(root, tuple(entries), texts, damaged)
 
 
-def _read_file(root: str, path: str) -> tuple[list[Entry], dict[str, str], int | None]:
+def _read_file(root: str, path: str) -> tuple[list[JournalEntry], dict[str, str], int | None]:
     """The entries and statements of a file, and where its first damaged line is, if there is one."""
-    found: list[tuple[Commit, int, int]] = []
+    found: list[tuple[CatalogCommit, int, int]] = []
     texts: dict[str, str] = {}
     marked: set[str] = set()
     position, damage = 0, None
@@ -244,10 +244,10 @@ def _read_file(root: str, path: str) -> tuple[list[Entry], dict[str, str], int |
             elif "committed" in value:
                 marked.add(value["token"])
             else:
-                commit = Commit(value["log"], value["timeline"], value["commit"], value["previous"], value["token"])
+                commit = CatalogCommit(value["log"], value["timeline"], value["commit"], value["previous"], value["token"])
                 found.append((commit, value["time_ms"], position))
             position += len(line)
-    entries = [Entry(commit, time_ms, commit.token in marked, path, at) for commit, time_ms, at in found]
+    entries = [JournalEntry(commit, time_ms, commit.token in marked, path, at) for commit, time_ms, at in found]
     return entries, texts, damage
 
 
@@ -255,8 +255,8 @@ def _read_file(root: str, path: str) -> tuple[list[Entry], dict[str, str], int |
 class LastCommits:
     """How far a journal goes: its last entry, and its last commit that is marked as done."""
 
-    entered: Place = NOWHERE
-    marked: Place = NOWHERE
+    entered: JournalPlace = NOWHERE
+    marked: JournalPlace = NOWHERE
 
     def __or__(self, other: LastCommits) -> LastCommits:
         return LastCommits(max(self.entered, other.entered), max(self.marked, other.marked))
@@ -299,7 +299,7 @@ def _last_in(tail: bytes, is_whole: bool) -> LastCommits:
     return LastCommits(max(entered, marked), marked)
 
 
-def prune(root: str, covered: Place) -> tuple[str, ...]:
+def prune(root: str, covered: JournalPlace) -> tuple[str, ...]:
     """
     Delete the files whose entries all lie at or before `covered`, and return their paths.
 

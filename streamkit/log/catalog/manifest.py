@@ -12,7 +12,7 @@ from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.reference import FrameReference, SlabReference
 from streamkit.names import slab_folder
 
-Offsets = dict[int, dict[int, int]]  # topic id → partition → offset
+OffsetsByTopicId = dict[int, dict[int, int]]  # topic id → partition → offset
 _LAST = (1 << 63) - 1
 _COUNTERS = "SELECT partition, start_offset, cleaned_offset, purged_below, next_offset FROM topic_partition WHERE topic_id = ?"
 _EXTENTS = """

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 from streamkit.errors import OffsetOutOfRangeError
 from streamkit.log.catalog import manifest, topics
-from streamkit.log.catalog.manifest import Offsets
+from streamkit.log.catalog.manifest import OffsetsByTopicId
 from streamkit.log.database.database import Transaction
 
 Starts = dict[int, dict[int, int | None]]  # topic id → partition → offset, None for the earliest one left
 
 
-def insert(transaction: Transaction, token: str, starts: Starts) -> Offsets:
+def insert(transaction: Transaction, token: str, starts: Starts) -> OffsetsByTopicId:
     """
     Pin partitions from these offsets on and return them.
 
     OffsetOutOfRangeError if a partition begins behind its offset, TopicNotFoundError for a topic that was deleted.
     """
-    offsets: Offsets = {}
+    offsets: OffsetsByTopicId = {}
     for topic_id, partitions in starts.items():
         name = topics.get_by_id(transaction, topic_id).name
         bounds = manifest.offset_bounds(transaction, [topic_id])

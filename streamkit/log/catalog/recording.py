@@ -14,7 +14,7 @@ READS = ("SELECT", "PRAGMA")
 
 
 @dataclass(frozen=True)
-class Statement:
+class RecordedStatement:
     """A statement that changed something: its text, the parameters of each time it ran, the rows it returned, if any."""
 
     sql: str
@@ -27,13 +27,13 @@ class RecordedTransaction:
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
-        self.statements: list[Statement] = []
+        self.statements: list[RecordedStatement] = []
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Run a statement and return its rows."""
         rows = self._transaction.execute(statement, parameters)
         if is_change(statement):
-            self.statements.append(Statement(statement, (parameters,), rows or None))
+            self.statements.append(RecordedStatement(statement, (parameters,), rows or None))
         return rows
 
     def execute_many(self, statement: str, parameters: Iterable[Sequence[Any]]) -> None:
@@ -41,7 +41,7 @@ class RecordedTransaction:
         rows = list(parameters)
         self._transaction.execute_many(statement, rows)
         if rows and is_change(statement):
-            self.statements.append(Statement(statement, rows))
+            self.statements.append(RecordedStatement(statement, rows))
 
     def has_table(self, name: str) -> bool:
         """Whether there is a table of that name."""

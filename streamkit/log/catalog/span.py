@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from streamkit.log.catalog import manifest
 from streamkit.log.catalog.gap import Gap, missing
-from streamkit.log.catalog.manifest import Offsets, PartitionCounters
+from streamkit.log.catalog.manifest import OffsetsByTopicId, PartitionCounters
 from streamkit.log.database.database import Transaction
 from streamkit.log.slab.extent import Extent
 
@@ -26,9 +26,9 @@ class ManifestSlice:
     """
 
     extents: tuple[Extent, ...]
-    end_offsets: Offsets
-    start_offsets: Offsets
-    purged_below: Offsets
+    end_offsets: OffsetsByTopicId
+    start_offsets: OffsetsByTopicId
+    purged_below: OffsetsByTopicId
     layouts: dict[int, int]
 
     def of(self, topic_id: int, partition: int) -> tuple[Extent, ...]:

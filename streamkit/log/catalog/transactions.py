@@ -10,7 +10,7 @@ from streamkit.clock import Clock
 from streamkit.errors import StreamKitError
 from streamkit.failpoints import reach
 from streamkit.log.catalog import history
-from streamkit.log.catalog.history import Commit
+from streamkit.log.catalog.history import CatalogCommit
 from streamkit.log.catalog.journal import Journal
 from streamkit.log.catalog.recording import RecordedTransaction
 from streamkit.log.database.database import ConnectionLostError, Database, OutcomeUnknownError, Transaction
@@ -46,7 +46,7 @@ class Transactions:
             self.journal.mark(commit)
         return result
 
-    def _recorded(self, transaction: Transaction, work: Callable[[Transaction], Result]) -> tuple[Result, Commit | None]:
+    def _recorded(self, transaction: Transaction, work: Callable[[Transaction], Result]) -> tuple[Result, CatalogCommit | None]:
         """Do the work, and number it and write its entry into the journal unless it changed nothing."""
         recorded = RecordedTransaction(transaction)
         result = work(recorded)

@@ -12,23 +12,23 @@ from typing import Protocol
 
 from streamkit.clock import Clock, MonotonicClock
 from streamkit.errors import ConfigError
-from streamkit.log.catalog.assignors import Place
 from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.topic.topic import TopicIdPartition
 
 WATCH_INTERVAL_MS = 1_000
 
 
 @dataclass(frozen=True)
-class Change:
+class AssignmentChange:
     """
     What has changed in an assignment since it was last asked.
 
     `lost` can be committed no more; `revoked` can until it is released; `assigned` has what is committed there, if anything.
     """
 
-    lost: frozenset[Place] = frozenset()
-    revoked: frozenset[Place] = frozenset()
-    assigned: Mapping[Place, int | None] = field(default_factory=dict)
+    lost: frozenset[TopicIdPartition] = frozenset()
+    revoked: frozenset[TopicIdPartition] = frozenset()
+    assigned: Mapping[TopicIdPartition, int | None] = field(default_factory=dict)
 
 
 class Assignment(Protocol):
@@ -38,7 +38,7 @@ class Assignment(Protocol):
     def member_id(self) -> str | None:
         """Who commits; None for a consumer without membership."""
 
-    def next_change(self) -> Change:
+    def next_change(self) -> AssignmentChange:
         """What has changed since the last call."""
 
     def look_again(self) -> None:
@@ -47,7 +47,7 @@ class Assignment(Protocol):
     def check_alive(self) -> None:
         """MembershipLostError if it is certain that nothing can be committed."""
 
-    def release(self, places: Iterable[Place]) -> None:
+    def release(self, places: Iterable[TopicIdPartition]) -> None:
         """Give up partitions that were revoked."""
 
     def leave(self) -> None:
@@ -59,19 +59,19 @@ class FixedAssignment:
 
     member_id = None
 
-    def __init__(self, catalog: Catalog, topics: Mapping[Place, str], group: str | None) -> None:
+    def __init__(self, catalog: Catalog, topics: Mapping[TopicIdPartition, str], group: str | None) -> None:
         self._catalog = catalog
         self._group = group
         self._names = {topic_id: name for (topic_id, _), name in topics.items()}  # of those that are deleted meanwhile too
         self._places = frozenset(topics)
         self._is_new = True
 
-    def next_change(self) -> Change:
+    def next_change(self) -> AssignmentChange:
         """The partitions, at the first call."""
         if self._is_new:
             self._is_new = False
-            return Change(assigned=committed_at(self._catalog, self._group, self._places))
-        return Change()
+            return AssignmentChange(assigned=committed_at(self._catalog, self._group, self._places))
+        return AssignmentChange()
 
     def look_again(self) -> None:
         """TopicNotFoundError if a topic was deleted; one that was created again since is another topic."""
@@ -81,7 +81,7 @@ class FixedAssignment:
     def check_alive(self) -> None:
         """Nothing: there is no membership."""
 
-    def release(self, places: Iterable[Place]) -> None:
+    def release(self, places: Iterable[TopicIdPartition]) -> None:
         """Nothing is revoked."""
 
     def leave(self) -> None:
@@ -97,18 +97,18 @@ class WholeTopics:
         self._catalog = catalog
         self._topics = tuple(topics)
         self._clock = clock or MonotonicClock()
-        self._places: frozenset[Place] = frozenset()
+        self._places: frozenset[TopicIdPartition] = frozenset()
         self._due_ms: int | None = None
 
-    def next_change(self) -> Change:
+    def next_change(self) -> AssignmentChange:
         """Partitions that have come or gone; looks once a second."""
         now = self._clock.now_ms()
         if self._due_ms is not None and now < self._due_ms:
-            return Change()
+            return AssignmentChange()
         self._due_ms = now + WATCH_INTERVAL_MS
         topics = [self._catalog.find_topic(name) for name in self._topics]
         found = frozenset(self._catalog.offset_bounds([topic.id for topic in topics if topic is not None]))
-        change = Change(lost=self._places - found, assigned=dict.fromkeys(found - self._places))
+        change = AssignmentChange(lost=self._places - found, assigned=dict.fromkeys(found - self._places))
         self._places = found
         return change
 
@@ -119,7 +119,7 @@ class WholeTopics:
     def check_alive(self) -> None:
         """Nothing: there is no membership."""
 
-    def release(self, places: Iterable[Place]) -> None:
+    def release(self, places: Iterable[TopicIdPartition]) -> None:
         """Nothing is revoked."""
 
     def leave(self) -> None:
@@ -137,7 +137,7 @@ def topic_names(topics: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def committed_at(catalog: Catalog, group: str | None, places: Iterable[Place]) -> dict[Place, int | None]:
+def committed_at(catalog: Catalog, group: str | None, places: Iterable[TopicIdPartition]) -> dict[TopicIdPartition, int | None]:
     """What a group has committed at each of the partitions."""
     committed = {} if group is None else catalog.committed_offsets(group)
     return {(topic_id, partition): committed.get(topic_id, {}).get(partition) for topic_id, partition in places}

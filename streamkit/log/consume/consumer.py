@@ -19,16 +19,16 @@ from typing import NamedTuple, TypeAlias, final
 import pyarrow as pa
 
 from streamkit.errors import ConfigError, MembershipLostError, OffsetOutOfRangeError, StreamKitError, TopicNotFoundError
-from streamkit.log.catalog.assignors import Place
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.groups import GroupCommit
-from streamkit.log.catalog.manifest import Offsets
+from streamkit.log.catalog.manifest import OffsetsByTopicId
 from streamkit.log.consume.assignment import Assignment, FixedAssignment
 from streamkit.log.consume.fetcher import Fetcher
 from streamkit.log.consume.membership import Heart, Membership
 from streamkit.log.consume.reader import check_partition, milliseconds
 from streamkit.log.consume.time_lookup import offsets_for_times
 from streamkit.log.storage.storage import Storage
+from streamkit.log.topic.topic import TopicIdPartition
 from streamkit.log.values.whole_number import offset_of, whole_number
 
 MAX_POLL_RECORDS = 65_536
@@ -66,7 +66,7 @@ def _seconds(timeout: float) -> float:
 
 
 Partitions: TypeAlias = Iterable[tuple[str, int]]
-Callback: TypeAlias = Callable[[list[TopicPartition]], object]
+PartitionsCallback: TypeAlias = Callable[[list[TopicPartition]], object]
 
 
 @final
@@ -88,9 +88,9 @@ class Consumer:
         auto_offset_reset: str = "earliest",
         columns: Sequence[str] | None = None,
         max_poll_records: int = MAX_POLL_RECORDS,
-        on_assigned: Callback | None = None,
-        on_revoked: Callback | None = None,
-        on_lost: Callback | None = None,
+        on_assigned: PartitionsCallback | None = None,
+        on_revoked: PartitionsCallback | None = None,
+        on_lost: PartitionsCallback | None = None,
     ) -> None:
         if auto_offset_reset not in RESETS:
             raise ConfigError(f"auto_offset_reset={auto_offset_reset!r}; expected one of {', '.join(RESETS)}")
@@ -102,8 +102,8 @@ class Consumer:
         self._fetcher = Fetcher(storage, catalog, columns, whole_number("max_poll_records", max_poll_records, 1))
         self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost
         self._names: dict[int, str] = {}
-        self._positions: dict[Place, int | None] = {}  # None: where to begin is not decided yet
-        self._paused: set[Place] = set()
+        self._positions: dict[TopicIdPartition, int | None] = {}  # None: where to begin is not decided yet
+        self._paused: set[TopicIdPartition] = set()
         self.tenure = 0  # see OffsetSource
         self._is_closed = False
         self._heart = heart
@@ -297,12 +297,12 @@ class Consumer:
             finally:
                 self._take(change.assigned)
 
-    def _lose(self, places: frozenset[Place]) -> None:
+    def _lose(self, places: frozenset[TopicIdPartition]) -> None:
         known = places & self._positions.keys()
         self._drop(places)
         self._call(self._on_lost, known)
 
-    def _revoke(self, places: frozenset[Place]) -> None:
+    def _revoke(self, places: frozenset[TopicIdPartition]) -> None:
         try:
             self._call(self._on_revoked, places & self._positions.keys())
         finally:
@@ -310,7 +310,7 @@ class Consumer:
             if places:
                 self._assignment.release(places)
 
-    def _take(self, assigned: Mapping[Place, int | None]) -> None:
+    def _take(self, assigned: Mapping[TopicIdPartition, int | None]) -> None:
         for topic_id in {topic_id for topic_id, _ in assigned} - self._names.keys():
             with suppress(TopicNotFoundError):  # deleted since: the next change says so
                 self._names[topic_id] = self._catalog.topic_by_id(topic_id).name
@@ -330,13 +330,13 @@ class Consumer:
         self._on_lost = self._on_revoked = None  # a callback that closes the consumer is not called again
         self._call(callback, self._positions)
 
-    def _drop(self, places: frozenset[Place]) -> None:
+    def _drop(self, places: frozenset[TopicIdPartition]) -> None:
         self.tenure += bool(places & self._positions.keys())
         self._paused -= places
         for place in places:
             self._positions.pop(place, None)
 
-    def _call(self, callback: Callback | None, places: Iterable[Place]) -> None:
+    def _call(self, callback: PartitionsCallback | None, places: Iterable[TopicIdPartition]) -> None:
         shown = self._shown(places)
         if callback is not None and shown:
             callback(shown)
@@ -358,7 +358,7 @@ class Consumer:
         self._positions |= fetched.positions
         return fetched.table
 
-    def _decide(self) -> dict[Place, tuple[int, int]]:
+    def _decide(self) -> dict[TopicIdPartition, tuple[int, int]]:
         """Earliest offset and end of each partition, after every position was brought between the two."""
         if not self._positions:
             return {}
@@ -370,7 +370,7 @@ class Consumer:
                 self._positions[place] = self._beginning(place, offset, *bounds[place])
         return bounds
 
-    def _beginning(self, place: Place, offset: int | None, start: int, end: int) -> int:
+    def _beginning(self, place: TopicIdPartition, offset: int | None, start: int, end: int) -> int:
         """Where to begin at a partition whose position is not decided, or not there any more."""
         name = self._name(place)
         found = self._unplaced() if offset is None else f"offset {offset} is not there"
@@ -390,12 +390,12 @@ class Consumer:
 
     # Names and places
 
-    def _committable(self, offsets: Mapping[tuple[str, int], int] | None, partitions: Partitions | None) -> Offsets:
+    def _committable(self, offsets: Mapping[tuple[str, int], int] | None, partitions: Partitions | None) -> OffsetsByTopicId:
         if offsets is None:
             chosen = {place: self._positions[place] for place in self._chosen(partitions)}
         else:
             chosen = {place: offset_of(*name, offset) for name, offset in offsets.items() for place in self._chosen([name])}
-        found: Offsets = {}
+        found: OffsetsByTopicId = {}
         for (topic_id, partition), offset in sorted(chosen.items()):
             if offset is not None:
                 found.setdefault(topic_id, {})[partition] = offset
@@ -406,7 +406,7 @@ class Consumer:
         bounds = self._catalog.offset_bounds(sorted({topic_id for topic_id, _ in chosen}))
         self._positions |= {place: bounds[place][bound] for place in chosen if place in bounds}
 
-    def _chosen(self, partitions: Partitions | None) -> set[Place]:
+    def _chosen(self, partitions: Partitions | None) -> set[TopicIdPartition]:
         """The partitions of those names, all that are read now for None; ConfigError for one that is not among them."""
         self._check_open()
         known = {self._name(place): place for place in self._positions}
@@ -421,15 +421,15 @@ class Consumer:
                 )
         return {known[name] for name in chosen}
 
-    def _existing(self, name: TopicPartition) -> Place:
+    def _existing(self, name: TopicPartition) -> TopicIdPartition:
         found = self._catalog.topic(name.topic)
         self._names[found.id] = found.name
         return found.id, check_partition(found, name.partition)
 
-    def _name(self, place: Place) -> TopicPartition:
+    def _name(self, place: TopicIdPartition) -> TopicPartition:
         return TopicPartition(self._names[place[0]], place[1])
 
-    def _shown(self, places: Iterable[Place]) -> list[TopicPartition]:
+    def _shown(self, places: Iterable[TopicIdPartition]) -> list[TopicPartition]:
         return sorted(self._name(place) for place in places)
 
     def _check_open(self) -> None:

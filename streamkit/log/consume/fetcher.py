@@ -10,7 +10,6 @@ from itertools import islice
 import pyarrow as pa
 
 from streamkit.errors import CorruptionError, StreamKitError
-from streamkit.log.catalog.assignors import Place
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.span import Span
 from streamkit.log.consume.reader import check_columns, placed_schema, read_placed, warn_of_purge
@@ -18,7 +17,7 @@ from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import GONE
 from streamkit.log.storage.replicated_storage import current_storage
 from streamkit.log.storage.storage import Storage
-from streamkit.log.topic.topic import Topic
+from streamkit.log.topic.topic import Topic, TopicIdPartition
 from streamkit.names import OFFSET, PARTITION, TOPIC
 
 FETCH_BYTES_MAX = 64 * 1024 * 1024
@@ -30,7 +29,7 @@ class Fetched:
     """Rows of one topic, and the positions after them; positions may have moved over offsets without rows."""
 
     table: pa.Table | None
-    positions: dict[Place, int]
+    positions: dict[TopicIdPartition, int]
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class _Piece:
     failure: StreamKitError | None = None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> TopicIdPartition:
         return self.topic.id, self.partition
 
 
@@ -65,9 +64,9 @@ class Fetcher:
         self._rest: _Piece | None = None
         self._topic_id = 0  # the topic that was last
         self._next: dict[int, int] = {}  # of each topic, the partition whose turn it is
-        self._purged: dict[Place, int] = {}  # below where deletions had left the partition when it was looked at last
+        self._purged: dict[TopicIdPartition, int] = {}  # below where deletions had left the partition when it was looked at last
 
-    def fetch(self, positions: Mapping[Place, int], ends: Mapping[Place, int]) -> Fetched | None:
+    def fetch(self, positions: Mapping[TopicIdPartition, int], ends: Mapping[TopicIdPartition, int]) -> Fetched | None:
         """
         The next rows between the positions and the ends, of one topic; None if there are none.
 
@@ -80,7 +79,7 @@ class Fetcher:
         topic = self._catalog.topic_by_id(self._topic_id)
         columns = check_columns(topic, self._columns)
         batches: list[pa.RecordBatch] = []
-        after: dict[Place, int] = {}
+        after: dict[TopicIdPartition, int] = {}
         left, bytes_left = self._max_records, FETCH_BYTES_MAX
         failed: int | None = None
         for piece in self._pieces(topic, columns, [place for place in waiting if place[0] == topic.id], positions, ends):
@@ -100,7 +99,7 @@ class Fetcher:
             self._next[topic.id] = failed  # so that what was held back is the first thing of the topic's next turn
         return Fetched(_table(topic, columns, batches), after)
 
-    def _in_turn(self, positions: Mapping[Place, int]) -> list[Place]:
+    def _in_turn(self, positions: Mapping[TopicIdPartition, int]) -> list[TopicIdPartition]:
         """The partition whose frame is not finished; else all: topics take turns, and within each its partitions."""
         rest = self._rest
         if rest is not None and positions.get(rest.place) == rest.offset:
@@ -123,9 +122,9 @@ class Fetcher:
         self,
         topic: Topic,
         columns: Sequence[str],
-        places: Sequence[Place],
-        positions: Mapping[Place, int],
-        ends: Mapping[Place, int],
+        places: Sequence[TopicIdPartition],
+        positions: Mapping[TopicIdPartition, int],
+        ends: Mapping[TopicIdPartition, int],
     ) -> Iterator[_Piece]:
         """What was left of a frame, alone, so that no topic and no partition waits for another's backlog; else frames in turn."""
         if self._rest is not None and self._rest.topic == topic:

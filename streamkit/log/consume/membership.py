@@ -16,11 +16,12 @@ from dataclasses import dataclass
 
 from streamkit.clock import Clock, MonotonicClock
 from streamkit.errors import ConfigError, StreamKitError
-from streamkit.log.catalog.assignors import ASSIGNORS, Place
+from streamkit.log.catalog.assignors import ASSIGNORS
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.groups import Member, MemberStanding, lost
-from streamkit.log.consume.assignment import Change
+from streamkit.log.consume.assignment import AssignmentChange
 from streamkit.log.database.heartbeats import Heartbeats
+from streamkit.log.topic.topic import TopicIdPartition
 from streamkit.log.values.whole_number import whole_number
 from streamkit.names import check_name, fresh_token, heartbeat_name
 
@@ -69,7 +70,7 @@ class Membership:
         self._clock = clock or MonotonicClock()
         self._member_id: str | None = None
         self._former_id: str | None = None  # the id under which it joined last
-        self._owned: frozenset[Place] = frozenset()
+        self._owned: frozenset[TopicIdPartition] = frozenset()
         self._seen: int | None = None
         self._lock = threading.Lock()
         self._beaten_ms = self._polled_ms = self._watched_ms = self._clock.now_ms()
@@ -78,7 +79,7 @@ class Membership:
     def member_id(self) -> str | None:
         return self._member_id
 
-    def next_change(self) -> Change:
+    def next_change(self) -> AssignmentChange:
         """Join if it has to; returns what has changed since the last call. FencedError if the instance id was taken by another."""
         self._polled_ms = self._clock.now_ms()
         if self._member_id is None:
@@ -90,7 +91,7 @@ class Membership:
         found = self._catalog.member_standing(self.subscription.group, self._member_id, self._seen)
         if found is None:
             return self._lose()
-        return Change() if found.generation == self._seen else self._compared(found)
+        return AssignmentChange() if found.generation == self._seen else self._compared(found)
 
     def look_again(self) -> None:
         """Make the next call look at everything."""
@@ -101,7 +102,7 @@ class Membership:
         if self._member_id is None or self._has_lapsed():
             raise lost(self.subscription.group)
 
-    def release(self, places: Iterable[Place]) -> None:
+    def release(self, places: Iterable[TopicIdPartition]) -> None:
         """Hand partitions over to those that are to have them."""
         given = frozenset(places)
         if self._member_id is not None and given:
@@ -146,10 +147,10 @@ class Membership:
             self._beaten_ms = self._watched_ms = now
         self._bury(dead)
 
-    def _lose(self) -> Change:
+    def _lose(self) -> AssignmentChange:
         with self._lock:
             self._member_id = None
-        change = Change(lost=self._owned)
+        change = AssignmentChange(lost=self._owned)
         self._owned = frozenset()
         return change
 
@@ -170,10 +171,10 @@ class Membership:
         if dead:
             self._heartbeats.forget(*(heartbeat_name(self.subscription.group, member_id) for member_id in dead))
 
-    def _compared(self, found: MemberStanding) -> Change:
+    def _compared(self, found: MemberStanding) -> AssignmentChange:
         rows = {(row.topic_id, row.partition): row for row in found.ownerships}
         leaving = frozenset(place for place, row in rows.items() if row.is_leaving)
-        change = Change(
+        change = AssignmentChange(
             lost=self._owned - rows.keys(),
             revoked=self._owned & leaving,
             assigned={place: row.committed for place, row in rows.items() if place not in self._owned | leaving},

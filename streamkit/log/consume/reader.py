@@ -21,26 +21,26 @@ from streamkit.log.topic.topic import Topic
 from streamkit.log.values.whole_number import LEAST, MOST, as_whole_number, whole_number
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
 
-Bounds = int | Mapping[int, int] | None
-Moment = int | dt.datetime | None  # ms since 1970, or a time with a zone
+OffsetBounds = int | Mapping[int, int] | None
+TimeBound = int | dt.datetime | None  # ms since 1970, or a time with a zone
 _LOGGER = logging.getLogger(__name__)
 _PLACE = (TIMESTAMP, PARTITION, OFFSET)
 
 
 @dataclass(frozen=True)
-class Times:
+class TimeRange:
     """Event times from `start_ms` to before `end_ms`."""
 
     start_ms: int = -(1 << 63)
     end_ms: int = (1 << 63) - 1
 
     @classmethod
-    def of(cls, start: Moment, end: Moment) -> Times:
+    def of(cls, start: TimeBound, end: TimeBound) -> TimeRange:
         """The times between two moments, None for no bound; ConfigError for a time without a zone."""
         return cls(cls.start_ms if start is None else milliseconds(start), cls.end_ms if end is None else milliseconds(end))
 
 
-EVER = Times()
+EVER = TimeRange()
 
 
 def milliseconds(moment: int | dt.datetime) -> int:
@@ -72,9 +72,9 @@ class Reader:
         topic: Topic,
         columns: Sequence[str] | None = None,
         partitions: Iterable[int] | None = None,
-        start: Bounds = None,
-        end: Bounds = None,
-        times: Times = EVER,
+        start: OffsetBounds = None,
+        end: OffsetBounds = None,
+        times: TimeRange = EVER,
     ) -> None:
         self._times = times
         self._storage = storage
@@ -138,7 +138,7 @@ class Reader:
         return read_placed(self._storage, self._topic, self._columns, extent, *(bounds or self.bounds_of(extent)))
 
 
-def rows_within(times: Times, extent: Extent, batch: pa.RecordBatch) -> pa.RecordBatch:
+def rows_within(times: TimeRange, extent: Extent, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows of a frame whose times are asked for; those of a frame that lies within them are left as they are."""
     start, end = times.start_ms, times.end_ms
     if start <= extent.min_timestamp and extent.max_timestamp < end:
@@ -228,7 +228,7 @@ def check_partition(topic: Topic, partition: object) -> int:
     return number
 
 
-def check_bounds(topic: Topic, what: str, bounds: Bounds) -> dict[int, int]:
+def check_bounds(topic: Topic, what: str, bounds: OffsetBounds) -> dict[int, int]:
     """Offsets by partition, of all partitions if one was given for all; ConfigError if one is not an offset of the topic."""
     if bounds is None:
         return {}

@@ -27,7 +27,7 @@ _PLACEHOLDER = re.compile(r"('[^']*')|\?(\d*)")
 
 
 @dataclass(frozen=True)
-class Statement:
+class PostgresStatement:
     """A statement of PostgreSQL's, and which of the given parameters its placeholders take; None: all, in order."""
 
     text: bytes
@@ -39,7 +39,7 @@ class Statement:
 
 
 @lru_cache(maxsize=1024)
-def for_postgres(statement: str) -> Statement:
+def for_postgres(statement: str) -> PostgresStatement:
     """The same statement for PostgreSQL."""
     is_table = statement.lstrip().startswith("CREATE TABLE")
     for pattern, replacement in (*_TABLE_WORDS, *_WORDS) if is_table else _WORDS:
@@ -48,7 +48,7 @@ def for_postgres(statement: str) -> Statement:
     return _numbered(statement, [int(number) for number in numbers if number], len(numbers))
 
 
-def _numbered(statement: str, named: list[int], placeholders: int) -> Statement:
+def _numbered(statement: str, named: list[int], placeholders: int) -> PostgresStatement:
     assert len(named) in (0, placeholders), f"placeholders are numbered or they are not: {statement}"
     taken = sorted(set(named)) or list(range(1, placeholders + 1))
     numbers = iter(named or taken)
@@ -57,4 +57,4 @@ def _numbered(statement: str, named: list[int], placeholders: int) -> Statement:
         return match[1] or f"${taken.index(next(numbers)) + 1}"
 
     text = _PLACEHOLDER.sub(place, statement)
-    return Statement(text.encode(), tuple(number - 1 for number in taken) if named else None)
+    return PostgresStatement(text.encode(), tuple(number - 1 for number in taken) if named else None)

@@ -11,12 +11,13 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeVar
 
 import apsw
 
 from streamkit.clock import Clock, MonotonicClock
 from streamkit.errors import StorageFullError, StreamKitError
+from streamkit.log.database.database import Row
 from streamkit.log.database.sqlite import IN_MEMORY
 from streamkit.names import HEARTBEATS_FILE
 
@@ -30,7 +31,6 @@ _BEAT = """
     INSERT INTO heartbeat (name, boot, beaten_ms) VALUES (?, ?, ?)
     ON CONFLICT (name) DO UPDATE SET boot = excluded.boot, beaten_ms = excluded.beaten_ms
 """
-Row: TypeAlias = tuple[Any, ...]
 Result = TypeVar("Result")
 
 

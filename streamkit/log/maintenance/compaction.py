@@ -19,8 +19,8 @@ from streamkit.failpoints import reach
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.cleaning import Cleaning
 from streamkit.log.maintenance.failures import Failures
-from streamkit.log.maintenance.segment import EXTENTS_PER_SWAP, Piece, SegmentWriter
-from streamkit.log.maintenance.survivors import MEMORY_BYTES, Progress, Selection, select_survivors
+from streamkit.log.maintenance.segment import EXTENTS_PER_SWAP, ExtentPiece, SegmentWriter
+from streamkit.log.maintenance.survivors import MEMORY_BYTES, Selection, TellRows, select_survivors
 from streamkit.log.maintenance.throttle import Throttle
 from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.frame import FRAME_ROWS_MAX
@@ -56,7 +56,7 @@ class PartitionReport:
 
 
 @dataclass(frozen=True)
-class Report:
+class CompactionReport:
     """What compaction made of a topic; partitions that had nothing to clean are left out."""
 
     topic: str
@@ -90,8 +90,8 @@ def compact(
     clock: Clock,
     topic: Topic,
     memory_bytes: int = MEMORY_BYTES,
-    progress: Progress | None = None,
-) -> Report:
+    progress: TellRows | None = None,
+) -> CompactionReport:
     """
     Compact every partition of a topic up to its committed end, as far as `min.compaction.lag.ms` lets.
 
@@ -112,7 +112,7 @@ def compact_if_dirty(
     topic: Topic,
     memory_bytes: int = MEMORY_BYTES,
     throttle: Throttle | None = None,
-) -> Report:
+) -> CompactionReport:
     """
     Compact the partitions of a topic in which that is worth it, as Kafka's cleaner does; for the background.
 
@@ -123,7 +123,7 @@ def compact_if_dirty(
     stopped, StoppedError ends the pass, and what was swapped stays.
     """
     cleaner = _Cleaner(storage, catalog, clock, topic, memory_bytes, throttle or Throttle(), None)
-    return cleaner.report(is_background=True) if topic.is_compacted else Report(topic.name, ())
+    return cleaner.report(is_background=True) if topic.is_compacted else CompactionReport(topic.name, ())
 
 
 def _check_policy(topic: Topic) -> None:
@@ -170,7 +170,7 @@ class _Cleaner:
         topic: Topic,
         memory_bytes: int,
         throttle: Throttle,
-        progress: Progress | None,
+        progress: TellRows | None,
     ) -> None:
         self._storage = storage
         self._catalog = catalog
@@ -181,7 +181,7 @@ class _Cleaner:
         self._progress = progress
         self._writer = SegmentWriter(storage, catalog, throttle)
 
-    def report(self, is_background: bool) -> Report:
+    def report(self, is_background: bool) -> CompactionReport:
         """Clean every partition; an error with one of them is raised once the others are clean, a full disk at once."""
         failures, reports = Failures(), []
         for partition in self._catalog.end_offsets(self._topic.id):
@@ -190,7 +190,7 @@ class _Cleaner:
             with failures.noted(f"compaction of topic {self._topic.name}, partition {partition}"):
                 reports.append(self._clean(partition, is_background))
         failures.raise_any()
-        return Report(self._topic.name, tuple(report for report in reports if report is not None))
+        return CompactionReport(self._topic.name, tuple(report for report in reports if report is not None))
 
     def _clean(self, partition: int, is_background: bool) -> PartitionReport | None:
         """Clean one partition; None if there is nothing to do, or in the background not enough."""
@@ -258,7 +258,7 @@ class _Cleaner:
 
     def _swap(self, run: Sequence[Selection]) -> None:
         """Write the rows of a run that stay and put them in the place of its extents, in one transaction."""
-        pieces = [Piece(found.extent, found.extent.base_offset, found.extent.next_offset, found) for found in run]
+        pieces = [ExtentPiece(found.extent, found.extent.base_offset, found.extent.next_offset, found) for found in run]
         segment = self._writer.stage(self._topic, pieces)
         reach("compaction.slab_durable")
         purged_below = max(selection.purged_below for selection in run)

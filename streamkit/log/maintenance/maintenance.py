@@ -39,7 +39,7 @@ _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Report:
+class MaintenanceReport:
     """
     What a pass did: what was merged, what retention dropped and who held back more, how many rows compaction left out, how
     many files were deleted that had left the manifest, and how many orphans.
@@ -51,12 +51,12 @@ class Report:
     files_deleted: int = 0
     orphans_deleted: int = 0
 
-    def __add__(self, other: Report) -> Report:
-        return Report(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+    def __add__(self, other: MaintenanceReport) -> MaintenanceReport:
+        return MaintenanceReport(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
 
 
 @dataclass(frozen=True)
-class Pass:
+class MaintenancePass:
     """A pass under way: the log, how fast it may write, who merges for it, and what went wrong, which keeps nothing else from its turn."""
 
     log: MaintainedLog
@@ -64,16 +64,16 @@ class Pass:
     writer: SegmentWriter
     failures: Failures = field(default_factory=Failures)
 
-    def done(self, step: Callable[..., Report], *topic: Topic) -> Report:
+    def done(self, step: Callable[..., MaintenanceReport], *topic: Topic) -> MaintenanceReport:
         """What a step did, of a topic or of the log; StoppedError if the pass is to end before it."""
         self.throttle.check()
         work = None if topic else "maintenance of the log as a whole"
         with self.failures.noted(work), suppress(TopicNotFoundError):  # it was deleted meanwhile
             return step(self, *topic)
-        return Report()
+        return MaintenanceReport()
 
 
-def maintain(log: MaintainedLog, topics: Iterable[str] | None = None, throttle: Throttle | None = None) -> Report:
+def maintain(log: MaintainedLog, topics: Iterable[str] | None = None, throttle: Throttle | None = None) -> MaintenanceReport:
     """
     Empty the trash; then do what there is to do for the named topics, or all, internal ones too: retention, then compaction and
     merge; then delete what nothing refers to and nobody can commit any more, and shorten the journal.
@@ -86,11 +86,11 @@ def maintain(log: MaintainedLog, topics: Iterable[str] | None = None, throttle: 
     """
     chosen = log.catalog.topics() if topics is None else [log.catalog.topic(name) for name in _names(topics)]
     bound = throttle or Throttle()
-    running = Pass(log, bound, SegmentWriter(log.storage_now(), log.catalog, bound))
+    running = MaintenancePass(log, bound, SegmentWriter(log.storage_now(), log.catalog, bound))
     report = running.done(_empty_trash)
     retention = partial(_apply_retention, lapsed=_lapsed(running))
-    report += sum((running.done(step, topic) for step in (retention, _rewrite) for topic in chosen), Report())
-    report += sum((running.done(step) for step in LOG_STEPS), Report())
+    report += sum((running.done(step, topic) for step in (retention, _rewrite) for topic in chosen), MaintenanceReport())
+    report += sum((running.done(step) for step in LOG_STEPS), MaintenanceReport())
     running.failures.raise_failed()
     return report
 
@@ -101,7 +101,7 @@ def _names(topics: Iterable[str]) -> Iterable[str]:
     return topics
 
 
-def _lapsed(running: Pass) -> frozenset[str]:
+def _lapsed(running: MaintenancePass) -> frozenset[str]:
     """Who is gone, and their pins are forgotten; nobody if that cannot be found out."""
     lapsed: frozenset[str] = frozenset()
     with running.failures.noted("look at the heartbeats", is_beside_catalog=True):
@@ -151,20 +151,20 @@ def _forget_former_holders(catalog: Catalog, heartbeats: Heartbeats) -> None:
         heartbeats.forget(*old)
 
 
-def _apply_retention(running: Pass, topic: Topic, lapsed: frozenset[str]) -> Report:
-    report = Report()
+def _apply_retention(running: MaintenancePass, topic: Topic, lapsed: frozenset[str]) -> MaintenanceReport:
+    report = MaintenanceReport()
     for partition in running.log.catalog.end_offsets(topic.id) if topic.has_retention else ():
         with running.failures.noted(f"retention of topic {topic.name}, partition {partition}"):
             report += _apply_to_partition(running, topic, partition, lapsed)
     return report
 
 
-def _apply_to_partition(running: Pass, topic: Topic, partition: int, lapsed: frozenset[str]) -> Report:
+def _apply_to_partition(running: MaintenancePass, topic: Topic, partition: int, lapsed: frozenset[str]) -> MaintenanceReport:
     catalog, now_ms = running.log.catalog, running.log.clock.now_ms()
     head = catalog.head(topic.id, partition)
     before = expired_before(topic, head, now_ms)
     if not before:
-        return Report()
+        return MaintenanceReport()
     trimmed = catalog.trim(Trim(topic.id, partition, before), lapsed)
     reach("retention.trimmed")
     if trimmed.extents and is_all_expired(topic, head, now_ms):
@@ -174,47 +174,47 @@ def _apply_to_partition(running: Pass, topic: Topic, partition: int, lapsed: fro
             topic.name,
             partition,
         )
-    return Report(dropped=trimmed)
+    return MaintenanceReport(dropped=trimmed)
 
 
-def _rewrite(running: Pass, topic: Topic) -> Report:
+def _rewrite(running: MaintenancePass, topic: Topic) -> MaintenanceReport:
     """Compact and merge a topic, unless a full disk has no room for what takes the place of rows."""
-    report = Report()
+    report = MaintenanceReport()
     for step in (_compact, _merge):
         if not running.failures.is_disk_full:
             report += running.done(step, topic)
     return report
 
 
-def _compact(running: Pass, topic: Topic) -> Report:
+def _compact(running: MaintenancePass, topic: Topic) -> MaintenanceReport:
     log = running.log
     report = compact_if_dirty(log.storage, log.catalog, log.clock, topic, throttle=running.throttle)
-    return Report(rows_compacted=report.rows_before - report.rows_after)
+    return MaintenanceReport(rows_compacted=report.rows_before - report.rows_after)
 
 
-def _merge(running: Pass, topic: Topic) -> Report:
-    return Report(merged=merge_topic(running.log.catalog, topic, running.writer))
+def _merge(running: MaintenancePass, topic: Topic) -> MaintenanceReport:
+    return MaintenanceReport(merged=merge_topic(running.log.catalog, topic, running.writer))
 
 
-def _collect_orphans(running: Pass) -> Report:
+def _collect_orphans(running: MaintenancePass) -> MaintenanceReport:
     log = running.log
-    return Report(orphans_deleted=len(collect_all_orphans(log.storage, log.catalog)))
+    return MaintenanceReport(orphans_deleted=len(collect_all_orphans(log.storage, log.catalog)))
 
 
-def _shorten_journal(running: Pass) -> Report:
+def _shorten_journal(running: MaintenancePass) -> MaintenanceReport:
     """A copy of the catalog lets go of the journal before it; a catalog in PostgreSQL has no journal."""
     if isinstance(running.log.catalog.database, SqliteDatabase):
         running.log.copy_catalog(min_journal_bytes=JOURNAL_BYTES)
-    return Report()
+    return MaintenanceReport()
 
 
-def _empty_trash(running: Pass) -> Report:
+def _empty_trash(running: MaintenancePass) -> MaintenanceReport:
     log = running.log
     now_ms = log.clock.now_ms()  # first of all: what is dropped from here on is younger than any epoch's age
     with running.failures.noted("emptying of the trash", is_beside_catalog=True):  # it asks the heartbeats too
         delay_ms = max(log.settings.file_delete_delay_ms, oldest_epoch_ms(log.heartbeats))
-        return Report(files_deleted=empty_trash(log.storage, log.catalog, now_ms - delay_ms))
-    return Report()
+        return MaintenanceReport(files_deleted=empty_trash(log.storage, log.catalog, now_ms - delay_ms))
+    return MaintenanceReport()
 
 
 def oldest_epoch_ms(heartbeats: Heartbeats) -> int:
@@ -231,4 +231,4 @@ def oldest_epoch_ms(heartbeats: Heartbeats) -> int:
     )
 
 
-LOG_STEPS: tuple[Callable[[Pass], Report], ...] = (_collect_orphans, _shorten_journal)
+LOG_STEPS: tuple[Callable[[MaintenancePass], MaintenanceReport], ...] = (_collect_orphans, _shorten_journal)

@@ -37,7 +37,7 @@ class Merged:
 
 
 @dataclass(frozen=True)
-class Run:
+class ExtentRun:
     """Consecutive extents of a partition that lie in one file, or are to be joined in one: how many files, rows and bytes they are."""
 
     extents: tuple[Extent, ...]
@@ -61,11 +61,11 @@ class Room:
     segment_bytes: int
     extents_max: int = EXTENTS_PER_SWAP
 
-    def takes(self, runs: Sequence[Run]) -> bool:
+    def takes(self, runs: Sequence[ExtentRun]) -> bool:
         """Whether these may become one: small enough together, and none of them full by itself."""
         return sum(len(run.extents) for run in runs) <= self.extents_max and self.has_bytes_for(runs)
 
-    def has_bytes_for(self, runs: Sequence[Run]) -> bool:
+    def has_bytes_for(self, runs: Sequence[ExtentRun]) -> bool:
         is_any_full = any(run.bytes * 2 >= self.segment_bytes for run in runs)
         return len(runs) == 1 or (not is_any_full and sum(run.bytes for run in runs) <= self.segment_bytes)
 
@@ -100,34 +100,34 @@ def _merge_partition(catalog: Catalog, topic: Topic, partition: int, writer: Seg
     return done
 
 
-def plan_merge(extents: Sequence[Extent], room: Room) -> list[Run]:
+def plan_merge(extents: Sequence[Extent], room: Room) -> list[ExtentRun]:
     """The runs to be rewritten as one file each, oldest first; empty if the files of the partition are in order."""
-    closed: list[Run] = []
-    open_runs: list[Run] = []
+    closed: list[ExtentRun] = []
+    open_runs: list[ExtentRun] = []
     for run in runs_of(extents):
         closed += _push(open_runs, run, room)
     return [run for run in (*closed, *open_runs) if run.is_joined]
 
 
-def runs_of(extents: Sequence[Extent]) -> Iterator[Run]:
+def runs_of(extents: Sequence[Extent]) -> Iterator[ExtentRun]:
     """The extents of a partition by the file they lie in."""
     for _, found in groupby(extents, key=lambda extent: extent.path):
         members = tuple(found)
-        yield Run(members, 1, sum(extent.rows for extent in members), sum(extent.length for extent in members))
+        yield ExtentRun(members, 1, sum(extent.rows for extent in members), sum(extent.length for extent in members))
 
 
 def files_max(rows: int, size: int, segment_bytes: int) -> int:
     """How many files a partition of so many rows and bytes has at most after a merge."""
-    levels = Run((), 1, max(rows, 1), size).level + 1
+    levels = ExtentRun((), 1, max(rows, 1), size).level + 1
     return (FAN_OUT - 1) * levels + 4 * (size // segment_bytes)
 
 
 def rewrites_max(rows: int) -> int:
     """How often a row is rewritten at most, in a partition that has grown by merges to so many rows."""
-    return Run((), 1, max(rows, 1), 0).level + 2
+    return ExtentRun((), 1, max(rows, 1), 0).level + 2
 
 
-def _push(runs: list[Run], run: Run, room: Room) -> list[Run]:
+def _push(runs: list[ExtentRun], run: ExtentRun, room: Room) -> list[ExtentRun]:
     """Put a run behind others, joining those that must be; returns those that are closed, since what follows is too large for them."""
     while count := _due(runs, run):
         due = [*runs[-count:], run]
@@ -143,7 +143,7 @@ def _push(runs: list[Run], run: Run, room: Room) -> list[Run]:
     return []
 
 
-def _due(runs: Sequence[Run], run: Run) -> int:
+def _due(runs: Sequence[ExtentRun], run: ExtentRun) -> int:
     """How many of the runs before it a run must be joined with."""
     lower = sum(1 for _ in takewhile(lambda other: other.level < run.level, reversed(runs)))
     if lower:
@@ -154,9 +154,9 @@ def _due(runs: Sequence[Run], run: Run) -> int:
     return 1 if runs and run.is_joined and runs[-1].is_joined else 0  # both are written anyway
 
 
-def _packed(runs: Sequence[Run], room: Room) -> list[Run]:
+def _packed(runs: Sequence[ExtentRun], room: Room) -> list[ExtentRun]:
     """The runs joined from the oldest on, as long as there is room."""
-    packed: list[list[Run]] = [[]]
+    packed: list[list[ExtentRun]] = [[]]
     for run in runs:
         if packed[-1] and not room.takes([*packed[-1], run]):
             packed.append([])
@@ -164,8 +164,8 @@ def _packed(runs: Sequence[Run], room: Room) -> list[Run]:
     return [_joined(members) for members in packed]
 
 
-def _joined(runs: Sequence[Run]) -> Run:
+def _joined(runs: Sequence[ExtentRun]) -> ExtentRun:
     if len(runs) == 1:
         return runs[0]
     extents = tuple(extent for run in runs for extent in run.extents)
-    return Run(extents, sum(run.files for run in runs), sum(run.rows for run in runs), sum(run.bytes for run in runs))
+    return ExtentRun(extents, sum(run.files for run in runs), sum(run.rows for run in runs), sum(run.bytes for run in runs))

@@ -40,11 +40,11 @@ EXTENTS_PER_SWAP = 256  # so that no commit waits long for the transaction of a 
 FRAME_STORED_BYTES = 8 * 1024 * 1024  # of the extents that come into one frame
 FRAME_BYTES = 16 * 1024 * 1024  # of its rows in memory
 SPANS_PER_RETENTION = 8
-Rows = tuple[pa.RecordBatch, Integers]  # rows, and the offset of each
+RowsWithOffsets = tuple[pa.RecordBatch, Integers]  # rows, and the offset of each
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class ExtentPiece:
     """Rows of an extent: those at the offsets from `start` to before `end`, or those that a selection of the whole extent keeps."""
 
     extent: Extent
@@ -105,7 +105,7 @@ class SegmentWriter:
         reach("merge.swapped")
         return added
 
-    def stage(self, topic: Topic, pieces: Sequence[Piece], cut: int | None = None) -> Segment:
+    def stage(self, topic: Topic, pieces: Sequence[ExtentPiece], cut: int | None = None) -> Segment:
         """
         Write pieces of consecutive extents as large frames into one slab, durably.
 
@@ -157,7 +157,7 @@ class SegmentWriter:
         return SlabName(producer_writer(state.id), state.epoch, state.step + 1, fresh_token())
 
     def _payloads(
-        self, topic: Topic, groups: Sequence[Sequence[Piece]], sources: Sequence[Extent], ranges: list[tuple[int, int]]
+        self, topic: Topic, groups: Sequence[Sequence[ExtentPiece]], sources: Sequence[Extent], ranges: list[tuple[int, int]]
     ) -> Iterator[Payload]:
         """
         The frames, and into `ranges` the offsets that each covers; called again from the start if a write fails.
@@ -175,18 +175,18 @@ class SegmentWriter:
                 reach("segment.frame_written")
                 self._throttle.spend(payload.frame_length)
 
-    def _frames(self, topic: Topic, pieces: Sequence[Piece]) -> Iterator[Rows]:
+    def _frames(self, topic: Topic, pieces: Sequence[ExtentPiece]) -> Iterator[RowsWithOffsets]:
         for parts in filled(_read(self._storage, topic, piece) for piece in pieces):
             yield from framed(parts)
 
 
-def grouped(topic: Topic, pieces: Sequence[Piece], cut: int | None = None) -> list[tuple[Piece, ...]]:
+def grouped(topic: Topic, pieces: Sequence[ExtentPiece], cut: int | None = None) -> list[tuple[ExtentPiece, ...]]:
     """
     Which pieces are read together for one frame: as many as fit by rows and bytes.
 
     Where retention deletes by time, extents whose times span more than an eighth of it stay apart, for a frame goes as a whole.
     """
-    groups: list[list[Piece]] = []
+    groups: list[list[ExtentPiece]] = []
     for piece in pieces:
         if not groups or piece.start == cut or not _is_room(topic, [*groups[-1], piece]):
             groups.append([])
@@ -194,13 +194,13 @@ def grouped(topic: Topic, pieces: Sequence[Piece], cut: int | None = None) -> li
     return [tuple(group) for group in groups]
 
 
-def filled(parts: Iterable[Rows], bytes_max: int = FRAME_BYTES) -> Iterator[list[Rows]]:
+def filled(parts: Iterable[RowsWithOffsets], bytes_max: int = FRAME_BYTES) -> Iterator[list[RowsWithOffsets]]:
     """
     Consecutive rows, as many together as fit into a frame by their size in memory, and at least one part.
 
     No more parts are asked for than those and the one behind: rows that compress well are few bytes as they are stored.
     """
-    held: list[Rows] = []
+    held: list[RowsWithOffsets] = []
     size = 0
     for part in parts:
         if held and size + part[0].nbytes > bytes_max:
@@ -212,7 +212,9 @@ def filled(parts: Iterable[Rows], bytes_max: int = FRAME_BYTES) -> Iterator[list
         yield held
 
 
-def framed(parts: Sequence[Rows], rows_max: int = FRAME_ROWS_MAX, bytes_max: int = FRAME_BYTES) -> Iterator[Rows]:
+def framed(
+    parts: Sequence[RowsWithOffsets], rows_max: int = FRAME_ROWS_MAX, bytes_max: int = FRAME_BYTES
+) -> Iterator[RowsWithOffsets]:
     """
     Consecutive rows with the same columns, as the rows of frames: as few as may be, of about the same size.
 
@@ -229,16 +231,16 @@ def framed(parts: Sequence[Rows], rows_max: int = FRAME_ROWS_MAX, bytes_max: int
         yield _with_offsets(_without_unused(rows), places), places
 
 
-def _pieces(extents: Sequence[Extent], cut: int | None) -> Iterator[Piece]:
+def _pieces(extents: Sequence[Extent], cut: int | None) -> Iterator[ExtentPiece]:
     for extent in extents:
         if cut is not None and extent.base_offset < cut < extent.next_offset:
-            yield Piece(extent, extent.base_offset, cut)
-            yield Piece(extent, cut, extent.next_offset)
+            yield ExtentPiece(extent, extent.base_offset, cut)
+            yield ExtentPiece(extent, cut, extent.next_offset)
         else:
-            yield Piece(extent, extent.base_offset, extent.next_offset)
+            yield ExtentPiece(extent, extent.base_offset, extent.next_offset)
 
 
-def _is_room(topic: Topic, pieces: Sequence[Piece]) -> bool:
+def _is_room(topic: Topic, pieces: Sequence[ExtentPiece]) -> bool:
     return (
         sum(piece.rows for piece in pieces) <= FRAME_ROWS_MAX
         and sum(piece.bytes for piece in pieces) <= FRAME_STORED_BYTES
@@ -259,7 +261,7 @@ def _bounds(extents: Sequence[Extent]) -> tuple[int, int]:
     return extents[0].base_offset, extents[-1].next_offset
 
 
-def _read(storage: Storage, topic: Topic, piece: Piece) -> Rows:
+def _read(storage: Storage, topic: Topic, piece: ExtentPiece) -> RowsWithOffsets:
     columns = [*topic.schema.names, TIMESTAMP, DELETED, HEADERS]
     batch, offsets = read_rows(storage, piece.extent, piece.start, piece.end, columns, topic)
     batch = _plain(batch)  # before anybody asks for its size

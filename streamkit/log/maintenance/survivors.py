@@ -26,7 +26,7 @@ MEMORY_BYTES = 128 * 1024 * 1024  # Kafka's log.cleaner.dedupe.buffer.size
 ENTRY_BYTES = 32  # of a key in a hash table, beside its own bytes
 BUCKETS_MAX = 1 << 16
 _MIX = np.uint32(0x9E3779B1)  # so that a bucket says nothing that the partition has said already
-Progress = Callable[[int], None]
+TellRows = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def select_survivors(
     extents: Sequence[Extent],
     droppable_below: int = 0,
     memory_bytes: int = MEMORY_BYTES,
-    progress: Progress | None = None,
+    progress: TellRows | None = None,
 ) -> list[Selection]:
     """
     Which rows of consecutive extents stay: of each key the newest one, but no deletion at an offset before `droppable_below`.
@@ -159,7 +159,7 @@ class _Search:
         self._droppable_below = droppable_below
         self._memory_bytes = memory_bytes
 
-    def run(self, bucket: _Bucket, progress: Progress) -> list[_Bucket]:
+    def run(self, bucket: _Bucket, progress: TellRows) -> list[_Bucket]:
         """Look for the keys of a bucket; returns those buckets split off it that need a pass of their own."""
         postponed: list[_Bucket] = []
         seen: pa.Array | None = None

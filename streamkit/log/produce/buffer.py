@@ -14,43 +14,41 @@ import pyarrow as pa
 
 from streamkit.chunks import few_batches
 from streamkit.errors import SchemaError
-from streamkit.log.produce.receipt import Places
+from streamkit.log.produce.receipt import RowsByPartition
 from streamkit.log.slab.frame import LOG_TYPES
-from streamkit.log.topic.topic import Topic
+from streamkit.log.topic.topic import Topic, TopicIdPartition
 from streamkit.log.values.keys import partitions_of_rows
 from streamkit.names import DELETED
 
-Place = tuple[int, int]  # topic id, partition
-
 
 @dataclass(frozen=True)
-class Split:
+class PartitionedRows:
     """Rows of a topic by partition; `chosen` has the partition of each row, None if all go to one."""
 
     parts: tuple[tuple[int, pa.RecordBatch], ...]
     chosen: npt.NDArray[np.int32] | None = None
 
 
-def split(topic: Topic, batch: pa.RecordBatch, keyless: int) -> Split:
+def split(topic: Topic, batch: pa.RecordBatch, keyless: int) -> PartitionedRows:
     """Spread rows over the partitions of their keys, in their order; those without a key go to the partition `keyless` leads to."""
     if not batch.num_rows:
-        return Split(())
+        return PartitionedRows(())
     if not topic.partition_by or topic.partitions == 1:
-        return Split(((keyless % topic.partitions, batch),))
+        return PartitionedRows(((keyless % topic.partitions, batch),))
     chosen = partitions_of_rows(batch, topic.key, topic.partition_by, topic.partitions)
     chosen[chosen < 0] = keyless % topic.partitions
     return split_as(topic, batch, chosen)
 
 
-def split_as(topic: Topic, batch: pa.RecordBatch, chosen: npt.NDArray[np.int32]) -> Split:
+def split_as(topic: Topic, batch: pa.RecordBatch, chosen: npt.NDArray[np.int32]) -> PartitionedRows:
     """Spread rows over the partitions chosen for them, in their order."""
     counts = np.bincount(chosen, minlength=topic.partitions)
     if counts.max() == batch.num_rows:
-        return Split(((int(counts.argmax()), batch),))
+        return PartitionedRows(((int(counts.argmax()), batch),))
     ordered = batch.take(pa.array(_by_partition(chosen)))
     ends = np.cumsum(counts)
     found = [int(partition) for partition in np.flatnonzero(counts)]
-    return Split(tuple((at, ordered.slice(int(ends[at] - counts[at]), int(counts[at]))) for at in found), chosen)
+    return PartitionedRows(tuple((at, ordered.slice(int(ends[at] - counts[at]), int(counts[at]))) for at in found), chosen)
 
 
 def chosen_partitions(topic: Topic, partitions: Any, rows: int) -> npt.NDArray[np.int32]:
@@ -75,10 +73,10 @@ class Buffer:
 
     def __init__(self, frame_rows: int) -> None:
         self._frame_rows = frame_rows
-        self._batches: dict[Place, list[pa.RecordBatch]] = {}
-        self._rows_before: Counter[Place] = Counter()
+        self._batches: dict[TopicIdPartition, list[pa.RecordBatch]] = {}
+        self._rows_before: Counter[TopicIdPartition] = Counter()
 
-    def add(self, topic_id: int, splits: Sequence[Split]) -> Places:
+    def add(self, topic_id: int, splits: Sequence[PartitionedRows]) -> RowsByPartition:
         """Take rows in; returns, by partition, how many rows of this commit come before them, and how many they are."""
         rows: Counter[int] = Counter()
         for one in splits:

@@ -12,9 +12,9 @@ import pyarrow as pa
 from streamkit.errors import EpochFailedError, MembershipLostError
 from streamkit.log.catalog.groups import GroupCommit
 from streamkit.log.catalog.producers import ProducerCommit, SequencedBatch
-from streamkit.log.produce.buffer import Buffer, Split, split
+from streamkit.log.produce.buffer import Buffer, PartitionedRows, split
 from streamkit.log.produce.offset_source import OffsetSource
-from streamkit.log.produce.receipt import Callback, Placement, Receipt, Settlement
+from streamkit.log.produce.receipt import Placement, Receipt, ReceiptCallback, Settlement
 from streamkit.log.rows.generated_reader import RowValues
 from streamkit.log.rows.python_rows import RowReader
 from streamkit.log.rows.records import stamped
@@ -24,7 +24,7 @@ from streamkit.log.topic.topic import Topic
 _log = logging.getLogger(__name__)
 
 
-class Run:
+class RowRun:
     """Python rows of one topic that were sent one after the other, and become one batch."""
 
     __slots__ = ("keyless", "placement", "reader", "rows")
@@ -50,7 +50,7 @@ class Draft:
         self.since: float | None = None  # monotonic seconds of the first row
         self.slabs: list[SlabReference] = []
         self.sequenced: list[tuple[Topic, Receipt]] = []
-        self.callbacks: list[tuple[Callback, Receipt]] = []
+        self.callbacks: list[tuple[ReceiptCallback, Receipt]] = []
         self.group_commits: dict[str, GroupCommit] = {}
         self.topics: dict[int, Topic] = {}  # those that it has rows for, by id
         self.commit: ProducerCommit | None = None
@@ -60,8 +60,8 @@ class Draft:
         self._frame_rows = frame_rows
         self._buffer = Buffer(frame_rows)
         self._stamped: set[int] = set()  # the ids of topics whose event time is that of staging
-        self._runs: dict[int, Run] = {}
-        self._latest: Run | None = None  # of them
+        self._runs: dict[int, RowRun] = {}
+        self._latest: RowRun | None = None  # of them
 
     @property
     def is_empty(self) -> bool:
@@ -81,7 +81,7 @@ class Draft:
             self._close_run(reader.topic.id, values[-1])
         return receipt
 
-    def add(self, topic: Topic, splits: Sequence[Split], size: int, sequence: int | None, now_ms: int) -> Receipt:
+    def add(self, topic: Topic, splits: Sequence[PartitionedRows], size: int, sequence: int | None, now_ms: int) -> Receipt:
         """Take the rows of a batch in, after the Python rows of its topic."""
         self._close_run(topic.id, now_ms)
         placement = Placement(self.settlement, topic.name, topic.id, sequence)
@@ -201,7 +201,7 @@ class Draft:
         if self.since is None:
             self.since = time.monotonic()
 
-    def _run_of(self, reader: RowReader, now_ms: int, keyless: Iterator[int]) -> Run:
+    def _run_of(self, reader: RowReader, now_ms: int, keyless: Iterator[int]) -> RowRun:
         run = self._runs.get(reader.topic.id)
         if run is None or run.reader is not reader:
             self._close_run(reader.topic.id, now_ms)
@@ -209,9 +209,9 @@ class Draft:
         self._latest = run
         return run
 
-    def _open_run(self, reader: RowReader, keyless: int) -> Run:
+    def _open_run(self, reader: RowReader, keyless: int) -> RowRun:
         self._began(reader.topic)
-        run = Run(reader, Placement(self.settlement, reader.topic.name, reader.topic.id), keyless)
+        run = RowRun(reader, Placement(self.settlement, reader.topic.name, reader.topic.id), keyless)
         self._runs[reader.topic.id] = run
         return run
 

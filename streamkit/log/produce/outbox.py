@@ -31,7 +31,7 @@ from streamkit.log.produce.draft import Draft
 from streamkit.log.produce.offset_source import OffsetSource
 from streamkit.log.produce.producer_session import ProducerSession
 from streamkit.log.produce.producer_settings import ProducerSettings
-from streamkit.log.produce.receipt import Callback, Receipt, Settlement
+from streamkit.log.produce.receipt import Receipt, ReceiptCallback, Settlement
 from streamkit.log.produce.sender import Sender
 from streamkit.log.rows.generated_reader import RowValues
 from streamkit.log.rows.python_rows import RowReader
@@ -95,7 +95,7 @@ class Outbox:
 
     # Taking rows in
 
-    def add_row(self, reader: RowReader, values: RowValues, size: int, callback: Callback | None) -> Receipt:
+    def add_row(self, reader: RowReader, values: RowValues, size: int, callback: ReceiptCallback | None) -> Receipt:
         """Take one Python row in, as soon as there is room."""
         with self._lock:
             # The common case in as few steps as there can be: this is most of what a row costs.
@@ -105,7 +105,7 @@ class Outbox:
         row = (reader, values, size, self.keyless)  # no closure over the arguments: every call would pay for their cells
         return self.add(size, lambda draft: draft.add_row(*row), callback)
 
-    def add(self, size: int, add: Callable[[Draft], Receipt], callback: Callback | None) -> Receipt:
+    def add(self, size: int, add: Callable[[Draft], Receipt], callback: ReceiptCallback | None) -> Receipt:
         """Take rows of that size in as soon as there is room; BufferFullError after `max_block_ms`."""
         deadline: float | None = None
         while True:

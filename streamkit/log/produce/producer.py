@@ -26,7 +26,7 @@ from streamkit.log.produce.offset_source import OffsetSource
 from streamkit.log.produce.outbox import Outbox
 from streamkit.log.produce.producer_session import ProducerSession
 from streamkit.log.produce.producer_settings import ProducerSettings
-from streamkit.log.produce.receipt import Callback, Placement, Receipt, Settlement
+from streamkit.log.produce.receipt import Placement, Receipt, ReceiptCallback, Settlement
 from streamkit.log.rows.python_rows import RowReader
 from streamkit.log.rows.records import event_time_ms, records_of, tombstone_of
 from streamkit.log.storage.storage import Storage
@@ -80,7 +80,7 @@ class Producer:
             self._end()
 
     def send(
-        self, topic: str, row: Mapping[str, Any], timestamp_ms: int | None = None, callback: Callback | None = None
+        self, topic: str, row: Mapping[str, Any], timestamp_ms: int | None = None, callback: ReceiptCallback | None = None
     ) -> Receipt:
         """
         Buffer one row, given as column names and values; SchemaError says at once what does not fit.
@@ -110,7 +110,7 @@ class Producer:
         data: Any,
         sequence: int | None = None,
         timestamp_ms: int | None = None,
-        callback: Callback | None = None,
+        callback: ReceiptCallback | None = None,
         partitions: Any = None,
     ) -> Receipt:
         """
@@ -139,7 +139,7 @@ class Producer:
         return self._append(reader, batches, sequence, callback, chosen)
 
     def delete(
-        self, topic: str, key: Mapping[str, Any], timestamp_ms: int | None = None, callback: Callback | None = None
+        self, topic: str, key: Mapping[str, Any], timestamp_ms: int | None = None, callback: ReceiptCallback | None = None
     ) -> Receipt:
         """Buffer a tombstone: the row that deletes a key, given as key columns and values."""
         reader = self._readers.get(topic) or self._reader(topic)
@@ -265,7 +265,7 @@ class Producer:
         reader: RowReader,
         batches: list[Any],
         sequence: int | None,
-        callback: Callback | None,
+        callback: ReceiptCallback | None,
         chosen: npt.NDArray[np.int32] | None = None,
     ) -> Receipt:
         topic = reader.topic

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from streamkit.arrays import Integers
 from streamkit.log.catalog.producers import Ranges, ranges_of
 
-Places: TypeAlias = Mapping[int, tuple[int, int]]  # partition → rows of the commit before these, and how many these are
+RowsByPartition: TypeAlias = Mapping[int, tuple[int, int]]  # partition → rows of the commit before these, and how many these are
 
 
 class Settlement:
@@ -58,7 +58,7 @@ class Placement:
         self.topic_id = topic_id
         self.sequence = sequence
         self.is_duplicate = False
-        self.places: Places = {}
+        self.places: RowsByPartition = {}
         self.chosen: npt.NDArray[np.int32] | None = None  # the partition of each row; None if they all go to one
         self.known: Ranges | None = None  # of a duplicate, the offsets it got the first time
         self._ranks: Integers | None = None
@@ -156,4 +156,4 @@ class Receipt:
         return self.offsets
 
 
-Callback: TypeAlias = Callable[[Receipt], Any]
+ReceiptCallback: TypeAlias = Callable[[Receipt], Any]

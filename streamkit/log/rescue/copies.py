@@ -9,7 +9,7 @@ from streamkit.errors import ConfigError
 from streamkit.log.catalog import history
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.history import Standing
-from streamkit.log.catalog.journal import Place, journal_bytes
+from streamkit.log.catalog.journal import JournalPlace, journal_bytes
 from streamkit.log.database.sqlite import IN_MEMORY, SqliteDatabase
 from streamkit.log.database.system_error import naming
 from streamkit.log.storage.storage import sync_folder
@@ -81,7 +81,7 @@ def standing_of(file: str) -> Standing:
         database.close()
 
 
-def catalog_copies(root: str) -> list[tuple[Place, str]]:
+def catalog_copies(root: str) -> list[tuple[JournalPlace, str]]:
     """The copies of a log's catalog, newest first: how far each has come, and its path."""
     try:
         paths = [f"{CATALOG_COPIES_FOLDER}/{name}" for name in os.listdir(os.path.join(root, CATALOG_COPIES_FOLDER))]
@@ -90,7 +90,7 @@ def catalog_copies(root: str) -> list[tuple[Place, str]]:
     return sorted(((place, path) for path in paths if (place := catalog_copy_place(path))), reverse=True)
 
 
-def keep_newest(root: str, count: int = KEPT_COPIES) -> Place | None:
+def keep_newest(root: str, count: int = KEPT_COPIES) -> JournalPlace | None:
     """Delete all but the newest copies; returns how far the oldest kept one has come, None while there are fewer than `count`."""
     copies = catalog_copies(root)
     for _, path in copies[count:]:

@@ -28,7 +28,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Report:
+class CheckReport:
     """All that a check found, worst first, and how much of what it looked at."""
 
     root: str
@@ -69,8 +69,8 @@ class Findings:
     def information(self, kind: str, where: str, message: str, action: str = "nothing needs to be done") -> None:
         self._found.append(Finding(INFORMATION, kind, where, message, action))
 
-    def report(self, root: str, is_deep: bool) -> Report:
+    def report(self, root: str, is_deep: bool) -> CheckReport:
         """What was found so far, worst first."""
         order = (ERROR, WARNING, INFORMATION)
         found = sorted(self._found, key=lambda finding: order.index(finding.severity))
-        return Report(root, is_deep, tuple(found), dict(self.counts))
+        return CheckReport(root, is_deep, tuple(found), dict(self.counts))

@@ -25,7 +25,7 @@ from streamkit.log.database.location import log_directory
 from streamkit.log.database.sqlite import SqliteDatabase
 from streamkit.log.database.system_error import is_refusal, naming, raise_unless_missing
 from streamkit.log.rescue.copies import catalog_copies, standing_of
-from streamkit.log.rescue.findings import Findings, Report
+from streamkit.log.rescue.findings import CheckReport, Findings
 from streamkit.log.rescue.invariants import REBUILD, check_catalog
 from streamkit.log.rescue.loss import check_present, known_commits
 from streamkit.log.rescue.rebuild import follow
@@ -46,7 +46,7 @@ from streamkit.names import (
     is_known_file,
 )
 
-Progress: TypeAlias = Callable[[int, int], None]  # bytes checked, bytes in all
+TellBytes: TypeAlias = Callable[[int, int], None]  # bytes checked, bytes in all
 FOLDERS = ("slabs", "plans", "damaged", CATALOG_COPIES_FOLDER, IDENTITY_FOLDER, JOURNAL_FOLDER)
 COPY = "restore the file from a backup, or run `streamkit storage repair` if the log has several storage roots"
 COLLECT = "maintenance deletes them: that of a running application, or `streamkit maintain`"
@@ -67,7 +67,7 @@ class _References:
     standing: Standing
 
 
-def check_folder(root: str, deep: bool = False, progress: Progress | None = None) -> Report:
+def check_folder(root: str, deep: bool = False, progress: TellBytes | None = None) -> CheckReport:
     """
     Check the log in a folder without opening it for writing; see `check_log`. ConfigError if there is none.
 
@@ -98,7 +98,9 @@ def check_folder(root: str, deep: bool = False, progress: Progress | None = None
         database.close()
 
 
-def check_log(root: str, storage: Storage, database: Database, deep: bool = False, progress: Progress | None = None) -> Report:
+def check_log(
+    root: str, storage: Storage, database: Database, deep: bool = False, progress: TellBytes | None = None
+) -> CheckReport:
     """
     Check a log, writing nothing, and say what was found.
 
@@ -111,7 +113,7 @@ def check_log(root: str, storage: Storage, database: Database, deep: bool = Fals
         return _checked(root, _current(storage, database), database, deep, progress or (lambda done, total: None))
 
 
-def _checked(root: str, storage: Storage, database: Database, deep: bool, progress: Progress) -> Report:
+def _checked(root: str, storage: Storage, database: Database, deep: bool, progress: TellBytes) -> CheckReport:
     findings = Findings()
     listed = _listed(root, storage, findings)
     _check_database(database, findings)
@@ -149,7 +151,7 @@ def _current(storage: Storage, database: Database) -> Storage:
         return storage
 
 
-def _without_catalog(root: str, reason: str) -> Report:
+def _without_catalog(root: str, reason: str) -> CheckReport:
     findings = Findings()
     findings.error("catalog", CATALOG_FILE, reason, f"run `streamkit rebuild --log {root}`, or restore a backup")
     storage = FileStorage(root)
@@ -379,7 +381,7 @@ def _newest_sound_copy(root: str, before: Standing, findings: Findings) -> Stand
     return None
 
 
-def _check_frames(storage: Storage, database: Database, references: _References, findings: Findings, progress: Progress) -> None:
+def _check_frames(storage: Storage, database: Database, references: _References, findings: Findings, progress: TellBytes) -> None:
     """Read every frame: all checksums, all rows under their topic's schema, all times within the bounds stated."""
     total = sum(extent.length for extents in references.extents.values() for extent in extents)
     done = 0

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from streamkit.errors import CatalogLostError, ConfigError
 from streamkit.log.catalog.catalog import Catalog
-from streamkit.log.catalog.journal import NOWHERE, Place, last_commits
+from streamkit.log.catalog.journal import NOWHERE, JournalPlace, last_commits
 from streamkit.log.database.sqlite import SqliteDatabase
 from streamkit.log.database.system_error import naming, raise_unless_missing
 from streamkit.log.rescue.copies import catalog_copies, copy_catalog
@@ -93,11 +93,11 @@ def check_standing(root: str, catalog: Catalog) -> None:
             copy_catalog(catalog.database, root)
 
 
-def known_commits(root: str) -> Place:
+def known_commits(root: str) -> JournalPlace:
     """The last commit that the journal, or a copy of the catalog, says was made."""
     return max(last_commits(root).marked, newest_copy(root))
 
 
-def newest_copy(root: str) -> Place:
+def newest_copy(root: str) -> JournalPlace:
     """How far the newest copy of the catalog has come."""
     return max((place for place, _ in catalog_copies(root)), default=NOWHERE)

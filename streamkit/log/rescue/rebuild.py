@@ -19,8 +19,8 @@ from streamkit.errors import CatalogLostError, ConfigError, CorruptionError, For
 from streamkit.failpoints import reach
 from streamkit.log.catalog import history, tables
 from streamkit.log.catalog.history import Standing
-from streamkit.log.catalog.journal import Entry, FoundJournal, Place, read_journal
-from streamkit.log.catalog.recording import CHANGES, Statement, is_change
+from streamkit.log.catalog.journal import FoundJournal, JournalEntry, JournalPlace, read_journal
+from streamkit.log.catalog.recording import CHANGES, RecordedStatement, is_change
 from streamkit.log.database.address import is_address
 from streamkit.log.database.database import Transaction
 from streamkit.log.database.location import log_directory
@@ -235,7 +235,7 @@ class _Rebuilding:
         with database.read() as transaction:
             return history.standing(transaction)
 
-    def _execute(self, database: SqliteDatabase, chain: Sequence[Entry], end: str | None) -> tuple[int, str | None]:
+    def _execute(self, database: SqliteDatabase, chain: Sequence[JournalEntry], end: str | None) -> tuple[int, str | None]:
         """Execute entries until one cannot be; returns how many were, and why it ended."""
         with database.write() as transaction:
             for count, entry in enumerate(chain):
@@ -263,14 +263,14 @@ class _Rebuilding:
                 f"{'; '.join(faults[:3])}; move that file away if it is a copy, and run again, or restore a backup"
             )
 
-    def _lost(self, reached: Place, chain: Sequence[Entry]) -> Iterator[LostCommit]:
+    def _lost(self, reached: JournalPlace, chain: Sequence[JournalEntry]) -> Iterator[LostCommit]:
         """The commits after the end, on the chain and beyond a break in it; not those of which nothing says that they took effect."""
         committed = {entry.commit.previous for entry in self.journal.entries} | {entry.commit.token for entry in chain}
         for entry in sorted(self.journal.entries, key=lambda entry: entry.place):
             if entry.place > reached and (entry.is_marked or entry.commit.token in committed):
                 yield LostCommit(*entry.place, tuple(self._slabs_of(entry)))
 
-    def _slabs_of(self, entry: Entry) -> Iterator[str]:
+    def _slabs_of(self, entry: JournalEntry) -> Iterator[str]:
         with suppress(ValueError):
             for statement in self.journal.statements_of(entry):
                 texts = (value for row in statement.parameters for value in row if isinstance(value, str))
@@ -303,7 +303,7 @@ class _Rebuilding:
         finally:
             database.close()
 
-    def _all_notes(self, chain: Sequence[Entry]) -> tuple[str, ...]:
+    def _all_notes(self, chain: Sequence[JournalEntry]) -> tuple[str, ...]:
         notes = list(self.notes)
         notes += [f"{path} is damaged at byte {position}" for path, position in self.journal.damaged.items()]
         if chain and not chain[-1].is_marked:
@@ -311,17 +311,17 @@ class _Rebuilding:
         return tuple(notes)
 
 
-def follow(entries: Sequence[Entry], base: Standing) -> tuple[list[Entry], str | None]:
+def follow(entries: Sequence[JournalEntry], base: Standing) -> tuple[list[JournalEntry], str | None]:
     """
     The entries that were committed after the base, in order, and why they end there if there are later ones.
 
     Of several with the same predecessor, that of the newest timeline counts; then one that another entry names or that is marked; then the newest.
     """
-    children: dict[str, list[Entry]] = {}
+    children: dict[str, list[JournalEntry]] = {}
     for entry in entries:
         if entry.place > base.place and entry.commit.log_id == base.log_id:
             children.setdefault(entry.commit.previous, []).append(entry)
-    chain: list[Entry] = []
+    chain: list[JournalEntry] = []
     token = base.token
     while token in children:
         found = max(
@@ -337,7 +337,7 @@ def follow(entries: Sequence[Entry], base: Standing) -> tuple[list[Entry], str |
     return chain, f"the journal has no entry of commit {last[1] + 1}; the next it has is commit {first[1]} of timeline {first[0]}"
 
 
-def _repeat(transaction: Transaction, statement: Statement) -> None:
+def _repeat(transaction: Transaction, statement: RecordedStatement) -> None:
     """Execute a statement of the journal again; ValueError if it is none, or returns other rows than it did."""
     if not is_change(statement.sql):
         raise ValueError(f"a journal holds {', '.join(CHANGES)}; found {statement.sql!r}")

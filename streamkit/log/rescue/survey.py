@@ -18,7 +18,7 @@ import pyarrow as pa
 from streamkit.errors import CorruptionError, SchemaError
 from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.frame import ALIGNMENT, HEADER_SIZE, LOG_TYPES, MAGIC, FrameHeader, decode, decode_as_stored, padded
-from streamkit.log.slab.lineage import OFFSET_MAX, Lineage, lineage_of
+from streamkit.log.slab.lineage import OFFSET_MAX, FrameLineage, lineage_of
 from streamkit.log.slab.slab import HEADER_SIZE as SLAB_HEADER_SIZE
 from streamkit.log.slab.slab import reference_in
 from streamkit.log.storage.storage import FileStorage
@@ -46,7 +46,7 @@ class FoundFrame:
     compression: str
     schema: Schema
     key_columns: frozenset[str]
-    lineage: Lineage | None
+    lineage: FrameLineage | None
     has_offsets: bool
     first_offset: int | None = None
     next_offset: int = 0

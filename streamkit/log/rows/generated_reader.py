@@ -21,7 +21,7 @@ from streamkit.log.topic.topic import Topic
 from streamkit.schema import Column
 
 RowValues: TypeAlias = tuple[Any, ...]  # in the order of the schema, then the event time in ms, if it is not that of a column
-Read: TypeAlias = Callable[[dict[str, Any], int], tuple[RowValues, int] | None]
+ReadRow: TypeAlias = Callable[[dict[str, Any], int], tuple[RowValues, int] | None]
 Size: TypeAlias = Callable[
     [Any], int
 ]  # what a value takes beside `fixed_value_bytes`, in bytes; below 0 if it must go the long way
@@ -48,7 +48,7 @@ _TIMELY = "(earliest < {0} < latest if {0}.tzinfo is None else earliest_utc < {0
 _LENGTHS = {"string": "len({0}) if {0}.isascii() else utf8_length({0})", "binary": "len({0})"}
 
 
-def generate_reader(topic: Topic, earliest_ms: int, latest_ms: int) -> Read:
+def generate_reader(topic: Topic, earliest_ms: int, latest_ms: int) -> ReadRow:
     """
     A function from a row and its time to its values and its size in bytes; None for a row that must go through `records_of`.
 
@@ -68,7 +68,7 @@ def generate_reader(topic: Topic, earliest_ms: int, latest_ms: int) -> Read:
         **{f"size_of_{value}": nested_size(column.type) for value, column in values.items() if is_nested(column.type)},
     }  # fmt: skip
     exec(_source(topic, values), namespace)  # noqa: S102  its text has no more in it than numbers and names of our own types
-    read: Read = namespace["read"]
+    read: ReadRow = namespace["read"]
     return read
 
 

@@ -25,8 +25,10 @@ from streamkit.log.values.validation import validate_column
 from streamkit.recast import recast
 from streamkit.schema import Column
 
-Convert: TypeAlias = Callable[[Column, Any], pa.Array]  # atomic values in the type of a column; SchemaError names the first row
-Place: TypeAlias = Callable[[int], tuple[int, str]]  # of a value by its number: its row, and its path
+ConvertValues: TypeAlias = Callable[
+    [Column, Any], pa.Array
+]  # atomic values in the type of a column; SchemaError names the first row
+PlaceOf: TypeAlias = Callable[[int], tuple[int, str]]  # of a value by its number: its row, and its path
 
 _UNNAMED = ""  # the column of atomic values, whose errors get their row and their path here
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
@@ -40,8 +42,8 @@ class Conversion:
     Where it `is_sparse`, structs of Python may lack fields, which are null then.
     """
 
-    values: Convert
-    keys: Convert
+    values: ConvertValues
+    keys: ConvertValues
     is_sparse: bool = False
 
 
@@ -60,7 +62,7 @@ def convert_nested(column: Column, values: Any, conversion: Conversion, first_ro
     return _converted(column.type, values, conversion, place)
 
 
-def _converted(type_name: str, values: Any, conversion: Conversion, place: Place, *, is_key: bool = False) -> pa.Array:
+def _converted(type_name: str, values: Any, conversion: Conversion, place: PlaceOf, *, is_key: bool = False) -> pa.Array:
     if not len(values):
         return pa.array([], to_arrow(type_name))
     if not is_nested(type_name):
@@ -76,7 +78,7 @@ def _converted(type_name: str, values: Any, conversion: Conversion, place: Place
     return _struct(type_name, values, conversion, place)
 
 
-def _atomic(type_name: str, values: Any, convert: Convert, place: Place) -> pa.Array:
+def _atomic(type_name: str, values: Any, convert: ConvertValues, place: PlaceOf) -> pa.Array:
     try:
         return convert(Column(_UNNAMED, type_name), values)
     except SchemaError as error:
@@ -86,7 +88,7 @@ def _atomic(type_name: str, values: Any, convert: Convert, place: Place) -> pa.A
         raise _refused(str(error).removeprefix(f"row {number}, column {_UNNAMED!r}: "), *place(number)) from error.__cause__
 
 
-def _array(type_name: str, element: str, values: Any, conversion: Conversion, place: Place) -> pa.Array:
+def _array(type_name: str, element: str, values: Any, conversion: Conversion, place: PlaceOf) -> pa.Array:
     if isinstance(values, pa.Array):
         _check_kind(values, any(is_kind(values.type) for is_kind in _LISTS), type_name, place)
         layout = pa.list_(values.type.value_field)
@@ -98,7 +100,7 @@ def _array(type_name: str, element: str, values: Any, conversion: Conversion, pl
     return listed(type_name, counts, _valid(values), [below])
 
 
-def _map(type_name: str, entry: tuple[str, str], values: Any, conversion: Conversion, place: Place) -> pa.Array:
+def _map(type_name: str, entry: tuple[str, str], values: Any, conversion: Conversion, place: PlaceOf) -> pa.Array:
     if isinstance(values, pa.Array):
         _check_kind(values, pa.types.is_map(values.type), type_name, place)
         counts, content = entries(values)
@@ -118,7 +120,7 @@ def _map(type_name: str, entry: tuple[str, str], values: Any, conversion: Conver
     return listed(type_name, counts, _valid(values), [found, below])
 
 
-def _struct(type_name: str, values: Any, conversion: Conversion, place: Place) -> pa.Array:
+def _struct(type_name: str, values: Any, conversion: Conversion, place: PlaceOf) -> pa.Array:
     types = dict(fields_of(type_name) or ())
     if isinstance(values, pa.Array):
         _check_kind(values, pa.types.is_struct(values.type), type_name, place)
@@ -146,7 +148,7 @@ def _counts(values: Sequence[Any]) -> Integers:
     return np.array([0 if value is None else len(value) for value in values], np.int64)
 
 
-def _pairs(values: Sequence[Any], type_name: str, place: Place) -> list[tuple[Any, Any]]:
+def _pairs(values: Sequence[Any], type_name: str, place: PlaceOf) -> list[tuple[Any, Any]]:
     found: list[tuple[Any, Any]] = []
     for number, value in enumerate(values):
         pairs = value.items() if isinstance(value, Mapping) else value or ()
@@ -157,7 +159,7 @@ def _pairs(values: Sequence[Any], type_name: str, place: Place) -> list[tuple[An
     return found
 
 
-def _place_in_list(counts: Integers, place: Place) -> Place:
+def _place_in_list(counts: Integers, place: PlaceOf) -> PlaceOf:
     ends = np.cumsum(counts)
 
     def found(number: int) -> tuple[int, str]:
@@ -168,7 +170,7 @@ def _place_in_list(counts: Integers, place: Place) -> Place:
     return found
 
 
-def _place_in_struct(name: str, place: Place) -> Place:
+def _place_in_struct(name: str, place: PlaceOf) -> PlaceOf:
     def found(number: int) -> tuple[int, str]:
         row, path = place(number)
         return row, f"{path}.{name}"
@@ -176,26 +178,26 @@ def _place_in_struct(name: str, place: Place) -> Place:
     return found
 
 
-def _map_of(in_map: Place, number: int) -> str:
+def _map_of(in_map: PlaceOf, number: int) -> str:
     """The path of the map that an entry is in."""
     return in_map(number)[1].rpartition("[")[0]
 
 
-def _check_kind(values: pa.Array, is_right: bool, type_name: str, place: Place) -> None:
+def _check_kind(values: pa.Array, is_right: bool, type_name: str, place: PlaceOf) -> None:
     if not is_right:
         valid = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
         number = int(valid[0]) if len(valid) else 0
         raise _refused(f"found {_shown(values[number])} ({values.type}), expected {type_name}", *place(number))
 
 
-def _check_values(values: Iterable[Any], kinds: Any, reason: str, type_name: str, place: Place) -> None:
+def _check_values(values: Iterable[Any], kinds: Any, reason: str, type_name: str, place: PlaceOf) -> None:
     for number, value in enumerate(values):
         if value is not None and not isinstance(value, kinds):
             raise _misfit(value, type_name, reason, place(number))
 
 
 def _check_fields(
-    found: Sequence[Any], expected: Iterable[str], type_name: str, place: Place, number: int, *, is_sparse: bool = False
+    found: Sequence[Any], expected: Iterable[str], type_name: str, place: PlaceOf, number: int, *, is_sparse: bool = False
 ) -> None:
     missing = [] if is_sparse else [name for name in expected if name not in found]
     unknown = [name for name in found if name not in expected]
@@ -207,7 +209,7 @@ def _check_fields(
         raise _refused(f"it has {complaint}; found {names}; expected {type_name}", *place(number))
 
 
-def _check_keys(keys: pa.Array, counts: Integers, type_name: str, place: Place) -> None:
+def _check_keys(keys: pa.Array, counts: Integers, type_name: str, place: PlaceOf) -> None:
     owners = np.repeat(np.arange(len(counts)), counts)
     if keys.null_count:
         number = int(np.argmin(keys.is_valid().to_numpy(zero_copy_only=False)))
@@ -235,7 +237,7 @@ def _first_repeated(keys: pa.Array, owners: Integers) -> int | None:
     return int(np.argmax(np.maximum.accumulate(np.concatenate([[-1], codes[:-1]])) >= codes))
 
 
-def _check_sound(values: pa.Array, place: Place) -> None:
+def _check_sound(values: pa.Array, place: PlaceOf) -> None:
     """
     SchemaError, with row and path, unless an array holds what its type promises: offsets, indexes, texts and decimals.
 
@@ -250,7 +252,7 @@ def _check_sound(values: pa.Array, place: Place) -> None:
             raise _refused(f"found a value that is not sound; {reason}", *found) from error
 
 
-def _unsound(values: pa.Array, place: Place) -> tuple[int, str] | None:
+def _unsound(values: pa.Array, place: PlaceOf) -> tuple[int, str] | None:
     """The place of the first value that is not sound, if there is one; nothing is copied, since Arrow would trust it."""
     kind = values.type
     if pa.types.is_list(kind) or pa.types.is_map(kind):
@@ -267,7 +269,7 @@ def _unsound(values: pa.Array, place: Place) -> tuple[int, str] | None:
     return place(sound)
 
 
-def _unsound_entry(values: pa.Array, place: Place) -> tuple[int, str] | None:
+def _unsound_entry(values: pa.Array, place: PlaceOf) -> tuple[int, str] | None:
     offsets = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
     counts = np.diff(offsets)
     wrong = (counts < 0) | (offsets[:-1] < 0) | (offsets[1:] > len(values.values))

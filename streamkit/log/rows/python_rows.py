@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from streamkit.data_type import is_nested, to_arrow
 from streamkit.log.rows.event_time import TIME_MS_MAX, TimeLimits
-from streamkit.log.rows.generated_reader import Read, RowValues, generate_reader
+from streamkit.log.rows.generated_reader import ReadRow, RowValues, generate_reader
 from streamkit.log.rows.nested_conversion import Conversion, convert_nested
 from streamkit.log.rows.records import rows_of
 from streamkit.log.topic.topic import Topic
@@ -40,7 +40,7 @@ class RowReader:
         # Event times that the topic takes for a second from now on; with others the long way knows what the clock says then.
         self.earliest_ms = max(limits.earliest_ms + RENEWAL_MS, -TIME_MS_MAX)
         self.latest_ms = min(limits.latest_ms, TIME_MS_MAX)
-        self._read: Read | None = None  # until the first row comes: batches need none
+        self._read: ReadRow | None = None  # until the first row comes: batches need none
 
     def renew(self, now_ms: int) -> None:
         """Look at the limits of event times again, if the clock has moved by a second since the last time."""

@@ -45,7 +45,7 @@ _HEADER = struct.Struct("<4sHHIIIIQQQqq16sIQ32s")
 _CHECKSUM = struct.Struct("<I")
 
 
-class Declared(Protocol):
+class RowShape(Protocol):
     """The shape in which rows are read: a topic, or the input of a program."""
 
     @property
@@ -56,7 +56,7 @@ class Declared(Protocol):
 
 
 @dataclass(frozen=True)
-class Columns:
+class TopicColumns:
     """The columns of a topic by its name, for who writes without the topic at hand."""
 
     name: str
@@ -136,7 +136,7 @@ def padding(length: int) -> bytes:
     return bytes(padded(length) - length)
 
 
-def check_columns(batch: pa.RecordBatch, topic: Declared) -> None:
+def check_columns(batch: pa.RecordBatch, topic: RowShape) -> None:
     """SchemaError unless each column has its type in the topic, or a narrower one, whatever made it: nobody could read it again."""
     for field in batch.schema:
         expected = topic.schema.arrow_types.get(field.name) or LOG_TYPES.get(field.name)
@@ -234,7 +234,7 @@ def header(payload: Payload, ordinal: int, position: int, token: bytes) -> Frame
 
 
 def decode(
-    file: pa.Buffer, extent: Extent, columns: Sequence[str] | None = None, topic: Declared | None = None
+    file: pa.Buffer, extent: Extent, columns: Sequence[str] | None = None, topic: RowShape | None = None
 ) -> pa.RecordBatch:
     """
     The rows of one frame, without a copy when it is not compressed.
@@ -274,7 +274,7 @@ class _FrameReader:
 
     file: pa.Buffer
     extent: Extent
-    topic: Declared | None
+    topic: RowShape | None
 
     def header(self) -> FrameHeader:
         extent = self.extent

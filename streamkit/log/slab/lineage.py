@@ -22,7 +22,7 @@ OFFSET_MAX = (1 << 62) - 1
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFrame:
     """A frame that was read: the token of its slab, its position there, its first offset and the one behind it."""
 
     token: str
@@ -32,12 +32,12 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Lineage:
+class FrameLineage:
     """The offsets that a frame covers, the first and the one behind the last, and what it was written from."""
 
     base_offset: int
     next_offset: int
-    sources: tuple[Source, ...] = ()
+    sources: tuple[SourceFrame, ...] = ()
 
 
 def with_lineage(batch: pa.RecordBatch, base_offset: int, next_offset: int, extents: Sequence[Extent]) -> pa.RecordBatch:
@@ -50,16 +50,16 @@ def with_lineage(batch: pa.RecordBatch, base_offset: int, next_offset: int, exte
     return batch.replace_schema_metadata({KEY: json.dumps(value, separators=(",", ":"))})
 
 
-def lineage_of(schema: pa.Schema) -> Lineage | None:
+def lineage_of(schema: pa.Schema) -> FrameLineage | None:
     """What a frame says of itself; None if it says nothing, or what no maintenance would."""
     text = (schema.metadata or {}).get(KEY)
     if text is None:
         return None
     try:
         value = json.loads(text)
-        sources = tuple(Source(str(token), *_checked(numbers)) for token, *numbers in value["from"])
+        sources = tuple(SourceFrame(str(token), *_checked(numbers)) for token, *numbers in value["from"])
         base_offset, next_offset = _checked(value["offsets"])
-        return Lineage(base_offset, next_offset, sources)
+        return FrameLineage(base_offset, next_offset, sources)
     except (ValueError, LookupError, TypeError, RecursionError):
         return None
 

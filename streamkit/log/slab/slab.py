@@ -21,9 +21,9 @@ from streamkit.arrays import Integers
 from streamkit.errors import CorruptionError, EpochFailedError, StorageFailedError, StorageFullError
 from streamkit.failpoints import reach
 from streamkit.log.slab.extent import Extent
-from streamkit.log.slab.frame import Declared, Payload, check, check_columns, decode, encode, header, padding, read_header
+from streamkit.log.slab.frame import Payload, RowShape, check, check_columns, decode, encode, header, padding, read_header
 from streamkit.log.slab.reference import FrameReference, SlabReference, footer_bytes
-from streamkit.log.storage.storage import Part, Storage
+from streamkit.log.storage.storage import FilePart, Storage
 from streamkit.log.values.value_bytes import size_of
 from streamkit.names import OFFSET, SlabName, fresh_token
 
@@ -36,7 +36,7 @@ _TRAILER = struct.Struct("<QIII4s")
 _CHECKSUM = struct.Struct("<I")
 FRAME_BYTES_MAX = 1 << 29  # of rows that are written as one frame: a reader takes a frame as a whole
 FrameInput = tuple[int, int, pa.RecordBatch]
-Topics = Mapping[int, Declared]  # by id
+RowShapes = Mapping[int, RowShape]  # by id
 
 
 class SlabMissingError(CorruptionError):
@@ -52,7 +52,7 @@ def write_slab(
     name: SlabName,
     frames: Iterable[FrameInput],
     compressions: Mapping[int, str] | None = None,
-    topics: Topics | None = None,
+    topics: RowShapes | None = None,
 ) -> SlabReference:
     """
     Write frames of (topic id, partition, rows) to a new slab durably, and return its reference.
@@ -66,7 +66,9 @@ def write_slab(
     return stage_slab(storage, name, lambda: payloads_of(written, compressions or {}, topics))
 
 
-def payloads_of(frames: Iterable[FrameInput], compressions: Mapping[int, str], topics: Topics | None = None) -> Iterator[Payload]:
+def payloads_of(
+    frames: Iterable[FrameInput], compressions: Mapping[int, str], topics: RowShapes | None = None
+) -> Iterator[Payload]:
     """
     The frames that have rows, encoded one at a time, since they are as large as the rows again.
 
@@ -118,7 +120,7 @@ class _Parts:
     written: list[FrameReference]
     footer: list[bytes]
 
-    def __iter__(self) -> Iterator[Part]:
+    def __iter__(self) -> Iterator[FilePart]:
         self.written.clear()
         self.footer.clear()
         return _parts(self.name, self.payloads(), self.written, self.footer)
@@ -141,7 +143,9 @@ def _reference(payload: Payload, position: int) -> FrameReference:
     )  # fmt: skip
 
 
-def _parts(name: SlabName, payloads: Iterable[Payload], written: list[FrameReference], footers: list[bytes]) -> Iterator[Part]:
+def _parts(
+    name: SlabName, payloads: Iterable[Payload], written: list[FrameReference], footers: list[bytes]
+) -> Iterator[FilePart]:
     """The bytes of a slab in order; the references of its frames go to `written` on the way, its footer to `footers`."""
     token = bytes.fromhex(name.token)
     yield pack_header(token)
@@ -253,7 +257,7 @@ def _fits(file: pa.Buffer, reference: SlabReference) -> bool:
 
 
 def read_frame(
-    storage: Storage, extent: Extent, columns: Sequence[str] | None = None, topic: Declared | None = None
+    storage: Storage, extent: Extent, columns: Sequence[str] | None = None, topic: RowShape | None = None
 ) -> pa.RecordBatch:
     """
     The rows of one frame, memory-mapped: without a copy when it is not compressed.
@@ -280,7 +284,7 @@ def read_size(storage: Storage, extent: Extent) -> int:
     return size_of(read_frame(storage, extent))
 
 
-def _missing(extent: Extent, topic: Declared | None) -> SlabMissingError:
+def _missing(extent: Extent, topic: RowShape | None) -> SlabMissingError:
     message = (
         f"the file {extent.path} with offset {extent.base_offset} of partition {extent.partition} of topic "
         f"{topic.name if topic else extent.topic_id} is missing; {RESTORE}"
@@ -296,7 +300,7 @@ def read_rows(
     start: int,
     end: int,
     columns: Sequence[str] | None = None,
-    topic: Declared | None = None,
+    topic: RowShape | None = None,
 ) -> tuple[pa.RecordBatch, Integers]:
     """
     The rows of one frame at the offsets from `start` to before `end`, and the offset of each; see `read_frame`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 
-from streamkit.log.storage.storage import Part
+from streamkit.log.storage.storage import FilePart
 
 STEP_BYTES = 8 * 1024 * 1024
 
@@ -21,17 +21,17 @@ class Lockstep:
     The parts are made in the thread that asks last. An error while they are made is the `failure`.
     """
 
-    def __init__(self, parts: Iterable[Part], writers: Iterable[int]) -> None:
+    def __init__(self, parts: Iterable[FilePart], writers: Iterable[int]) -> None:
         self.failure: BaseException | None = None
         self._steps = _steps(parts)
-        self._step: tuple[Part, ...] = ()
+        self._step: tuple[FilePart, ...] = ()
         self._count = 0
         self._writers = set(writers)
         self._asking: set[int] = set()
         self._is_over = False
         self._changed = threading.Condition()
 
-    def parts(self, writer: int) -> Iterator[Part]:
+    def parts(self, writer: int) -> Iterator[FilePart]:
         """The parts for one of the writers; NoMorePartsError once there was a failure, or the work was given up."""
         while step := self._next(writer):
             yield from step
@@ -48,7 +48,7 @@ class Lockstep:
             self._is_over = True
             self._changed.notify_all()
 
-    def _next(self, writer: int) -> tuple[Part, ...]:
+    def _next(self, writer: int) -> tuple[FilePart, ...]:
         with self._changed:
             asked_at = self._count
             self._asking.add(writer)
@@ -72,9 +72,9 @@ class Lockstep:
         self._changed.notify_all()
 
 
-def _steps(parts: Iterable[Part]) -> Iterator[tuple[Part, ...]]:
+def _steps(parts: Iterable[FilePart]) -> Iterator[tuple[FilePart, ...]]:
     """The parts in groups of `STEP_BYTES` or somewhat more; the last may have less."""
-    step: list[Part] = []
+    step: list[FilePart] = []
     size = 0
     for part in parts:
         step.append(part)

@@ -26,7 +26,7 @@ from streamkit.errors import NotEnoughReplicasError, StorageFullError, StreamKit
 from streamkit.log.database.system_error import is_refusal
 from streamkit.log.storage.lockstep import Lockstep, NoMorePartsError
 from streamkit.log.storage.replication import Replication, StorageRoot
-from streamkit.log.storage.storage import FileStorage, Part, Storage
+from streamkit.log.storage.storage import FilePart, FileStorage, Storage
 from streamkit.log.storage.storage_root import check_root, place_of
 
 Outcome: TypeAlias = int | OSError | StorageFullError  # the size of a copy, or why there is none
@@ -48,7 +48,7 @@ class ReplicatedStorage:
     def __repr__(self) -> str:
         return f"ReplicatedStorage({self.root!r}, {self.replication})"
 
-    def create(self, path: str, parts: Iterable[Part]) -> int:
+    def create(self, path: str, parts: Iterable[FilePart]) -> int:
         """
         Write copies of a new file, in step, and return its size when enough of them are durable.
 
@@ -196,7 +196,7 @@ class ReplicatedStorage:
 
         return tuple(sorted(range(len(self._files)), key=rank))
 
-    def _replace(self, number: int, path: str, parts: Iterable[Part], outcomes: Mapping[int, Outcome]) -> dict[int, Outcome]:
+    def _replace(self, number: int, path: str, parts: Iterable[FilePart], outcomes: Mapping[int, Outcome]) -> dict[int, Outcome]:
         """Write a copy under one more root: from a copy that was made, since all must be equal, or else from the beginning."""
         for made in _sizes(outcomes):
             try:
@@ -205,7 +205,7 @@ class ReplicatedStorage:
                 return {number: failure}
         return self._write([number], path, parts)
 
-    def _write(self, numbers: Sequence[int], path: str, parts: Iterable[Part]) -> dict[int, Outcome]:
+    def _write(self, numbers: Sequence[int], path: str, parts: Iterable[FilePart]) -> dict[int, Outcome]:
         """Write a copy under each of these roots, at once; none is left if the parts cannot be made, which raises their error."""
         shared = Lockstep(parts, numbers)
 

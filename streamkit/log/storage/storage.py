@@ -22,7 +22,7 @@ from streamkit.failpoints import reach
 from streamkit.log.database.system_error import naming, raise_unless_missing
 from streamkit.names import fresh_token
 
-Part: TypeAlias = bytes | pa.Buffer
+FilePart: TypeAlias = bytes | pa.Buffer
 WRITE_BACK_BYTES = 8 << 20  # so many are handed to the disk at a time; 48 MB made in 16 parts then wait 3 ms for it, not 39
 
 
@@ -38,7 +38,7 @@ class Storage(Protocol):
         """A directory of this host below which local state may be kept; what lies there may be deleted at any time."""
         ...
 
-    def create(self, path: str, parts: Iterable[Part]) -> int:
+    def create(self, path: str, parts: Iterable[FilePart]) -> int:
         """
         Write a new file of these parts durably, name included, and return its size in bytes.
 
@@ -99,7 +99,7 @@ class FileStorage:
     def __repr__(self) -> str:
         return f"FileStorage({self.root!r})"
 
-    def create(self, path: str, parts: Iterable[Part]) -> int:
+    def create(self, path: str, parts: Iterable[FilePart]) -> int:
         """Write a new file, fsync it and the folders that name it."""
         with naming("write", path, FileExistsError):
             return self._create(self._full_path(path), parts)
@@ -154,7 +154,7 @@ class FileStorage:
     def _full_path(self, path: str) -> str:
         return os.path.join(self.root, check_path(path))
 
-    def _create(self, file: str, parts: Iterable[Part]) -> int:
+    def _create(self, file: str, parts: Iterable[FilePart]) -> int:
         folder = os.path.dirname(file)
         self._secure_folder(folder)
         descriptor = self._open_new(file)
@@ -209,7 +209,7 @@ def _mapped(file: str) -> pa.Buffer:
         os.close(descriptor)
 
 
-def _write_fully(descriptor: int, parts: Iterable[Part]) -> int:
+def _write_fully(descriptor: int, parts: Iterable[FilePart]) -> int:
     size, begun = 0, 0
     for part in parts:
         view = memoryview(part).cast("B")
@@ -257,7 +257,7 @@ class MemoryStorage:
     def __repr__(self) -> str:
         return f"MemoryStorage({len(self._files)} files)"
 
-    def create(self, path: str, parts: Iterable[Part]) -> int:
+    def create(self, path: str, parts: Iterable[FilePart]) -> int:
         """Keep a new file."""
         if check_path(path) in self._files:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)

@@ -9,7 +9,7 @@ from streamkit.errors import ConfigError, SchemaError
 from streamkit.formats.codec import altered
 from streamkit.formats.format import Format, Schemas
 from streamkit.log.topic.evolution import check_evolution
-from streamkit.log.topic.settings import Scalar, check_config, check_setting_name, check_settings
+from streamkit.log.topic.settings import SettingValue, check_config, check_setting_name, check_settings
 from streamkit.log.topic.topic import Topic, check_compaction, check_partitions
 from streamkit.schema import Schema, check_user_schema
 
@@ -19,7 +19,7 @@ class Alteration:
     """New values for parts of a topic; None leaves a part as it is, a setting of None goes back to its default."""
 
     partitions: int | None = None
-    config: Mapping[str, Scalar | None] = field(default_factory=dict)
+    config: Mapping[str, SettingValue | None] = field(default_factory=dict)
     schema: Schema | None = None
     format_schema: Schemas | None = None
 

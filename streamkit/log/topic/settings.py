@@ -40,12 +40,12 @@ TIMESTAMP_TYPE = "message.timestamp.type"
 _OF_THE_LOG = {"min.insync.replicas": "--min-insync N", "replication.factor": "--factor N"}  # and of no topic, unlike in Kafka
 UNLIMITED = str((1 << 63) - 1)
 
-Scalar = str | int | bool | float
+SettingValue = str | int | bool | float
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class Setting:
+class TopicSetting:
     """One setting: its default, what it may be, and how a value is read into its canonical text."""
 
     name: str
@@ -104,28 +104,28 @@ def _plain_number(text: str) -> str:
     return text
 
 
-SETTINGS: dict[str, Setting] = {
+SETTINGS: dict[str, TopicSetting] = {
     setting.name: setting
     for setting in (
-        Setting(CLEANUP_POLICY, "delete", *_list_of("compact", "delete")),
-        Setting(RETENTION_MS, "604800000", *_whole_number(-1)),
-        Setting(RETENTION_BYTES, "-1", *_whole_number(-1)),
-        Setting(SEGMENT_BYTES, "1073741824", *_whole_number(1 << 20, bits=32)),
-        Setting(SEGMENT_MS, "604800000", *_whole_number(1)),
-        Setting(DELETE_RETENTION_MS, "86400000", *_whole_number(0)),
-        Setting(MIN_CLEANABLE_DIRTY_RATIO, "0.5", *_ratio()),
-        Setting(MIN_COMPACTION_LAG_MS, "0", *_whole_number(0)),
-        Setting(MAX_COMPACTION_LAG_MS, UNLIMITED, *_whole_number(1)),
-        Setting(COMPRESSION_TYPE, "none", *_one_of("none", "lz4", "zstd")),
-        Setting(MAX_MESSAGE_BYTES, "1048588", *_whole_number(1, bits=32)),
-        Setting(TIMESTAMP_BEFORE_MAX_MS, UNLIMITED, *_whole_number(0)),
-        Setting(TIMESTAMP_AFTER_MAX_MS, "3600000", *_whole_number(0)),
-        Setting(TIMESTAMP_TYPE, "CreateTime", *_one_of("CreateTime", "LogAppendTime")),
+        TopicSetting(CLEANUP_POLICY, "delete", *_list_of("compact", "delete")),
+        TopicSetting(RETENTION_MS, "604800000", *_whole_number(-1)),
+        TopicSetting(RETENTION_BYTES, "-1", *_whole_number(-1)),
+        TopicSetting(SEGMENT_BYTES, "1073741824", *_whole_number(1 << 20, bits=32)),
+        TopicSetting(SEGMENT_MS, "604800000", *_whole_number(1)),
+        TopicSetting(DELETE_RETENTION_MS, "86400000", *_whole_number(0)),
+        TopicSetting(MIN_CLEANABLE_DIRTY_RATIO, "0.5", *_ratio()),
+        TopicSetting(MIN_COMPACTION_LAG_MS, "0", *_whole_number(0)),
+        TopicSetting(MAX_COMPACTION_LAG_MS, UNLIMITED, *_whole_number(1)),
+        TopicSetting(COMPRESSION_TYPE, "none", *_one_of("none", "lz4", "zstd")),
+        TopicSetting(MAX_MESSAGE_BYTES, "1048588", *_whole_number(1, bits=32)),
+        TopicSetting(TIMESTAMP_BEFORE_MAX_MS, UNLIMITED, *_whole_number(0)),
+        TopicSetting(TIMESTAMP_AFTER_MAX_MS, "3600000", *_whole_number(0)),
+        TopicSetting(TIMESTAMP_TYPE, "CreateTime", *_one_of("CreateTime", "LogAppendTime")),
     )
 }
 
 
-def check_settings(config: Mapping[str, Scalar] | None) -> tuple[tuple[str, str], ...]:
+def check_settings(config: Mapping[str, SettingValue] | None) -> tuple[tuple[str, str], ...]:
     """The settings in canonical form, sorted by name; ConfigError for an unknown name or a bad value."""
     return tuple(
         sorted((name, _check_setting(name, value)) for name, value in check_config({} if config is None else config).items())
@@ -149,7 +149,7 @@ def check_setting_name(name: str) -> str:
     return name
 
 
-def _check_setting(name: str, value: Scalar) -> str:
+def _check_setting(name: str, value: SettingValue) -> str:
     setting = SETTINGS[check_setting_name(name)]
     try:
         return setting.read(str(value).strip())

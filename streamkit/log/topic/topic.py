@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from streamkit.data_type import key_complaint
 from streamkit.errors import ConfigError, SchemaError
@@ -18,7 +18,7 @@ from streamkit.log.topic.settings import (
     MIN_COMPACTION_LAG_MS,
     SETTINGS,
     TIMESTAMP_TYPE,
-    Scalar,
+    SettingValue,
     check_settings,
 )
 from streamkit.log.values.whole_number import whole_number
@@ -28,6 +28,9 @@ from streamkit.schema import Schema, check_user_schema
 UNCREATED = 0  # the id of a topic that the catalog does not know yet
 PARTITIONS_MAX = 10_000
 _TIMESTAMP_COLUMNS = ("timestamp", "timestamp_ntz")
+
+
+TopicIdPartition: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, repr=False)
@@ -149,7 +152,7 @@ def declare_topic(
     key: str | Sequence[str] | None = None,
     timestamp: str | None = None,
     partitions: int = 4,
-    config: Mapping[str, Scalar] | None = None,
+    config: Mapping[str, SettingValue] | None = None,
     partition_by: str | Sequence[str] | None = None,
     internal: bool = False,
     format: Format | None = None,

@@ -30,7 +30,7 @@ from streamkit.log.values.columns import (
     fixed_values,
     valid_rows,
 )
-from streamkit.log.values.slices import Part, Slices, gather, join, overlapping, unless
+from streamkit.log.values.slices import RowPart, Slices, gather, join, overlapping, unless
 
 KAFKA_TYPES = frozenset(("tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary"))  # Kafka has a serialiser
 MURMUR_SEED, MURMUR_FACTOR, MURMUR_SHIFT = np.uint32(0x9747B28C), np.uint32(0x5BD1E995), np.uint32(24)
@@ -59,7 +59,7 @@ def decode_keys(encoded: pa.BinaryArray, types: Sequence[str]) -> list[pa.Array]
     return decode_key_slices(Slices.of(encoded), types)
 
 
-def key_parts(columns: Sequence[pa.Array]) -> list[Part]:
+def key_parts(columns: Sequence[pa.Array]) -> list[RowPart]:
     """The encoding of the columns as parts, for callers that put something before the key."""
     if not columns:
         raise ValueError("a key needs at least one column, found none")
@@ -181,13 +181,13 @@ def key_groups(columns: Sequence[pa.Array], count: int) -> npt.NDArray[np.int32]
     return partitions(columns, count)
 
 
-def _column_parts(column: pa.Array) -> list[Part]:
+def _column_parts(column: pa.Array) -> list[RowPart]:
     if _is_small_dictionary(column):
         return [Slices.of(encode_keys([_with_null(column.dictionary)])).take(_codes(column))]
     column, type_name = _canonical_key(column)
     if type_name == "void":
         return [np.zeros(len(column), np.uint8)]
-    body: list[Part]
+    body: list[RowPart]
     if type_name in BYTES_TYPES:
         body = [_escaped(column), np.zeros(len(column), np.uint16)]
     else:

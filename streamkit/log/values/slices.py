@@ -68,7 +68,7 @@ class Slices:
                 _copy(self.data, starts + rest, target, places + rest, width)
 
 
-Part: TypeAlias = AnyArray | Slices
+RowPart: TypeAlias = AnyArray | Slices
 
 
 def overlapping(data: Bytes, width: int) -> AnyArray:
@@ -77,7 +77,7 @@ def overlapping(data: Bytes, width: int) -> AnyArray:
     return np.ndarray((max(0, len(data) - width + 1),), kind, data, strides=(1,))
 
 
-def unless(part: Part, valid: Mask) -> Slices:
+def unless(part: RowPart, valid: Mask) -> Slices:
     """The part, but empty in the rows that are not valid."""
     if isinstance(part, Slices):
         return Slices(part.data, part.starts, np.where(valid, part.lengths, 0))
@@ -86,7 +86,7 @@ def unless(part: Part, valid: Mask) -> Slices:
     return Slices(part.view(np.uint8), starts, np.where(valid, width, 0))
 
 
-def join(parts: Sequence[Part]) -> pa.BinaryArray:
+def join(parts: Sequence[RowPart]) -> pa.BinaryArray:
     """
     Lay the parts of each row side by side: one binary value a row, none null.
 
@@ -152,7 +152,7 @@ def _raw(part: AnyArray) -> AnyArray:
     return part.view(f"u{width}" if width in _NUMBER_WIDTHS else f"V{width}")
 
 
-def _side_by_side(parts: Sequence[Part]) -> Iterator[Part]:
+def _side_by_side(parts: Sequence[RowPart]) -> Iterator[RowPart]:
     """The parts, neighbours of fixed width laid into one, so that each row needs fewer copies."""
     run: list[AnyArray] = []
     for part in parts:
@@ -177,7 +177,7 @@ def _merge(run: list[AnyArray]) -> AnyArray:
     return merged
 
 
-def _offsets(parts: Sequence[Part]) -> Integers:
+def _offsets(parts: Sequence[RowPart]) -> Integers:
     offsets = np.zeros(len(parts[0]) + 1, np.int64)
     for part in parts:
         offsets[1:] += part.lengths if isinstance(part, Slices) else part.dtype.itemsize

@@ -25,7 +25,7 @@ from streamkit.plan.operators.materialize import store_faults
 from streamkit.plan.operators.project import Project
 from streamkit.plan.operators.session_aggregate import SessionAggregate
 from streamkit.plan.operators.sliding_aggregate import SlidingAggregate
-from streamkit.plan.program import Program, Store
+from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step, column_of, typed_columns
 from streamkit.plan.windows import INSTANT, SessionWindow, Settling, SlidingWindow, Window, Windowing, closing_for
 from streamkit.schema import Column, Schema
@@ -380,8 +380,8 @@ def checked(
     return building.add(replace(rows, operator=check, at=at))
 
 
-def kept_in(name: str, key: Schema, value: Schema, window: Window | None) -> Store:
+def kept_in(name: str, key: Schema, value: Schema, window: Window | None) -> ProgramStore:
     """The store of groups with this key and state."""
     if window is None:
-        return Store(name, 0, UNSTAGED, key, value)
-    return Store(name, 0, UNSTAGED, key, value, window.shown_size_ms, window.kept_ms, window.layout)
+        return ProgramStore(name, 0, UNSTAGED, key, value)
+    return ProgramStore(name, 0, UNSTAGED, key, value, window.shown_size_ms, window.kept_ms, window.layout)

@@ -14,7 +14,7 @@ from streamkit.plan.node import STREAM, Node
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.materialize import store_faults
 from streamkit.plan.operators.repartition import Repartition
-from streamkit.plan.program import Program, Store
+from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.stateless import passed
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import Windowing
@@ -69,7 +69,7 @@ class DistinctNode(Node):
         size_ms = self.within_ms + 1  # both ends are near enough, so there is one record in each of these at most
         kept_ms = size_ms + 2 * self.within_ms + self.grace_ms
         building.add_store(
-            Store(store, 0, UNSTAGED, rows.schema.select(columns), SEEN, size_ms, kept_ms, "window"), building.naming(self)
+            ProgramStore(store, 0, UNSTAGED, rows.schema.select(columns), SEEN, size_ms, kept_ms, "window"), building.naming(self)
         )
         window = Windowing(size_ms, size_ms, self.grace_ms, building.streams(self.child), store, None, self.may_lead)
         found = replace(rows, operator=Distinct(name, UNSTAGED, (rows.id,), columns, window, store, by), at=self.at)

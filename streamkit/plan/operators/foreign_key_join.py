@@ -19,7 +19,7 @@ from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.materialize import kept_table, materialized, store_faults
 from streamkit.plan.operators.project import add_widened
 from streamkit.plan.origin import Origin, joined_origin
-from streamkit.plan.program import Program, Store
+from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.stateless import deletes_nothing
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.schema import Schema
@@ -163,9 +163,9 @@ def _kept_left(join: TableTableJoin, rows: Step, types: dict[str, str], building
     return materialized(join.left, cast, building, join.left.kept_variant + ("" if cast is rows else variant))
 
 
-def _subscriptions(name: str, rows: Schema, key: Key) -> Store:
+def _subscriptions(name: str, rows: Schema, key: Key) -> ProgramStore:
     """The store of the rows that name each foreign key; its keys begin with that, so the rows of one lie side by side."""
-    return Store(name, 0, UNSTAGED, rows.select(key), rows.select(_others(rows.names, key)))
+    return ProgramStore(name, 0, UNSTAGED, rows.select(key), rows.select(_others(rows.names, key)))
 
 
 def _others(names: Sequence[str], without: Sequence[str]) -> tuple[str, ...]:

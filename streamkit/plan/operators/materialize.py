@@ -14,7 +14,7 @@ from streamkit.plan.operator import Exchange, Names, Operator
 from streamkit.plan.operators.project import add_widened
 from streamkit.plan.operators.versioned_table import VersionedTable, history_store
 from streamkit.plan.operators.windowed_table import WindowedTable, bounds_of, windowed_store
-from streamkit.plan.program import Program, Store
+from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import Settling, settled_together
 from streamkit.schema import Schema
@@ -155,7 +155,7 @@ def materialized(table: Node, rows: Step, building: Building, variant: str = "")
         windowed = WindowedTable(step_id, UNSTAGED, (rows.id,), name, bounds, _settlings(table, building), has_row_times)
         return building.add(replace(rows, operator=windowed, at=table.at))
     values = [column for column in rows.schema.names if column not in rows.key]
-    building.add_store(Store(name, 0, UNSTAGED, rows.schema.select(rows.key), rows.schema.select(values)), naming)
+    building.add_store(ProgramStore(name, 0, UNSTAGED, rows.schema.select(rows.key), rows.schema.select(values)), naming)
     operator: Operator = Materialize(step_id, UNSTAGED, (rows.id,), name, has_row_times)
     if (history_ms := table.history_kept_ms) is not None:
         _check_no_jumps(table, building)

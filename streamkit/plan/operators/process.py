@@ -19,7 +19,7 @@ from streamkit.plan.operators.materialize import store_faults
 from streamkit.plan.operators.split import Branch
 from streamkit.plan.origin import Origin
 from streamkit.plan.processing import STREAM_TIME, WALL_CLOCK, Schedule
-from streamkit.plan.program import Naming, Program, Store
+from streamkit.plan.program import Naming, Program, ProgramStore
 from streamkit.plan.python_function import PythonFunction
 from streamkit.plan.retiming import gives_times
 from streamkit.plan.steps import UNSTAGED, Step
@@ -104,7 +104,7 @@ class ProcessNode(Node):
         schedule_store = f"{step_id}-schedules" if self.schedules else None
         if schedule_store is not None:
             building.add_store(
-                Store(schedule_store, 0, UNSTAGED, SCHEDULES_KEY, Schema(()), is_spread=True), building.naming(self)
+                ProgramStore(schedule_store, 0, UNSTAGED, SCHEDULES_KEY, Schema(()), is_spread=True), building.naming(self)
             )
         function = replace(self.function, parameters=rows.schema.names)
         call = PythonCall(function, tuple(Reference(name) for name in rows.schema.names))

@@ -23,7 +23,7 @@ from streamkit.schema import Column, Schema
 
 
 @dataclass(frozen=True)
-class Result:
+class RowFunctionResult:
     """
     What a step gives: columns that stay as they are, the names of its key, and by which of them its rows are partitioned.
 
@@ -62,7 +62,7 @@ class RowFunctionNode(StatelessStep):
         fields = fields_of(element_of(self.function.type) or self.function.type) or ()
         return tuple(pair for pair in fields if pair[0] != DELETED)
 
-    def result(self, rows: Step) -> Result:
+    def result(self, rows: Step) -> RowFunctionResult:
         """What stays of the rows, and the key behind the step."""
         raise NotImplementedError
 
@@ -105,7 +105,7 @@ class RowFunctionNode(StatelessStep):
         columns = ", ".join(f"{name} {type}" for name, type in self.declared)
         return f"{self.verb.replace('_', ' ')} by {self.function.name}: {columns}"
 
-    def _tombstone_call(self, found: Result, rows: Step, analyzer: Analyzer) -> TypedExpression | None:
+    def _tombstone_call(self, found: RowFunctionResult, rows: Step, analyzer: Analyzer) -> TypedExpression | None:
         if self.tombstones:
             return self._call(rows.key, rows, analyzer)
         return self._call(rows.schema.names, rows, analyzer) if self.tombstones is None and self.gives_key(found.key) else None
@@ -142,12 +142,12 @@ class PythonColumns(RowFunctionNode):
     def gives_key(self, key: Key) -> bool:
         return self.is_key
 
-    def result(self, rows: Step) -> Result:
+    def result(self, rows: Step) -> RowFunctionResult:
         names = tuple(name for name, _ in self.declared)
         if self.is_key:
-            return Result(rows.schema.names, names, names, keeps_values=True)
+            return RowFunctionResult(rows.schema.names, names, names, keeps_values=True)
         check_values_only(self, rows)
-        return Result(rows.key, rows.key, rows.partition_by)
+        return RowFunctionResult(rows.key, rows.key, rows.partition_by)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -161,9 +161,9 @@ class FlatMapValues(RowFunctionNode):
     def may_repeat_key(self) -> bool:
         return True
 
-    def result(self, rows: Step) -> Result:
+    def result(self, rows: Step) -> RowFunctionResult:
         check_values_only(self, rows)
-        return Result(rows.key, rows.key, rows.partition_by)
+        return RowFunctionResult(rows.key, rows.key, rows.partition_by)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -180,7 +180,7 @@ class MapNode(RowFunctionNode):
     def gives_key(self, key: Key) -> bool:
         return self.kind == "map" and not set(key).isdisjoint(name for name, _ in self.declared)
 
-    def result(self, rows: Step) -> Result:
+    def result(self, rows: Step) -> RowFunctionResult:
         key = rows.key if self.key is None else self.key
         given = [name for name, _ in self.declared]
         for name in key:
@@ -190,7 +190,7 @@ class MapNode(RowFunctionNode):
                     f"{listed(dict.fromkeys((*given, *rows.key)))}",
                     self.at,
                 )
-        return Result(key, key, rows.partition_by if self.key is None else key)
+        return RowFunctionResult(key, key, rows.partition_by if self.key is None else key)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

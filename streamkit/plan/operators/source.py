@@ -236,12 +236,12 @@ def rows_read(node: SourceNode, building: Building) -> Step:
 def source_step(node: SourceNode, building: Building) -> Step:
     """The step that reads the topic, all its columns."""
     found = building.inputs[node]
-    operator = Source(building.name(node), UNSTAGED, (), building.input_number(node), found.schema.names)
+    operator = SourceRows(building.name(node), UNSTAGED, (), building.input_number(node), found.schema.names)
     return Step(operator, found.schema, found.key, found.key, node.relation != STREAM, node.at)
 
 
 @dataclass(frozen=True)
-class Source(Operator):
+class SourceRows(Operator):
     """Rows of input number `input`, with these columns (pruned to those that are used), and `headers` if these are used."""
 
     kind: ClassVar[str] = "source"

@@ -30,7 +30,7 @@ class SplitNode(StatelessStep):
 
     def step(self, rows: Step, step_id: str, analyzer: Analyzer) -> Step:
         predicates = tuple(analyzer.predicate(rows.schema, condition, self.at) for condition in self.conditions)
-        return replace(rows, operator=Split(step_id, UNSTAGED, (rows.id,), predicates), at=self.at)
+        return replace(rows, operator=SplitRows(step_id, UNSTAGED, (rows.id,), predicates), at=self.at)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,7 +63,7 @@ class BranchNode(Node):
 
 
 @dataclass(frozen=True)
-class Split(Operator):
+class SplitRows(Operator):
     """Hand each row to the port with the number of the first predicate that is true; to the port behind the last if none is."""
 
     kind: ClassVar[str] = "split"

@@ -16,7 +16,7 @@ from streamkit.plan.keys import check_columns, make_schema
 from streamkit.plan.node import STREAM, Node, check_distinct, shortened, words
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.project import add_widened
-from streamkit.plan.program import Program, Store
+from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import INSTANT, JoinWindow, Window, Windowing
 from streamkit.schema import Column, Schema
@@ -255,7 +255,7 @@ def waiting_of(join: str, side: str) -> str:
     return f"{join}-{side}-waiting"
 
 
-def stores_of(operator: StreamStreamJoinRows, schemas: tuple[Schema, Schema]) -> list[Store]:
+def stores_of(operator: StreamStreamJoinRows, schemas: tuple[Schema, Schema]) -> list[ProgramStore]:
     """
     The stores of a join: lists of rows by a time and a key.
 
@@ -268,10 +268,10 @@ def stores_of(operator: StreamStreamJoinRows, schemas: tuple[Schema, Schema]) ->
         keys, bucket, keep = schema.select(key), operator.bucket_ms, operator.keep_ms(side)
         is_kept = side in operator.preserved
         kept = Schema((*values, Column(ALONE, "array<boolean>", False))) if is_kept else Schema(values)
-        stores.append(Store(buffer_of(operator.id, side), 0, UNSTAGED, keys, kept, bucket, bucket + keep - 1, "window"))
+        stores.append(ProgramStore(buffer_of(operator.id, side), 0, UNSTAGED, keys, kept, bucket, bucket + keep - 1, "window"))
         if is_kept:
             close = max(operator.close_ms(side), 1)
-            stores.append(Store(waiting_of(operator.id, side), 0, UNSTAGED, keys, Schema(values), 1, close, "window"))
+            stores.append(ProgramStore(waiting_of(operator.id, side), 0, UNSTAGED, keys, Schema(values), 1, close, "window"))
     return sorted(stores, key=lambda store: operator.stores.index(store.name))
 
 

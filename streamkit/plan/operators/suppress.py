@@ -17,7 +17,7 @@ from streamkit.plan.operators.materialize import store_faults
 from streamkit.plan.operators.net_change import net_changes
 from streamkit.plan.operators.old_values import old_and_new
 from streamkit.plan.operators.windowed_table import bounds_of
-from streamkit.plan.program import Program, Store
+from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.stateless import knows_what_is_dropped, mode_of_changes
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import Settling, Window, Windowing
@@ -151,8 +151,8 @@ class SuppressNode(Node):
         row_time = (Column(ROW_TIME, "bigint"),) if self.has_row_times(building) else ()
         held = Schema((Column(SINCE, "bigint", False), Column(DELETED, "boolean", False), *values, *row_time))
         index = f"{store}-since"
-        building.add_store(Store(store, 0, UNSTAGED, key, held), building.naming(self))
-        building.add_store(Store(index, 0, UNSTAGED, key, Schema(()), layout="since"), building.naming(self))
+        building.add_store(ProgramStore(store, 0, UNSTAGED, key, held), building.naming(self))
+        building.add_store(ProgramStore(index, 0, UNSTAGED, key, Schema(()), layout="since"), building.naming(self))
         window = self._windowing(building)
         operator = Suppress(
             building.name(self), UNSTAGED, (rows.id,), store, index, window, self.rows_max, self.when_full == "stop"

@@ -12,7 +12,7 @@ from streamkit.plan.keys import make_schema
 from streamkit.plan.node import TABLE, Node
 from streamkit.plan.operators.aggregate import Aggregate, AggregateNode, kept_in
 from streamkit.plan.operators.regroup import regrouped
-from streamkit.plan.program import Store
+from streamkit.plan.program import ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.schema import Column, Schema
 
@@ -46,7 +46,7 @@ class TableAggregateNode(AggregateNode):
         if members is not None:
             member = make_schema(_with_member(rows.schema.select(key)), self.at)
             count = Schema((Column(COUNT, "bigint", False),))
-            building.add_store(Store(members, 0, UNSTAGED, member, count, is_spread=True), building.naming(self))
+            building.add_store(ProgramStore(members, 0, UNSTAGED, member, count, is_spread=True), building.naming(self))
         value = make_schema([column for one in aggregates for column in building.state_columns(one)], self.at)
         building.add_store(kept_in(store, rows.schema.select(key), value, None), building.naming(self))
         results = [Column(one.name, one.type, one.nullable) for one in asked]

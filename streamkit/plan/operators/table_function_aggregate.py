@@ -13,7 +13,7 @@ from streamkit.plan.operators.emit import port_step
 from streamkit.plan.operators.function_aggregate import FunctionAggregate, FunctionAggregateNode
 from streamkit.plan.operators.regroup import regrouped
 from streamkit.plan.origin import Origin
-from streamkit.plan.program import Store
+from streamkit.plan.program import ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step
 
 
@@ -33,7 +33,7 @@ class TableFunctionAggregateNode(FunctionAggregateNode):
         columns = self._columns(rows.schema, key)
         check_distinct((*key, *columns.names), "result column", self.at)
         store = building.store_name(self)
-        building.add_store(Store(store, 0, UNSTAGED, rows.schema.select(key), columns), building.naming(self))
+        building.add_store(ProgramStore(store, 0, UNSTAGED, rows.schema.select(key), columns), building.naming(self))
         functions = self._typed_functions([rows.schema, rows.schema], columns, building)
         operator = TableFunctionAggregate(
             building.name(self), UNSTAGED, (rows.id,), (key,), store, *functions, building.modes_of(self)

@@ -15,7 +15,7 @@ from streamkit.plan.operator import PORT, Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.table_join import bounds_on, kept_sides, partition_key
 from streamkit.plan.operators.versioned_table import ACCEPTED
 from streamkit.plan.origin import Origin, joined_origin
-from streamkit.plan.program import Program, Store
+from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import Windowing
 from streamkit.schema import Column, Schema
@@ -130,8 +130,8 @@ def versioned_join(node: Join, left: Step, building: Building) -> Step:
     return building.add(Step(operator, schema, on, partition_key(on, bounds), False, node.at))
 
 
-def _waiting_store(operator: VersionedJoin, schema: Schema, grace_ms: int) -> Store:
+def _waiting_store(operator: VersionedJoin, schema: Schema, grace_ms: int) -> ProgramStore:
     """The store of the records that wait: lists by their time and key."""
     values = [Column(one.name, f"array<{one.type}>", one.nullable) for one in schema if one.name not in operator.on]
     columns = (Column(TIMESTAMP, "array<bigint>", False), *values)
-    return Store(operator.waiting, 0, UNSTAGED, schema.select(operator.on), Schema(columns), 1, max(grace_ms, 1), "window")
+    return ProgramStore(operator.waiting, 0, UNSTAGED, schema.select(operator.on), Schema(columns), 1, max(grace_ms, 1), "window")

@@ -8,7 +8,7 @@ from typing import ClassVar
 from streamkit.names import DELETED, TIMESTAMP
 from streamkit.plan.duration import duration_text
 from streamkit.plan.operator import Exchange, Names, Operator
-from streamkit.plan.program import Program, Store
+from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import Windowing
 from streamkit.schema import Column, Schema
@@ -66,9 +66,9 @@ class VersionedTable(Operator):
         return [f"{self.id} has no store {name!r} in its stage" for name in self.stores if name not in kept]
 
 
-def history_store(name: str, key: Schema, value: Schema, history_ms: int) -> Store:
+def history_store(name: str, key: Schema, value: Schema, history_ms: int) -> ProgramStore:
     """The store of former rows: lists by key and by the bucket of time in which each was replaced."""
     bucket_ms = history_ms // BUCKETS + 1
     listed = (Column(one.name, f"array<{one.type}>", one.nullable) for one in value)
     columns = (Column(TIMESTAMP, "array<bigint>", False), *listed, Column(DELETED, "array<boolean>", False))
-    return Store(name, 0, UNSTAGED, key, Schema(columns), bucket_ms, bucket_ms + history_ms, "window")
+    return ProgramStore(name, 0, UNSTAGED, key, Schema(columns), bucket_ms, bucket_ms + history_ms, "window")

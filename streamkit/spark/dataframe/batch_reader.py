@@ -8,9 +8,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from streamkit.log.consume.reader import Times
+from streamkit.log.consume.reader import TimeRange
 from streamkit.log.opening import open_existing_log
-from streamkit.spark.dataframe.filters import Bounds, push
+from streamkit.spark.dataframe.filters import FilterBounds, push
 from streamkit.spark.dataframe.options import ReadOptions
 from streamkit.spark.dataframe.scan import partition_bounds, plan_scan, read_scan
 
@@ -21,7 +21,7 @@ class TopicReader(DataSourceReader):
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
-        self._bounds = Bounds()
+        self._bounds = FilterBounds()
 
     def partitions(self) -> Sequence[InputPartition]:
         options, bounds = self._options, self._bounds
@@ -32,8 +32,8 @@ class TopicReader(DataSourceReader):
             starts = {at: max(offset, bounds.offsets.start) for at, offset in starts.items()}
             ends = {at: min(offset, bounds.offsets.end) for at, offset in ends.items()}
             wanted = standing.keys() if bounds.partitions is None else bounds.partitions & standing.keys()
-            times = Times.of(options.start_ms, options.end_ms)
-            times = Times(max(times.start_ms, bounds.times.start), min(times.end_ms, bounds.times.end))
+            times = TimeRange.of(options.start_ms, options.end_ms)
+            times = TimeRange(max(times.start_ms, bounds.times.start), min(times.end_ms, bounds.times.end))
             later = {at: start for at, start in starts.items() if start > standing[at][0]}  # retention may move the others
             return list(plan_scan(log, topic, self._schema, later, ends, sorted(wanted), times))
 

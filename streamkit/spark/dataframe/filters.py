@@ -29,14 +29,14 @@ class Range:
 
 
 @dataclass(frozen=True)
-class Bounds:
+class FilterBounds:
     """What filters leave of a topic: times in ms, offsets, and partitions (None: all)."""
 
     times: Range = Range(EVER.start_ms, EVER.end_ms)
     offsets: Range = Range(0, _OFFSET_MAX)
     partitions: frozenset[int] | None = None
 
-    def within(self, name: str, wanted: Range) -> Bounds:
+    def within(self, name: str, wanted: Range) -> FilterBounds:
         """These bounds and one more of a column."""
         if name == TIMESTAMP:
             return replace(self, times=self.times & wanted)
@@ -44,12 +44,12 @@ class Bounds:
             return replace(self, offsets=self.offsets & wanted)
         return self.of_partitions(frozenset(range(max(wanted.start, 0), min(wanted.end, 10_000))))
 
-    def of_partitions(self, wanted: frozenset[int]) -> Bounds:
+    def of_partitions(self, wanted: frozenset[int]) -> FilterBounds:
         """These bounds, of some partitions only."""
         return replace(self, partitions=wanted if self.partitions is None else self.partitions & wanted)
 
 
-def narrowed(bounds: Bounds, filter: Filter) -> Bounds | None:
+def narrowed(bounds: FilterBounds, filter: Filter) -> FilterBounds | None:
     """The bounds with a filter applied in full; None if it is not one of those that can be."""
     path: tuple[str, ...] = getattr(filter, "attribute", ())
     name = path[0] if len(path) == 1 else ""
@@ -97,9 +97,9 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def push(filters: Iterable[Filter]) -> tuple[Bounds, list[Filter]]:
+def push(filters: Iterable[Filter]) -> tuple[FilterBounds, list[Filter]]:
     """The bounds of all filters that can be applied in full, and the others, which are Spark's to apply."""
-    bounds, left = Bounds(), []
+    bounds, left = FilterBounds(), []
     for filter in filters:
         found = narrowed(bounds, filter)
         if found is None:

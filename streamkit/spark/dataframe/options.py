@@ -24,7 +24,7 @@ STREAM_READ = ("topic", "log", "columns", "includeHeaders", "startingOffsets", "
 WRITE = ("topic", "log", "id", "sequence")
 STREAM_WRITE = ("topic", "log", "id")
 
-Position = int | str  # an offset, or one of EARLIEST and LATEST
+OptionPosition = int | str  # an offset, or one of EARLIEST and LATEST
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Positions:
     """Where to begin or end: the same in all partitions, but for those that are named."""
 
     everywhere: str
-    by_partition: Mapping[int, Position] = field(default_factory=dict)
+    by_partition: Mapping[int, OptionPosition] = field(default_factory=dict)
 
     def offsets(self, topic: Topic, bounds: Mapping[int, tuple[int, int]]) -> dict[int, int]:
         """
@@ -210,7 +210,7 @@ class _Given:
         return Positions(otherwise, {int(number): _position(name, number, offset) for number, offset in found.items()})
 
 
-def _position(name: str, partition: str, found: Any) -> Position:
+def _position(name: str, partition: str, found: Any) -> OptionPosition:
     offset = as_whole_number(found)
     if offset is None or offset < min(_KAFKAS_OFFSETS):
         raise ConfigError(

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from streamkit.errors import CorruptionError
-from streamkit.log.consume.reader import EVER, Reader, Times, read_placed, rows_within
+from streamkit.log.consume.reader import EVER, Reader, TimeRange, read_placed, rows_within
 from streamkit.log.log import Log
 from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import GONE
@@ -22,7 +22,7 @@ PARTITION_BYTES = 128 << 20  # of frames; what spark.sql.files.maxPartitionBytes
 
 
 @dataclass(frozen=True)
-class Piece:
+class FramePiece:
     """A frame, and which of its offsets are read: from `start` to before `end`."""
 
     extent: Extent
@@ -37,13 +37,13 @@ class Scan:
     place: StoragePlace
     topic: Topic
     schema: pa.Schema
-    times: Times
+    times: TimeRange
 
 
 class ScanPartition(InputPartition):
     """What one task reads: frames of one partition of the topic, one behind the other."""
 
-    def __init__(self, scan: Scan, pieces: Sequence[Piece]) -> None:
+    def __init__(self, scan: Scan, pieces: Sequence[FramePiece]) -> None:
         super().__init__(None)
         self.scan = scan
         self.pieces = tuple(pieces)
@@ -67,13 +67,13 @@ def plan_scan(
     start: Mapping[int, int],
     end: Mapping[int, int],
     partitions: Sequence[int] | None = None,
-    times: Times = EVER,
+    times: TimeRange = EVER,
 ) -> list[ScanPartition]:
     """The tasks that read what lies between these offsets as the log stands now; none if that is nothing."""
     form = arrow_schema(topic, schema)
     reader = Reader(log.storage_now(), log.catalog, topic, log_columns(form.names), partitions, start, end, times)
     scan = Scan(place_of(log), topic, form, times)
-    pieces = [Piece(extent, *reader.bounds_of(extent)) for extent in reader.extents]
+    pieces = [FramePiece(extent, *reader.bounds_of(extent)) for extent in reader.extents]
     return [ScanPartition(scan, group) for group in _groups(pieces)]
 
 
@@ -97,9 +97,9 @@ def read_scan(partition: InputPartition) -> Iterator[pa.RecordBatch]:
             yield _cast(rows, scan.schema)
 
 
-def _groups(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
+def _groups(pieces: Sequence[FramePiece]) -> Iterator[list[FramePiece]]:
     """Frames of one partition together, until they are as many bytes as a task should read."""
-    group: list[Piece] = []
+    group: list[FramePiece] = []
     size = 0
     for piece in pieces:
         if group and (piece.extent.partition != group[-1].extent.partition or size >= PARTITION_BYTES):

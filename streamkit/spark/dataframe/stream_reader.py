@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from streamkit.log.consume.reader import Times
+from streamkit.log.consume.reader import TimeRange
 from streamkit.log.consume.time_lookup import offsets_for_times
 from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log
@@ -18,7 +18,7 @@ from streamkit.spark.dataframe.admission import admitted
 from streamkit.spark.dataframe.options import ReadOptions
 from streamkit.spark.dataframe.scan import partition_bounds, plan_scan, read_scan
 
-Offsets = dict[str, int]  # as JSON has it: partition as text → next offset
+SparkOffsets = dict[str, int]  # as JSON has it: partition as text → next offset
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -29,7 +29,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._until: dict[int, int] | None = None
 
-    def initialOffset(self) -> Offsets:  # noqa: N802 (Spark's name)
+    def initialOffset(self) -> SparkOffsets:  # noqa: N802 (Spark's name)
         with self._log() as log:
             topic = self._topic(log)
             standing = partition_bounds(log, topic)
@@ -47,22 +47,22 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._until = self._ends()
 
-    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
+    def latestOffset(self, start: SparkOffsets, limit: ReadLimit) -> SparkOffsets:  # noqa: N802
         ends = self._ends() if self._until is None else self._until
         begins = {at: start.get(str(at), 0) for at in ends}
         ends = {at: max(end, begins[at]) for at, end in ends.items()}
         return _texts(admitted(begins, ends, limit.max_rows if isinstance(limit, ReadMaxRows) else None))
 
-    def reportLatestOffset(self) -> Offsets:  # noqa: N802
+    def reportLatestOffset(self) -> SparkOffsets:  # noqa: N802
         return _texts(self._ends())
 
-    def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
+    def partitions(self, start: SparkOffsets, end: SparkOffsets) -> Sequence[InputPartition]:
         with self._log() as log:
             topic = self._topic(log)
             begins = {at: start.get(str(at), 0) for at in _numbers(end)}
             chosen = [at for at, stop in _numbers(end).items() if stop > begins[at]]
             later = {at: begins[at] for at in chosen}
-            times = Times.of(self._options.start_ms, None)
+            times = TimeRange.of(self._options.start_ms, None)
             return list(plan_scan(log, topic, self._schema, later, _numbers(end), chosen, times))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -79,9 +79,9 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return log.catalog.end_offsets(self._topic(log).id)
 
 
-def _texts(offsets: Mapping[int, int]) -> Offsets:
+def _texts(offsets: Mapping[int, int]) -> SparkOffsets:
     return {str(partition): offset for partition, offset in offsets.items()}
 
 
-def _numbers(offsets: Offsets) -> dict[int, int]:
+def _numbers(offsets: SparkOffsets) -> dict[int, int]:
     return {int(partition): offset for partition, offset in offsets.items()}

@@ -20,7 +20,7 @@ import streamkit as sk
 from streamkit.connectors import run
 from streamkit.connectors.debezium import DebeziumSource
 from streamkit.connectors.debezium.avro_connect_schema import connect_schema
-from streamkit.connectors.debezium.changes import Changes
+from streamkit.connectors.debezium.changes import PolledChanges
 from streamkit.connectors.debezium.connect_type import connect_type
 from streamkit.connectors.debezium.unavailable_value import UnavailableValue
 from streamkit.errors import ConfigError, OffsetOutOfRangeError, SchemaError
@@ -355,7 +355,7 @@ def test_rows_without_their_key_go_together(log):
     one.close()
     assert polled is not None
     changes = polled.tables["rows"]
-    assert isinstance(changes, Changes)
+    assert isinstance(changes, PolledChanges)
     (rows,) = changes.read(0, changes.count).tables
     assert rows.select(["id", "name"]).to_pylist() == [{"id": n, "name": f"n{n}"} for n in range(20)]
     assert rows.schema.field("id").type == pa.int32() and rows["id"].num_chunks == 1

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from streamkit.connectors.files.record_file import Format, RecordFile
+from streamkit.connectors.files.record_file import FileFormat, RecordFile
 from streamkit.errors import SchemaError
 from streamkit.log.topic.topic import Topic
 from streamkit.schema import Schema
@@ -18,7 +18,7 @@ OTHER_WAY = b'{"d":1.5,"f":1.5,"n":1e0}'  # a block with a line like this is rea
 
 def records(*lines):
     topic = Topic(1, "t", Schema.parse(COLUMNS), (), None, 1)
-    file = RecordFile(io.BytesIO(b"\n".join(lines)), "x.json", Format.JSON, topic, None)
+    file = RecordFile(io.BytesIO(b"\n".join(lines)), "x.json", FileFormat.JSON, topic, None)
     return [row for piece in file.pieces() for row in piece.records.select(["d", "f", "n"]).to_pylist()]
 
 

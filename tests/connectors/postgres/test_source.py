@@ -23,7 +23,7 @@ from streamkit.connectors import run
 from streamkit.connectors.postgres import PostgresSink, PostgresSource
 from streamkit.connectors.postgres.connection import connect
 from streamkit.connectors.postgres.own_name import former_name, own_name
-from streamkit.connectors.postgres.replication import Replication
+from streamkit.connectors.postgres.replication import ReplicationConnection
 from streamkit.connectors.runtime import positions, status
 from streamkit.connectors.runtime.source_task import SourceTask
 from streamkit.connectors.runtime.task import Orders
@@ -246,7 +246,7 @@ def test_changes_that_follow_each_other_share_a_poll(url, database, monkeypatch)
     while not one.is_at_end():
         one.poll(0.0)
     one.poll(0.0)  # begins to read the stream
-    numbers, message, sockets = iter(range(100)), Replication.message, list[int]()
+    numbers, message, sockets = iter(range(100)), ReplicationConnection.message, list[int]()
 
     def write_where_it_waits(self, timeout):
         sockets[:] = [self._socket]
@@ -254,7 +254,7 @@ def test_changes_that_follow_each_other_share_a_poll(url, database, monkeypatch)
             database.execute("INSERT INTO numbers VALUES (%s)", (next(numbers),))
         return message(self, timeout)
 
-    monkeypatch.setattr(Replication, "message", write_where_it_waits)
+    monkeypatch.setattr(ReplicationConnection, "message", write_where_it_waits)
     polled = one.poll(10.0)
     assert polled is not None and polled.tables["numbers"]["n"].to_pylist()[0] == 0
     done = polled.tables["numbers"].num_rows

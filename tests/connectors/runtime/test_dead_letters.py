@@ -11,8 +11,8 @@ import pytest
 import streamkit as sk
 from streamkit.connectors import Sink, run
 from streamkit.connectors.files import FileSource
-from streamkit.connectors.runtime.failed_records import Origin, dead_letters
-from streamkit.connectors.runtime.pipeline import Failure, pass_through
+from streamkit.connectors.runtime.failed_records import FailedConnector, dead_letters
+from streamkit.connectors.runtime.pipeline import RecordFailure, pass_through
 from streamkit.connectors.runtime.positions import read_positions
 from streamkit.connectors.runtime.sink_task import SinkTask
 from streamkit.connectors.runtime.sound_texts import SOUND_TEXTS
@@ -119,7 +119,7 @@ def test_a_dead_letter_is_the_record_and_what_failed():
     try:
         failed()
     except SchemaError as error:
-        failure = Failure(0, "TASK_PUT", error)
+        failure = RecordFailure(0, "TASK_PUT", error)
     rows = {
         "id": 1,
         "name": "ann",
@@ -132,7 +132,7 @@ def test_a_dead_letter_is_the_record_and_what_failed():
     }
 
     def letter(has_headers=True, **changes):
-        origin = Origin("out", 3, "Kind", has_headers, lambda text: text.replace("hunter2", "***"))
+        origin = FailedConnector("out", 3, "Kind", has_headers, lambda text: text.replace("hunter2", "***"))
         return dead_letters(origin, "to", pa.Table.from_pylist([rows | changes]), ["id"], [failure])[0]
 
     found = letter()
@@ -155,8 +155,8 @@ def test_a_dead_letter_is_the_record_and_what_failed():
 def test_a_dead_letter_of_bytes_deletes_if_the_record_does(key, value, is_deletion):
     """Bytes stay as they were; a record without a value is a deletion if it has a key, and else an empty record."""
     rows = pa.table({"key": pa.array([key], pa.binary()), "value": pa.array([value], pa.binary())})
-    origin = Origin("in", 0, "Kind", False, str)
-    (found,) = dead_letters(origin, "to", rows, (), [Failure(0, "VALUE_CONVERTER", SchemaError("no"))])
+    origin = FailedConnector("in", 0, "Kind", False, str)
+    (found,) = dead_letters(origin, "to", rows, (), [RecordFailure(0, "VALUE_CONVERTER", SchemaError("no"))])
     assert (found["key"], found["value"], found.get(DELETED, False)) == (key, value, is_deletion)
 
 
@@ -203,8 +203,8 @@ def test_values_that_python_cannot_read():
             "far": pa.array([1 << 60], pa.timestamp("us", tz="UTC")),
         }
     )
-    origin = Origin("in", 0, "a.Source", True, lambda text: text)
-    (letter,) = dead_letters(origin, "t", rows, (), [Failure(0, "KAFKA_PRODUCE", SchemaError("not UTF-8: \udcff"))])
+    origin = FailedConnector("in", 0, "a.Source", True, lambda text: text)
+    (letter,) = dead_letters(origin, "t", rows, (), [RecordFailure(0, "KAFKA_PRODUCE", SchemaError("not UTF-8: \udcff"))])
     assert letter["value"].startswith(
         b'{"text": "a\\\\xff", "nested": [{"s": "a\\\\xff", "n": 1}], "map": {"a\\\\xff": "a\\\\xff"}, "far": "'
     )
@@ -304,7 +304,9 @@ def test_a_record_of_another_system_is_none_of_the_log():
         with log.producer() as producer:
             producer.send("people", {"id": 1})
             for ids in ({}, {"people-0": "9f3k"}, {"people-0": str(log.topic("people").id)}):
-                letters = dead_letters(Origin("in", 0, "X", True, str), "t", rows, (), [Failure(0, "PUT", error)], identities=ids)
+                letters = dead_letters(
+                    FailedConnector("in", 0, "X", True, str), "t", rows, (), [RecordFailure(0, "PUT", error)], identities=ids
+                )
                 producer.send_batch("bad", letters)
         found = [letter for rows in log.scan("bad", ["key", "value", HEADERS]) for letter in connect_dead_letters_of(log, rows)]
         assert [letter.is_whole for letter in found] == [False, False, True]

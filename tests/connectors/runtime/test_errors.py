@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from streamkit.connectors.runtime.error_log import log_failures
-from streamkit.connectors.runtime.failed_records import Origin
-from streamkit.connectors.runtime.pipeline import Failure, Step, pass_through
+from streamkit.connectors.runtime.failed_records import FailedConnector
+from streamkit.connectors.runtime.pipeline import PipelineStep, RecordFailure, pass_through
 from streamkit.connectors.runtime.retry import Retry
 from streamkit.errors import SchemaError
 from streamkit.names import OFFSET, PARTITION, TIMESTAMP, TOPIC
@@ -101,7 +101,7 @@ def test_steps_are_tried_again():
             raise SchemaError("found null", (1,))
         return {topic: rows}
 
-    passed = pass_through([Step("VALUE_CONVERTER", run)], "t", pa.table({"n": [1, None, 3]}), clock.retry(10_000))
+    passed = pass_through([PipelineStep("VALUE_CONVERTER", run)], "t", pa.table({"n": [1, None, 3]}), clock.retry(10_000))
     assert times == [3, 3, 3, 2]
     assert [failure.row for failure in passed.failures] == [1]
     assert dict(passed.parts)["t"]["n"].to_pylist() == [1, 3]
@@ -111,11 +111,13 @@ def test_steps_are_tried_again():
 def test_failures_in_the_log(caplog, has_places):
     """errors.log.enable writes stage, class and error; errors.log.include.messages where the record was, and never its contents."""
     rows = pa.table({TOPIC: ["t"], PARTITION: [3], OFFSET: [17], TIMESTAMP: [5], "card": ["4711"]})
-    origin = Origin("out", 2, "a.Sink", True, lambda text: text.replace("hunter2", "***"))
+    origin = FailedConnector("out", 2, "a.Sink", True, lambda text: text.replace("hunter2", "***"))
     settings = {"errors.log.enable": True, "errors.log.include.messages": has_places}
     with caplog.at_level(logging.ERROR):
-        log_failures(origin, settings, "t", rows, [Failure(0, "TASK_PUT", SchemaError("no column, says hunter2"))])
-        log_failures(origin, settings | {"errors.log.enable": False}, "t", rows, [Failure(0, "TASK_PUT", SchemaError("silent"))])
+        log_failures(origin, settings, "t", rows, [RecordFailure(0, "TASK_PUT", SchemaError("no column, says hunter2"))])
+        log_failures(
+            origin, settings | {"errors.log.enable": False}, "t", rows, [RecordFailure(0, "TASK_PUT", SchemaError("silent"))]
+        )
     where = ", where the record is {topic='t', partition=3, offset=17, timestamp=5}" if has_places else ""
     said = f"Error encountered in task out-2. Executing stage 'TASK_PUT' with class 'a.Sink'{where}. no column, says ***"
     assert [record.getMessage() for record in caplog.records] == [said]

@@ -7,7 +7,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from streamkit.connectors.runtime.pipeline import Step, pass_through
+from streamkit.connectors.runtime.pipeline import PipelineStep, pass_through
 from streamkit.errors import SchemaError
 
 
@@ -20,7 +20,7 @@ def refuse(names_rows):
             raise SchemaError("found null", wrong if names_rows else ())
         return {topic: rows}
 
-    return Step("TRANSFORMATION", run)
+    return PipelineStep("TRANSFORMATION", run)
 
 
 def route(topic, rows):
@@ -45,8 +45,8 @@ def test_only_rows_that_fail_are_left_out(names_rows):
 def test_numbers_outlive_other_steps():
     """A row keeps its number through steps that leave rows out or send them elsewhere."""
     rows = pa.table({"value": pa.array([1, 2, None, 3, None, 4])})
-    later = Step("KAFKA_PRODUCE", lambda topic, some: refuse(True).run(topic, some))
-    passed = pass_through([Step("TRANSFORMATION", route), later], "even", rows)
+    later = PipelineStep("KAFKA_PRODUCE", lambda topic, some: refuse(True).run(topic, some))
+    passed = pass_through([PipelineStep("TRANSFORMATION", route), later], "even", rows)
     assert [(failure.row, failure.stage) for failure in passed.failures] == [(2, "KAFKA_PRODUCE"), (4, "KAFKA_PRODUCE")]
     assert dict(passed.parts)["even"]["value"].to_pylist() == [2, 4]
     assert dict(passed.parts)["odd"]["value"].to_pylist() == [1, 3]
@@ -60,7 +60,7 @@ def test_the_first_failure_is_enough():
         calls.append(rows.num_rows)
         raise SchemaError("found null", tuple(range(rows.num_rows)))
 
-    passed = pass_through([Step("TRANSFORMATION", run)], "t", pa.table({"value": [None] * 1_000}), is_tolerant=False)
+    passed = pass_through([PipelineStep("TRANSFORMATION", run)], "t", pa.table({"value": [None] * 1_000}), is_tolerant=False)
     assert [failure.row for failure in passed.failures] == [0]
     assert calls == [1_000, 1]
 
@@ -74,6 +74,6 @@ def test_failures_are_told_in_the_order_of_the_rows():
         return {topic: rows}
 
     rows = pa.table({"value": pa.array([0, 1, 2, None])})
-    passed = pass_through([refuse(True), Step("KAFKA_PRODUCE", late)], "t", rows)
+    passed = pass_through([refuse(True), PipelineStep("KAFKA_PRODUCE", late)], "t", rows)
     assert [(failure.row, failure.stage) for failure in passed.failures] == [(1, "KAFKA_PRODUCE"), (3, "TRANSFORMATION")]
     assert dict(passed.parts)["t"]["value"].to_pylist() == [0, 2]

@@ -14,7 +14,7 @@ import pyarrow as pa
 from streamkit.connectors.transforms.chain import Chain, chain_of
 from streamkit.connectors.transforms.extract_field import part_of
 from streamkit.connectors.transforms.headers import headers_of
-from streamkit.connectors.transforms.records import Part, Records
+from streamkit.connectors.transforms.records import RecordPart, Records
 from streamkit.connectors.transforms.transform import TransformError
 from streamkit.errors import ConfigError
 from streamkit.log.slab.frame import HEADERS_TYPE
@@ -108,10 +108,10 @@ def _records(records: list[Json]) -> Records:
     return Records(records[0]["topic"], key, value, facts, np.arange(len(records)))
 
 
-def _part(name: str, found: list[Json]) -> Part:
+def _part(name: str, found: list[Json]) -> RecordPart:
     schema = next((one["schema"] for one in found if one), None)
     if schema is None:
-        return Part({}, pa.array([False] * len(found)))
+        return RecordPart({}, pa.array([False] * len(found)))
     values = [None if one is None else _value(schema, one["payload"]) for one in found]
     return part_of(name, pa.array(values, _type(schema)))
 
@@ -189,7 +189,7 @@ def _of_ours(records: Records, row: int) -> Json:
     }
 
 
-def _datum(part: Part, row: int) -> Json:
+def _datum(part: RecordPart, row: int) -> Json:
     if not part.valid[row].as_py():
         return None
     whole = part.whole

@@ -12,7 +12,7 @@ import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.runs.compile import compile
 from streamkit.plan.operators.exchange import Send
-from streamkit.plan.operators.source import Source
+from streamkit.plan.operators.source import SourceRows
 from streamkit.testing.driver import TopologyTestDriver
 from tests.engine.engine_run import Run, execute, fresh_log, moment
 from tests.sampling import TAKES_ALL, first
@@ -186,10 +186,10 @@ def test_processors_of_batches_have_a_column_of_headers(app, stream):
 def test_headers_are_read_only_where_somebody_sees_them(app, stream):
     """A plan without a topic or processor behind reads none; an aggregation that folds asks for none, and a Send for it moves none."""
     stream.group_by("v").count(store="counts")
-    assert not any(one.headers for one in compile(app).operators if isinstance(one, Source | Send))
+    assert not any(one.headers for one in compile(app).operators if isinstance(one, SourceRows | Send))
     stream.to("out")
     program = compile(app)
-    assert [one.headers for one in program.operators if isinstance(one, Source)] == [True]
+    assert [one.headers for one in program.operators if isinstance(one, SourceRows)] == [True]
     assert sorted(one.headers for one in program.operators if isinstance(one, Send)) == [False, True]
 
 

@@ -17,7 +17,7 @@ from streamkit.log.maintenance.orphans import collect_orphans
 from streamkit.log.slab.frame import TIMESTAMP_TYPE
 from streamkit.log.slab.slab import read_frame, write_slab
 from streamkit.log.storage.storage import MemoryStorage
-from streamkit.log.topic.settings import Scalar
+from streamkit.log.topic.settings import SettingValue
 from streamkit.log.topic.topic import declare_topic
 from streamkit.names import SlabName, application_writer, fresh_token
 
@@ -269,7 +269,7 @@ def test_a_changelog_cannot_be_deleted_under_its_store(app):
 
 def test_a_changelog_has_the_settings_of_the_last_start(app):
     """A start by which a changelog has other settings changes them, and nothing else of it; another schema is refused."""
-    config: dict[str, Scalar] = {"cleanup.policy": "compact", "segment.ms": 5}
+    config: dict[str, SettingValue] = {"cleanup.policy": "compact", "segment.ms": 5}
     changelog = declare_topic("app-counts-changelog", "v string", key="v", config=config, internal=True)
     before = app.catalog.topic("app-counts-changelog")
     app.start(stores=[StoreDeclaration("counts", changelog)])

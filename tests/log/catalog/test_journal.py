@@ -178,7 +178,7 @@ def write_where_it_was_opened(patch):
 
 
 def leave_torn_lines(patch):
-    patch(journal._File, "_line_end", lambda file: b"")
+    patch(journal._JournalFile, "_line_end", lambda file: b"")
 
 
 def prune_up_to_the_newest_copy(patch):

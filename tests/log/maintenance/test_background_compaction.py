@@ -12,13 +12,13 @@ from streamkit.clock import HandClock
 from streamkit.errors import ConfigError, EpochFailedError, StorageFailedError
 from streamkit.failpoints import armed
 from streamkit.log.maintenance import maintenance
-from streamkit.log.maintenance.compaction import Report, compact_if_dirty
+from streamkit.log.maintenance.compaction import CompactionReport, compact_if_dirty
 from streamkit.log.maintenance.maintenance import maintain
 from streamkit.log.maintenance.merge import Merged
 from streamkit.log.maintenance.throttle import StoppedError, Throttle
 from streamkit.log.opening import open_log
 from streamkit.log.slab import slab
-from streamkit.log.topic.settings import Scalar
+from streamkit.log.topic.settings import SettingValue
 from streamkit.log.upkeep import Upkeep
 from streamkit.testing.calls import watched
 from streamkit.testing.faults import FaultyCalls
@@ -29,7 +29,7 @@ NOW_MS = 1_000 * DAY_MS
 SOON_SECONDS = 20
 
 
-def open_memory_log(location=":memory:", schema="k string, v bigint", partitions=1, **settings: Scalar):
+def open_memory_log(location=":memory:", schema="k string, v bigint", partitions=1, **settings: SettingValue):
     log = open_log(location, HandClock(NOW_MS))
     config = {"cleanup.policy": "compact", **{name.replace("_", "."): value for name, value in settings.items()}}
     log.create_topic("t", schema, key="k", partitions=partitions, config=config)
@@ -156,7 +156,7 @@ def test_max_compaction_lag_closes_and_cleans():
 def test_lags_that_contradict_are_refused():
     """A topic cannot ask for records to be left alone for longer than they may be; when it is created, and when it is altered."""
     with open_log(":memory:") as log:
-        config: dict[str, Scalar] = {"min.compaction.lag.ms": 5, "max.compaction.lag.ms": 4}
+        config: dict[str, SettingValue] = {"min.compaction.lag.ms": 5, "max.compaction.lag.ms": 4}
         with pytest.raises(ConfigError, match=r"min.compaction.lag.ms=5 and max.compaction.lag.ms=4"):
             log.create_topic("t", "k string", key="k", config=config)
         log.create_topic("t", "k string", key="k", config={"max.compaction.lag.ms": 4})
@@ -276,7 +276,7 @@ def test_a_topic_that_others_keep_changing_does_not_end_a_pass(monkeypatch):
         return Merged()
 
     monkeypatch.setattr(
-        maintenance, "compact_if_dirty", lambda *found, **_: refuse() if found[3].name == "t" else Report("u", ())
+        maintenance, "compact_if_dirty", lambda *found, **_: refuse() if found[3].name == "t" else CompactionReport("u", ())
     )
     monkeypatch.setattr(maintenance, "merge_topic", merged)
     maintain(log)

@@ -18,7 +18,7 @@ from streamkit.log.catalog import manifest
 from streamkit.log.maintenance.compaction import ATTEMPTS, compact, compact_if_dirty
 from streamkit.log.opening import open_log
 from streamkit.log.produce.producer import Producer
-from streamkit.log.topic.settings import Scalar
+from streamkit.log.topic.settings import SettingValue
 from streamkit.names import HEADERS, OFFSET, PARTITION, TIMESTAMP, SlabName
 from streamkit.testing.faults import FaultyStorage
 from tests.log.conftest import NOW_MS
@@ -27,7 +27,7 @@ from tests.sampling import examples
 
 RETENTION_MS = 1000
 DAY_MS = 24 * 3_600_000
-CONFIG: dict[str, Scalar] = {"cleanup.policy": "compact", "delete.retention.ms": RETENTION_MS}
+CONFIG: dict[str, SettingValue] = {"cleanup.policy": "compact", "delete.retention.ms": RETENTION_MS}
 KEY_VALUES = {
     "string": st.sampled_from(["", "a", "b", "c\0d", "é"]),
     "bigint": st.integers(-2, 2),

@@ -24,7 +24,7 @@ from streamkit.log.catalog import manifest, replacements
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.maintenance import compaction
 from streamkit.log.opening import open_log
-from streamkit.log.topic.settings import Scalar
+from streamkit.log.topic.settings import SettingValue
 from streamkit.testing.faults import FaultyVfs
 from tests.crash.bugs import delete_before_the_swap
 
@@ -62,7 +62,7 @@ def prepared(request, many_runs):
     random = np.random.default_rng(request.param)
     with folder() as place:
         with open_log(place / "log", HandClock(0)) as log:
-            config: dict[str, Scalar] = {"cleanup.policy": "compact", "delete.retention.ms": RETENTION_MS}
+            config: dict[str, SettingValue] = {"cleanup.policy": "compact", "delete.retention.ms": RETENTION_MS}
             log.create_topic("t", "k string, v bigint", key="k", partitions=2, config=config)
             for commit in range(COMMITS):
                 with log.producer() as producer:

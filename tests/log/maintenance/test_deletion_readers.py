@@ -20,12 +20,12 @@ from streamkit.failpoints import armed
 from streamkit.log.catalog import cleaning, replacements
 from streamkit.log.catalog.cleaning import OFFSETS_RETENTION_MS, Cleaning
 from streamkit.log.opening import open_log
-from streamkit.log.topic.settings import Scalar
+from streamkit.log.topic.settings import SettingValue
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
 RETENTION_MS = 1_000
 NOW_MS = 10 * OFFSETS_RETENTION_MS
-CONFIG: dict[str, Scalar] = {"cleanup.policy": "compact", "delete.retention.ms": RETENTION_MS}
+CONFIG: dict[str, SettingValue] = {"cleanup.policy": "compact", "delete.retention.ms": RETENTION_MS}
 WARNING = "compaction has removed deletions before offset"
 
 

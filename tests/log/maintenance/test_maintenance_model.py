@@ -22,7 +22,7 @@ from streamkit.log.catalog.cleaning import Cleaning
 from streamkit.log.database.heartbeats import MemoryHeartbeats
 from streamkit.log.maintenance import compaction, segment, survivors
 from streamkit.log.opening import open_log
-from streamkit.log.topic.settings import Scalar
+from streamkit.log.topic.settings import SettingValue
 from streamkit.log.values.keys import partitions as partitions_of
 from streamkit.names import pin_heartbeat
 from tests.history.twins import Row, check_twin
@@ -30,12 +30,12 @@ from tests.history.twins import Row, check_twin
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
 RETENTION_MS, RETENTION_BYTES, DELETE_RETENTION_MS = 20_000, 4_000, 15_000
 PARTITIONS = 2
-COMPACT: dict[str, Scalar] = {
+COMPACT: dict[str, SettingValue] = {
     "cleanup.policy": "compact",
     "delete.retention.ms": DELETE_RETENTION_MS,
     "min.cleanable.dirty.ratio": 0.1,
 }
-TOPICS: dict[str, dict[str, Scalar]] = {
+TOPICS: dict[str, dict[str, SettingValue]] = {
     "kept": {"retention.ms": -1},
     "aging": {"retention.ms": RETENTION_MS},
     "bounded": {"retention.ms": -1, "retention.bytes": RETENTION_BYTES},

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from streamkit.failpoints import armed
 from streamkit.log.catalog.producers import ProducerCommit
 from streamkit.log.catalog.replacements import Replacement
-from streamkit.log.maintenance.merge import Room, Run, files_max, merge_topic, plan_merge, rewrites_max, runs_of
+from streamkit.log.maintenance.merge import ExtentRun, Room, files_max, merge_topic, plan_merge, rewrites_max, runs_of
 from streamkit.log.maintenance.segment import SegmentWriter
 from streamkit.log.opening import open_log
 from streamkit.log.slab.extent import Extent
@@ -325,4 +325,4 @@ def test_runs_are_files():
     first, second = arrived(1, 0, 5), arrived(2, 5, 3)
     third = second._replace(base_offset=8, next_offset=10, rows=2, position=300)
 
-    assert list(runs_of([first, second, third])) == [Run((first,), 1, 5, 500), Run((second, third), 1, 5, 600)]
+    assert list(runs_of([first, second, third])) == [ExtentRun((first,), 1, 5, 500), ExtentRun((second, third), 1, 5, 600)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from streamkit.errors import EpochFailedError, StorageFullError
 from streamkit.failpoints import armed
-from streamkit.log.maintenance.segment import FRAME_BYTES, FRAME_STORED_BYTES, Piece, SegmentWriter, filled, framed, grouped
+from streamkit.log.maintenance.segment import FRAME_BYTES, FRAME_STORED_BYTES, ExtentPiece, SegmentWriter, filled, framed, grouped
 from streamkit.log.maintenance.survivors import Selection
 from streamkit.log.opening import open_log
 from streamkit.log.slab.extent import Extent
@@ -129,7 +129,7 @@ def test_groups_fit_into_a_frame(sizes, is_selected):
     for base, (rows, size, time_ms) in enumerate(sizes):
         found = extent(base * FRAME_ROWS_MAX, rows, size, (time_ms, time_ms + 10))
         selection = Selection(found, None, max(1, rows // 2), 0, 0) if is_selected else None
-        pieces.append(Piece(found, found.base_offset, found.next_offset, selection))
+        pieces.append(ExtentPiece(found, found.base_offset, found.next_offset, selection))
     groups = grouped(topic, pieces)
 
     assert [piece for group in groups for piece in group] == pieces
@@ -165,7 +165,7 @@ def four_extents():
                 producer.send("t", {"v": number})
                 producer.flush()
         topic = log.topic("t")
-        yield log, topic, [Piece(found, found.base_offset, found.next_offset) for found in log.catalog.extents(topic.id, 0)]
+        yield log, topic, [ExtentPiece(found, found.base_offset, found.next_offset) for found in log.catalog.extents(topic.id, 0)]
 
 
 def test_a_swap_that_finds_no_room_leaves_no_file(monkeypatch):

@@ -8,7 +8,7 @@ from streamkit.errors import StorageFailedError
 from streamkit.failpoints import SimulatedCrash, armed
 from streamkit.log.database.pulse import LAPSE_MS
 from streamkit.log.maintenance import maintenance
-from streamkit.log.maintenance.maintenance import Report, oldest_epoch_ms
+from streamkit.log.maintenance.maintenance import MaintenanceReport, oldest_epoch_ms
 from streamkit.log.maintenance.orphans import collect_orphans
 from streamkit.log.maintenance.trash import empty_trash
 from streamkit.names import application_heartbeat, epoch_heartbeat, producer_writer
@@ -87,7 +87,7 @@ def test_a_file_that_cannot_be_deleted_keeps_no_other(log, clock, monkeypatch):
 
     def last_step(running):
         reached.append(running)
-        return Report()
+        return MaintenanceReport()
 
     monkeypatch.setattr(log.storage, "delete", refuse)
     monkeypatch.setattr(maintenance, "LOG_STEPS", [last_step])

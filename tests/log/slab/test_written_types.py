@@ -6,13 +6,13 @@ import pyarrow as pa
 import pytest
 
 from streamkit.errors import SchemaError
-from streamkit.log.slab.frame import Columns, check_columns
+from streamkit.log.slab.frame import TopicColumns, check_columns
 from streamkit.log.slab.slab import write_slab
 from streamkit.log.storage.storage import FileStorage
 from streamkit.names import SlabName, fresh_token
 from streamkit.schema import Schema
 
-TOPIC = Columns("orders", Schema.parse("id bigint, note string, tags array<string>"))
+TOPIC = TopicColumns("orders", Schema.parse("id bigint, note string, tags array<string>"))
 STAMPS = pa.array([0, 1], pa.timestamp("ms", tz="UTC"))
 RIGHT = {"id": pa.array([1, 2]), "note": pa.array(["a", "b"]), "tags": pa.array([["x"], None], pa.list_(pa.string()))}
 
