@@ -33,7 +33,7 @@ from streamkit.names import WINDOW_START
 from streamkit.plan.duration import duration_text
 from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.windows import Windowing
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 from streamkit.state.foreign_record import KeptStore, check_changelogs
 from streamkit.state.format import decode_states, is_earlier
 from streamkit.state.key_group import task_of_key_group
@@ -339,7 +339,7 @@ class StoreView:
             raise ConfigError(f"found the key {found}; the store {self.store.name!r} has the key columns {', '.join(names)}")
         return [self._key_column(column, given[column.name]) for column in self.store.key]
 
-    def _key_column(self, column: Column, value: Any) -> pa.Array:
+    def _key_column(self, column: SchemaColumn, value: Any) -> pa.Array:
         try:
             return exact_array([value], column.arrow.type)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:

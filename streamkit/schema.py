@@ -19,13 +19,17 @@ _UNWRITABLE = ("Cc", "Cs")  # control characters, halves of surrogate pairs
 _COLUMN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([A-Za-z_][\w$]*))\s*:?\s+(.+?)\s*(not\s+null)?\s*", re.IGNORECASE | re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Column:
+@dataclass(frozen=True, repr=False)
+class SchemaColumn:
     """A column of a row: its name, its Spark type, and whether it may be null."""
 
     name: str
     type: str
     nullable: bool = True
+
+    def __repr__(self) -> str:
+        """Names of stores hash this text (`plan.node.structure_hash`), so it must stay as it is."""
+        return f"Column(name={self.name!r}, type={self.type!r}, nullable={self.nullable!r})"
 
     @property
     def arrow(self) -> pa.Field:
@@ -36,20 +40,20 @@ class Column:
 class Schema:
     """The columns of a row, in order; names differ, also when their case is ignored, as Spark has it."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[SchemaColumn, ...]
 
     def __post_init__(self) -> None:
         seen: dict[str, str] = {}
         for column in self.columns:
-            if not isinstance(column, Column) or not isinstance(column.name, str):
-                raise SchemaError(f'found {column!r} as a column; expected one such as Column("user", "string")')
+            if not isinstance(column, SchemaColumn) or not isinstance(column.name, str):
+                raise SchemaError(f'found {column!r} as a column; expected one such as SchemaColumn("user", "string")')
             if column.name.lower() in seen:
                 raise SchemaError(
                     f"the columns {seen[column.name.lower()]!r} and {column.name!r} have the same name; expected distinct names"
                 )
             seen[column.name.lower()] = column.name
 
-    def __iter__(self) -> Iterator[Column]:
+    def __iter__(self) -> Iterator[SchemaColumn]:
         return iter(self.columns)
 
     def __len__(self) -> int:
@@ -58,7 +62,7 @@ class Schema:
     def __contains__(self, name: object) -> bool:
         return any(column.name == name for column in self.columns)
 
-    def __getitem__(self, name: str) -> Column:
+    def __getitem__(self, name: str) -> SchemaColumn:
         for column in self.columns:
             if column.name == name:
                 return column
@@ -94,7 +98,7 @@ class Schema:
         if isinstance(text, Schema):
             return text
         if isinstance(text, pa.Schema):
-            return cls(tuple(Column(field.name, from_arrow(field.type), field.nullable) for field in text))
+            return cls(tuple(SchemaColumn(field.name, from_arrow(field.type), field.nullable) for field in text))
         return cls(tuple(replace(column, type=normalise_type(column.type)) for column in _columns(text)))
 
     @classmethod
@@ -109,7 +113,7 @@ def check_user_schema(schema: Schema) -> Schema:
 
     It has columns, of types that there are, under names that are printable and not StreamKit's own, in any case.
     """
-    checked = Schema(tuple(Column(column.name, normalise_type(column.type), bool(column.nullable)) for column in schema))
+    checked = Schema(tuple(SchemaColumn(column.name, normalise_type(column.type), bool(column.nullable)) for column in schema))
     if not checked.columns:
         raise SchemaError(_EMPTY)
     for column in checked:
@@ -135,7 +139,7 @@ def _check_characters(name: str, what: str = "") -> None:
             )
 
 
-def _columns(text: str) -> tuple[Column, ...]:
+def _columns(text: str) -> tuple[SchemaColumn, ...]:
     return tuple(_parse_column(part, text) for part in _split(text))
 
 
@@ -152,9 +156,9 @@ def _split(text: str) -> list[str]:
     return split_at_commas(text)
 
 
-def _parse_column(part: str, text: str) -> Column:
+def _parse_column(part: str, text: str) -> SchemaColumn:
     match = _COLUMN.fullmatch(part)
     if not match:
         raise SchemaError(f"cannot read {part.strip()!r} in the schema {text!r}; {_advice(part)}")
     name = match[1].replace("``", "`") if match[1] else match[2]
-    return Column(name, match[3], nullable=match[4] is None)
+    return SchemaColumn(name, match[3], nullable=match[4] is None)

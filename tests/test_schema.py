@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from streamkit.data_type import ARROW_TYPES, NESTING_MAX, array_of, map_of, normalise_type, struct_of
 from streamkit.errors import SchemaError
-from streamkit.schema import Column, Schema, check_user_schema
+from streamkit.schema import Schema, SchemaColumn, check_user_schema
 
 NAMES = st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1, max_size=12)
 DECIMALS = st.integers(1, 38).flatmap(lambda p: st.integers(0, p).map(lambda s: f"decimal({p},{s})"))
@@ -23,14 +23,14 @@ TYPES = st.recursive(
     ),
     max_leaves=5,
 )
-COLUMNS = st.builds(Column, NAMES, TYPES, st.booleans())
+COLUMNS = st.builds(SchemaColumn, NAMES, TYPES, st.booleans())
 SCHEMAS = st.lists(COLUMNS, min_size=1, max_size=6, unique_by=lambda column: column.name.lower()).map(
     lambda columns: Schema(tuple(columns))
 )
 
 
 def of_names(*names):
-    return Schema(tuple(Column(name, "int") for name in names))
+    return Schema(tuple(SchemaColumn(name, "int") for name in names))
 
 
 @given(SCHEMAS)
@@ -103,11 +103,16 @@ def test_what_cannot_be_a_schema_is_refused(schema, reason):
         check_user_schema(Schema.parse(schema))
 
 
+def test_the_text_of_a_column_stays():
+    """Names of stores hash it, so stores of today are found again only if it stays as it is."""
+    assert repr(SchemaColumn("user", "string", nullable=False)) == "Column(name='user', type='string', nullable=False)"
+
+
 def test_a_nested_type_has_one_spelling():
     """Spaces, cases, synonyms and NOT NULL inside make no difference; names of fields keep their case and may have any characters."""
     spelled = "STRUCT < A : Integer not null , `b c,>` : Map< STRING , Array<decimal( 3 , 1 )> > >"
     assert normalise_type(spelled) == "struct<A:int,`b c,>`:map<string,array<decimal(3,1)>>>"
-    assert Schema.parse("a struct<b int, c string> NOT NULL") == Schema((Column("a", "struct<b:int,c:string>", False),))
+    assert Schema.parse("a struct<b int, c string> NOT NULL") == Schema((SchemaColumn("a", "struct<b:int,c:string>", False),))
 
 
 def test_types_nest_as_deep_as_arrow_reads():

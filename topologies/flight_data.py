@@ -26,7 +26,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from streamkit.data_type import to_arrow
 from streamkit.errors import SchemaError, SetupError, StreamKitError
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 if TYPE_CHECKING:
     from streamkit.log.log import Log
@@ -160,7 +160,7 @@ def _texts(content: bytes, file: str) -> pa.Table:
     return table
 
 
-def _typed(texts: pa.ChunkedArray, file: str, column: Column) -> pa.ChunkedArray:
+def _typed(texts: pa.ChunkedArray, file: str, column: SchemaColumn) -> pa.ChunkedArray:
     if not column.nullable and texts.null_count:
         raise _misfit(file, texts, pc.index(pc.is_null(texts), value=True).as_py(), column)
     try:
@@ -182,7 +182,7 @@ def _first_uncastable(texts: pa.ChunkedArray, kind: pa.DataType) -> int:
     return low
 
 
-def _misfit(file: str, texts: pa.ChunkedArray, row: int, column: Column) -> SchemaError:
+def _misfit(file: str, texts: pa.ChunkedArray, row: int, column: SchemaColumn) -> SchemaError:
     value = texts[row].as_py()
     found = NULL if value is None else value
     return SchemaError(

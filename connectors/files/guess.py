@@ -44,7 +44,7 @@ from streamkit.data_type import INTEGERS, from_arrow, is_nested, to_arrow
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.topic.topic import declare_topic
 from streamkit.names import LOG_COLUMNS, RESERVED_COLUMNS
-from streamkit.schema import Column, Schema, check_user_schema
+from streamkit.schema import Schema, SchemaColumn, check_user_schema
 
 BLOCK_BYTES = 16 << 20  # types are guessed from the first block
 _ID = re.compile(r"(?i)^(id|key|uuid|.*_(id|key|no|number)|.*[a-z]Id)$")
@@ -176,7 +176,7 @@ class _Lines:
 def _guess(table: pa.Table, spelled: Mapping[str, str], path: Path, key: tuple[str, ...], timestamp: str | None) -> Guess:
     if not table.num_rows:
         raise NoRecordsError(f"{path} has no records; expected at least one to guess from")
-    columns = tuple(Column(field.name, from_arrow(field.type), True) for field in table.schema)
+    columns = tuple(SchemaColumn(field.name, from_arrow(field.type), True) for field in table.schema)
     try:
         schema = check_user_schema(Schema(columns))
     except SchemaError as error:
@@ -223,7 +223,7 @@ def _read_csv(file: BinaryIO, rows_max: int, lines: _Lines) -> tuple[pa.Table, d
     columns = [one_array(column) for column in table.columns]
     types = [type_of_texts(texts, lines.spelling) for texts in columns]
     sample = [
-        parse_texts(Column(name, column_type(type)), texts.slice(0, rows_max), lines.spelling)
+        parse_texts(SchemaColumn(name, column_type(type)), texts.slice(0, rows_max), lines.spelling)
         for name, type, texts in zip(names, types, columns, strict=True)
     ]
     return pa.table(sample, names=names), dict(zip(names, types, strict=True))
@@ -303,7 +303,7 @@ def _read_json(file: BinaryIO, rows_max: int, lines: _Lines) -> tuple[pa.Table, 
     if not objects:
         return pa.table({}), {}
     types = {name: type for name, type in types_of_objects(objects, lines.spelling).items() if name not in LOG_COLUMNS}
-    columns = tuple(Column(name, column_type(type)) for name, type in types.items())
+    columns = tuple(SchemaColumn(name, column_type(type)) for name, type in types.items())
     topic = declare_topic("guessed", check_user_schema(Schema(columns)))
     records = RecordFile(
         io.BytesIO(b"\n".join(kept[:rows_max])), "", FileFormat.JSON, topic, None, lines.spelling, is_sparse=True
@@ -351,7 +351,7 @@ def _read_parquet(file: BinaryIO, rows_max: int) -> tuple[pa.Table, dict[str, st
         except SchemaError as error:
             raise SchemaError(f"column {field.name!r}: {error}; leave it out, or write it in another type") from None
         try:
-            arrays.append(declared(Column(field.name, type), one_array(values)))
+            arrays.append(declared(SchemaColumn(field.name, type), one_array(values)))
         except SchemaError as error:
             row = error.rows[0] if error.rows else 0
             raise SchemaError(f", record {row + 1}: {str(error).removeprefix(f'row {row}, ')}") from None

@@ -17,7 +17,7 @@ from streamkit.connectors.files.spelling import ISO, Spelling
 from streamkit.errors import SchemaError
 from streamkit.formats.decimal_texts import DIGITS_MAX
 from streamkit.formats.number_texts import with_points
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 DOUBLE_DIGITS = 15  # which every double keeps
 BOOLEAN = r"^(?i:true|false)$"
@@ -146,7 +146,7 @@ def keeps_digits(text: str, printed: str) -> bool:
 def _read_as(type_name: str, texts: pa.Array, spelling: Spelling = ISO) -> str:
     """The type, if the reader takes all texts for it, else `string`."""
     try:
-        found = parse_texts(Column("", type_name), texts, spelling)
+        found = parse_texts(SchemaColumn("", type_name), texts, spelling)
         if type_name != "boolean":
             found.to_pylist()  # years beyond those of Python
     except (SchemaError, OverflowError, ValueError):

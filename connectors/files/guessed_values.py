@@ -31,7 +31,7 @@ from streamkit.errors import SchemaError
 from streamkit.formats.json_documents import NOT_FINITE as NOT_FINITE_IN_JSON
 from streamkit.formats.number_texts import with_points
 from streamkit.log.topic.evolution import is_wider
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 _WAY_OUT = ". To say what the column holds: the setting schema"
 _LOCAL_OR_DATE = f"{LOCAL}|{DATE}"
@@ -49,7 +49,7 @@ def column_type(guessed: str) -> str:
     return "timestamp" if guessed == "timestamp_ntz" else guessed
 
 
-def check_texts(guessed: Column, texts: pa.Array, values: pa.Array, spelling: Spelling = ISO) -> None:
+def check_texts(guessed: SchemaColumn, texts: pa.Array, values: pa.Array, spelling: Spelling = ISO) -> None:
     """SchemaError for the first text of a guessed column that is spelled otherwise; `values` are the texts as they were read."""
     spelled = with_points(texts) if spelling.has_commas_in(guessed.type) else texts
     pattern = _pattern(guessed.type)
@@ -74,7 +74,7 @@ def check_texts(guessed: Column, texts: pa.Array, values: pa.Array, spelling: Sp
         raise _refused(guessed, row, repr(texts[row].as_py()))
 
 
-def check_json(guessed: Column, values: Sequence[Any], spelling: Spelling = ISO) -> None:
+def check_json(guessed: SchemaColumn, values: Sequence[Any], spelling: Spelling = ISO) -> None:
     """SchemaError for the first value of JSON of a guessed column, none that nests, that is not spelled as its type."""
     pattern = re.compile("" if spelling.format_of(guessed.type) else _TEXTS.get(guessed.type, ""))
     for row, value in enumerate(values):
@@ -82,10 +82,10 @@ def check_json(guessed: Column, values: Sequence[Any], spelling: Spelling = ISO)
             raise _refused(guessed, row, str(value) if isinstance(value, float) else repr(value))
 
 
-def check_type(guessed: Column, found: str) -> None:
+def check_type(guessed: SchemaColumn, found: str) -> None:
     """SchemaError for a column of Parquet whose type is not that of the guess, or a narrower one."""
-    wider = Column("", guessed.type).arrow.type
-    narrow = Column("", found).arrow.type
+    wider = SchemaColumn("", guessed.type).arrow.type
+    narrow = SchemaColumn("", found).arrow.type
     if found in (guessed.type, "void") or is_wider(wider, narrow):
         return
     name = column_type(guessed.type)
@@ -94,7 +94,7 @@ def check_type(guessed: Column, found: str) -> None:
     )
 
 
-def of_guess(guessed: Column, error: SchemaError) -> SchemaError:
+def of_guess(guessed: SchemaColumn, error: SchemaError) -> SchemaError:
     """The error of a value that is none of the type of a guessed column, with the way out."""
     if _WAY_OUT in str(error):
         return error
@@ -141,16 +141,16 @@ def _is_double(text: str) -> bool:
         return False
 
 
-def _refused(guessed: Column, row: int, shown: str) -> SchemaError:
+def _refused(guessed: SchemaColumn, row: int, shown: str) -> SchemaError:
     return SchemaError(f"row {row}, column {guessed.name!r}: found {shown[:80]}{_expected(guessed)}", (row,))
 
 
-def _expected(guessed: Column) -> str:
+def _expected(guessed: SchemaColumn) -> str:
     name = column_type(guessed.type)
     return f", and {name} was guessed from other values, none of them spelled so; expected {name} as it is usually spelled{_advice(guessed)}"
 
 
-def _advice(guessed: Column) -> str:
+def _advice(guessed: SchemaColumn) -> str:
     if not guessed.name:  # of a part of a value, whose error gets its column later
         return ""
     return f"{_WAY_OUT}, such as schema='{guessed.name} string, …', and another topic if this one has another type"

@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow as pa
 
 from streamkit.errors import SchemaError
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _WHOLE_END = 1e19  # beyond all integers that a column holds
 
 
-def json_numbers(column: Column, values: list[Any]) -> list[Any]:
+def json_numbers(column: SchemaColumn, values: list[Any]) -> list[Any]:
     """
     JSON values of a column that is not text, as Python values.
 

@@ -18,11 +18,11 @@ from streamkit.connectors.files.spelling import ISO, Spelling
 from streamkit.errors import SchemaError
 from streamkit.log.rows.conversion import convert_python
 from streamkit.log.rows.nested_conversion import Conversion, convert_nested
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 
 def json_values(
-    column: Column, values: Sequence[Any], spelling: Spelling = ISO, *, is_sparse: bool = False, is_guessed: bool = False
+    column: SchemaColumn, values: Sequence[Any], spelling: Spelling = ISO, *, is_sparse: bool = False, is_guessed: bool = False
 ) -> pa.Array:
     """
     Values from JSON in the nested type of a column; SchemaError names the first row that does not fit, and the path in it.
@@ -36,7 +36,7 @@ def json_values(
 
 
 def nested_texts(
-    column: Column, texts: pa.Array, spelling: Spelling = ISO, *, is_sparse: bool = False, is_guessed: bool = False
+    column: SchemaColumn, texts: pa.Array, spelling: Spelling = ISO, *, is_sparse: bool = False, is_guessed: bool = False
 ) -> pa.Array:
     """Texts that are JSON as values of a nested type; SchemaError as in `json_values`."""
     values = [None if text is None else _read(column, row, text) for row, text in enumerate(texts.to_pylist())]
@@ -52,7 +52,7 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _read(column: Column, row: int, text: str) -> Any:
+def _read(column: SchemaColumn, row: int, text: str) -> Any:
     try:
         return json.loads(
             text, object_pairs_hook=once, parse_float=parse_number, parse_int=parse_whole, parse_constant=refuse_constant
@@ -63,12 +63,12 @@ def _read(column: Column, row: int, text: str) -> Any:
         ) from None
 
 
-def _guessed_values(column: Column, values: Sequence[Any], spelling: Spelling) -> pa.Array:
+def _guessed_values(column: SchemaColumn, values: Sequence[Any], spelling: Spelling) -> pa.Array:
     check_json(column, values, spelling)
     return _values(column, values, spelling)
 
 
-def _values(column: Column, values: Sequence[Any], spelling: Spelling) -> pa.Array:
+def _values(column: SchemaColumn, values: Sequence[Any], spelling: Spelling) -> pa.Array:
     """Atomic values from JSON as a column."""
     if not is_text_in_json(column):
         return convert_python(column, json_numbers(column, list(values)))
@@ -76,8 +76,8 @@ def _values(column: Column, values: Sequence[Any], spelling: Spelling) -> pa.Arr
     return texts if column.type == "string" else parse_texts(column, texts, replace(spelling, has_commas=False))
 
 
-def _keys(column: Column, values: Sequence[Any], spelling: Spelling) -> pa.Array:
+def _keys(column: SchemaColumn, values: Sequence[Any], spelling: Spelling) -> pa.Array:
     """Keys of maps: texts, however they are spelled in a column."""
     texts = [value if isinstance(value, str) or value is None else json.dumps(value) for value in values]
-    found = convert_python(Column(column.name, "string"), texts)
+    found = convert_python(SchemaColumn(column.name, "string"), texts)
     return found if column.type == "string" else parse_texts(column, found, replace(spelling, has_commas=False))

@@ -8,12 +8,12 @@ import pyarrow.compute as pc
 from streamkit.data_type import is_nested
 from streamkit.log.rows.conversion import convert_arrow
 from streamkit.log.rows.nested_conversion import Conversion, convert_nested
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 _UINT64_DIGITS, _DIGITS_MAX = 20, 38
 
 
-def declared(column: Column, values: pa.Array) -> pa.Array:
+def declared(column: SchemaColumn, values: pa.Array) -> pa.Array:
     """An array of Parquet in the type of a column; SchemaError names the first row that does not fit."""
     if is_nested(column.type):
         return convert_nested(column, values, Conversion(declared, declared))

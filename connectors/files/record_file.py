@@ -55,14 +55,14 @@ from streamkit.log.rows.conversion import convert_arrow, convert_python
 from streamkit.log.topic.formats import VALUE, encode
 from streamkit.log.topic.topic import Topic
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 BLOCK_BYTES = 4 << 20
 _HEADERS_IN_JSON = pa.list_(pa.list_(pa.string()))
-_LOG = {TIMESTAMP: Column(TIMESTAMP, "timestamp"), DELETED: Column(DELETED, "boolean")}
+_LOG = {TIMESTAMP: SchemaColumn(TIMESTAMP, "timestamp"), DELETED: SchemaColumn(DELETED, "boolean")}
 _PLACES = {
-    PARTITION: Column(PARTITION, "int"),
-    OFFSET: Column(OFFSET, "bigint"),
+    PARTITION: SchemaColumn(PARTITION, "int"),
+    OFFSET: SchemaColumn(OFFSET, "bigint"),
 }  # what `consume` prints, and no record has of itself
 
 
@@ -121,7 +121,7 @@ class RecordFile:
         self._delimiter = delimiter
         self._columns = {column.name: column for column in topic.schema} | _LOG | _PLACES
         if timestamp_column is not None:
-            self._columns.setdefault(timestamp_column, Column(timestamp_column, "timestamp"))
+            self._columns.setdefault(timestamp_column, SchemaColumn(timestamp_column, "timestamp"))
         for column in self._columns.values():
             spelling.check_column(column.name, column.type)
         self._is_nested = any(is_nested(column.type) for column in topic.schema)
@@ -129,7 +129,7 @@ class RecordFile:
         self._schema = topic.schema
         self._key = topic.key
         self._is_sparse = is_sparse
-        self._guessed = {name: Column(name, type) for name, type in (guessed or {}).items()}
+        self._guessed = {name: SchemaColumn(name, type) for name, type in (guessed or {}).items()}
         self._has_guessed_floats = any(column.type in FLOATS for column in self._guessed.values())
         self._optional = (
             {column.name for column in topic.schema if column.nullable} if is_sparse and form is FileFormat.JSON else set()
@@ -446,7 +446,7 @@ class RecordFile:
     def _encoded(self, opaque: Format, name: str, values: list[Any]) -> pa.Array:
         """Keys or values as bytes of the topic's format; where these are bytes already, JSON has them in base 64."""
         if opaque.name == "bytes":
-            return parse_texts(Column(name, "binary"), convert_python(Column(name, "string"), values))
+            return parse_texts(SchemaColumn(name, "binary"), convert_python(SchemaColumn(name, "string"), values))
         if opaque.schema is not None and name == VALUE:
             values = self._avro_values(opaque.schema, values)
         encoded = encode(opaque, values, name)

@@ -22,7 +22,7 @@ from streamkit.formats.time_texts import TIMES, times_of_texts
 from streamkit.log.rows.conversion import convert_arrow, convert_python
 from streamkit.log.slab.frame import HEADERS_TYPE
 from streamkit.names import HEADERS
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 _EXPECTED = {
     "binary": "binary, as text in base 64",
@@ -34,7 +34,7 @@ _EXPECTED = {
 _TEXT_IN_JSON = ("binary", "date", "string", "timestamp", "timestamp_ntz")
 
 
-def parse_texts(column: Column, texts: pa.Array, spelling: Spelling = ISO) -> pa.Array:
+def parse_texts(column: SchemaColumn, texts: pa.Array, spelling: Spelling = ISO) -> pa.Array:
     """
     Texts as values of a column; SchemaError names the first row whose text is not a value.
 
@@ -54,7 +54,7 @@ def parse_texts(column: Column, texts: pa.Array, spelling: Spelling = ISO) -> pa
         ) from None
 
 
-def json_texts(column: Column, values: Sequence[Any]) -> pa.Array:
+def json_texts(column: SchemaColumn, values: Sequence[Any]) -> pa.Array:
     """
     Values from JSON of a column that JSON writes as text, as texts; times and decimals may be numbers.
 
@@ -66,17 +66,17 @@ def json_texts(column: Column, values: Sequence[Any]) -> pa.Array:
     if row is not None:
         shown = json.dumps(values[row], ensure_ascii=False)[:80]
         raise SchemaError(f"row {row}, column {column.name!r}: found {shown}, expected {_expected(column)}", (row,))
-    return convert_python(Column(column.name, "string"), values)
+    return convert_python(SchemaColumn(column.name, "string"), values)
 
 
-def is_text_in_json(column: Column) -> bool:
+def is_text_in_json(column: SchemaColumn) -> bool:
     """Whether JSON has the values of a column as texts."""
     return column.type in _TEXT_IN_JSON or column.type.startswith("decimal")
 
 
 def counted_times(name: str, counts: pa.Array) -> pa.Array:
     """Integers, in milliseconds since 1970, as times; SchemaError names the first row beyond all times."""
-    milliseconds = convert_arrow(Column(name, "bigint"), counts)
+    milliseconds = convert_arrow(SchemaColumn(name, "bigint"), counts)
     outside = pc.fill_null(pc.or_(pc.less(milliseconds, -TIME_MS_MAX), pc.greater(milliseconds, TIME_MS_MAX)), False)
     row = pc.index(outside, True).as_py()
     if row >= 0:
@@ -87,7 +87,7 @@ def counted_times(name: str, counts: pa.Array) -> pa.Array:
     return milliseconds.cast(pa.timestamp("ms", "UTC"))
 
 
-def _expected(column: Column, format: str | None = None) -> str:
+def _expected(column: SchemaColumn, format: str | None = None) -> str:
     if format is not None:
         return f"{column.type}, written as {format}"
     return _EXPECTED.get(column.type, column.type)

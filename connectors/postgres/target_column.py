@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from streamkit.connectors.postgres.table_name import quoted_name
 from streamkit.connectors.postgres.target_text import difference_in_array, difference_of_row, difference_of_text, negative_zero
 from streamkit.data_type import inner_types, is_nested
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 TYPES = {
     "boolean": "boolean", "tinyint": "smallint", "smallint": "smallint", "int": "integer", "bigint": "bigint", "float": "real",
@@ -33,7 +33,7 @@ _ORDINARY = {  # by type: texts of this shape differ only if their values differ
 _CUT = ("character varying", "name", '"char"')  # types of texts that cut them without an error
 
 
-def type_of(column: Column) -> str:
+def type_of(column: SchemaColumn) -> str:
     """PostgreSQL's type for a column: nested values are `jsonb`."""
     if is_nested(column.type):
         return "jsonb"
@@ -57,12 +57,12 @@ class TargetColumn:
     made_by: str | None = None  # what makes its values in place of those who write, such as a generated column
     is_row: bool = False  # a composite type: each of its fields may be rounded or cut
 
-    def cast_from(self, column: Column) -> tuple[str, str] | None:
+    def cast_from(self, column: SchemaColumn) -> tuple[str, str] | None:
         """The types between which PostgreSQL must have an implicit conversion, and its inverse; None where it needs none."""
         given = _kind(type_of(column))
         return None if given in ("text", self.kind) or self.is_text or self._is_array_of(column) else (given, self.kind)
 
-    def value(self, column: Column) -> str:
+    def value(self, column: SchemaColumn) -> str:
         """The expression that makes the column's value of a staged one."""
         name = quoted_name(column.name)
         if self._is_array_of(column):
@@ -74,7 +74,7 @@ class TargetColumn:
             return f"{name}::{self.type}"
         return f"{name}::text::{self.type}" if given in _FLOATS and self.kind == "numeric" else name
 
-    def compared_value(self, column: Column) -> str:
+    def compared_value(self, column: SchemaColumn) -> str:
         """The expression that finds the column's value of a staged one among those of the table, as the table's own index does."""
         if not self.is_text:
             return self.value(column)
@@ -84,14 +84,14 @@ class TargetColumn:
             return text
         return f"{text}::{'bpchar' if self.kind == 'character' else self.kind}"  # which cuts nothing
 
-    def tells_apart(self, column: Column) -> bool:
+    def tells_apart(self, column: SchemaColumn) -> bool:
         """Whether two values of the topic are surely one here only if they are one there, unlike two texts of one `uuid`."""
         given = type_of(column)
         if given in _FLOATS or is_nested(column.type):  # 0 and -0 are one, and so may two numbers be in a numeric(p,s)
             return False
         return self.kind in _PLAIN if given == "text" or self.is_text else self.kind in _SINGLE
 
-    def may_join(self, column: Column) -> bool:
+    def may_join(self, column: SchemaColumn) -> bool:
         """Whether two keys of the log may be one here: keys that lie in different partitions. The log takes 0 and -0 for one, too."""
         if type_of(column) in _FLOATS:
             return self.kind == "numeric" and self.modified != self.kind
@@ -102,13 +102,13 @@ class TargetColumn:
         """Whether values that are one are the same in all, unlike `1` and `1.0` in a `numeric`."""
         return self.kind in _ALIKE
 
-    def is_ordinary(self, column: Column, values: pa.ChunkedArray) -> bool:
+    def is_ordinary(self, column: SchemaColumn, values: pa.ChunkedArray) -> bool:
         """Whether all texts are spelled in the way in which no two of them are one value."""
         if type_of(column) != "text" or self.kind not in _ORDINARY:
             return False
         return bool(pc.all(pc.match_substring_regex(values, _ORDINARY[self.kind]), min_count=0).as_py())
 
-    def difference(self, column: Column) -> str | None:
+    def difference(self, column: SchemaColumn) -> str | None:
         """The condition under which a staged value would be another one in the table; None where that cannot be."""
         name, given = quoted_name(column.name), type_of(column)
         if self._is_array_of(column):
@@ -126,7 +126,7 @@ class TargetColumn:
             return f"{name} < 0"  # which is another one there, and the same again on the way back
         return f"{name} IS DISTINCT FROM {name}::{self.modified}::{given}"
 
-    def _is_array_of(self, column: Column) -> bool:
+    def _is_array_of(self, column: SchemaColumn) -> bool:
         """Whether this is an array, and the values are arrays of what JSON has as PostgreSQL reads it."""
         inner = inner_types(column.type) if column.type.startswith("array<") else ()
         return self.kind.endswith("[]") and bool(inner) and not is_nested(inner[0]) and inner[0] != "binary"

@@ -18,7 +18,7 @@ from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.topic.topic import Topic
 from streamkit.log.values.python_values import python_values
 from streamkit.names import DELETED, ROW_NUMBER
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 _OF_POSTGRESQL = ("ctid", "xmin", "xmax", "cmin", "cmax", "tableoid")  # columns that each table has
 STAGED = "streamkit_staged"  # a temporary table with the rows of a put
@@ -39,7 +39,7 @@ class TargetTable:
     key: TargetKey = field(default_factory=lambda: TargetKey(frozenset()))
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[SchemaColumn, ...]:
         return tuple(self.topic.schema)
 
     def check_names(self) -> None:
@@ -107,7 +107,7 @@ class TargetTable:
                 f"the table {self.name} needs a value for {needed[0]!r}, and topic {self.topic.name} has no such column"
             )
 
-    def _advice(self, column: Column) -> str:
+    def _advice(self, column: SchemaColumn) -> str:
         return (
             f"Run ALTER TABLE {quoted_table(self.name)} ALTER COLUMN {quoted_name(column.name)} TYPE {type_of(column)}, or make another value "
             "of it with the transforms Cast or expr"
@@ -149,7 +149,7 @@ class TargetTable:
         return [*self.topic.values, *spelled]
 
     @property
-    def _compared_keys(self) -> list[Column]:
+    def _compared_keys(self) -> list[SchemaColumn]:
         """The key columns where the table may take different values of the log for the same key."""
         keys = [self.topic.schema[name] for name in self.topic.key] if self.is_upsert else []
         return [one for one in keys if one.name in self.key.collations or not self.targets[one.name].tells_apart(one)]
@@ -190,7 +190,7 @@ class TargetTable:
             found.append(self._deletion(keys, "IS NOT DISTINCT FROM", f"{DELETED} AND ({' OR '.join(nulls)})"))
         return found
 
-    def _deletion(self, keys: Sequence[Column], same: str, condition: str) -> str:
+    def _deletion(self, keys: Sequence[SchemaColumn], same: str, condition: str) -> str:
         values = ", ".join(f"{self.targets[one.name].compared_value(one)} AS key_{number}" for number, one in enumerate(keys))
         pairs = (
             f"target.{quoted_name(one.name)} {same} staged.key_{number}{self._collation(one)}" for number, one in enumerate(keys)
@@ -198,7 +198,7 @@ class TargetTable:
         staged = f"(SELECT {values} FROM {STAGED} WHERE {condition}) AS staged"
         return f"DELETE FROM {quoted_table(self.name)} AS target USING {staged} WHERE {' AND '.join(pairs)}"
 
-    def _collation(self, column: Column) -> str:
+    def _collation(self, column: SchemaColumn) -> str:
         collation = self.key.collations.get(column.name)
         return "" if collation is None else f" COLLATE {collation}"
 

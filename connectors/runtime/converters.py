@@ -23,7 +23,7 @@ from streamkit.log.log import Log
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.topic import Topic
 from streamkit.names import DELETED, LOG_COLUMNS, ROW_NUMBER, TOPIC
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 TableByTopic = dict[str, pa.Table]
 _OWN = (*LOG_COLUMNS, TOPIC, ROW_NUMBER)
@@ -173,7 +173,7 @@ class SourceDecoder:
             types |= {column.name: column.type for column in self.formats.key_columns}
         if self.formats.key is not None and self.formats.key.has_registry and any(one not in types for one in names):
             types = _types_of_key(self.formats.key, subject, names) | types
-        return Schema(tuple(Column(one, types.get(one, "string")) for one in names))
+        return Schema(tuple(SchemaColumn(one, types.get(one, "string")) for one in names))
 
     def _needs_types(self, topic: Topic | None) -> bool:
         """Whether the newest schema alone says which type the key of a deletion has."""
@@ -202,7 +202,7 @@ def _key_columns_of(connector: Connector) -> Schema | None:
     return None if text is None else Schema.parse(text)
 
 
-def _is_written_as(column: Column, types: Mapping[str, str]) -> bool:
+def _is_written_as(column: SchemaColumn, types: Mapping[str, str]) -> bool:
     """Whether JSON of a column's type is how a value of the topic's type is written."""
     kind = types.get(column.name, column.type)
     if kind.startswith("decimal"):
@@ -275,7 +275,7 @@ def topic_of_sink(connector: Connector, topic: Topic, is_raw: bool) -> Topic:
         return topic
     columns = codec.columns
     known = {column.name: column.type for column in (*(_key_columns_of(connector) or ()), *columns)}
-    keys = Schema(tuple(Column(name, known.get(name, "string")) for name in _keys_of_sink(connector)))
+    keys = Schema(tuple(SchemaColumn(name, known.get(name, "string")) for name in _keys_of_sink(connector)))
     added = tuple(column for column in keys if column.name not in columns)
     schema = Schema((*added, *columns))
     return replace(topic, schema=schema, key=keys.names, partition_by=keys.names, format=None)
@@ -291,7 +291,7 @@ class SinkDecoder:
     def run(self, name: str, rows: pa.Table) -> TableByTopic:
         """The rows with columns in place of bytes; SchemaError with `rows` for those that do not decode."""
         known = {column.name: column.type for column in _key_columns_of(self.connector) or ()}
-        keys = Schema(tuple(Column(one, known.get(one, "string")) for one in _keys_of_sink(self.connector)))
+        keys = Schema(tuple(SchemaColumn(one, known.get(one, "string")) for one in _keys_of_sink(self.connector)))
         return {name: decoded(rows, self.codec, keys, formats_of(self.connector, self.codec.format).key)}
 
 

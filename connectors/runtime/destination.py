@@ -21,7 +21,7 @@ from streamkit.log.topic.evolution import is_wider, widened
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.names import DELETED, HEADERS, LOG_COLUMNS, PARTITION, ROW_NUMBER, TIMESTAMP, TOPIC
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 _LOGGER = logger_of(__name__)
 _OWN = (*LOG_COLUMNS, TOPIC, ROW_NUMBER)
@@ -212,7 +212,7 @@ def _without_foreign_nulls(topic: Topic, rows: pa.Table) -> pa.Table:
 def _schema_of(rows: pa.Table, key: Sequence[str], required: Collection[str]) -> Schema:
     """The topic's columns: keys first, as Kafka has them apart; others may be null, unless the settings say that they are not."""
     parsed = Schema.parse(pa.schema([rows.schema.field(name) for name in _named(rows)]))
-    return Schema(tuple(Column(column.name, column.type, column.name not in (*key, *required)) for column in parsed))
+    return Schema(tuple(SchemaColumn(column.name, column.type, column.name not in (*key, *required)) for column in parsed))
 
 
 def _fractions(topic: Topic, rows: pa.Table) -> list[str]:
@@ -250,7 +250,7 @@ def _widened(topic: Topic, rows: pa.Table) -> Schema:
     for column in found:
         known = columns.get(column.name)
         if known is None:
-            columns[column.name] = Column(column.name, column.type)
+            columns[column.name] = SchemaColumn(column.name, column.type)
         elif column.name not in (*topic.key, topic.timestamp) and is_wider(column.arrow.type, known.arrow.type):
             columns[column.name] = replace(known, type=column.type)
     return Schema(tuple(columns.values()))

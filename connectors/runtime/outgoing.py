@@ -13,7 +13,7 @@ from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.slab.frame import LOG_TYPES
 from streamkit.log.topic.topic import Topic
 from streamkit.names import LOG_COLUMNS, PARTITION, ROW_NUMBER, TOPIC
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 _OWN = (*LOG_COLUMNS, TOPIC, ROW_NUMBER)
 
@@ -33,7 +33,7 @@ def outgoing(sink: Sink, topic: Topic) -> Topic:
     key = key_columns(rows) or ()
     named = [field for field in rows.schema if field.name not in _OWN]
     parsed = Schema.parse(pa.schema(named))
-    schema = Schema(tuple(Column(one.name, one.type, one.name not in key) for one in parsed))
+    schema = Schema(tuple(SchemaColumn(one.name, one.type, one.name not in key) for one in parsed))
     is_bytes = topic.format is not None and is_opaque(rows)
     timestamp = topic.timestamp if topic.timestamp in schema.names else None
     return replace(

@@ -18,7 +18,7 @@ from streamkit.expressions.analysis.analysis import ExpressionAnalyzer, check_fu
 from streamkit.expressions.analysis.arrow import evaluate_all, mask
 from streamkit.expressions.analysis.sql import parse_sql
 from streamkit.plan.expression import Call, Expression, Literal, SqlText
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 
 class Expr(Transform):
@@ -84,7 +84,7 @@ class Expr(Transform):
         """Which rows stay, and their new columns."""
         visible = {**records.key.columns, **records.value.columns} if records.key.is_struct else dict(records.value.columns)
         columns = {name: _canonical(column) for name, column in visible.items()}
-        schema = Schema(tuple(Column(name, from_arrow(column.type)) for name, column in columns.items()))
+        schema = Schema(tuple(SchemaColumn(name, from_arrow(column.type)) for name, column in columns.items()))
         batch = pa.record_batch(list(columns.values()), schema.arrow)
         analyzer, kept = ExpressionAnalyzer(), np.arange(records.count)
         if self._where is not None:

@@ -37,7 +37,7 @@ from streamkit.log.topic.settings import RETENTION_MS
 from streamkit.log.topic.topic import Topic
 from streamkit.names import TIMESTAMP
 from streamkit.plan.duration import duration_text
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 LINGER_MS = 1_000  # of records that come through a pipe
 _STANDARD_INPUT = "-"
@@ -213,7 +213,7 @@ class _Expired:
         if self._retention_ms < 0:
             return
         names = [name for name in (self._topic.timestamp or TIMESTAMP, TIMESTAMP) if name in piece.records.schema.names]
-        columns = [convert_arrow(Column(name, "timestamp"), piece.records.column(name)) for name in names]
+        columns = [convert_arrow(SchemaColumn(name, "timestamp"), piece.records.column(name)) for name in names]
         if columns:
             before = pa.scalar((self._now_ms - self._retention_ms) * 1_000).cast(columns[0].type)
             self._records += pc.less(pc.coalesce(*columns), before).true_count

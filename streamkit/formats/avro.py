@@ -19,7 +19,7 @@ from streamkit.formats.conform import MissingFieldError, conformed, default_valu
 from streamkit.formats.decoded import Decoded, fitting
 from streamkit.formats.float_range import check_range
 from streamkit.formats.format import Format
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 _NUMBERS = {True: ("int", "long", "float", "double"), False: ("float", "double")}  # of unions that hold whole numbers, and others
 EncodeAndDecode = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
@@ -45,7 +45,7 @@ def read(format: Format, text: str, values: pa.Array, columns: Schema, skipped: 
     return Decoded(pa.RecordBatch.from_arrays(arrays, schema=schema), failures)
 
 
-def _column(rows: pa.RecordBatch, column: Column, count: int, defaults: Any) -> tuple[pa.Array, dict[int, str]]:
+def _column(rows: pa.RecordBatch, column: SchemaColumn, count: int, defaults: Any) -> tuple[pa.Array, dict[int, str]]:
     """The column in the wanted type, and the rows that do not fit it."""
     wanted, path = column.arrow.type, (column.name,)
     try:

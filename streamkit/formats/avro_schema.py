@@ -9,7 +9,7 @@ from typing import Any
 
 from streamkit.data_type import array_of, decimal_of, element_of, entry_of, fields_of, map_of, struct_of
 from streamkit.errors import SchemaError
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 VALUE = "value"  # the column of values that are no records
 _ATOMIC = {
@@ -93,7 +93,7 @@ def columns_of_avro(text: str) -> Schema:
         columns = [(field["name"], type_of(field["type"], named, (schema["name"],))) for field in schema["fields"]]
     else:
         columns = [(VALUE, type_of(parsed, named))]
-    return Schema(tuple(Column(name, type) for name, type in columns))
+    return Schema(tuple(SchemaColumn(name, type) for name, type in columns))
 
 
 def resolved(schema: Any, named: Mapping[str, Any]) -> Any:

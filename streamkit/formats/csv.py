@@ -20,7 +20,7 @@ from streamkit.formats.decoded import Decoded, empty_rows, halved, nullable, put
 from streamkit.formats.format import DELIMITER, Format
 from streamkit.formats.number_texts import is_number, numbers_of_texts
 from streamkit.formats.time_texts import TIMES, times_of_texts
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 _TIMES = (*TIMES, "date")
 
@@ -108,7 +108,7 @@ def _in_types(table: pa.Table, wanted: Schema, columns: Schema, count: int) -> p
     return nullable(pa.RecordBatch.from_arrays(arrays, names=list(columns.names)))
 
 
-def _is_read_as_text(column: Column) -> bool:
+def _is_read_as_text(column: SchemaColumn) -> bool:
     return column.type == "binary" or column.type in _TIMES or column.type.startswith("decimal")
 
 

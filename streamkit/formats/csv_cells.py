@@ -18,14 +18,14 @@ import pyarrow as pa
 from streamkit.data_type import INTEGERS, decimal_of, to_arrow
 from streamkit.formats.float_range import FLOAT_END
 from streamkit.formats.time_texts import times_of_texts
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 _WHOLE = re.compile(r"-?[0-9]+")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _NOT_FINITE = ("nan", "inf", "infinity")
 
 
-def cell_writer(column: Column, delimiter: str) -> Callable[[Any], str]:
+def cell_writer(column: SchemaColumn, delimiter: str) -> Callable[[Any], str]:
     """What writes a value of a column as a cell; it raises ValueError for a value that is not of the column's type."""
     fits = _fits(column.type)
 

@@ -23,7 +23,7 @@ from streamkit.formats.decimal_texts import decimals_of_texts
 from streamkit.formats.decoded import fitting
 from streamkit.formats.float_range import FLOAT_END
 from streamkit.formats.time_texts import TIMES, times_of_texts
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}  # texts in JSON, which has no such numbers
 DEPTH_MAX = 500  # of brackets in brackets
@@ -102,7 +102,7 @@ def _start(data: bytes) -> str:
     return f"{data[:80]!r}{'…' if len(data) > 80 else ''}"
 
 
-def _column(objects: list[Mapping[str, Any]], column: Column, failures: dict[int, str]) -> pa.Array:
+def _column(objects: list[Mapping[str, Any]], column: SchemaColumn, failures: dict[int, str]) -> pa.Array:
     """A column of the objects; what does not fit is null, and among the failures unless another column's is there."""
     values = []
     for row, found in enumerate(objects):
@@ -114,7 +114,7 @@ def _column(objects: list[Mapping[str, Any]], column: Column, failures: dict[int
     return _typed(values, objects, column, failures)
 
 
-def _typed(values: list[Any], objects: list[Mapping[str, Any]], column: Column, failures: dict[int, str]) -> pa.Array:
+def _typed(values: list[Any], objects: list[Mapping[str, Any]], column: SchemaColumn, failures: dict[int, str]) -> pa.Array:
     def convert(part: list[Any]) -> pa.Array:
         return finished(pa.array(part, _with_texts(column.type)), column.type)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from streamkit.data_type import array_of, decimal_of, element_of, entry_of, fields_of, map_of, struct_of
 from streamkit.errors import SchemaError
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 _ATOMIC = {"boolean": "boolean", "integer": "bigint", "number": "double", "null": "void"}
 _TEXTS = {"date-time": "timestamp", "date": "date"}
@@ -46,7 +46,7 @@ def columns_of_json_schema(text: str) -> Schema:
     type. SchemaError for a property of no one type.
     """
     root = json.loads(text)
-    return Schema(tuple(Column(name, _type(inner, root, name, 0)) for name, inner in _properties(root).items()))
+    return Schema(tuple(SchemaColumn(name, _type(inner, root, name, 0)) for name, inner in _properties(root).items()))
 
 
 def defaults_of_json_schema(text: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from streamkit.formats.protobuf_schema import (
     path_of,
 )
 from streamkit.formats.wire import read_message_index, write_message_index
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 Getter = Callable[[Any], Any]
 _FLOATS = {1: "double", 2: "float"}  # Protobuf's numbers of these types
@@ -80,7 +80,7 @@ def _rows(messages: list[Any], columns: Schema) -> tuple[pa.RecordBatch, dict[in
     return pa.RecordBatch.from_arrays(arrays, schema=schema), failures
 
 
-def _column(messages: list[Any], descriptor: Any, known: Schema, column: Column) -> tuple[pa.Array, dict[int, str]]:
+def _column(messages: list[Any], descriptor: Any, known: Schema, column: SchemaColumn) -> tuple[pa.Array, dict[int, str]]:
     wanted = column.arrow.type
     if column.name not in known:
         return pa.nulls(len(messages), wanted), {}

@@ -15,7 +15,7 @@ from typing import Any
 
 from streamkit.data_type import array_of, element_of, entry_of, fields_of, map_of, struct_of
 from streamkit.errors import ConfigError, SchemaError
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 MAIN = "value.proto"
 TIMESTAMP = "google.protobuf.Timestamp"
@@ -176,7 +176,7 @@ def columns_of_message(message: Any) -> Schema:
     """
     if not message.fields:
         raise SchemaError(f"the message {message.full_name} has no fields; expected one, since each is a column")
-    return Schema(tuple(Column(field.name, field_type(field, (message.full_name,))) for field in message.fields))
+    return Schema(tuple(SchemaColumn(field.name, field_type(field, (message.full_name,))) for field in message.fields))
 
 
 def not_required(message: Any) -> list[str]:

@@ -8,9 +8,12 @@ from typing import Protocol
 from streamkit.errors import Location
 from streamkit.names import HEADERS, TIMESTAMP
 from streamkit.plan.expression import Expression, TypedAggregate, TypedExpression
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
-RECORD_COLUMNS = (Column(TIMESTAMP, "timestamp", False), Column(HEADERS, "array<struct<key:string,value:binary>>", False))
+RECORD_COLUMNS = (
+    SchemaColumn(TIMESTAMP, "timestamp", False),
+    SchemaColumn(HEADERS, "array<struct<key:string,value:binary>>", False),
+)
 
 
 class Analyzer(Protocol):

@@ -15,9 +15,9 @@ from streamkit.plan.on_error import FAIL, OnError
 from streamkit.plan.program import Input, Naming, Output, ProgramStore
 from streamkit.plan.steps import Step
 from streamkit.plan.tree import walk
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
-StateColumns = Callable[[TypedAggregate], tuple[Column, ...]]
+StateColumns = Callable[[TypedAggregate], tuple[SchemaColumn, ...]]
 OfTable = Callable[[TypedAggregate], tuple[TypedAggregate, bool]]  # as it is kept for a table's groups; whether their members are
 EMIT_MODES = ("latest", "every", "final")
 OLD_AND_NEW = WITH_OLD_VALUES

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from streamkit.errors import Location, TopologyError
 from streamkit.formats.codec import Codec
 from streamkit.formats.format import Format
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 if TYPE_CHECKING:
     from streamkit.plan.program import Input
@@ -68,8 +68,8 @@ def decoded(decoding: Decoding, source: Input, at: Location | None) -> DecodedSc
             f'the values of {topic!r} have a column "key"; expected key=, which names the column that the key becomes', at
         )
     names = (KEY,) if decoding.key is None else decoding.key
-    keys = Schema(tuple(Column(name, columns[name].type if name in columns else _key_type(decoding)) for name in names))
-    values = Schema(tuple(Column(column.name, column.type) for column in columns if column.name not in names))
+    keys = Schema(tuple(SchemaColumn(name, columns[name].type if name in columns else _key_type(decoding)) for name in names))
+    values = Schema(tuple(SchemaColumn(column.name, column.type) for column in columns if column.name not in names))
     _check_bytes("values", format, values, topic, at)
     _check_bytes("keys", decoding.keys, keys, topic, at)
     _check_texts(format, values, topic, at)

@@ -12,7 +12,7 @@ from streamkit.errors import Location, TopologyError
 from streamkit.formats.format import Format
 from streamkit.log.topic.formats import KEY, VALUE
 from streamkit.plan.decoding import DecodedSchema
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 NO_COLUMNS = Schema(())
 MILLISECONDS, DAY = "bigint", "date"
@@ -64,7 +64,7 @@ def event_time_of(
     raise TopologyError(f"timestamp={name!r}: the topic {topic!r} has no such column; it has {found}; expected {EXPECTED}", at)
 
 
-def _type(name: str, topic: str, column: Column, fields: Sequence[str], at: Location | None) -> str:
+def _type(name: str, topic: str, column: SchemaColumn, fields: Sequence[str], at: Location | None) -> str:
     found = column.arrow.type
     for field in fields:
         if not pa.types.is_struct(found) or found.get_field_index(field) < 0:

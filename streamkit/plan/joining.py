@@ -9,7 +9,7 @@ from streamkit.errors import Location, TopologyError
 from streamkit.plan.keys import check_columns, make_schema
 from streamkit.plan.operator import Names, listed
 from streamkit.plan.steps import Step, with_operator
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 Sources = tuple[tuple[str, str], ...]  # pairs of (result name, source), source being left.NAME or right.NAME
 WIDENINGS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
@@ -88,7 +88,7 @@ def joined_schema(
     for name, source in sources:
         side, _, column = source.partition(".")
         found = sides[side][column]
-        joined.append(Column(name, found.type, found.nullable or (side in missing and name not in key)))
+        joined.append(SchemaColumn(name, found.type, found.nullable or (side in missing and name not in key)))
     return make_schema(joined, at)
 
 
@@ -108,7 +108,7 @@ def sources_text(columns: Sources) -> str:
     return listed(name if source == f"left.{name}" else f"{name} = {source}" for name, source in columns)
 
 
-def _common_type(join: JoinNode, left: Column, right: Column, sides: tuple[str, str]) -> str:
+def _common_type(join: JoinNode, left: SchemaColumn, right: SchemaColumn, sides: tuple[str, str]) -> str:
     if left.type == right.type:
         return left.type
     for family in WIDENINGS:

@@ -12,7 +12,7 @@ from streamkit.plan.analysis import Analyzer
 from streamkit.plan.expression import Expression, Reference, TypedExpression
 from streamkit.plan.node import Node
 from streamkit.plan.steps import column_of
-from streamkit.schema import Column, Schema, check_user_schema
+from streamkit.schema import Schema, SchemaColumn, check_user_schema
 
 NamedColumns = tuple[tuple[str, TypedExpression], ...]
 
@@ -59,7 +59,7 @@ def check_columns(names: Iterable[str], schema: Schema, at: Location | None, wha
             raise TopologyError(f"there is no column {name!r}{what}; there are: {', '.join(schema.names)}{hint}", at)
 
 
-def make_schema(columns: Sequence[Column], at: Location | None) -> Schema:
+def make_schema(columns: Sequence[SchemaColumn], at: Location | None) -> Schema:
     """The schema of a step's rows; TopologyError if two columns have the same name, or one has a name that is reserved."""
     for column in columns:
         if column.name.lower() in (TIMESTAMP, HEADERS):

@@ -11,7 +11,7 @@ from streamkit.plan.expression import TypedExpression
 from streamkit.plan.on_error import OnError
 from streamkit.plan.operator import Operator, source_of
 from streamkit.plan.program import Edge, Input, Naming, Output, ProgramStore, Structures, Turn
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 UNSTAGED = -1
 
@@ -102,9 +102,9 @@ def column_of(schema: Schema, name: str) -> TypedExpression:
     return TypedExpression("column", schema[name].type, (), name)
 
 
-def typed_columns(columns: Iterable[tuple[str, TypedExpression]], schema: Schema) -> tuple[Column, ...]:
+def typed_columns(columns: Iterable[tuple[str, TypedExpression]], schema: Schema) -> tuple[SchemaColumn, ...]:
     """The columns that named expressions over `schema` give."""
-    return tuple(Column(name, expression.type, _nullable(expression, schema)) for name, expression in columns)
+    return tuple(SchemaColumn(name, expression.type, _nullable(expression, schema)) for name, expression in columns)
 
 
 def _nullable(expression: TypedExpression, schema: Schema) -> bool:

@@ -8,7 +8,7 @@ from streamkit.errors import TopologyError
 from streamkit.names import WINDOW_END, WINDOW_START, check_name
 from streamkit.plan.program import ProgramStore
 from streamkit.plan.steps import UNSTAGED
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 KEY_VALUE, WINDOW, SESSION, VERSIONED = "key_value", "window", "session", "versioned"
 NUMBER = "number"  # tells apart the values that a window keeps for one key
@@ -48,15 +48,15 @@ class StoreDefinition:
 
     def store(self) -> ProgramStore:
         """The store as programs have it: times that its entries are found by are part of the key."""
-        moment = Column(VALID_FROM, "timestamp", False)
+        moment = SchemaColumn(VALID_FROM, "timestamp", False)
         key, value, layout = [*self.key], [*self.value], "key"
         if self.kind == WINDOW:
             layout = "window"
-            key += [Column(NUMBER, "bigint", False)] if self.retain_duplicates else []
+            key += [SchemaColumn(NUMBER, "bigint", False)] if self.retain_duplicates else []
         elif self.kind == SESSION:
-            key = [Column(WINDOW_END, "timestamp", False), *key, Column(WINDOW_START, "timestamp", False)]
+            key = [SchemaColumn(WINDOW_END, "timestamp", False), *key, SchemaColumn(WINDOW_START, "timestamp", False)]
         elif self.kind == VERSIONED:
-            key, value = [*key, moment], [*value, Column(IS_DELETED, "boolean", False)]
+            key, value = [*key, moment], [*value, SchemaColumn(IS_DELETED, "boolean", False)]
         return ProgramStore(
             self.name, 0, UNSTAGED, Schema(tuple(key)), Schema(tuple(value)), self.window_size_ms, self.retention_ms, layout, True
         )

@@ -20,7 +20,7 @@ from streamkit.connectors.files.record_text import parse_texts
 from streamkit.engine.runs.local import run_available
 from streamkit.engine.runs.start import start
 from streamkit.errors import SchemaError
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 MICROSECONDS = 1_700_000_000_000_000  # given as milliseconds
 SHOWN = "+55840-11-08T22:13:20Z"
@@ -124,14 +124,14 @@ def test_applications_show_such_times(streamkit, far):
 def test_what_no_column_holds_is_refused(type_name, text):
     """A year that the type does not hold, and a day that no calendar has, are refused with their row."""
     with pytest.raises(SchemaError, match=r"row 1, column 'at': found .*, expected"):
-        parse_texts(Column("at", type_name), pa.array(["2026-01-31", text]))
+        parse_texts(SchemaColumn("at", type_name), pa.array(["2026-01-31", text]))
 
 
 @given(st.integers(1 - (1 << 63), (1 << 63) - 1), st.sampled_from(["Z", "", "+00:00"]))
 def test_every_moment_goes_round(number, zone):
     """The text of any moment is read as that moment."""
     texts = pa.array([None, time_text(np.datetime64(number, "us"), zone), "2026-01-31"])
-    read = parse_texts(Column("at", "timestamp"), texts).cast(pa.int64()).to_pylist()
+    read = parse_texts(SchemaColumn("at", "timestamp"), texts).cast(pa.int64()).to_pylist()
 
     assert read == [None, number, int(dt.datetime(2026, 1, 31, tzinfo=dt.timezone.utc).timestamp()) * 1_000_000]
 
@@ -141,4 +141,4 @@ def test_every_day_goes_round(number):
     """The text of any date is read as that date."""
     texts = pa.array([None, time_text(np.datetime64(number, "D")), "1970-01-02"])
 
-    assert parse_texts(Column("day", "date"), texts).cast(pa.int32()).to_pylist() == [None, number, 1]
+    assert parse_texts(SchemaColumn("day", "date"), texts).cast(pa.int32()).to_pylist() == [None, number, 1]

@@ -19,7 +19,7 @@ from streamkit.expressions.aggregates.function import by_column, takes
 from streamkit.expressions.aggregates.ordered_bytes import decode_lists, encode_ordered, where_there
 from streamkit.expressions.core.accumulation import accumulated
 from streamkit.plan.expression import Call, Reference
-from streamkit.schema import Column as SchemaColumn
+from streamkit.schema import SchemaColumn
 from streamkit.testing import TopologyTestDriver
 from tests.sampling import first
 

@@ -23,7 +23,7 @@ from streamkit.expressions.aggregates import (
 from streamkit.expressions.aggregates.function import States, takes
 from streamkit.expressions.core.accumulation import Accumulator
 from streamkit.plan.expression import TypedAggregate, TypedExpression
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 
 def joined(states: States, accumulate: Accumulator) -> list[pa.Array]:
@@ -40,7 +40,7 @@ def text_of_all() -> Iterator[TypedAggregate]:
         AggregateFunction(
             "text_of_all",
             takes("string", "string"),
-            state_columns=lambda one: (Column(f"{one.name}.text", "string"),),
+            state_columns=lambda one: (SchemaColumn(f"{one.name}.text", "string"),),
             lift=lambda _one, argument, _rows: [argument],
             merge=joined,
             result=lambda _one, states: AggregateResult(states[0]),

@@ -16,13 +16,13 @@ from streamkit.expressions.aggregates import combine, fold, lift, percentiles, r
 from streamkit.expressions.aggregates.percentiles import keys_of, values_of
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.analysis.arrow import evaluate
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 SHARES = [0.0, 0.1, 0.5, 0.9, 0.999, 1.0]
 
 
 def typed(column, type_name="double"):
-    return ExpressionAnalyzer("UTC").aggregates(Schema((Column("v", type_name),)), [("p", column.expression)], None)[0]
+    return ExpressionAnalyzer("UTC").aggregates(Schema((SchemaColumn("v", type_name),)), [("p", column.expression)], None)[0]
 
 
 def lifted(aggregate, values, type_name=None):

@@ -16,7 +16,7 @@ from streamkit.errors import SchemaError, StreamKitError
 from streamkit.expressions.python.python_functions import exact_array
 from streamkit.formats.codec import Codec, declare_format
 from streamkit.log.rows.conversion import convert_arrow, convert_python
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 from streamkit.testing import TopologyTestDriver
 
 MS = 1_704_110_400_123
@@ -72,19 +72,19 @@ def by_topic(value, type):
 
 WAYS = {
     "a row of a producer": by_topic,
-    "a list": lambda value, type: convert_python(Column("at", type), [value])[0].as_py(),
-    "a list with others": lambda value, type: convert_python(Column("at", type), [value, TIME.replace(tzinfo=None), None])[0].as_py(),
-    "a Series": lambda value, type: convert_python(Column("at", type), pd.Series([value]))[0].as_py(),
-    "Arrow": lambda value, type: convert_arrow(Column("at", type), pa.array([value]))[0].as_py(),
-    "nested": lambda value, type: convert_python(Column("at", f"array<{type}>"), [[value]])[0].as_py()[0],
-    "a number of numpy": lambda value, type: convert_python(Column("at", type), [np.array([value])[0]])[0].as_py(),
+    "a list": lambda value, type: convert_python(SchemaColumn("at", type), [value])[0].as_py(),
+    "a list with others": lambda value, type: convert_python(SchemaColumn("at", type), [value, TIME.replace(tzinfo=None), None])[0].as_py(),
+    "a Series": lambda value, type: convert_python(SchemaColumn("at", type), pd.Series([value]))[0].as_py(),
+    "Arrow": lambda value, type: convert_arrow(SchemaColumn("at", type), pa.array([value]))[0].as_py(),
+    "nested": lambda value, type: convert_python(SchemaColumn("at", f"array<{type}>"), [[value]])[0].as_py()[0],
+    "a number of numpy": lambda value, type: convert_python(SchemaColumn("at", type), [np.array([value])[0]])[0].as_py(),
     "a function": by_function(lambda stream, value, type: stream.select("k", at=F.udf(lambda _: value, type)("ms"))),
     "a function of rows": by_function(lambda stream, value, type: stream.map_values(lambda _: {"at": value}, f"at {type}")),
     "a function of batches": by_function(
         lambda stream, value, type: stream.map_values(lambda b: {"at": pa.array([value] * b.num_rows)}, f"at {type}", by="batch")
     ),
     "a nested value of a function": lambda value, type: exact_array(
-        [{"x": [(1, value)]}], pa.struct([("x", pa.map_(pa.int32(), Column("x", type).arrow.type))])
+        [{"x": [(1, value)]}], pa.struct([("x", pa.map_(pa.int32(), SchemaColumn("x", type).arrow.type))])
     )[0].as_py()["x"][0][1],
     "a processor": by_function(by_processor),
     "JSON": by_format("json"),

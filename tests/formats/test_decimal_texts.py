@@ -12,7 +12,7 @@ import pytest
 from streamkit.connectors.files.record_text import parse_texts
 from streamkit.errors import SchemaError
 from streamkit.formats.codec import Codec, declare_format
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 SCALES = (0, 2, 18, 37)
 TEXTS = (
@@ -49,7 +49,7 @@ def of_map(text, type):
 
 
 def of_file(text, type):
-    return parse_texts(Column("a", type), pa.array([text])).to_pylist()[0]
+    return parse_texts(SchemaColumn("a", type), pa.array([text])).to_pylist()[0]
 
 
 READERS = {

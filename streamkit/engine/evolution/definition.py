@@ -20,9 +20,9 @@ from streamkit.plan.expression_text import typed_text
 from streamkit.plan.operator import Operator
 from streamkit.plan.origin import Origin, Origins
 from streamkit.plan.program import Program, ProgramStore
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
-Named = TypeVar("Named", TypedAggregate, Column)
+Named = TypeVar("Named", TypedAggregate, SchemaColumn)
 AGGREGATE = "the aggregate"  # begins the parts that are aggregates
 COLUMN = "the column"  # begins those that are columns of stored rows
 ROWS = "the rows it takes"
@@ -214,7 +214,7 @@ def original_of(program: Program, store: str) -> str | None:
     return None
 
 
-def _column_part(column: Column) -> str:
+def _column_part(column: SchemaColumn) -> str:
     return f"{COLUMN} {column.name!r}"
 
 
@@ -235,11 +235,11 @@ def _group_columns(program: Program, keeper: Operator) -> dict[str, TypedExpress
     return {} if number is None else dict(program.operators[number].columns)  # type: ignore[attr-defined]
 
 
-def _of_one_row(column: Column) -> Column:
+def _of_one_row(column: SchemaColumn) -> SchemaColumn:
     return replace(column, type=element_of(column.type) or column.type)
 
 
-def _column_text(column: Column, rows: Origin | None) -> str:
+def _column_text(column: SchemaColumn, rows: Origin | None) -> str:
     """The type of a column of rows, and what it is made of."""
     made = column.name if rows is None else rows.of(column.name)
     return column.type if made == column.name else f"{column.type}{MADE_OF}{made}"
@@ -283,6 +283,6 @@ def _with_aggregates(program: Program, keeper: Operator, aggregates: Sequence[Ty
     return _with_columns(replace(program, operators=operators), store, columns)
 
 
-def _with_columns(program: Program, store: str, columns: Sequence[Column]) -> Program:
+def _with_columns(program: Program, store: str, columns: Sequence[SchemaColumn]) -> Program:
     stores = tuple(replace(one, value=Schema(tuple(columns))) if one.name == store else one for one in program.stores)
     return replace(program, stores=stores)

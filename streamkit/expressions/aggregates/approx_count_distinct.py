@@ -26,7 +26,7 @@ from streamkit.expressions.core.accumulation import Accumulator, Runs
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Invocation, NoTranslationError, RuleError
 from streamkit.plan.expression import TypedAggregate, TypedExpression
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 HASH, PRECISION = "hash", "precision"
 PRECISION_MIN, PRECISION_MAX = 4, 16
@@ -56,8 +56,8 @@ def _deviation(call: Invocation) -> float:
     return float(told.value)
 
 
-def _state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
-    return (Column(f"{aggregate.name}.registers", "binary"),)
+def _state_columns(aggregate: TypedAggregate) -> tuple[SchemaColumn, ...]:
+    return (SchemaColumn(f"{aggregate.name}.registers", "binary"),)
 
 
 def _lift(_: TypedAggregate, argument: pa.Array | None, rows: int) -> list[pa.Array]:

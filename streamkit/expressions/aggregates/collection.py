@@ -24,7 +24,7 @@ from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Invocation, NoTranslationError
 from streamkit.log.values.keys import encode_keys
 from streamkit.plan.expression import TypedAggregate, TypedExpression
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 ELEMENTS_MAX = 100_000
 _WAY_OUT = f"a group has at most {ELEMENTS_MAX:,} elements; group by more columns, or by shorter windows"
@@ -61,8 +61,8 @@ def _element(aggregate: TypedAggregate) -> str:
     return "binary" if aggregate.function == "count_distinct" else argument_type(aggregate)
 
 
-def _state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
-    return (Column(f"{aggregate.name}.{aggregate.function}", array_of(_element(aggregate))),)
+def _state_columns(aggregate: TypedAggregate) -> tuple[SchemaColumn, ...]:
+    return (SchemaColumn(f"{aggregate.name}.{aggregate.function}", array_of(_element(aggregate))),)
 
 
 def _lift(aggregate: TypedAggregate, argument: pa.Array | None, _rows: int) -> list[pa.Array]:
@@ -149,8 +149,8 @@ def _one_too_many(_: TypedAggregate) -> int:
     return ELEMENTS_MAX + 1
 
 
-def _number_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
-    return (Column(f"{aggregate.name}.number", "bigint", nullable=False),)
+def _number_columns(aggregate: TypedAggregate) -> tuple[SchemaColumn, ...]:
+    return (SchemaColumn(f"{aggregate.name}.number", "bigint", nullable=False),)
 
 
 def _refuse(*_: object) -> NoReturn:

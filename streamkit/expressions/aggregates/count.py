@@ -8,12 +8,12 @@ import pyarrow.compute as pc
 from streamkit.expressions.aggregates.function import AggregateFunction, AggregateResult, States, by_column, register, takes
 from streamkit.expressions.core.same_numbers import ones
 from streamkit.plan.expression import TypedAggregate
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 COUNT_ENDING = ".count"  # of the name of a state column that counts
 
 
-def _state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
+def _state_columns(aggregate: TypedAggregate) -> tuple[SchemaColumn, ...]:
     return (count_column(aggregate),)
 
 
@@ -34,9 +34,9 @@ def _result(_: TypedAggregate, states: States) -> AggregateResult:
     return AggregateResult(states[0])
 
 
-def count_column(aggregate: TypedAggregate) -> Column:
+def count_column(aggregate: TypedAggregate) -> SchemaColumn:
     """The state column that counts."""
-    return Column(f"{aggregate.name}{COUNT_ENDING}", "bigint", nullable=False)
+    return SchemaColumn(f"{aggregate.name}{COUNT_ENDING}", "bigint", nullable=False)
 
 
 def counted(argument: pa.Array | None, rows: int) -> pa.Array:

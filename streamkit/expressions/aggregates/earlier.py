@@ -19,12 +19,12 @@ from streamkit.expressions.aggregates.folding import state_columns
 from streamkit.expressions.aggregates.function import States
 from streamkit.log.values.columns import fixed_values
 from streamkit.plan.expression import TypedAggregate
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 WIDE = "decimal(38,0)"
 
 
-def earlier_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
+def earlier_columns(aggregate: TypedAggregate) -> tuple[SchemaColumn, ...]:
     """The columns in which the state of an aggregate was kept."""
     columns = state_columns(aggregate)
     if not _has_carry(columns):
@@ -32,7 +32,7 @@ def earlier_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
     total, _, count = columns
     assert aggregate.argument is not None, "a total is of an argument"
     is_wide = aggregate.function == "avg" and aggregate.argument.type == "bigint"
-    return (Column(total.name, WIDE, nullable=False) if is_wide else total, count)
+    return (SchemaColumn(total.name, WIDE, nullable=False) if is_wide else total, count)
 
 
 def has_changed(aggregate: TypedAggregate) -> bool:
@@ -52,7 +52,7 @@ def converted(aggregates: Sequence[TypedAggregate], states: States) -> list[pa.A
     return found
 
 
-def _has_carry(columns: Sequence[Column]) -> bool:
+def _has_carry(columns: Sequence[SchemaColumn]) -> bool:
     return any(column.name.endswith(".carry") for column in columns)
 
 

@@ -29,7 +29,7 @@ from streamkit.expressions.aggregates.ordered_bytes import (
 from streamkit.expressions.core.accumulation import Accumulator
 from streamkit.expressions.core.operation import Invocation, NoTranslationError, RuleError, fitted
 from streamkit.plan.expression import TypedAggregate, TypedExpression
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 
 def _typed(call: Invocation) -> tuple[TypedExpression, str]:
@@ -44,8 +44,8 @@ def _typed(call: Invocation) -> tuple[TypedExpression, str]:
     return value, value.type
 
 
-def _state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
-    return (Column(f"{aggregate.name}.{aggregate.function}", argument_type(aggregate)),)
+def _state_columns(aggregate: TypedAggregate) -> tuple[SchemaColumn, ...]:
+    return (SchemaColumn(f"{aggregate.name}.{aggregate.function}", argument_type(aggregate)),)
 
 
 def _lift(_: TypedAggregate, argument: pa.Array | None, _rows: int) -> list[pa.Array]:

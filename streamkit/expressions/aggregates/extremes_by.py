@@ -31,7 +31,7 @@ from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Invocation, NoTranslationError
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.recast import recast
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 VALUE, BY = "value", "by"
 
@@ -47,8 +47,8 @@ def _typed(call: Invocation) -> tuple[TypedExpression, str]:
     return call.of("if", call.of("isnotnull", by), both, literal(None, "void")), value.type
 
 
-def _state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
-    return (Column(f"{aggregate.name}.{aggregate.function}", argument_type(aggregate)),)
+def _state_columns(aggregate: TypedAggregate) -> tuple[SchemaColumn, ...]:
+    return (SchemaColumn(f"{aggregate.name}.{aggregate.function}", argument_type(aggregate)),)
 
 
 def _lift(_: TypedAggregate, argument: pa.Array | None, _rows: int) -> list[pa.Array]:

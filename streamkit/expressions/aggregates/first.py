@@ -20,7 +20,7 @@ from streamkit.expressions.core.accumulation import Accumulator, chosen, first_r
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Invocation, RuleError
 from streamkit.plan.expression import TypedAggregate, TypedExpression
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 VALUE = "value"
 
@@ -43,8 +43,8 @@ def _ignores_nulls(call: Invocation) -> bool:
     return bool(told.value)
 
 
-def _state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
-    return (Column(f"{aggregate.name}.{aggregate.function}", argument_type(aggregate)),)
+def _state_columns(aggregate: TypedAggregate) -> tuple[SchemaColumn, ...]:
+    return (SchemaColumn(f"{aggregate.name}.{aggregate.function}", argument_type(aggregate)),)
 
 
 def _lift(_: TypedAggregate, argument: pa.Array | None, _rows: int) -> list[pa.Array]:

@@ -17,12 +17,12 @@ from streamkit.log.values.columns import canonical
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.expression_text import typed_text
 from streamkit.recast import recast
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 Aggregates = Sequence[TypedAggregate]
 
 
-def state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
+def state_columns(aggregate: TypedAggregate) -> tuple[SchemaColumn, ...]:
     """The columns in which the state of one aggregate is kept."""
     return AGGREGATES[aggregate.function].state_columns(aggregate)
 

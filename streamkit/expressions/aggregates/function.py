@@ -12,7 +12,7 @@ from streamkit.arrays import Mask
 from streamkit.expressions.core.accumulation import Accumulator, accumulated
 from streamkit.expressions.core.operation import Gives, Invocation, fitted
 from streamkit.plan.expression import TypedAggregate, TypedExpression
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 States: TypeAlias = Sequence[pa.Array]
 MergeStates: TypeAlias = Callable[[States, Accumulator], list[pa.Array]]
@@ -83,7 +83,7 @@ class AggregateFunction:
 
     name: str
     typed: Typed
-    state_columns: Callable[[TypedAggregate], tuple[Column, ...]]
+    state_columns: Callable[[TypedAggregate], tuple[SchemaColumn, ...]]
     lift: Callable[[TypedAggregate, pa.Array | None, int], list[pa.Array]]
     merge: MergeStates
     result: Callable[[TypedAggregate, States], AggregateResult]

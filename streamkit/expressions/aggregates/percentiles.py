@@ -30,7 +30,7 @@ from streamkit.expressions.core.groups import row_by_row
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Invocation, NoTranslationError, RuleError, fitted
 from streamkit.plan.expression import TypedAggregate, TypedExpression
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 VALUE, BOUND, PERCENTAGES = "value", "bound", "percentages"
 ACCURACY = 10_000
@@ -102,8 +102,8 @@ def _constant(call: Invocation, told: TypedExpression, what: str) -> float:
     return float(number.value)
 
 
-def _state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
-    return (Column(f"{aggregate.name}.counts", "binary"),)
+def _state_columns(aggregate: TypedAggregate) -> tuple[SchemaColumn, ...]:
+    return (SchemaColumn(f"{aggregate.name}.counts", "binary"),)
 
 
 def _lift(_: TypedAggregate, argument: pa.Array | None, rows: int) -> list[pa.Array]:

@@ -16,7 +16,7 @@ from streamkit.expressions.core.accumulation import Accumulator, accumulated, pe
 from streamkit.expressions.core.coercion import bounded_decimal
 from streamkit.expressions.core.groups import row_by_row
 from streamkit.plan.expression import TypedAggregate, TypedExpression
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 
 def _sum_type(arguments: Sequence[TypedExpression]) -> str:
@@ -27,7 +27,7 @@ def _sum_type(arguments: Sequence[TypedExpression]) -> str:
     return "bigint" if type in INTEGERS else "double"
 
 
-def total_and_count(aggregate: TypedAggregate) -> tuple[Column, ...]:
+def total_and_count(aggregate: TypedAggregate) -> tuple[SchemaColumn, ...]:
     """The state columns: those of a total, and how many values it adds up."""
     return (*total_columns(aggregate), count_column(aggregate))
 

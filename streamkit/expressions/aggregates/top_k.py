@@ -21,7 +21,7 @@ from streamkit.expressions.core.accumulation import Accumulator, Runs, accumulat
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Invocation, NoTranslationError, RuleError
 from streamkit.plan.expression import TypedAggregate, TypedExpression
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 VALUE, BY, NUMBER = "value", "by", "k"
 
@@ -44,8 +44,8 @@ def _typed(call: Invocation) -> tuple[TypedExpression, str]:
     return call.of("if", there, call.of("named_struct", *parts), literal(None, "void")), array_of(value.type)
 
 
-def _state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
-    return (Column(f"{aggregate.name}.first", array_of("binary")), Column(f"{aggregate.name}.k", "int"))
+def _state_columns(aggregate: TypedAggregate) -> tuple[SchemaColumn, ...]:
+    return (SchemaColumn(f"{aggregate.name}.first", array_of("binary")), SchemaColumn(f"{aggregate.name}.k", "int"))
 
 
 def _lift(aggregate: TypedAggregate, argument: pa.Array | None, rows: int) -> list[pa.Array]:

@@ -23,7 +23,7 @@ from streamkit.expressions.core.accumulation import Accumulator, accumulated
 from streamkit.expressions.core.same_numbers import zeros
 from streamkit.log.values.columns import DECIMAL, fixed_array, fixed_values, valid_rows
 from streamkit.plan.expression import TypedAggregate
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 PRECISION_MAX = 38
 MORE_DIGITS = 10
@@ -32,18 +32,18 @@ WORD = 2**64
 _LIMB_BITS, _LIMB = 32, 0xFFFFFFFF  # sums of 2**31 limbs of 32 bits still fit an int64
 
 
-def total_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
+def total_columns(aggregate: TypedAggregate) -> tuple[SchemaColumn, ...]:
     """The state columns of the total of an aggregate's argument."""
     argument = argument_type(aggregate)
     if argument in ("float", "double"):
-        return (Column(f"{aggregate.name}.sum", "double", nullable=False),)
+        return (SchemaColumn(f"{aggregate.name}.sum", "double", nullable=False),)
     total_type = "bigint"
     if argument.startswith("decimal"):
         layout = to_arrow(argument)
         total_type = f"decimal({min(layout.precision + MORE_DIGITS, PRECISION_MAX)},{layout.scale})"
     return (
-        Column(f"{aggregate.name}.sum", total_type, nullable=False),
-        Column(f"{aggregate.name}.carry", "bigint", nullable=False),
+        SchemaColumn(f"{aggregate.name}.sum", total_type, nullable=False),
+        SchemaColumn(f"{aggregate.name}.carry", "bigint", nullable=False),
     )
 
 

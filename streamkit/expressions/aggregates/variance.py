@@ -17,14 +17,14 @@ from streamkit.arrays import Doubles, Integers
 from streamkit.expressions.aggregates.function import AggregateFunction, AggregateResult, States, register, takes
 from streamkit.expressions.core.accumulation import Accumulator, Runs, within_groups
 from streamkit.plan.expression import TypedAggregate
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 Moments = tuple[Integers, Doubles, Doubles]  # counts, means, sums of squared distances
 
 
-def _state_columns(aggregate: TypedAggregate) -> tuple[Column, ...]:
+def _state_columns(aggregate: TypedAggregate) -> tuple[SchemaColumn, ...]:
     kinds = (("count", "bigint"), ("mean", "double"), ("squares", "double"))
-    return tuple(Column(f"{aggregate.name}.{part}", kind) for part, kind in kinds)
+    return tuple(SchemaColumn(f"{aggregate.name}.{part}", kind) for part, kind in kinds)
 
 
 def _lift(_: TypedAggregate, argument: pa.Array | None, rows: int) -> list[pa.Array]:

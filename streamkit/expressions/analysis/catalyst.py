@@ -36,7 +36,7 @@ from streamkit.plan.expression import (
     TypedExpression,
 )
 from streamkit.plan.expression_text import expression_text
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,7 +81,7 @@ class Recorder:
 
     analyzer: Analyzer
     analysed: list[Analysed] = field(default_factory=list)
-    record_columns: tuple[Column, ...] = ()
+    record_columns: tuple[SchemaColumn, ...] = ()
 
     def of_records(self) -> Recorder:
         return replace(self, analyzer=self.analyzer.of_records(), record_columns=RECORD_COLUMNS)

@@ -28,13 +28,13 @@ from streamkit.log.rows.nested_conversion import Conversion, convert_nested
 from streamkit.log.slab.frame import HEADERS_TYPE
 from streamkit.log.values.validation import validate_column
 from streamkit.names import HEADERS
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 DAYS_MAX = ((1 << 63) - 1) // 86_400_000_000  # from 1970, of what a timestamp in microseconds can hold
 _REFUSED = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 
-def convert_arrow(column: Column, values: pa.Array, first_row: int = 0) -> pa.Array:
+def convert_arrow(column: SchemaColumn, values: pa.Array, first_row: int = 0) -> pa.Array:
     """An Arrow array in the type of a column; SchemaError names the first row that does not fit, and the path in a nested column."""
     if is_nested(column.type):
         return convert_nested(column, values, Conversion(convert_arrow, convert_arrow), first_row)
@@ -42,7 +42,7 @@ def convert_arrow(column: Column, values: pa.Array, first_row: int = 0) -> pa.Ar
     return _with_row(column, values, lambda part: _cast(_sound(part), target, is_loose=False), first_row)
 
 
-def convert_python(column: Column, values: Any) -> pa.Array:
+def convert_python(column: SchemaColumn, values: Any) -> pa.Array:
     """A pandas Series or a list in the type of a column, NaN of a Series as null; SchemaError as in `convert_arrow`."""
     if is_nested(column.type):
         return convert_nested(column, _objects(values), Conversion(convert_python, convert_python))
@@ -61,7 +61,7 @@ def convert_headers(values: Any, first_row: int = 0) -> pa.Array:
     return _naming_row(what, expected, list(values), lambda part: _named(pa.array(map(_pairs, part), HEADERS_TYPE)), first_row)
 
 
-def _with_row(column: Column, values: Any, convert: Callable[[Any], pa.Array], first_row: int) -> pa.Array:
+def _with_row(column: SchemaColumn, values: Any, convert: Callable[[Any], pa.Array], first_row: int) -> pa.Array:
     return _naming_row(column.name, column.type, values, convert, first_row)
 
 
@@ -162,7 +162,7 @@ def _python_cast(values: Any, target: pa.DataType) -> pa.Array:
     return _cast(_sound(_array(values)), target, is_loose=True)
 
 
-def _is_mixed(column: Column, values: Any) -> bool:
+def _is_mixed(column: SchemaColumn, values: Any) -> bool:
     """Whether a list has times of numpy or whole numbers, which Arrow takes beside no others."""
     is_time = column.type == "date" or column.type.startswith("timestamp")
     return is_time and isinstance(values, list) and len({_kind_of_time(value) for value in values if value is not None}) > 1

@@ -18,7 +18,7 @@ import pyarrow as pa
 from streamkit.data_type import element_of, entry_of, fields_of, is_nested, to_arrow
 from streamkit.log.rows.record_size import fixed_bytes, fixed_value_bytes
 from streamkit.log.topic.topic import Topic
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 RowValues: TypeAlias = tuple[Any, ...]  # in the order of the schema, then the event time in ms, if it is not that of a column
 ReadRow: TypeAlias = Callable[[dict[str, Any], int], tuple[RowValues, int] | None]
@@ -72,7 +72,7 @@ def generate_reader(topic: Topic, earliest_ms: int, latest_ms: int) -> ReadRow:
     return read
 
 
-def _source(topic: Topic, values: dict[str, Column]) -> str:
+def _source(topic: Topic, values: dict[str, SchemaColumn]) -> str:
     event_time = None if topic.is_stamped_on_append else topic.timestamp
     optional = {value for value, column in values.items() if column.nullable and column.name != topic.timestamp}
     conditions = [_condition(value, column, optional) for value, column in values.items()]
@@ -158,7 +158,7 @@ def _atomic_size(type_name: str) -> Size:
     return size
 
 
-def _condition(value: str, column: Column, optional: Collection[str]) -> str:
+def _condition(value: str, column: SchemaColumn, optional: Collection[str]) -> str:
     if is_nested(column.type):  # its size says whether it fits
         return "True" if value in optional else f"{value} is not None"
     name = "decimal" if column.type.startswith("decimal") else column.type
@@ -166,7 +166,7 @@ def _condition(value: str, column: Column, optional: Collection[str]) -> str:
     return f"({condition} or {value} is None)" if value in optional else f"({condition})"
 
 
-def _size(value: str, column: Column, optional: Collection[str]) -> str:
+def _size(value: str, column: SchemaColumn, optional: Collection[str]) -> str:
     length = f"size_of_{value}({value})" if is_nested(column.type) else _LENGTHS[column.type].format(value)
     return f"    size += 0 if {value} is None else {length}" if value in optional else f"    size += {length}"
 

@@ -23,10 +23,10 @@ from streamkit.log.values.keys import encode_keys
 from streamkit.log.values.nested_columns import entries, fields, listed, structured
 from streamkit.log.values.validation import validate_column
 from streamkit.recast import recast
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 ConvertValues: TypeAlias = Callable[
-    [Column, Any], pa.Array
+    [SchemaColumn, Any], pa.Array
 ]  # atomic values in the type of a column; SchemaError names the first row
 PlaceOf: TypeAlias = Callable[[int], tuple[int, str]]  # of a value by its number: its row, and its path
 
@@ -47,7 +47,7 @@ class Conversion:
     is_sparse: bool = False
 
 
-def convert_nested(column: Column, values: Any, conversion: Conversion, first_row: int = 0) -> pa.Array:
+def convert_nested(column: SchemaColumn, values: Any, conversion: Conversion, first_row: int = 0) -> pa.Array:
     """
     An Arrow array or Python values in the nested type of a column; SchemaError names the first row that does not fit.
 
@@ -80,7 +80,7 @@ def _converted(type_name: str, values: Any, conversion: Conversion, place: Place
 
 def _atomic(type_name: str, values: Any, convert: ConvertValues, place: PlaceOf) -> pa.Array:
     try:
-        return convert(Column(_UNNAMED, type_name), values)
+        return convert(SchemaColumn(_UNNAMED, type_name), values)
     except SchemaError as error:
         if not error.rows:
             raise

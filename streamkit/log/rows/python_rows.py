@@ -20,7 +20,7 @@ from streamkit.log.rows.generated_reader import ReadRow, RowValues, generate_rea
 from streamkit.log.rows.nested_conversion import Conversion, convert_nested
 from streamkit.log.rows.records import rows_of
 from streamkit.log.topic.topic import Topic
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 RENEWAL_MS = 1_000
 
@@ -64,7 +64,7 @@ class RowReader:
         return rows_of(self.topic, columns, times_ms, now_ms)
 
 
-def _array(column: Column, values: list[Any]) -> pa.Array:
+def _array(column: SchemaColumn, values: list[Any]) -> pa.Array:
     """Values that were read as a column, in its type."""
     if is_nested(column.type):
         return convert_nested(column, values, Conversion(_array, _array))

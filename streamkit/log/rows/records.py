@@ -22,11 +22,11 @@ from streamkit.log.topic.formats import KEY, VALUE, encode
 from streamkit.log.topic.topic import Topic
 from streamkit.log.values.whole_number import as_whole_number
 from streamkit.names import DELETED, HEADERS, TIMESTAMP
-from streamkit.schema import Column
+from streamkit.schema import SchemaColumn
 
 _EXTRA = (TIMESTAMP, DELETED, HEADERS)
-_STAMP = Column(TIMESTAMP, "timestamp")
-_FLAG = Column(DELETED, "boolean")
+_STAMP = SchemaColumn(TIMESTAMP, "timestamp")
+_FLAG = SchemaColumn(DELETED, "boolean")
 
 
 def records_of(topic: Topic, data: Any, now_ms: int, timestamp_ms: int | None = None) -> list[pa.RecordBatch]:
@@ -155,7 +155,7 @@ def _converted(topic: Topic, name: str, values: Any) -> pa.Array:
     return convert_headers(values) if name == HEADERS else convert_python(_column(topic, name), values)
 
 
-def _column(topic: Topic, name: str) -> Column:
+def _column(topic: Topic, name: str) -> SchemaColumn:
     return {TIMESTAMP: _STAMP, DELETED: _FLAG}.get(name) or topic.schema[name]
 
 
@@ -214,7 +214,7 @@ class _Rows:
             deleted = deleted | (_nulls(self.columns[VALUE]) & ~_nulls(self.columns[KEY]))
         return deleted if deleted.any() else None
 
-    def _values(self, column: Column, deleted: Mask | None) -> pa.Array:
+    def _values(self, column: SchemaColumn, deleted: Mask | None) -> pa.Array:
         values = self._converted(column)
         is_value = column.name not in self.topic.key
         if deleted is not None and is_value:
@@ -224,7 +224,7 @@ class _Rows:
             self._refuse(missing, column.name, "found null, and the column is NOT NULL")
         return values
 
-    def _converted(self, column: Column) -> pa.Array:
+    def _converted(self, column: SchemaColumn) -> pa.Array:
         values = self.columns[column.name]
         return values if self.is_checked else convert_arrow(column, values, self.first_row)
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from streamkit.data_type import to_arrow
 from streamkit.errors import SchemaError
 from streamkit.log.topic.topic import Topic
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 _LADDERS = tuple(
     tuple(map(to_arrow, names))
@@ -69,7 +69,7 @@ def _refused(topic: Topic, schema: Schema) -> Iterator[str]:
             yield f"the new column {column.name!r} is NOT NULL, and older rows have no value of it"
 
 
-def _refused_change(topic: Topic, old: Column, new: Column) -> Iterator[str]:
+def _refused_change(topic: Topic, old: SchemaColumn, new: SchemaColumn) -> Iterator[str]:
     if old.nullable != new.nullable:
         yield f"the column {old.name!r} {'becomes NOT NULL' if old.nullable else 'stops being NOT NULL'}"
     if old.type == new.type:

@@ -28,7 +28,7 @@ from streamkit.plan.operators.sliding_aggregate import SlidingAggregate
 from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step, column_of, typed_columns
 from streamkit.plan.windows import INSTANT, SessionWindow, Settling, SlidingWindow, Window, Windowing, closing_for
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 GroupKey: TypeAlias = tuple[tuple[str, Expression], ...] | None  # names and expressions; None for the stream's own key
 
@@ -191,8 +191,8 @@ class AggregateNode(Grouping):
             self._check_states(key, value)
         if (check := checked(operator, rows, key, aggregates, self.at, building)) is not rows:
             operator = replace(operator, inputs=(check.id,))
-        bounds = [Column(name, "timestamp", False) for name in self.bounds]
-        results = [Column(one.name, one.type, one.nullable) for one in aggregates]
+        bounds = [SchemaColumn(name, "timestamp", False) for name in self.bounds]
+        results = [SchemaColumn(one.name, one.type, one.nullable) for one in aggregates]
         schema = make_schema([*rows.schema.select(key), *bounds, *results], self.at)
         return building.add(Step(operator, schema, (*key, *self.bounds), key, True, self.at))
 

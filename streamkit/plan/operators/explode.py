@@ -16,7 +16,7 @@ from streamkit.plan.operator import EACH_ALONE, Names, Operator, listed, referen
 from streamkit.plan.origin import Origin
 from streamkit.plan.stateless import StatelessStep
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 POSITION = "pos"
 
@@ -47,7 +47,7 @@ class ExplodeNode(StatelessStep):
         if replaced := [name for name in names if name in (*rows.key, *rows.partition_by)]:
             raise TopologyError(f"flat_map() would replace the key column {replaced[0]!r}; expected another name", self.at)
         columns = {column.name: column for column in rows.schema}
-        columns |= {name: Column(name, type, True) for name, type in zip(names, types)}
+        columns |= {name: SchemaColumn(name, type, True) for name, type in zip(names, types)}
         operator = Explode(step_id, UNSTAGED, (rows.id,), value, names, self.outer, self.position)
         return replace(rows, operator=operator, schema=make_schema(tuple(columns.values()), self.at), at=self.at)
 

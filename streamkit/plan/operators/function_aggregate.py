@@ -21,7 +21,7 @@ from streamkit.plan.program import Program
 from streamkit.plan.python_function import PythonFunction
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import CalendarWindow, SessionWindow, SlidingWindow, TimeWindow, Window, Windowing, closing_for
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class FunctionAggregateNode(Grouping):
             *self._typed_functions([step.schema for step, _ in inputs], columns, building), building.modes_of(self), windowing,
             self.folding.tombstones,
         )  # fmt: skip
-        bounds = [Column(name, "timestamp", False) for name in self.bounds]
+        bounds = [SchemaColumn(name, "timestamp", False) for name in self.bounds]
         schema = make_schema([*rows.schema.select(key), *bounds, *columns], self.at)
         return building.add(Step(operator, schema, (*key, *self.bounds), key, True, self.at))
 
@@ -140,7 +140,7 @@ class FunctionAggregateNode(Grouping):
                 )
         else:
             columns = list(Schema.parse(self.folding.schema))
-        return make_schema([Column(column.name, column.type) for column in columns], self.at)
+        return make_schema([SchemaColumn(column.name, column.type) for column in columns], self.at)
 
     def _typed_functions(
         self, rows: Sequence[Schema], columns: Schema, building: Building

@@ -13,7 +13,7 @@ from streamkit.plan.node import STREAM, Node
 from streamkit.plan.operator import PORT, Key, Names, Operator, listed, source_of
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
 from streamkit.plan.windows import SessionWindow, SlidingWindow, Windowing, closing_for
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 BOUNDS = (WINDOW_START, WINDOW_END)
 
@@ -51,7 +51,7 @@ class LateNode(Node):
                 raise TopologyError(
                     f"late_to adds the column {name!r}, and the stream has one; expected another name: rename it before", self.at
                 )
-        schema = make_schema([*rows.schema, *(Column(name, "timestamp", False) for name in BOUNDS)], self.at)
+        schema = make_schema([*rows.schema, *(SchemaColumn(name, "timestamp", False) for name in BOUNDS)], self.at)
         if isinstance(self.child.key_window, SessionWindow):
             taken = LateOfSessions(building.name(self), UNSTAGED, (f"{table.id}{PORT}{LATE}",), rows.schema.names)
             return building.add(Step(taken, schema, rows.key, rows.partition_by, False, self.at))

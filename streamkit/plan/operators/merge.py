@@ -14,7 +14,7 @@ from streamkit.plan.node import STREAM, Node, shortened, words
 from streamkit.plan.operator import Key, Names, Operator, listed
 from streamkit.plan.origin import Origin
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,7 +49,7 @@ class MergeNode(Node):
         first = rows[0]
         for other in rows[1:]:
             _check_alike(self, first, other)
-        columns = [Column(c.name, c.type, any(one.schema[c.name].nullable for one in rows)) for c in first.schema]
+        columns = [SchemaColumn(c.name, c.type, any(one.schema[c.name].nullable for one in rows)) for c in first.schema]
         partition_by = first.partition_by if all(one.partition_by == first.partition_by for one in rows) else first.key
         operator = Merge(building.name(self), UNSTAGED, tuple(one.id for one in rows), first.schema.names)
         schema = make_schema(columns, self.at)

@@ -10,7 +10,7 @@ from streamkit.plan.building import Building
 from streamkit.plan.keys import make_schema
 from streamkit.plan.operator import Key, Names, Operator, listed
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 OLD = "old_"
 
@@ -53,7 +53,7 @@ def net_changes(
 ) -> Step:
     """The step that makes one row of the two of each change, with the old values of some columns."""
     values = tuple(name for name in rows.schema.names if name not in rows.key)
-    before = [Column(OLD + name, rows.schema[name].type) for name in old]
+    before = [SchemaColumn(OLD + name, rows.schema[name].type) for name in old]
     schema = make_schema([*rows.schema.select(rows.key), *rows.schema.select(values), *before], at)
     operator = NetChange(step_id, UNSTAGED, (rows.id,), rows.key, values, old, mode, skips)
     return building.add(Step(operator, schema, rows.key, rows.partition_by, True, at))

@@ -16,7 +16,7 @@ from streamkit.plan.operator import EACH_ONCE, Key, Names, Operator
 from streamkit.plan.python_function import PythonFunction
 from streamkit.plan.stateless import StatelessStep, passed
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,7 +63,7 @@ class ForeachNode(Node):
 
 def look(node: PeekNode | ForeachNode, rows: Step, analyzer: Analyzer) -> TypedExpression:
     """The call of the node's function with all columns of a row, and whether it is a tombstone."""
-    schema = Schema((*rows.schema, Column(DELETED, "boolean", False)))
+    schema = Schema((*rows.schema, SchemaColumn(DELETED, "boolean", False)))
     call = PythonCall(replace(node.function, parameters=schema.names), tuple(Reference(name) for name in schema.names))
     return analyzer.project(schema, [("_", call)], node.at)[0][1]
 

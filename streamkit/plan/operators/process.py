@@ -25,13 +25,13 @@ from streamkit.plan.retiming import gives_times
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.store_definition import StoreDefinition
 from streamkit.plan.windows import Windowing
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 ROW, BATCH = "row", "batch"
 BEGUN = (
     -1
 )  # the number under which a key group notes that it has had a record; schedules that were cancelled have their `schedule_keys`
-SCHEDULES_KEY = Schema((Column("schedule", "int", False),))
+SCHEDULES_KEY = Schema((SchemaColumn("schedule", "int", False),))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -19,7 +19,7 @@ from streamkit.plan.origin import Origin
 from streamkit.plan.python_function import PythonFunction
 from streamkit.plan.stateless import StatelessStep
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class RowFunctionNode(StatelessStep):
         found = self.result(rows)
         types = {name: type for name, type in self.declared if not (self.may_repeat_key and name in rows.key)}
         columns = {name: rows.schema[name] for name in rows.schema.names if name in found.kept}
-        columns |= {name: Column(name, type, name not in self.required) for name, type in types.items()}
+        columns |= {name: SchemaColumn(name, type, name not in self.required) for name, type in types.items()}
         operator = RowFunction(
             step_id,
             UNSTAGED,

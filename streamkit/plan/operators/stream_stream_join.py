@@ -19,7 +19,7 @@ from streamkit.plan.operators.project import add_widened
 from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import INSTANT, JoinWindow, Window, Windowing
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 STREAM_JOIN_KINDS = ("inner", "left", "outer")
 PRESERVED_SIDES = {"inner": (), "left": ("left",), "outer": ("left", "right")}
@@ -264,10 +264,10 @@ def stores_of(operator: StreamStreamJoinRows, schemas: tuple[Schema, Schema]) ->
     """
     stores = []
     for side, key, schema in zip(SIDES, operator.keys, schemas, strict=True):
-        values = (Column(TIMESTAMP, "array<bigint>", False), *(_listed(one) for one in schema if one.name not in key))
+        values = (SchemaColumn(TIMESTAMP, "array<bigint>", False), *(_listed(one) for one in schema if one.name not in key))
         keys, bucket, keep = schema.select(key), operator.bucket_ms, operator.keep_ms(side)
         is_kept = side in operator.preserved
-        kept = Schema((*values, Column(ALONE, "array<boolean>", False))) if is_kept else Schema(values)
+        kept = Schema((*values, SchemaColumn(ALONE, "array<boolean>", False))) if is_kept else Schema(values)
         stores.append(ProgramStore(buffer_of(operator.id, side), 0, UNSTAGED, keys, kept, bucket, bucket + keep - 1, "window"))
         if is_kept:
             close = max(operator.close_ms(side), 1)
@@ -275,9 +275,9 @@ def stores_of(operator: StreamStreamJoinRows, schemas: tuple[Schema, Schema]) ->
     return sorted(stores, key=lambda store: operator.stores.index(store.name))
 
 
-def _listed(column: Column) -> Column:
+def _listed(column: SchemaColumn) -> SchemaColumn:
     """The column of a list of rows that holds this column of each; nullable if the rows' may be null."""
-    return Column(column.name, f"array<{column.type}>", column.nullable)
+    return SchemaColumn(column.name, f"array<{column.type}>", column.nullable)
 
 
 def _joined_schema(node: StreamStreamJoin, columns: Sources, left: Schema, right: Schema, keys: tuple[Key, Key]) -> Schema:
@@ -290,5 +290,5 @@ def _joined_schema(node: StreamStreamJoin, columns: Sources, left: Schema, right
         found = sides[side][column]
         is_key = side == "left" and column in partners
         other = is_key and node.how == "outer" and right[partners[column]].nullable
-        joined.append(Column(name, found.type, found.nullable or other or (side in missing and not is_key)))
+        joined.append(SchemaColumn(name, found.type, found.nullable or other or (side in missing and not is_key)))
     return make_schema(joined, node.at)

@@ -21,7 +21,7 @@ from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.stateless import knows_what_is_dropped, mode_of_changes
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import Settling, Window, Windowing
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 FULL_MODES = ("emit", "stop")
 
@@ -148,8 +148,8 @@ class SuppressNode(Node):
         self._check_names(rows.schema)
         key = rows.schema.select(rows.key)
         values = [column for column in rows.schema if column.name not in rows.key]
-        row_time = (Column(ROW_TIME, "bigint"),) if self.has_row_times(building) else ()
-        held = Schema((Column(SINCE, "bigint", False), Column(DELETED, "boolean", False), *values, *row_time))
+        row_time = (SchemaColumn(ROW_TIME, "bigint"),) if self.has_row_times(building) else ()
+        held = Schema((SchemaColumn(SINCE, "bigint", False), SchemaColumn(DELETED, "boolean", False), *values, *row_time))
         index = f"{store}-since"
         building.add_store(ProgramStore(store, 0, UNSTAGED, key, held), building.naming(self))
         building.add_store(ProgramStore(index, 0, UNSTAGED, key, Schema(()), layout="since"), building.naming(self))

@@ -14,7 +14,7 @@ from streamkit.plan.operators.aggregate import Aggregate, AggregateNode, kept_in
 from streamkit.plan.operators.regroup import regrouped
 from streamkit.plan.program import ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 AGGREGATE, MEMBER, COUNT = "aggregate", "member", "count"  # columns of the store of members, unless groups have such columns
 
@@ -45,11 +45,11 @@ class TableAggregateNode(AggregateNode):
         )
         if members is not None:
             member = make_schema(_with_member(rows.schema.select(key)), self.at)
-            count = Schema((Column(COUNT, "bigint", False),))
+            count = Schema((SchemaColumn(COUNT, "bigint", False),))
             building.add_store(ProgramStore(members, 0, UNSTAGED, member, count, is_spread=True), building.naming(self))
         value = make_schema([column for one in aggregates for column in building.state_columns(one)], self.at)
         building.add_store(kept_in(store, rows.schema.select(key), value, None), building.naming(self))
-        results = [Column(one.name, one.type, one.nullable) for one in asked]
+        results = [SchemaColumn(one.name, one.type, one.nullable) for one in asked]
         schema = make_schema([*rows.schema.select(key), *results], self.at)
         return building.add(Step(operator, schema, key, key, True, self.at))
 
@@ -101,11 +101,11 @@ class TableAggregate(Aggregate):
         return f"table {text}{kept}"
 
 
-def _with_member(group: Schema) -> list[Column]:
+def _with_member(group: Schema) -> list[SchemaColumn]:
     """The key of the store of members: a group's columns, and two under names that none of them has, in any case."""
     columns = list(group)
     for name, type in ((AGGREGATE, "string"), (MEMBER, "binary")):
         while name in {column.name.lower() for column in columns}:
             name += "_"
-        columns.append(Column(name, type, False))
+        columns.append(SchemaColumn(name, type, False))
     return columns

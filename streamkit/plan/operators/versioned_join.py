@@ -18,7 +18,7 @@ from streamkit.plan.origin import Origin, joined_origin
 from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import Windowing
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 if TYPE_CHECKING:
     from streamkit.plan.operators.join import Join
@@ -132,6 +132,6 @@ def versioned_join(node: Join, left: Step, building: Building) -> Step:
 
 def _waiting_store(operator: VersionedJoin, schema: Schema, grace_ms: int) -> ProgramStore:
     """The store of the records that wait: lists by their time and key."""
-    values = [Column(one.name, f"array<{one.type}>", one.nullable) for one in schema if one.name not in operator.on]
-    columns = (Column(TIMESTAMP, "array<bigint>", False), *values)
+    values = [SchemaColumn(one.name, f"array<{one.type}>", one.nullable) for one in schema if one.name not in operator.on]
+    columns = (SchemaColumn(TIMESTAMP, "array<bigint>", False), *values)
     return ProgramStore(operator.waiting, 0, UNSTAGED, schema.select(operator.on), Schema(columns), 1, max(grace_ms, 1), "window")

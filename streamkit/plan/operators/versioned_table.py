@@ -11,7 +11,7 @@ from streamkit.plan.operator import Exchange, Names, Operator
 from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import Windowing
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 BUCKETS = 4  # of the time that history covers: what is written with each change is a part of a key's history
 ACCEPTED = "every"  # the port of all changes; the main one leaves out those that are older than the row of their key
@@ -69,6 +69,6 @@ class VersionedTable(Operator):
 def history_store(name: str, key: Schema, value: Schema, history_ms: int) -> ProgramStore:
     """The store of former rows: lists by key and by the bucket of time in which each was replaced."""
     bucket_ms = history_ms // BUCKETS + 1
-    listed = (Column(one.name, f"array<{one.type}>", one.nullable) for one in value)
-    columns = (Column(TIMESTAMP, "array<bigint>", False), *listed, Column(DELETED, "array<boolean>", False))
+    listed = (SchemaColumn(one.name, f"array<{one.type}>", one.nullable) for one in value)
+    columns = (SchemaColumn(TIMESTAMP, "array<bigint>", False), *listed, SchemaColumn(DELETED, "array<boolean>", False))
     return ProgramStore(name, 0, UNSTAGED, key, Schema(columns), bucket_ms, bucket_ms + history_ms, "window")

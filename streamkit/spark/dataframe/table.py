@@ -13,11 +13,16 @@ from streamkit.errors import SchemaError
 from streamkit.log.opening import open_existing_log
 from streamkit.log.topic.topic import Topic
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 from streamkit.spark.dataframe.options import ReadOptions
 
-PLACES = (Column(TIMESTAMP, "timestamp"), Column(PARTITION, "int"), Column(OFFSET, "bigint"), Column(DELETED, "boolean"))
-HEADERS_COLUMN = Column(HEADERS, "array<struct<key:string,value:binary>>")
+PLACES = (
+    SchemaColumn(TIMESTAMP, "timestamp"),
+    SchemaColumn(PARTITION, "int"),
+    SchemaColumn(OFFSET, "bigint"),
+    SchemaColumn(DELETED, "boolean"),
+)
+HEADERS_COLUMN = SchemaColumn(HEADERS, "array<struct<key:string,value:binary>>")
 
 
 def table_ddl(options: ReadOptions) -> str:
@@ -38,9 +43,9 @@ def table_schema(topic: Topic, options: ReadOptions) -> Schema:
     return Schema(tuple(known[name] for name in dict.fromkeys(options.columns)))
 
 
-def known_columns(topic: Topic) -> dict[str, Column]:
+def known_columns(topic: Topic) -> dict[str, SchemaColumn]:
     """All columns that can be read of a topic, by name, in order."""
-    return {column.name: Column(column.name, column.type) for column in (*topic.schema, *PLACES, HEADERS_COLUMN)}
+    return {column.name: SchemaColumn(column.name, column.type) for column in (*topic.schema, *PLACES, HEADERS_COLUMN)}
 
 
 def arrow_schema(topic: Topic, schema: StructType) -> pa.Schema:

@@ -24,7 +24,7 @@ from streamkit.log.slab.frame import (
     padding,
 )
 from streamkit.log.topic.topic import declare_topic
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 from tests.sampling import examples
 
 TOKEN = "00112233445566778899aabbccddeeff"
@@ -235,7 +235,7 @@ def batches(draw):
     """A schema of any types, and rows of it with nulls, sliced somewhere."""
     types = draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=5))
     rows = draw(st.integers(1, 20))
-    schema = Schema(tuple(Column(f"c{number}", name) for number, name in enumerate(types)))
+    schema = Schema(tuple(SchemaColumn(f"c{number}", name) for number, name in enumerate(types)))
     columns = [
         pa.array(draw(st.lists(st.none() | VALUES[column.type], min_size=rows, max_size=rows)), column.arrow.type)
         for column in schema

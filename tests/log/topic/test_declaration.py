@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from streamkit.errors import ConfigError, SchemaError, StreamKitError, TopicNotFoundError
 from streamkit.log.opening import open_log
 from streamkit.log.topic.settings import SETTINGS
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 
 EMPTY = pa.schema([])
 NAMES = st.sampled_from(
@@ -21,7 +21,7 @@ NAMES = st.sampled_from(
 TYPES = st.sampled_from(
     ["int", "Integer", " bigint", "decimal", "decimal(5, 2)", "decimal(39,0)", "strng", "", "void", "int not null", 3, None]
 )
-COLUMNS = st.builds(Column, NAMES, TYPES, st.sampled_from([True, False, None, 1]))
+COLUMNS = st.builds(SchemaColumn, NAMES, TYPES, st.sampled_from([True, False, None, 1]))
 ARROW_TYPES = st.sampled_from(
     [
         pa.int8(), pa.uint64(), pa.float16(), pa.decimal256(70, 3), pa.decimal128(5, -2), pa.timestamp("ns", "Europe/Oslo"), pa.time32("s"),
@@ -73,7 +73,7 @@ def log_with_an_odd_topic(request, empty_log):
 @given(SCHEMAS, ODD, ODD, ODD, CONFIGS)
 @example(lambda: EMPTY, None, None, None, None)
 @example(lambda: Schema(()), None, None, None, None)
-@example(lambda: Schema((Column("k", "Integer"),)), None, None, None, None)
+@example(lambda: Schema((SchemaColumn("k", "Integer"),)), None, None, None, None)
 def test_what_is_created_is_there_as_it_was_created(schema, key, timestamp, partition_by, config):
     """Whatever `create_topic` takes, `topic` gives back equal, and it can be described and deleted; the rest is refused in words."""
     with open_log(":memory:") as log:
@@ -116,9 +116,9 @@ def test_an_odd_topic_does_not_hide_the_others(log_with_an_odd_topic):
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        (Schema((Column("x", "strng"),)), "the type 'strng' cannot be a column's; expected one of boolean"),
+        (Schema((SchemaColumn("x", "strng"),)), "the type 'strng' cannot be a column's; expected one of boolean"),
         (
-            Schema((Column("x", 3),)),  # type: ignore[arg-type]
+            Schema((SchemaColumn("x", 3),)),  # type: ignore[arg-type]
             "the type 3 cannot be a column's",
         ),
         (pa.schema([("x", pa.struct([]))]), r"the fields of a struct are \[\]; expected at least one"),

@@ -24,7 +24,7 @@ from streamkit.log.rows import conversion
 from streamkit.log.slab.slab import read_frame
 from streamkit.log.topic.evolution import check_evolution, is_wider
 from streamkit.log.topic.topic import declare_topic
-from streamkit.schema import Column, Schema
+from streamkit.schema import Schema, SchemaColumn
 from tests.sampling import examples
 
 TOPIC = declare_topic("t", "k int, n int, x float NOT NULL, at timestamp", key="k", timestamp="at")
@@ -107,7 +107,7 @@ def next_types(name):
 @st.composite
 def histories(draw):
     """Schemas of which each may follow the one before, and some rows written under each."""
-    columns = [Column("k", "string")]
+    columns = [SchemaColumn("k", "string")]
     history: list[tuple[Schema, list[dict[str, object]]]] = []
     for version in range(draw(st.integers(1, 4))):
         if history:
@@ -116,7 +116,7 @@ def histories(draw):
             ]
         for number in range(draw(st.integers(0, 2))):
             place = draw(st.integers(0, len(columns)))
-            columns.insert(place, Column(f"c{version}_{number}", draw(st.sampled_from(sorted(STEPS)))))
+            columns.insert(place, SchemaColumn(f"c{version}_{number}", draw(st.sampled_from(sorted(STEPS)))))
         row = st.fixed_dictionaries({one.name: st.none() | STEPS[one.type] for one in columns})
         history.append((Schema(tuple(columns)), draw(st.lists(row, max_size=3))))
     return history
