@@ -128,16 +128,16 @@ def character_name(character: str) -> str:
 
 @dataclass(frozen=True)
 class SlabName:
-    """What the path of a slab says: who wrote it, in which generation, at which step, under which token."""
+    """What the path of a slab says: who wrote it, in which generation, with which serial, under which token."""
 
     writer: str
     generation: int
-    step: int
+    serial: int
     token: str
 
     @property
     def path(self) -> str:
-        return f"slabs/{self.writer}/{self.generation}/{self.step}-{self.token}.slab"
+        return f"slabs/{self.writer}/{self.generation}/{self.serial}-{self.token}.slab"
 
     @classmethod
     def parse(cls, path: str) -> SlabName | None:

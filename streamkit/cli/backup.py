@@ -101,9 +101,9 @@ def _show_salvaged(done: Salvaged) -> None:
     )
     for note in done.notes:
         show_line(note)
-    print(f"{len(done.unproven)} slabs are of the last step of their writer: whether it was committed is not known")
+    print(f"{len(done.unproven)} slabs are of the last commit of their writer: whether it was committed is not known")
     if done.alike:
-        print(f"{len(done.alike)} slabs hold the same as another one of their step; their rows are in the new log twice")
+        print(f"{len(done.alike)} slabs hold the same as another one of their commit; their rows are in the new log twice")
     print("deleted rows whose files were still there are rows again; names, keys, settings, groups and applications are lost")
     if done.unreadable:
         print(f"not complete: {len(done.unreadable)} frames or slabs cannot be read:")
@@ -125,7 +125,7 @@ def _show(done: Rebuilt) -> None:
         show_line(note)
     if done.unadopted:
         print(
-            f"slabs of steps that no commit names, not adopted: {len(done.unadopted)}; they hold what a process was writing when it died or, if "
+            f"slabs that no commit names, not adopted: {len(done.unadopted)}; they hold what a process was writing when it died or, if "
             "the journal has lost its end as well, acknowledged records: `streamkit rebuild --from-slabs` reads them, while they are there"
         )
         show_table(("slab",), [(path,) for path in done.unadopted])

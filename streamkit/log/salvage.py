@@ -67,8 +67,8 @@ class Salvaged:
     """
     The result of a salvage: where the new log is, what it has, and what could not be read or is not proven.
 
-    `unproven` are slabs of the last step that is found of their writer: nothing says whether it was committed, while of every
-    other step a later one does. `alike` are slabs that hold the same as another one of their step: attempts of a task leave
+    `unproven` are slabs of the last commit that is found of their writer: nothing says whether it was committed, while of every
+    other commit a later one does. `alike` are slabs that hold the same as another one of their commit: attempts of a task leave
     such, and all but one of them were not committed. The rows of both are in the new log.
     """
 
@@ -148,12 +148,12 @@ def _notes(root: str) -> tuple[str, ...]:
 def _unproven(slabs: Mapping[str, SlabName]) -> tuple[str, ...]:
     last: dict[str, tuple[int, int]] = {}
     for name in slabs.values():
-        last[name.writer] = max((name.generation, name.step), last.get(name.writer, (0, 0)))
-    return tuple(path for path, name in slabs.items() if (name.generation, name.step) == last[name.writer])
+        last[name.writer] = max((name.generation, name.serial), last.get(name.writer, (0, 0)))
+    return tuple(path for path, name in slabs.items() if (name.generation, name.serial) == last[name.writer])
 
 
 def _alike(found: Survey) -> tuple[str, ...]:
-    """Slabs beyond the first of those of one step that have equal frames."""
+    """Slabs beyond the first of those of one commit that have equal frames."""
     contents: dict[str, list[object]] = {}
     for frame in found.frames:
         extent = frame.extent
@@ -172,7 +172,7 @@ def _alike(found: Survey) -> tuple[str, ...]:
     repeated = []
     for path, frames in contents.items():
         name = found.slabs[path]
-        content = (name.writer, name.generation, name.step, tuple(frames))
+        content = (name.writer, name.generation, name.serial, tuple(frames))
         seen[content] += 1
         if seen[content] > 1:
             repeated.append(path)
@@ -283,7 +283,7 @@ def _in_order(frames: Sequence[FoundFrame]) -> Iterator[list[FoundFrame]]:
     """
     The frames of a partition in the likeliest order: those that may hold the same offsets together, the others one by one.
 
-    Frames with known offsets are in the order of these. Frames of one writer are in the order of its steps; between writers
+    Frames with known offsets are in the order of these. Frames of one writer are in the order of its commits; between writers
     the time of the file decides. Maintenance rewrites the oldest rows first, so what it has not rewritten comes behind, but
     for frames that fill the room before a rewritten one exactly, and are older.
     """
@@ -305,17 +305,17 @@ def _first(frame: FoundFrame) -> int:
 
 
 def _by_writer(frames: Sequence[FoundFrame]) -> list[FoundFrame]:
-    """Frames by writer and step; a slab counts as no older than those that its writer committed before."""
-    steps = sorted(
+    """Frames by writer and serial; a slab counts as no older than those that its writer committed before."""
+    ordered = sorted(
         frames,
-        key=lambda frame: (frame.slab.generation, frame.slab.step, frame.modified_ns, frame.slab.token, frame.extent.position),
+        key=lambda frame: (frame.slab.generation, frame.slab.serial, frame.modified_ns, frame.slab.token, frame.extent.position),
     )
     reached: dict[str, int] = {}
     times: list[int] = []
-    for frame in steps:
+    for frame in ordered:
         reached[frame.slab.writer] = max(reached.get(frame.slab.writer, 0), frame.modified_ns)
         times.append(reached[frame.slab.writer])
-    return [steps[number] for number in np.argsort(np.array(times, np.int64), kind="stable")]
+    return [ordered[number] for number in np.argsort(np.array(times, np.int64), kind="stable")]
 
 
 def _clusters(frames: Sequence[FoundFrame]) -> Iterator[list[FoundFrame]]:
@@ -414,8 +414,8 @@ class _Writer:
             (batch, np.arange(start, start + batch.num_rows)) for batch, start in zip(self._batches, starts, strict=False)
         ]
         frames = [(topic.id, partition, rows) for rows, _ in framed(numbered)]
-        name = SlabName(producer_writer(state.id), state.epoch, state.step + 1, fresh_token())
+        name = SlabName(producer_writer(state.id), state.epoch, state.serial + 1, fresh_token())
         slab = write_slab(self._storage, name, frames, {topic.id: topic.compression}, {topic.id: topic})
-        self._catalog.commit_batches(ProducerCommit(state.id, state.epoch, state.step + 1, fresh_token(), (slab,)))
-        self._producer = replace(state, step=state.step + 1)
+        self._catalog.commit_batches(ProducerCommit(state.id, state.epoch, state.serial + 1, fresh_token(), (slab,)))
+        self._producer = replace(state, serial=state.serial + 1)
         self._batches, self._bytes = [], 0

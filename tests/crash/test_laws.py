@@ -394,10 +394,10 @@ def test_files_are_listed_before_references_are_read(folder, log, monkeypatch):
 
 
 def test_every_slab_is_named_after_its_place(log):
-    """Writer, generation and step of a slab are in its path, so that what may be deleted follows from names alone."""
+    """Writer, generation and serial of a slab are in its path, so that what may be deleted follows from names alone."""
     run_available(begin(log))
     names = [SlabName.parse(path) for path in log.storage.list("slabs/a1")]
-    assert {(name.generation, name.step) for name in names if name} == {(1, 1), (1, 2), (3, 3), (3, 4)}
+    assert {(name.generation, name.serial) for name in names if name} == {(1, 1), (1, 2), (3, 3), (3, 4)}
     assert set(BEFORE_COMMIT) < set(POINTS)
 
 

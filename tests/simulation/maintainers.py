@@ -54,8 +54,8 @@ def maintain(log: Log, world: World) -> None:
 
 def collect(log: Log, world: World) -> None:
     """Delete what producers staged and nobody will commit, while they work."""
-    for producer_id, epoch, step in _producers(log):
-        world.events["orphans"] += len(collect_orphans(log.storage, log.catalog, f"p{producer_id}", epoch, step))
+    for producer_id, epoch, serial in _producers(log):
+        world.events["orphans"] += len(collect_orphans(log.storage, log.catalog, f"p{producer_id}", epoch, serial))
 
 
 def _producers(log: Log) -> list[tuple[int, int, int]]:

@@ -88,7 +88,7 @@ def test_everybody_is_busy():
         assert events[event] > 0, event
 
 
-def collect_by_age(storage, catalog, writer, generation, committed_step):
+def collect_by_age(storage, catalog, writer, generation, committed_serial):
     """References are read before files are listed."""
     referenced = catalog.referenced_slabs(writer)
     for path in storage.list(f"slabs/{writer}"):
@@ -120,7 +120,7 @@ original_deliver = Outbox._deliver
 
 BUGS = {
     "orphans are judged before they are listed": lambda patch: patch(maintainers, "collect_orphans", collect_by_age),
-    "orphans of the step in work are void": lambda patch: patch(orphans, "_is_void", lambda *_: True),
+    "orphans of the commit in work are void": lambda patch: patch(orphans, "_is_void", lambda *_: True),
     "an older life is not fenced": lambda patch: patch(producers, "open_producer", begin_again),
     "sequences are not looked up": lambda patch: patch(Producer, "_known", lambda producer, reader, sequence: None),
     "acknowledged before the commit": lambda patch: patch(Outbox, "_deliver", acknowledge_early),

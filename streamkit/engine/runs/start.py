@@ -121,7 +121,7 @@ def _application(
 def collect_dead(catalog: Catalog, storage: Storage, state: ApplicationState) -> int:
     """Delete what dead generations of an application staged and never committed; returns how many files."""
     writer = application_writer(state.id)
-    slabs = collect_orphans(storage, catalog, writer, state.generation, committed_step=state.epoch)
+    slabs = collect_orphans(storage, catalog, writer, state.generation, committed_serial=state.epoch)
     plans = [path for path in storage.list(plan_folder(writer)) if (plan_generation(path) or 0) < state.generation]
     for path in plans:
         storage.delete(path)

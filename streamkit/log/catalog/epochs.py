@@ -104,7 +104,7 @@ def _check_turn(transaction: Transaction, epoch: EpochCommit) -> dict[str, Any]:
 def _check_slabs(epoch: EpochCommit) -> None:
     expected = (application_writer(epoch.application_id), epoch.generation, epoch.epoch)
     for slab in epoch.slabs:
-        if (slab.writer, slab.generation, slab.step) != expected or slab.path != slab.name.path:
+        if (slab.writer, slab.generation, slab.serial) != expected or slab.path != slab.name.path:
             raise EpochFailedError(f"{slab.path} cannot be adopted; expected a slab of (writer, generation, epoch) {expected}")
 
 

@@ -21,12 +21,12 @@ Ranges = dict[int, tuple[int, int]]  # partition → first and next offset
 
 @dataclass(frozen=True)
 class ProducerState:
-    """A producer as it was opened: its id, its epoch, and the last step it committed in any epoch."""
+    """A producer as it was opened: its id, its epoch, and the serial of its last commit in any epoch."""
 
     id: int
     name: str | None
     epoch: int
-    step: int
+    serial: int
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class ProducerCommit:
 
     producer_id: int
     epoch: int
-    step: int
+    serial: int
     token: str
     slabs: tuple[SlabReference, ...]
     sequences: tuple[SequencedBatch, ...] = ()
@@ -93,14 +93,15 @@ def commit(transaction: Transaction, batch: ProducerCommit, now_ms: int) -> tupl
         _record_sequence(transaction, batch.producer_id, sequenced, bases)
     for group_commit in batch.group_commits:
         groups.commit_offsets(transaction, group_commit, now_ms)
-    record_step(transaction, batch, now_ms)
+    record_serial(transaction, batch, now_ms)
     return extents
 
 
-def record_step(transaction: Transaction, batch: ProducerCommit, now_ms: int) -> None:
+def record_serial(transaction: Transaction, batch: ProducerCommit, now_ms: int) -> None:
     """Remember a commit as the last of its producer."""
     transaction.execute(
-        "UPDATE producer SET step = ?, token = ?, seen_ms = ? WHERE id = ?", (batch.step, batch.token, now_ms, batch.producer_id)
+        "UPDATE producer SET step = ?, token = ?, seen_ms = ? WHERE id = ?",
+        (batch.serial, batch.token, now_ms, batch.producer_id),
     )
 
 
@@ -110,7 +111,7 @@ def is_committed(transaction: Transaction, batch: ProducerCommit) -> bool:
     statement = "SELECT 1 FROM slab WHERE path = ? UNION ALL SELECT 1 FROM trash WHERE path = ?"
     return bool(
         transaction.execute(
-            "SELECT 1 FROM producer WHERE id = ? AND step = ? AND token = ?", (batch.producer_id, batch.step, batch.token)
+            "SELECT 1 FROM producer WHERE id = ? AND step = ? AND token = ?", (batch.producer_id, batch.serial, batch.token)
         )
     ) or any(transaction.execute(statement, (path, path)) for path in slabs)
 
@@ -118,7 +119,7 @@ def is_committed(transaction: Transaction, batch: ProducerCommit) -> bool:
 def check_turn(transaction: Transaction, batch: ProducerCommit) -> None:
     """FencedError or EpochFailedError unless this commit is the next of its producer, with slabs of its own."""
     rows = transaction.execute("SELECT name, epoch, step FROM producer WHERE id = ?", (batch.producer_id,))
-    name, epoch, step = rows[0] if rows else (None, None, 0)
+    name, epoch, serial = rows[0] if rows else (None, None, 0)
     if epoch != batch.epoch and name is None:
         raise FencedError(
             f"producer {batch.producer_id}, which has no name, was silent for so long that it was retired; send its rows with a new one"
@@ -127,14 +128,14 @@ def check_turn(transaction: Transaction, batch: ProducerCommit) -> None:
         raise FencedError(
             f"producer {name}: epoch {batch.epoch} cannot commit, it was opened again as epoch {epoch}; this instance must stop"
         )
-    if batch.step != step + 1:
+    if batch.serial != serial + 1:
         raise EpochFailedError(
-            f"producer {name or batch.producer_id}: step {batch.step} cannot be committed; expected {step + 1}"
+            f"producer {name or batch.producer_id}: commit {batch.serial} is out of turn; expected {serial + 1}"
         )
-    expected = (producer_writer(batch.producer_id), batch.epoch, batch.step)
+    expected = (producer_writer(batch.producer_id), batch.epoch, batch.serial)
     for slab in batch.slabs:
-        if (slab.writer, slab.generation, slab.step) != expected or slab.path != slab.name.path:
-            raise EpochFailedError(f"{slab.path} cannot be adopted; expected a slab of (writer, epoch, step) {expected}")
+        if (slab.writer, slab.generation, slab.serial) != expected or slab.path != slab.name.path:
+            raise EpochFailedError(f"{slab.path} cannot be adopted; expected a slab of (writer, epoch, serial) {expected}")
 
 
 def retire_silent(transaction: Transaction, before_ms: int, now_ms: int) -> None:

@@ -54,7 +54,7 @@ def commit(transaction: Transaction, replacement: Replacement, now_ms: int) -> t
     for slab, extents in zip(replacement.written.slabs, added, strict=True):
         manifest.insert(transaction, slab, extents)
     _record(transaction, replacement)
-    producers.record_step(transaction, replacement.written, now_ms)
+    producers.record_serial(transaction, replacement.written, now_ms)
     return tuple(extent for extents in added for extent in extents)
 
 

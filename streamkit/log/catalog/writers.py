@@ -12,7 +12,7 @@ from streamkit.names import SlabName, application_writer, producer_writer
 @dataclass(frozen=True)
 class Writers:
     """
-    Where every writer stands, as one snapshot: its generation and the last step it committed, by name.
+    Where every writer stands, as one snapshot: its generation and the serial of its last commit, by name.
 
     `newest_producer` is the greatest id that a producer ever had; ids never come back.
     """
@@ -21,11 +21,11 @@ class Writers:
     newest_producer: int
 
     def may_commit(self, name: SlabName) -> bool:
-        """Whether a slab of this name can still be committed: it is of a step that is yet to come."""
+        """Whether a slab of this name can still be committed: it is of a commit that is yet to come."""
         if name.writer not in self.standings:
             return False
-        generation, step = self.standings[name.writer]
-        return name.generation >= generation and name.step > step
+        generation, serial = self.standings[name.writer]
+        return name.generation >= generation and name.serial > serial
 
     def has_known(self, writer: str) -> bool:
         """Whether the catalog has, or once had, a writer of this name; it never forgets an application."""

@@ -14,17 +14,17 @@ SILENT_MS = 86_400_000
 SLAB_FOLDER = "slabs"
 
 
-def collect_orphans(storage: Storage, catalog: Catalog, writer: str, generation: int, committed_step: int) -> tuple[str, ...]:
+def collect_orphans(storage: Storage, catalog: Catalog, writer: str, generation: int, committed_serial: int) -> tuple[str, ...]:
     """
     Delete the slabs of one writer that the catalog does not name and no live attempt can still commit; returns their paths.
 
-    Slabs of older generations, or of steps up to `committed_step`, are void when unreferenced; those of the step under way
+    Slabs of older generations, or of commits up to `committed_serial`, are void when unreferenced; those of the commit under way
     are left alone, whoever wrote them. Files are listed before references are read: a slab that is committed in between
     was either not listed or is found referenced.
     """
     listed = storage.list(slab_folder(writer))
     referenced = catalog.referenced_slabs(writer)
-    found = [path for path in listed if path not in referenced and _is_void(path, generation, committed_step)]
+    found = [path for path in listed if path not in referenced and _is_void(path, generation, committed_serial)]
     return _deleted(storage, catalog, found)
 
 
@@ -57,6 +57,6 @@ def _is_orphan(path: str, writers: Writers) -> bool:
     return name is not None and writers.has_known(name.writer) and not writers.may_commit(name)
 
 
-def _is_void(path: str, generation: int, committed_step: int) -> bool:
+def _is_void(path: str, generation: int, committed_serial: int) -> bool:
     name = SlabName.parse(path)
-    return name is not None and (name.generation < generation or name.step <= committed_step)
+    return name is not None and (name.generation < generation or name.serial <= committed_serial)

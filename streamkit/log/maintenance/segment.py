@@ -127,7 +127,7 @@ class SegmentWriter:
         StorageFullError, TopicNotFoundError. After each of these the slab is gone, because it is never adopted.
         """
         state, self._producer = self._opened(), None  # until the outcome is known
-        commit = ProducerCommit(state.id, state.epoch, state.step + 1, fresh_token(), segment.slabs)
+        commit = ProducerCommit(state.id, state.epoch, state.serial + 1, fresh_token(), segment.slabs)
         replacement = Replacement(
             segment.topic_id,
             segment.replaced[0].partition,
@@ -144,7 +144,7 @@ class SegmentWriter:
                 with suppress(StreamKitError, OSError):  # an orphan, which is collected like any
                     self._storage.delete(slab.path)
             raise
-        self._producer = replace(state, step=state.step + 1)
+        self._producer = replace(state, serial=state.serial + 1)
         return added
 
     def _opened(self) -> ProducerState:
@@ -154,7 +154,7 @@ class SegmentWriter:
 
     def _name(self) -> SlabName:
         state = self._opened()
-        return SlabName(producer_writer(state.id), state.epoch, state.step + 1, fresh_token())
+        return SlabName(producer_writer(state.id), state.epoch, state.serial + 1, fresh_token())
 
     def _payloads(
         self, topic: Topic, groups: Sequence[Sequence[ExtentPiece]], sources: Sequence[Extent], ranges: list[tuple[int, int]]

@@ -29,7 +29,7 @@ IDLE_MS = 3_600_000  # after so long a producer without a name opens again, so t
 
 
 class ProducerSession:
-    """One opening of a producer after the other: its epoch, its steps, the sequences it committed. Used by one thread at a time."""
+    """One opening of a producer after the other: its epoch, its commits, the sequences it committed. Used by one thread at a time."""
 
     def __init__(self, storage: Storage, catalog: Catalog, clock: Clock, name: str | None) -> None:
         self.name = name
@@ -47,7 +47,7 @@ class ProducerSession:
             self._seen_ms = self._clock.now_ms()
             if self.name is not None:
                 collect_orphans(
-                    self._storage, self._catalog, producer_writer(self._state.id), self._state.epoch, self._state.step
+                    self._storage, self._catalog, producer_writer(self._state.id), self._state.epoch, self._state.serial
                 )
         return self._state
 
@@ -69,7 +69,7 @@ class ProducerSession:
         frames = draft.frames(self._clock.now_ms())
         if frames:
             state = self.open()
-            name = SlabName(producer_writer(state.id), state.epoch, state.step + 1, fresh_token())
+            name = SlabName(producer_writer(state.id), state.epoch, state.serial + 1, fresh_token())
             draft.staged(write_slab(self._storage, name, frames, draft.compressions(), draft.topics_by_id()))
 
     def commit(self, draft: Draft) -> Mapping[tuple[int, int], int]:
@@ -123,7 +123,7 @@ class ProducerSession:
     def _prepared(self, draft: Draft) -> ProducerCommit:
         state = self.open()
         return ProducerCommit(
-            state.id, state.epoch, state.step + 1, fresh_token(), tuple(draft.slabs), draft.sequences(), tuple(draft.group_commits.values())
+            state.id, state.epoch, state.serial + 1, fresh_token(), tuple(draft.slabs), draft.sequences(), tuple(draft.group_commits.values())
         )  # fmt: skip
 
     def _placed(self, commit: ProducerCommit, bases: dict[tuple[int, int], int]) -> dict[tuple[int, int], int]:
@@ -142,7 +142,7 @@ class ProducerSession:
 
     def _advance(self, draft: Draft, commit: ProducerCommit) -> None:
         state = self.open()
-        self._state = ProducerState(state.id, state.name, state.epoch, commit.step)
+        self._state = ProducerState(state.id, state.name, state.epoch, commit.serial)
         self._seen_ms = self._clock.now_ms()
         for batch in commit.sequences:
             self._sequences[batch.topic_id] = batch.sequence

@@ -231,9 +231,11 @@ def _producers(transaction: Transaction, findings: Findings) -> None:
                     REBUILD,
                 )  # fmt: skip
             reached[place] = following
-    for producer, epoch, step, token in transaction.execute("SELECT id, epoch, step, token FROM producer"):
-        if epoch < 1 or step < 0 or (step > 0) != (token != ""):
-            findings.error("producer", f"producer {producer}", f"it has epoch {epoch}, step {step} and token {token!r}", REBUILD)
+    for producer, epoch, serial, token in transaction.execute("SELECT id, epoch, step, token FROM producer"):
+        if epoch < 1 or serial < 0 or (serial > 0) != (token != ""):
+            findings.error(
+                "producer", f"producer {producer}", f"it has epoch {epoch}, serial {serial} and token {token!r}", REBUILD
+            )
 
 
 CHECKS: tuple[Callable[[Transaction, Findings], None], ...] = (

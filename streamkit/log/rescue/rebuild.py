@@ -366,13 +366,13 @@ def _is_missing(storage: Storage, path: str) -> bool:
 
 
 def _unadopted(storage: Storage, referenced: set[str]) -> tuple[str, ...]:
-    """Slabs of later steps than any that their writer committed: nothing says that they were committed, nor that they were not."""
+    """Slabs of later commits than any that their writer made: nothing says that they were committed, nor that they were not."""
     names = {path: SlabName.parse(path) for path in storage.list("slabs")}
     last: dict[str, tuple[int, int]] = {}
     for name in filter(None, (names.get(path) for path in referenced)):
-        last[name.writer] = max((name.generation, name.step), last.get(name.writer, (0, 0)))
+        last[name.writer] = max((name.generation, name.serial), last.get(name.writer, (0, 0)))
     return tuple(
         path
         for path, name in names.items()
-        if name is not None and path not in referenced and (name.generation, name.step) > last.get(name.writer, (0, 0))
+        if name is not None and path not in referenced and (name.generation, name.serial) > last.get(name.writer, (0, 0))
     )

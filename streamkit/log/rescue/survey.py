@@ -1,7 +1,7 @@
 """
 The survey: which frames the slabs of a log hold, by what the slabs say themselves, without a catalog.
 
-A slab says who wrote it, in which generation and step, and of each frame its topic id, partition and columns. Where its
+A slab says who wrote it, in which generation and with which serial, and of each frame its topic id, partition and columns. Where its
 footer is damaged, frames are found by their headers. docs/rescue.md says what no slab says.
 """
 

@@ -51,13 +51,13 @@ class SlabReference:
     checksum: int
     writer: str
     generation: int
-    step: int
+    serial: int
     token: str
     frames: tuple[FrameReference, ...]
 
     @property
     def name(self) -> SlabName:
-        return SlabName(self.writer, self.generation, self.step, self.token)
+        return SlabName(self.writer, self.generation, self.serial, self.token)
 
     @property
     def rows(self) -> int:
@@ -82,7 +82,7 @@ class SlabReference:
             raise EpochFailedError(f"a task named the file {value['path']!r}; expected the path of a slab")
         size, checksum = _checked_integers([value["size"], value["checksum"]], 2)
         frames = tuple(FrameReference.from_json(frame) for frame in value["frames"])
-        return cls(name.path, size, checksum, name.writer, name.generation, name.step, name.token, frames)
+        return cls(name.path, size, checksum, name.writer, name.generation, name.serial, name.token, frames)
 
 
 def footer_bytes(name: SlabName, frames: tuple[FrameReference, ...]) -> bytes:
@@ -90,7 +90,7 @@ def footer_bytes(name: SlabName, frames: tuple[FrameReference, ...]) -> bytes:
     footer = {
         "writer": name.writer,
         "generation": name.generation,
-        "step": name.step,
+        "step": name.serial,  # the format has the older word
         "frames": [frame.to_json() for frame in frames],
     }
     return _ENCODER.encode(footer).encode()

@@ -132,7 +132,7 @@ def _stage(storage: Storage, name: SlabName, payloads: Callable[[], Iterable[Pay
     (footer,) = parts.footer
     frames = tuple(parts.written)
     return SlabReference(
-        name.path, size, google_crc32c.value(footer), name.writer, name.generation, name.step, name.token, frames
+        name.path, size, google_crc32c.value(footer), name.writer, name.generation, name.serial, name.token, frames
     )
 
 
@@ -188,15 +188,15 @@ def reference_in(file: pa.Buffer, path: str) -> SlabReference:
     """The reference of the slab whose bytes these are, from its footer; CorruptionError if they were cut or changed."""
     name = SlabName.parse(path)
     if name is None:
-        raise CorruptionError(f"{path} is not the path of a slab; expected slabs/WRITER/GENERATION/STEP-TOKEN.slab")
+        raise CorruptionError(f"{path} is not the path of a slab; expected slabs/WRITER/GENERATION/SERIAL-TOKEN.slab")
     head = pack_header(bytes.fromhex(name.token))
     if file.size < HEADER_SIZE + _TRAILER.size or file.slice(0, HEADER_SIZE).to_pybytes() != head:
         raise CorruptionError(f"the slab {path} does not begin with the header that its name demands; restore it from a copy")
     footer, checksum = _read_footer(file, path)
     frames = _frames_of(footer, path)
     if footer != footer_bytes(name, frames):
-        raise CorruptionError(f"the footer of {path} names another writer, generation or step; restore the slab from a copy")
-    return SlabReference(path, file.size, checksum, name.writer, name.generation, name.step, name.token, frames)
+        raise CorruptionError(f"the footer of {path} names another writer, generation or serial; restore the slab from a copy")
+    return SlabReference(path, file.size, checksum, name.writer, name.generation, name.serial, name.token, frames)
 
 
 def check_slab(file: pa.Buffer, path: str) -> None:

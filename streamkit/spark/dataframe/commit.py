@@ -1,7 +1,7 @@
 """
 The driver's part of a write: before it, who writes; after it, one transaction that makes all slabs of all tasks visible.
 
-A producer with a name is not opened for each write: tasks write slabs of its next step, and a commit finds out whether that
+A producer with a name is not opened for each write: tasks write slabs of its next commit, and a commit finds out whether that
 is still the next one. So a query that must not write, since the name belongs to another, takes nothing from that other.
 """
 
@@ -30,7 +30,7 @@ from streamkit.spark.task_storage import place_of
 
 
 def plan_write(log: Log, options: WriteOptions, schema: StructType) -> WritePlan:
-    """Who writes the next step; SchemaError if the columns are not those of the topic."""
+    """Who writes the next commit; SchemaError if the columns are not those of the topic."""
     topic = check_writable(log.catalog.topic(options.topic))
     _check_columns(topic, schema, log.clock.now_ms())
     known = log.catalog.find_producer(options.id) if options.id is not None else None
@@ -40,7 +40,7 @@ def plan_write(log: Log, options: WriteOptions, schema: StructType) -> WritePlan
         topic,
         producer_writer(state.id),
         state.epoch,
-        state.step + 1,
+        state.serial + 1,
         log.settings.frame_rows,
         log.catalog.last_sequence(state.id, topic.id),
     )
@@ -71,7 +71,7 @@ def commit_write(
     reach("dataframe.staged")
     try:
         log.catalog.commit_batches(
-            ProducerCommit(int(name.writer[1:]), name.generation, name.step, fresh_token(), tuple(written), sequences)
+            ProducerCommit(int(name.writer[1:]), name.generation, name.serial, fresh_token(), tuple(written), sequences)
         )
     except EpochFailedError as error:
         raise FencedError(
@@ -109,10 +109,10 @@ def _check_owner(log: Log, producer: str, owner: str, last: int | None) -> bool:
 
 
 def _owner_slab(log: Log, name: SlabName, producer: str, owner: str) -> SlabReference:
-    """A slab of the same step that says whose sequences these are."""
+    """A slab of the same commit that says whose sequences these are."""
     topic = declare_owners(log)
     (rows,) = records_of(topic, owner_row(producer, owner), log.clock.now_ms())
-    fresh = SlabName(name.writer, name.generation, name.step, fresh_token())
+    fresh = SlabName(name.writer, name.generation, name.serial, fresh_token())
     return write_slab(log.storage_now(), fresh, [(topic.id, 0, rows)], topics={topic.id: topic})
 
 

@@ -23,13 +23,13 @@ PLACES = (PARTITION, OFFSET)  # the log gives rows new ones
 
 @dataclass(frozen=True)
 class WritePlan:
-    """Where tasks write, and as whom: slabs of the next step of a producer. Sequences up to `last_sequence` are committed."""
+    """Where tasks write, and as whom: slabs of the next commit of a producer. Sequences up to `last_sequence` are committed."""
 
     place: StoragePlace
     topic: Topic
     writer: str
     generation: int
-    step: int
+    serial: int
     frame_rows: int
     last_sequence: int | None = None
 
@@ -66,5 +66,5 @@ def _staged(plan: WritePlan, buffer: Buffer, now_ms: int) -> SlabReference:
     frames = (
         (at, partition, stamped(rows, now_ms) if topic.is_stamped_on_append else rows) for at, partition, rows in buffer.frames()
     )
-    name = SlabName(plan.writer, plan.generation, plan.step, fresh_token())
+    name = SlabName(plan.writer, plan.generation, plan.serial, fresh_token())
     return write_slab(task_storage(plan.place), name, frames, {topic.id: topic.compression}, {topic.id: topic})

@@ -288,7 +288,7 @@ def test_unknown_applications_are_named(app):
 
 
 def test_orphans_are_collected_and_nothing_else(app):
-    """Unreferenced slabs of older generations and committed steps go; committed ones, and those of the step in work, stay."""
+    """Unreferenced slabs of older generations and of commits that are over go; committed ones, and those of the commit in work, stay."""
     committed = app.slab(1, (0, "a"))
     loser = app.slab(1, (0, "a"))
     app.catalog.commit_epoch(app.epoch(1, committed))

@@ -134,7 +134,7 @@ def test_what_does_not_fit_is_refused(log):
         with pytest.raises(EpochFailedError, match=reason):
             log.catalog.replace_extents(swap)
     with pytest.raises(FencedError):
-        commit = replace(fenced.written, producer_id=named.id, epoch=named.epoch, step=named.step + 1)
+        commit = replace(fenced.written, producer_id=named.id, epoch=named.epoch, serial=named.serial + 1)
         log.catalog.replace_extents(replace(fenced, written=commit))
     assert contents(log) == before and log.catalog.trash(1 << 62) == []
 

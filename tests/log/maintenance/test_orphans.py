@@ -57,10 +57,10 @@ def query(log, statement):
     return log.catalog._read(lambda transaction: transaction.execute(statement))
 
 
-def put_slab(log, writer, generation, step):
+def put_slab(log, writer, generation, serial):
     """A slab of one row that was staged under this name; returns its path."""
     rows = pa.record_batch({"n": pa.array([1], pa.int64()), "_timestamp": pa.array([0], pa.timestamp("ms", "UTC"))})
-    name = SlabName(writer, generation, step, fresh_token())
+    name = SlabName(writer, generation, serial, fresh_token())
     return write_slab(log.storage, name, [(log.topic("t").id, 0, rows)]).path
 
 
@@ -134,7 +134,7 @@ def test_what_can_still_be_committed_stays(log):
 
 @pytest.mark.every_catalog
 def test_what_dead_attempts_left_goes(log):
-    """Slabs of older generations, and of steps that are committed, go without waiting for the writer to be started again."""
+    """Slabs of older generations, and of commits that are over, go without waiting for the writer to be started again."""
     application = log.catalog.start_application(
         "app", tasks=1, default_tasks=1, key_groups=8, program_hash="", program="{}", inputs={}, stores=[]
     )

@@ -137,5 +137,7 @@ def test_a_stage_that_comes_late_is_never_visible(log):
     assert log.read("t")["n"].to_pylist() == [2] and len(log.storage.list("slabs")) == 2
 
     state = producer._session.open()
-    assert collect_orphans(log.storage, log.catalog, producer_writer(state.id), state.epoch, state.step) == (late.slabs[0].path,)
+    assert collect_orphans(log.storage, log.catalog, producer_writer(state.id), state.epoch, state.serial) == (
+        late.slabs[0].path,
+    )
     assert log.read("t")["n"].to_pylist() == [2]

@@ -300,7 +300,7 @@ def test_orphans_are_counted_and_staged_slabs_are_not(folder):
         batch = log.topic("plain")
         frame = (batch.id, 0, _rows())
         dead = write_slab(log.storage, SlabName(f"p{state.id}", state.epoch - 1, 7, fresh_token()), [frame])
-        write_slab(log.storage, SlabName(f"p{state.id}", state.epoch, state.step + 1, fresh_token()), [frame])
+        write_slab(log.storage, SlabName(f"p{state.id}", state.epoch, state.serial + 1, fresh_token()), [frame])
         after = log.fsck()
     assert after.is_clean
     assert after.counts["orphan_bytes"] - before.counts.get("orphan_bytes", 0) == dead.size

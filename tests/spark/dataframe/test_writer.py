@@ -133,7 +133,7 @@ def test_many_slabs_of_a_task(log, source, monkeypatch):
     writer, messages = staged(source("copy").writer(WRITTEN, False), [batch(at, at + 1) for at in range(0, 20, 2)])
     writer.commit(messages)
     assert len(messages[0].slabs) > 1
-    assert len({slab.step for slab in messages[0].slabs}) == 1
+    assert len({slab.serial for slab in messages[0].slabs}) == 1
     assert amounts(log) == list(range(20))
 
 
