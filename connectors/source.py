@@ -17,9 +17,8 @@ from streamkit.log.topic.topic import Topic
 Position: TypeAlias = Mapping[str, Any]
 RawRecord: TypeAlias = tuple[bytes | None, bytes | None]  # the key and the value, as they were read
 RecordPlace: TypeAlias = tuple[str, int, int]  # of a record where it was read: `_topic`, `_partition` and `_offset`
-Refused: TypeAlias = tuple[
-    str, bytes, Exception, RecordPlace | None
-]  # the topic it was bound for, the record, why, and its place
+# The topic it was bound for, the record, why, and its place
+Refused: TypeAlias = tuple[str, bytes, Exception, RecordPlace | None]
 RECREATED_MODE, BEGIN = "recreated.mode", "begin"
 
 

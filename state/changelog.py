@@ -23,9 +23,8 @@ from streamkit.schema import Schema
 
 COLUMNS = Schema.parse("key binary not null, value binary")  # of every changelog
 ChangelogOffsets = Mapping[int, Mapping[int, int]]  # topic id → partition → next offset
-WrittenChanges = Mapping[
-    tuple[str, int], tuple[list[bytes], list[bytes | None]]
-]  # keys and values by slab and position of their frame
+# Keys and values by slab and position of their frame
+WrittenChanges = Mapping[tuple[str, int], tuple[list[bytes], list[bytes | None]]]
 NOTHING_WRITTEN: WrittenChanges = {}
 
 

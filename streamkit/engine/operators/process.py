@@ -71,7 +71,7 @@ BEHIND_RECORDS = (
     b"\xff\xff"  # begins the path of what is called at the place of a record, behind all that it caused: no operator's number
 )
 SHOWN_LENGTH_MAX = 100  # of what a processor returned by mistake, in characters
-_STEP = struct.Struct(">HI")  # the number of the operator, and that of the row among those made of one
+_PATH_PART = struct.Struct(">HI")  # the number of the operator, and that of the row among those made of one
 
 
 @dataclass(frozen=True, eq=False)
@@ -582,7 +582,7 @@ class _GroupRun:
         index = self._indices.get(parent, 0)
         self._indices[parent] = index + 1
         found.parents.append(parent)
-        found.paths.append(path + _STEP.pack(self._numbers[parent], index))
+        found.paths.append(path + _PATH_PART.pack(self._numbers[parent], index))
         found.groups.append(self._call.group)
         found.times.append(time)
         found.deleted.append(is_deleted)

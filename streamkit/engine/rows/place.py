@@ -8,13 +8,13 @@ rows come without a record of their own:
                       That place is free, because the record before it in its partition has a smaller order key
     newest results    at the end of the epoch: behind all inputs, by the number of their operator
 
-If one place holds several rows, `_path` orders them: bytes made of one step after another. A step begins with a number of the operator
+If one place holds several rows, `_path` orders them: bytes made of one part after another. A part begins with a number of the operator
 that made it (`streamkit.plan.turns`), by which it is known how long it is:
 
     of several rows that an operator made of one    the number of the operator, then what orders them: a number, a window, a key
     of a row that came by one of several inputs     the number of that input, where one record may come by several
-    of a row that got another key                   the number of the exchange, in front of the steps before: it waits for all rows of a record
-    of a row that time brings                       the number of the operator, then what orders them; it is the first step
+    of a row that got another key                   the number of the exchange, in front of the parts before: it waits for all rows of a record
+    of a row that time brings                       the number of the operator, then what orders them; it is the first part
 
 So no path is the beginning of another one of the same place, and wherever a path goes on, rows stay in order. Bytes compare as the values
 they stand for, so no tie is decided by a hash.
@@ -65,7 +65,7 @@ def at_epoch_end(order: int, number: int, paths: pa.BinaryArray) -> dict[str, pa
 
 
 def paths_of(number: int | None, windows: Integers | None, keys: Sequence[pa.Array] = ()) -> pa.BinaryArray:
-    """Bytes in the order of (operator, window, key), as a first step."""
+    """Bytes in the order of (operator, window, key), as a first part."""
     rows = len(windows) if windows is not None else len(keys[0])
     parts: list[npt.NDArray[np.void]] = []
     if number is not None:
@@ -76,28 +76,28 @@ def paths_of(number: int | None, windows: Integers | None, keys: Sequence[pa.Arr
 
 
 def paths_in_turn(number: int, turns: Integers, times: Integers, keys: Sequence[pa.Array]) -> pa.BinaryArray:
-    """Bytes in the order of (operator, turn, time, key), as a first step: a turn comes after all rows of the turn before."""
+    """Bytes in the order of (operator, turn, time, key), as a first part: a turn comes after all rows of the turn before."""
     return join([_number(number, len(turns)), turns.astype(">u4"), _ordered(times), *key_parts(keys)])
 
 
 def extended(batch: pa.RecordBatch, number: Number, windows: Integers) -> pa.BinaryArray:
-    """The path of each row, and a step of an operator: by the window that the row was put into."""
+    """The path of each row, and a part of an operator: by the window that the row was put into."""
     return extended_by(batch, number, _ordered(windows))
 
 
 def extended_by_turn(batch: pa.RecordBatch, number: Number, turns: Integers) -> pa.BinaryArray:
-    """The path of each row, and a step of an operator: which of the rows it is that were made of one."""
+    """The path of each row, and a part of an operator: which of the rows it is that were made of one."""
     return extended_by(batch, number, turns.astype(">u4"))
 
 
 def extended_by_key(batch: pa.RecordBatch, number: Number, keys: Sequence[pa.Array]) -> pa.BinaryArray:
-    """The path of each row, and a step of an operator: by the bytes of key columns."""
+    """The path of each row, and a part of an operator: by the bytes of key columns."""
     return extended_by(batch, number, *key_parts(keys))
 
 
 def extended_by(batch: pa.RecordBatch, number: Number, *parts: RowPart) -> pa.BinaryArray:
     """
-    The path of each row, and a step that begins with a number of the operator.
+    The path of each row, and a part that begins with a number of the operator.
 
     The number must tell how long the parts are, or the parts must say so themselves, as keys do.
     """

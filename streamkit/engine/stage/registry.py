@@ -45,7 +45,7 @@ EVERYTHING = 2**62
 
 
 @dataclass(frozen=True)
-class Kernel:
+class OperatorKernel:
     """
     How an operator runs.
 
@@ -59,7 +59,7 @@ class Kernel:
     takes_pieces: bool
 
 
-_KERNELS: dict[type[Operator], Kernel] = {}
+_KERNELS: dict[type[Operator], OperatorKernel] = {}
 
 
 def kernel(
@@ -68,13 +68,13 @@ def kernel(
     """Register a function as the kernel of a record."""
 
     def register(function: OperatorFunction) -> OperatorFunction:
-        _KERNELS[record] = Kernel(function, gathers, runs_empty, takes_pieces)
+        _KERNELS[record] = OperatorKernel(function, gathers, runs_empty, takes_pieces)
         return function
 
     return register
 
 
-def kernel_of(operator: Operator) -> Kernel:
+def kernel_of(operator: Operator) -> OperatorKernel:
     """The kernel of an operator; LookupError for a record that has none."""
     if type(operator) not in _KERNELS:
         import streamkit.engine.operators  # noqa: F401  # registers every kernel; each imports this module

@@ -76,66 +76,66 @@ def _get_json_object(_: TypedExpression, texts: Datum, path: Datum) -> Datum:
     if isinstance(texts, pa.Scalar) and isinstance(path, pa.Scalar):
         return pa.scalar(_got(texts.as_py(), read_path(path.as_py())), pa.string())
     if isinstance(path, pa.Scalar):
-        steps = read_path(path.as_py())
-        got = _by_names(texts, steps) if steps and all(isinstance(step, str) for step in steps) else None
-        return got if got is not None else pa.array([_got(text, steps) for text in texts.to_pylist()], pa.string())
+        parts = read_path(path.as_py())
+        got = _by_names(texts, parts) if parts and all(isinstance(part, str) for part in parts) else None
+        return got if got is not None else pa.array([_got(text, parts) for text in texts.to_pylist()], pa.string())
     documents = [texts.as_py()] * len(path) if isinstance(texts, pa.Scalar) else texts.to_pylist()
     pairs = zip(documents, path.to_pylist(), strict=True)
     return pa.array([_got(text, None if one is None else read_path(one)) for text, one in pairs], pa.string())
 
 
-def _got(text: str | None, steps: tuple[PathPart, ...] | None) -> str | None:
-    if text is None or steps is None or not text.strip(_SPACE):
+def _got(text: str | None, parts: tuple[PathPart, ...] | None) -> str | None:
+    if text is None or parts is None or not text.strip(_SPACE):
         return None
     try:
-        value = found(read_document(text), steps)
+        value = found(read_document(text), parts)
     except MalformedError:
         return None
     return None if value is None else storable(value)
 
 
-def _by_names(texts: pa.Array, steps: tuple[Any, ...]) -> pa.Array:
+def _by_names(texts: pa.Array, parts: tuple[Any, ...]) -> pa.Array:
     """What a path of names finds: by the batch where one kind of value stands there, else one by one."""
-    type = _type_at(texts, steps)
+    type = _type_at(texts, parts)
     if type is None:
-        return _each_by_names(texts, steps)
-    return read_batch(texts, OBJECTS, lambda some: _batch_by_names(some, steps, type), lambda some: _each_by_names(some, steps))
+        return _each_by_names(texts, parts)
+    return read_batch(texts, OBJECTS, lambda some: _batch_by_names(some, parts, type), lambda some: _each_by_names(some, parts))
 
 
-def _type_at(texts: pa.Array, steps: tuple[Any, ...]) -> pa.DataType | None:
+def _type_at(texts: pa.Array, parts: tuple[Any, ...]) -> pa.DataType | None:
     """The type of what stands at a path in some of the documents; None if there are several kinds, or nested values."""
-    quoted = [f'"{name}"' for name in steps]
+    quoted = [f'"{name}"' for name in parts]
     some = texts.take(pa.array(np.linspace(0, len(texts) - 1, _SAMPLES if len(texts) else 0, dtype=int))).to_pylist()
-    kinds = {type(_read_quickly(text, steps, quoted)) for text in some if text is not None} - {type(None)}
+    kinds = {type(_read_quickly(text, parts, quoted)) for text in some if text is not None} - {type(None)}
     return next((found for names, found in _KINDS if (kinds - {bool} or kinds) <= names), None)
 
 
-def _batch_by_names(texts: pa.Array, steps: tuple[Any, ...], type: pa.DataType) -> pa.Array:
+def _batch_by_names(texts: pa.Array, parts: tuple[Any, ...], type: pa.DataType) -> pa.Array:
     """Numbers without a fraction may have been written with or without one, and are read exactly where the others have one."""
-    values = read_documents(texts, reduce(lambda inner, name: pa.struct([(name, inner)]), reversed(steps), type))
-    values = pc.struct_field(values, [0] * len(steps))
+    values = read_documents(texts, reduce(lambda inner, name: pa.struct([(name, inner)]), reversed(parts), type))
+    values = pc.struct_field(values, [0] * len(parts))
     if not pa.types.is_floating(type):
         return values.cast(pa.string())
     unclear = pc.or_(pc.equal(values, pc.floor(values)), pc.greater_equal(pc.abs(values), _WHOLE_MAX)).fill_null(False)
     written = write_floats(values)
     if not unclear.true_count:
         return written
-    return pc.replace_with_mask(written, unclear, _each_by_names(texts.filter(unclear), steps))
+    return pc.replace_with_mask(written, unclear, _each_by_names(texts.filter(unclear), parts))
 
 
-def _each_by_names(texts: pa.Array, steps: tuple[Any, ...]) -> pa.Array:
+def _each_by_names(texts: pa.Array, parts: tuple[Any, ...]) -> pa.Array:
     """One by one; a document that the fast reader might read otherwise than Spark is read exactly."""
-    quoted = [f'"{name}"' for name in steps]
+    quoted = [f'"{name}"' for name in parts]
     results: list[str | None] = []
     for text in texts.to_pylist():
-        value: Any = _read_quickly(text, steps, quoted) if text is not None else None
+        value: Any = _read_quickly(text, parts, quoted) if text is not None else None
         write = _QUICK.get(type(value))
         is_quick = write is not None and not (write is write_double and abs(value) >= _WHOLE_MAX)
-        results.append(write(value) if write is not None and is_quick else _got(text, steps))
+        results.append(write(value) if write is not None and is_quick else _got(text, parts))
     return pa.array(results, pa.string())
 
 
-def _read_quickly(text: str, steps: tuple[Any, ...], quoted: list[str]) -> Any:
+def _read_quickly(text: str, parts: tuple[Any, ...], quoted: list[str]) -> Any:
     """The value at a path of names; not a text, a number or null where it must be read exactly."""
     if "\\" in text or any(text.count(name) > 1 for name in quoted):
         return False
@@ -143,7 +143,7 @@ def _read_quickly(text: str, steps: tuple[Any, ...], quoted: list[str]) -> Any:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
         return False
-    for name in steps:
+    for name in parts:
         if type(value) is not dict:
             return None
         value = value.get(name)

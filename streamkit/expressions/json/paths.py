@@ -9,49 +9,49 @@ from typing import Any, TypeAlias
 from streamkit.expressions.json.documents import JsonObject, write_value
 
 PathPart: TypeAlias = str | int | None  # a name, an index, or None for [*]
-_STEP = re.compile(r"\s*(?:\.\s*([^.\[]+)|\['([^'?]+)'\s*\]|\[\s*(?:(\*)|(\d+))\s*\])")
+_PATH_PART = re.compile(r"\s*(?:\.\s*([^.\[]+)|\['([^'?]+)'\s*\]|\[\s*(?:(\*)|(\d+))\s*\])")
 RAW, QUOTED, FLAT = "raw", "quoted", "flat"  # how texts and arrays are written
 
 
 @lru_cache(maxsize=4096)
 def read_path(path: str) -> tuple[PathPart, ...] | None:
-    """The steps of a path; None if it is none, or has a wildcard for names, under which nothing is ever found."""
+    """The parts of a path; None if it is none, or has a wildcard for names, under which nothing is ever found."""
     text = path.lstrip()
     if not text.startswith("$"):
         return None
-    steps: list[PathPart] = []
+    parts: list[PathPart] = []
     place = 1
     while place < len(text):
-        match = _STEP.match(text, place)
+        match = _PATH_PART.match(text, place)
         if match is None:
             return None
         name = match[1] or match[2]
         if name == "*":
             return None
-        steps.append(name or (None if match[3] else int(match[4])))
+        parts.append(name or (None if match[3] else int(match[4])))
         place = match.end()
-    return tuple(steps)
+    return tuple(parts)
 
 
-def found(document: Any, steps: tuple[PathPart, ...]) -> str | None:
+def found(document: Any, parts: tuple[PathPart, ...]) -> str | None:
     """What a path finds, as text: a text as it is, all else as JSON; None if it finds nothing."""
     written: list[str] = []
-    return " ".join(written) if _find(document, steps, RAW, written) else None
+    return " ".join(written) if _find(document, parts, RAW, written) else None
 
 
-def _find(value: Any, steps: tuple[PathPart, ...], style: str, written: list[str]) -> bool:
+def _find(value: Any, parts: tuple[PathPart, ...], style: str, written: list[str]) -> bool:
     """Write what the path finds; whether it has found something."""
-    if not steps:
+    if not parts:
         return _write(value, style, written)
-    step, rest = steps[0], steps[1:]
-    if isinstance(step, str):
-        return isinstance(value, JsonObject) and _find_name(value, step, rest, style, written)
+    part, rest = parts[0], parts[1:]
+    if isinstance(part, str):
+        return isinstance(value, JsonObject) and _find_name(value, part, rest, style, written)
     if not isinstance(value, list):
         return False
-    if step is None:
+    if part is None:
         return _find_all(value, rest, style, written)
     inner = QUOTED if rest and rest[0] is None else style
-    return step < len(value) and _find(value[step], rest, inner, written)
+    return part < len(value) and _find(value[part], rest, inner, written)
 
 
 def _write(value: Any, style: str, written: list[str]) -> bool:

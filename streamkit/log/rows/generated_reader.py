@@ -22,9 +22,8 @@ from streamkit.schema import SchemaColumn
 
 RowValues: TypeAlias = tuple[Any, ...]  # in the order of the schema, then the event time in ms, if it is not that of a column
 ReadRow: TypeAlias = Callable[[dict[str, Any], int], tuple[RowValues, int] | None]
-Size: TypeAlias = Callable[
-    [Any], int
-]  # what a value takes beside `fixed_value_bytes`, in bytes; below 0 if it must go the long way
+# What a value takes beside `fixed_value_bytes`, in bytes; below 0 if it must go the long way
+Size: TypeAlias = Callable[[Any], int]
 
 _UNFIT = -(1 << 62)  # no row can make up for it
 _INFINITE_IN_FLOAT = 2.0**128 - 2.0**103  # from here on a double is rounded to infinity
