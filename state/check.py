@@ -21,7 +21,7 @@ ATTEMPTS = 3  # a running application moves its stores on meanwhile
 
 
 @dataclass(frozen=True)
-class _Store:
+class _CheckedStore:
     """A task's store, and what it should hold."""
 
     application: str
@@ -52,19 +52,19 @@ def check_stores(root: str, storage: Storage, database: Database, findings: Find
             )
 
 
-def _stores(root: str, database: Database, name: str) -> list[_Store]:
+def _stores(root: str, database: Database, name: str) -> list[_CheckedStore]:
     """The local stores of an application's tasks that are there, by one snapshot of the catalog."""
     with database.read() as transaction:
         return list(_stores_in(root, transaction, name))
 
 
-def _stores_in(root: str, transaction: Transaction, name: str) -> Iterator[_Store]:
+def _stores_in(root: str, transaction: Transaction, name: str) -> Iterator[_CheckedStore]:
     for stage in range(1, program_of(transaction, name).stages + 1):
         snapshot = snapshot_of_stage(transaction, name, stage)
         for task in range(snapshot.application.tasks):
             folder = snapshot.folder(root, task)
             if snapshot.changelog_ids and folder.exists():
-                yield _Store(name, folder, snapshot.share(snapshot.groups(task)), snapshot.changes)
+                yield _CheckedStore(name, folder, snapshot.share(snapshot.groups(task)), snapshot.changes)
 
 
 def _check(root: str, storage: Storage, database: Database, name: str, place: int, findings: Findings) -> None:
@@ -83,7 +83,7 @@ def _check(root: str, storage: Storage, database: Database, name: str, place: in
     )
 
 
-def _compare(storage: Storage, store: _Store, findings: Findings) -> None:
+def _compare(storage: Storage, store: _CheckedStore, findings: Findings) -> None:
     expected = _folded(storage, store)
     found = _contents(open_beside(storage, store.folder, store.share, store.changes))
     findings.counts["local_stores"] += 1
@@ -97,7 +97,7 @@ def _compare(storage: Storage, store: _Store, findings: Findings) -> None:
         )  # fmt: skip
 
 
-def _folded(storage: Storage, store: _Store) -> dict[StoredKey, StoredValue]:
+def _folded(storage: Storage, store: _CheckedStore) -> dict[StoredKey, StoredValue]:
     places = extents_by_place(store.changes.extents)
     folded: dict[StoredKey, StoredValue | None] = {}
     for place in store.share.places:

@@ -61,16 +61,17 @@ def aliases_of(tree):
 
 
 def places(pairs):
-    """Where each name stands that stands more than once."""
+    """Where each name stands that stands more than once; the underscore of a private one makes no other word."""
     found = defaultdict(list)
     for name, file in pairs:
-        found[name].append(file.relative_to(ROOT).as_posix())
+        found[name.lstrip("_")].append(file.relative_to(ROOT).as_posix())
     return {name: files for name, files in found.items() if len(files) > 1}
 
 
 def glossary():
     """(term, meaning) for each row of the glossary."""
-    return ROW.findall(GLOSSARY.search((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"))[1])
+    section = GLOSSARY.search((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"))
+    return ROW.findall(section[1]) if section else []
 
 
 def terms():

@@ -66,7 +66,7 @@ class PolledChanges(Unread):
             return Reading([], [], is_sure=False)
         own = next((one.own_key for one in changes if one.error is None), ())
         self.hear_key(self.key or (own if known is None else known))
-        runs, refused = _Runs(is_exact=self.is_transformed), list[tuple[RecordPlace, bytes, SchemaError]]()
+        runs, refused = _RowsByLayout(is_exact=self.is_transformed), list[tuple[RecordPlace, bytes, SchemaError]]()
         for number, change in enumerate(changes):
             try:
                 runs.add(self._row(change, known, number), change.types)
@@ -103,7 +103,7 @@ class PolledChanges(Unread):
 
 
 @dataclass
-class _Runs:
+class _RowsByLayout:
     """Rows by their layout. Where it `is_exact` rows of other columns are of another one: transforms see a row's own columns alone."""
 
     is_exact: bool

@@ -183,7 +183,7 @@ def _alike(found: Survey) -> tuple[str, ...]:
 
 
 @dataclass
-class _Plan:
+class _RemadeTopic:
     """A topic to be made, and the frames that it is made of."""
 
     id: int
@@ -205,17 +205,17 @@ class _Plan:
         )  # fmt: skip
 
 
-def _plans(frames: Sequence[FoundFrame]) -> Iterator[tuple[int, _Plan]]:
+def _plans(frames: Sequence[FoundFrame]) -> Iterator[tuple[int, _RemadeTopic]]:
     """The topics to be made, by id, numbered where frames of one id belong to different topics."""
     by_topic: dict[int, dict[Schema, list[FoundFrame]]] = {}
     for frame in frames:
         by_topic.setdefault(frame.extent.topic_id, {}).setdefault(frame.schema, []).append(frame)
     for topic_id, by_schema in sorted(by_topic.items()):
-        plans: list[_Plan] = []
+        plans: list[_RemadeTopic] = []
         for schema, members in sorted(
             by_schema.items(), key=lambda item: -len(item[0])
         ):  # that with all columns gives their order
-            plan = next((plan for plan in plans if plan.takes(schema)), None) or _Plan(topic_id, schema)
+            plan = next((plan for plan in plans if plan.takes(schema)), None) or _RemadeTopic(topic_id, schema)
             plan.frames += members
             plans += [plan] if plan not in plans else []
         yield from enumerate(plans, 1)
@@ -248,7 +248,7 @@ def _write(found: Survey, folder: str) -> tuple[tuple[SalvagedTopic, ...], list[
     return topics, misfits
 
 
-def _write_topic(found: Survey, writer: _Writer, number: int, plan: _Plan, misfits: list[Unreadable]) -> SalvagedTopic:
+def _write_topic(found: Survey, writer: _Writer, number: int, plan: _RemadeTopic, misfits: list[Unreadable]) -> SalvagedTopic:
     topic = writer.create(plan.declared(number))
     rows = repeated = 0
     fitting = [frame for frame in plan.frames if _fits(found, frame, topic, misfits)]

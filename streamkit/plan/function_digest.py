@@ -74,7 +74,7 @@ def digest_of(call: Callable[..., Any]) -> str:
 def _parts_of(call: Callable[..., Any]) -> Iterator[str]:
     """Texts that tell a function apart from others, the same in every process."""
     try:
-        yield from _Telling().texts(call)
+        yield from _FunctionTexts().texts(call)
     except RecursionError:
         name = getattr(call, "__name__", type_name(call))
         message = (
@@ -83,7 +83,7 @@ def _parts_of(call: Callable[..., Any]) -> Iterator[str]:
         raise TopologyError(message) from None
 
 
-class _Telling:
+class _FunctionTexts:
     """
     The texts of one function.
 
@@ -91,7 +91,7 @@ class _Telling:
     `outer`: what has been told around the item of a set.
     """
 
-    def __init__(self, outer: _Telling | None = None) -> None:
+    def __init__(self, outer: _FunctionTexts | None = None) -> None:
         self.outer = outer
         self.told: dict[int, tuple[int, Any]] = {}
         self.next_number: int = outer.next_number if outer else 0
@@ -253,7 +253,7 @@ class _Telling:
         yield ")"
 
     def _number_of(self, value: Any) -> int | None:
-        telling: _Telling | None = self
+        telling: _FunctionTexts | None = self
         while telling is not None:
             if id(value) in telling.told:
                 return telling.told[id(value)][0]
@@ -268,7 +268,7 @@ class _Telling:
         """
         described = []
         for item in items:
-            telling = _Telling(self)
+            telling = _FunctionTexts(self)
             described.append(("\n".join(telling.texts(item)), telling))
         yield "( set"
         first = number = self.next_number

@@ -128,7 +128,7 @@ def _kept(plan: Plan) -> set[str]:
     return kept
 
 
-class _Arrival(NamedTuple):
+class _StepArrival(NamedTuple):
     """
     Rows reach a step by an input, at once or behind all that gets its rows without another key: then `moved` gave them theirs.
 
@@ -191,10 +191,10 @@ class _Ways:
             self._tell(view, declared)
         return bool(views)
 
-    def arrivals(self, steps: Sequence[Step]) -> list[list[_Arrival]]:
+    def arrivals(self, steps: Sequence[Step]) -> list[list[_StepArrival]]:
         """Where the rows of steps go, in order; steps that give one table in several ways get them together."""
         found = [arrival for step in steps for arrival in self._found(step, step)]
-        together: dict[tuple[object, ...], list[_Arrival]] = {}
+        together: dict[tuple[object, ...], list[_StepArrival]] = {}
         for one in sorted(found, key=lambda one: one[:4]):
             is_table = one.step.table or one.step.id in self.told
             is_view = is_table and one.step.operator.is_view and len(one.step.sources) == 1
@@ -202,7 +202,7 @@ class _Ways:
             together.setdefault((one.is_behind, what), []).append(one)
         return list(together.values())
 
-    def _found(self, step: Step, origin: Step, moved: tuple[str, ...] = (), begins: int | None = None) -> Iterator[_Arrival]:
+    def _found(self, step: Step, origin: Step, moved: tuple[str, ...] = (), begins: int | None = None) -> Iterator[_StepArrival]:
         if step.id in self.behind:
             moved = (*moved, step.id)
         begins = self.told.get(step.id, begins)
@@ -211,7 +211,7 @@ class _Ways:
                 yield from self._found(taker, origin, moved, begins)
             else:
                 since = taker.declared if begins is None or taker.id in self.told else begins
-                yield _Arrival(bool(moved), since, taker.declared, place, taker, origin, moved)
+                yield _StepArrival(bool(moved), since, taker.declared, place, taker, origin, moved)
 
 
 def key_of(send: Step) -> tuple[str, ...]:
@@ -257,8 +257,8 @@ class _Visit:
 
     def push(self, source: Step) -> None:
         """Number all that a record of a source reaches, in the order in which it does."""
-        pushed: list[list[_Arrival]] = []
-        waiting: deque[list[_Arrival]] = deque()
+        pushed: list[list[_StepArrival]] = []
+        waiting: deque[list[_StepArrival]] = deque()
         self._push_on([source], pushed, waiting)
         while pushed or waiting:
             arrivals = pushed.pop() if pushed else self._begun(waiting.popleft())
@@ -271,13 +271,13 @@ class _Visit:
             self.own |= {step.id: self._number() for step in new}
             self._push_on(new, pushed, waiting)
 
-    def _push_on(self, steps: Sequence[Step], pushed: list[list[_Arrival]], waiting: deque[list[_Arrival]]) -> None:
+    def _push_on(self, steps: Sequence[Step], pushed: list[list[_StepArrival]], waiting: deque[list[_StepArrival]]) -> None:
         """Put what takes the rows of steps before all else that is to be pushed; behind all, if it has to wait."""
         below = self.ways.arrivals(steps)
         waiting += [one for one in below if one[0].is_behind]
         pushed += [one for one in reversed(below) if not one[0].is_behind]
 
-    def _begun(self, arrivals: list[_Arrival]) -> list[_Arrival]:
+    def _begun(self, arrivals: list[_StepArrival]) -> list[_StepArrival]:
         """Arrivals that have waited: what moved them has the next number, one for all exchanges that are one topic of Kafka Streams."""
         for arrival in arrivals:
             for name in arrival.moved:
@@ -301,7 +301,7 @@ def _seen(plan: Plan, visit: _Visit) -> dict[str, int]:
     seen: dict[str, int] = {}
     joins_kept = _kept(plan)
     begun, kept = _begun(plan, visit)
-    made_of: dict[str, _Table] = {}
+    made_of: dict[str, _DeclaredTable] = {}
     for step in plan.steps:
         sources = [plan.step(name) for name in step.sources]
         becomes = bool(sources) and becomes_table(step, sources[0])
@@ -325,13 +325,13 @@ def _seen(plan: Plan, visit: _Visit) -> dict[str, int]:
     return seen
 
 
-_Table: TypeAlias = tuple[str, int]  # a stream that was declared to be a table: its last step, and when that was declared
+_DeclaredTable: TypeAlias = tuple[str, int]  # a stream that was declared to be a table: its last step, and when that was declared
 
 
-def _begun(plan: Plan, visit: _Visit) -> tuple[dict[_Table, int], dict[_Table, int]]:
+def _begun(plan: Plan, visit: _Visit) -> tuple[dict[_DeclaredTable, int], dict[_DeclaredTable, int]]:
     """When each stream becomes a table, whose first steps may be several; and when it is kept in a store that has a name."""
-    begun: dict[_Table, int] = {}
-    kept: dict[_Table, int] = {}
+    begun: dict[_DeclaredTable, int] = {}
+    kept: dict[_DeclaredTable, int] = {}
     for step in plan.steps:
         if step.id in visit.own and step.operator.is_view and becomes_table(step, plan.step(step.sources[0])):
             table = (_unmoved(plan, plan.step(step.sources[0])).id, step.declared)

@@ -14,7 +14,7 @@ from streamkit.spark.job import Job
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _KeptLog:
     """An open log: the start and the process that opened it, and the file that its catalog was then."""
 
     token: str
@@ -23,8 +23,8 @@ class _Kept:
     log: Log
 
 
-_kept: list[_Kept] = []  # one at most
-_of_parents: list[_Kept] = []
+_kept: list[_KeptLog] = []  # one at most
+_of_parents: list[_KeptLog] = []
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def job_log(job: Job) -> Iterator[Log]:
         _forget()
     if not _kept:
         log = open_log(job.location, is_known=True)
-        _kept.append(_Kept(job.token, os.getpid(), _file_of(log.root, log.location), log))
+        _kept.append(_KeptLog(job.token, os.getpid(), _file_of(log.root, log.location), log))
     try:
         yield _kept[0].log
     except BaseException:
@@ -47,7 +47,7 @@ def job_log(job: Job) -> Iterator[Log]:
         raise
 
 
-def _is_of(job: Job, kept: _Kept) -> bool:
+def _is_of(job: Job, kept: _KeptLog) -> bool:
     return (kept.token, kept.process) == (job.token, os.getpid()) and kept.file == _file_of(kept.log.root, kept.log.location)
 
 

@@ -19,7 +19,7 @@ _GAP, _EDGES = 3, 2  # columns of the terminal between two of a table, and besid
 
 
 @dataclass(frozen=True)
-class _Column:
+class _PrintedColumn:
     """A column as it is printed: its title, its cells, whether they are numbers, and whether they are days."""
 
     title: str
@@ -63,7 +63,7 @@ class FollowedTable:
 
     def __init__(self, thousands: str = ",") -> None:
         self._thousands = thousands
-        self._columns: dict[str, _Column] = {}
+        self._columns: dict[str, _PrintedColumn] = {}
         self._widths: dict[str, int] = {}
 
     def add(self, titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -76,8 +76,8 @@ class FollowedTable:
 
 
 def _columns(
-    titles: Sequence[str], rows: Sequence[Sequence[Any]], thousands: str, before: Mapping[str, _Column] | None = None
-) -> list[_Column]:
+    titles: Sequence[str], rows: Sequence[Sequence[Any]], thousands: str, before: Mapping[str, _PrintedColumn] | None = None
+) -> list[_PrintedColumn]:
     """The cells of each column; what a column was `before`, it stays."""
     found = []
     for position, name in enumerate(titles):
@@ -85,11 +85,11 @@ def _columns(
         known = (before or {}).get(title)
         is_day = known.is_day if known else all(is_midnight(value) for value in values)
         cells = tuple(cell(value, thousands, is_day=is_day) for value in values)
-        found.append(_Column(title, cells, (known is not None and known.is_number) or any(map(is_number, values)), is_day))
+        found.append(_PrintedColumn(title, cells, (known is not None and known.is_number) or any(map(is_number, values)), is_day))
     return found
 
 
-def _parts(columns: list[_Column], width: int) -> Iterator[list[_Column]]:
+def _parts(columns: list[_PrintedColumn], width: int) -> Iterator[list[_PrintedColumn]]:
     """The columns, as many side by side as have room with unbroken numbers; the first one begins each part."""
     part = columns[:1]
     for column in columns[1:]:
@@ -106,7 +106,7 @@ def _width(widths: Iterable[int]) -> int:
     return sum(known) + _GAP * (len(known) - 1) + _EDGES
 
 
-def _fitted(columns: Sequence[_Column], least: Sequence[int], width: int) -> list[int] | None:
+def _fitted(columns: Sequence[_PrintedColumn], least: Sequence[int], width: int) -> list[int] | None:
     """Widths that fill a terminal at most: what is left over goes where little is missing first; None if not even the least ones fit."""
     left = width - _width(least)
     if left < 0:
@@ -119,7 +119,7 @@ def _fitted(columns: Sequence[_Column], least: Sequence[int], width: int) -> lis
 
 
 def _print(
-    columns: list[_Column], console: Console, least: Sequence[int] = (), *, has_header: bool = True, has_edges: bool = True
+    columns: list[_PrintedColumn], console: Console, least: Sequence[int] = (), *, has_header: bool = True, has_edges: bool = True
 ) -> None:
     """Print columns that are at least so wide, as far as the terminal is wide enough."""
     table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_header=has_header, show_edge=has_edges)

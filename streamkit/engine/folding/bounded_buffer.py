@@ -49,7 +49,7 @@ class _Wait:
 
 
 @dataclass
-class _Buffer:
+class _HeldRows:
     """What a key group holds back, by key; both heaps may name waits that are over."""
 
     rank_of: Sequence[int]
@@ -125,7 +125,7 @@ def bounded_waits(
     `places` is -1 for what was held back before; `ends` says where a wait that begins with an update ends (-1: not in this epoch).
     `rank_of` has the order of places, equal for those of one record; its last entry is that of what was held back before.
     """
-    buffer, early = _Buffer(rank_of), 0
+    buffer, early = _HeldRows(rank_of), 0
     for rank, found in groupby(range(len(updates)), key=lambda one: rank_of[places[one]]):
         here = list(found)
         ending = buffer.give_due(rank, {keys[one] for one in here}) if rank >= 0 else set()

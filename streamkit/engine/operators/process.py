@@ -141,7 +141,7 @@ def process(operator: Process, inputs: Sequence[OptionalBatch], context: Context
     """What processors forward, by child; changes of their stores go to the changelogs."""
     (batch,) = inputs
     epoch = _epoch(operator, batch, context)
-    run = _Run(epoch, is_split=False)
+    run = _ProcessorRun(epoch, is_split=False)
     run.all_groups()
     if calls_twice():
         _check_same(run, epoch)
@@ -246,7 +246,7 @@ def _places(places: list[tuple[int, int, int, int]]) -> pa.RecordBatch:
     return with_columns(batch, {DUE: batch[ORDER]}) if places else batch
 
 
-class _Run:
+class _ProcessorRun:
     """One run of the processors over an epoch; `is_split` makes a new object for every call, which must change nothing."""
 
     def __init__(self, epoch: ProcessEpoch, is_split: bool) -> None:
@@ -336,7 +336,7 @@ class _Run:
 class _GroupRun:
     """The run of one key group's processor over its rows, and over the moments at which something is due."""
 
-    def __init__(self, run: _Run, group: int, is_begun: bool) -> None:
+    def __init__(self, run: _ProcessorRun, group: int, is_begun: bool) -> None:
         self._run = run
         self._epoch = run.epoch
         self._operator = run.epoch.operator
@@ -759,11 +759,11 @@ def _check_groups(epoch: ProcessEpoch, rows: pa.RecordBatch, is_given: Mask) -> 
         )
 
 
-def _check_same(run: _Run, epoch: ProcessEpoch) -> None:
+def _check_same(run: _ProcessorRun, epoch: ProcessEpoch) -> None:
     """EvaluationError if the processors give something else when each call has an object of its own, or a call is repeated."""
     wanted = _facts(run)
     for is_split in (False, True):
-        again = _Run(epoch, is_split)
+        again = _ProcessorRun(epoch, is_split)
         again.all_groups()
         if _facts(again) != wanted:
             why = (
@@ -774,7 +774,7 @@ def _check_same(run: _Run, epoch: ProcessEpoch) -> None:
             raise UnfitFunctionError(f"the processor {epoch.function.name} gave other results {why}", epoch.rows.slice(0, 0))
 
 
-def _facts(run: _Run) -> str:
+def _facts(run: _ProcessorRun) -> str:
     """All that a run did, as text."""
     changes = [[array.to_pylist() for array in overlay.changes()[:2]] for overlay in run.overlays.values()]
     found = run.forwarded

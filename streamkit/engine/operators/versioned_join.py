@@ -140,7 +140,7 @@ def _is_forgotten(
 
 
 @dataclass(frozen=True, eq=False)
-class _Waits:
+class _VersionedWaits:
     """
     When rows wait no longer: as soon as stream time is `grace_ms` past them, or the table's time is past its history since them.
 
@@ -157,7 +157,7 @@ class _Waits:
     context: Context
 
     @classmethod
-    def of(cls, operator: VersionedJoin, grace_ms: int, context: Context) -> _Waits:
+    def of(cls, operator: VersionedJoin, grace_ms: int, context: Context) -> _VersionedWaits:
         table, window = context.program.operator(operator.inputs[1]), operator.windowing
         assert isinstance(table, VersionedTable), f"{operator.id} looks up a table without history"
         assert window is not None, "an operator with a grace has a stream time"
@@ -208,7 +208,7 @@ class _Waits:
 
 def _due(operator: VersionedJoin, grace_ms: int, left: OptionalBatch, context: Context) -> OptionalBatch:
     """The rows to be joined in this epoch, at the places where they are: those that wait no longer, and those that never do."""
-    lists, waiting = RowLists(context.store(operator.waiting), context), _Waits.of(operator, grace_ms, context)
+    lists, waiting = RowLists(context.store(operator.waiting), context), _VersionedWaits.of(operator, grace_ms, context)
     if waiting.now == NO_TIME:
         return left
     over = waiting.stored(lists)
@@ -236,7 +236,7 @@ def _waiting_keys(operator: VersionedJoin, left: pa.RecordBatch, lists: RowLists
     return coded_keys(lists.store, left, operator.on)
 
 
-def _waited(waiting: _Waits, keys: ListKeys, times: Integers, columns: pa.RecordBatch, first: int = 0) -> OptionalBatch:
+def _waited(waiting: _VersionedWaits, keys: ListKeys, times: Integers, columns: pa.RecordBatch, first: int = 0) -> OptionalBatch:
     """Rows that wait no longer: just before the record that ended their wait, by their times, keys and arrival."""
     operator, rows = waiting.operator, len(times)
     if not rows:
@@ -252,7 +252,13 @@ def _waited(waiting: _Waits, keys: ListKeys, times: Integers, columns: pa.Record
 
 
 def _keep(
-    lists: RowLists, left: pa.RecordBatch, rows: Integers, codes: Integers, keys: ListKeys, over: pa.BinaryArray, waiting: _Waits
+    lists: RowLists,
+    left: pa.RecordBatch,
+    rows: Integers,
+    codes: Integers,
+    keys: ListKeys,
+    over: pa.BinaryArray,
+    waiting: _VersionedWaits,
 ) -> None:
     """Write the rows that wait from now on behind those of their lists that do already; lists whose time is over go."""
     times = numbers(left, TIMESTAMP)[rows]

@@ -138,7 +138,7 @@ def values_of(keys: Integers, levels: Integers) -> Doubles:
 
 
 @dataclass(frozen=True, eq=False)
-class _Counts:
+class _CountedKeys:
     """The counted keys of several states: the state that each is of, in order; for each state its bound and its level."""
 
     owners: Integers
@@ -148,7 +148,7 @@ class _Counts:
     levels: Integers
 
     @classmethod
-    def of(cls, column: pa.Array) -> _Counts:
+    def of(cls, column: pa.Array) -> _CountedKeys:
         """Taken apart; a null state has no keys. CorruptionError if bytes are no such states."""
         plain = pa.concat_arrays([column.cast(pa.large_binary()).fill_null(b"")])
         offsets = np.frombuffer(plain.buffers()[1], np.int64)[plain.offset : plain.offset + len(plain) + 1]
@@ -181,7 +181,7 @@ class _Counts:
         made = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(sizes), buffers).cast(pa.binary())
         return pc.if_else(pa.array(is_null), pa.scalar(None, pa.binary()), made) if is_null.any() else made
 
-    def merged(self, owners: Integers, size: int) -> _Counts:
+    def merged(self, owners: Integers, size: int) -> _CountedKeys:
         """The states added up; `owners` are the results into which they go."""
         bounds, levels = np.zeros(size, np.int64), np.zeros(size, np.int64)
         np.maximum.at(bounds, owners, self.bounds)
@@ -190,7 +190,7 @@ class _Counts:
         too_many[owners[self.bounds == TOO_MANY]] = True
         of_keys = owners[self.owners]
         keys = _shortened(self.keys, levels[of_keys] - self.levels[self.owners])
-        return _bounded(_Counts(*_compact(of_keys, keys, self.counts), np.where(too_many, TOO_MANY, bounds), levels))
+        return _bounded(_CountedKeys(*_compact(of_keys, keys, self.counts), np.where(too_many, TOO_MANY, bounds), levels))
 
 
 def _shortened(keys: Integers, bits: Integers | int) -> Integers:
@@ -211,7 +211,7 @@ def _compact(owners: Integers, keys: Integers, counts: Integers) -> tuple[Intege
     return owners[kept], keys[kept], sums[sums != 0]
 
 
-def _bounded(found: _Counts) -> _Counts:
+def _bounded(found: _CountedKeys) -> _CountedKeys:
     """With at most as many keys as each state's bound allows."""
     owners, keys, counts, bounds, levels = found.owners, found.keys, found.counts, found.bounds.copy(), found.levels.copy()
     while True:
@@ -222,13 +222,13 @@ def _bounded(found: _Counts) -> _Counts:
         owners, keys, counts = owners[kept], keys[kept], counts[kept]
         large = (bounds > 0) & (sizes > bounds) & (levels < LEVEL_MAX)
         if not large.any():
-            return _Counts(owners, keys, counts, bounds, levels)
+            return _CountedKeys(owners, keys, counts, bounds, levels)
         levels[large] += 1
         owners, keys, counts = _compact(owners, _shortened(keys, large[owners].astype(np.int64)), counts)
 
 
 def _merge(states: States, accumulate: Accumulator) -> list[pa.Array]:
-    runs, found = accumulate.runs, _Counts.of(states[0])
+    runs, found = accumulate.runs, _CountedKeys.of(states[0])
     rows, is_null = len(states[0]), states[0].is_null().to_numpy(zero_copy_only=False)
     sizes = runs.ends - runs.starts
     known = np.concatenate([[0], np.cumsum(~is_null[runs.order])])
@@ -247,7 +247,7 @@ def _places(runs: Runs) -> Integers:
     return places
 
 
-def _one_by_one(found: _Counts, runs: Runs) -> list[_Counts]:
+def _one_by_one(found: _CountedKeys, runs: Runs) -> list[_CountedKeys]:
     """One state for each run; runs that begin at one row follow each other, and each goes on from the one before."""
     borders = np.searchsorted(found.owners, np.arange(len(found.bounds) + 1)).tolist()
     results: list[Any] = [None] * len(runs.starts)
@@ -258,7 +258,7 @@ def _one_by_one(found: _Counts, runs: Runs) -> list[_Counts]:
             end = start
         for row in runs.order[end : runs.ends[place]].tolist():
             part = slice(borders[row], borders[row + 1])
-            alone = _Counts(
+            alone = _CountedKeys(
                 found.owners[part] * 0, found.keys[part], found.counts[part],
                 found.bounds[row : row + 1], found.levels[row : row + 1],
             )  # fmt: skip
@@ -268,7 +268,7 @@ def _one_by_one(found: _Counts, runs: Runs) -> list[_Counts]:
     return results
 
 
-def _with_one(state: _Counts, alone: _Counts) -> _Counts | None:
+def _with_one(state: _CountedKeys, alone: _CountedKeys) -> _CountedKeys | None:
     """A state with one more value, put into its place; None where that is not all."""
     level, bound = int(state.levels[0]), int(state.bounds[0])
     if not len(alone.keys) and not alone.bounds[0]:
@@ -292,27 +292,27 @@ def _with_one(state: _Counts, alone: _Counts) -> _Counts | None:
 
 
 _NONE = np.empty(0, np.int64)
-_NOTHING = _Counts(_NONE, _NONE, _NONE, np.zeros(1, np.int64), np.zeros(1, np.int64))
+_NOTHING = _CountedKeys(_NONE, _NONE, _NONE, np.zeros(1, np.int64), np.zeros(1, np.int64))
 
 
-def _concatenated(parts: list[_Counts]) -> _Counts:
+def _concatenated(parts: list[_CountedKeys]) -> _CountedKeys:
     states = np.cumsum([0, *(len(one.bounds) for one in parts[:-1])]).tolist()
-    return _Counts(
+    return _CountedKeys(
         np.concatenate([one.owners + first for one, first in zip(parts, states, strict=True)]),
         *(np.concatenate([getattr(one, name) for one in parts]) for name in ("keys", "counts", "bounds", "levels")),
     )
 
 
 def _subtract(left: States, right: States) -> list[pa.Array]:
-    taken = _Counts.of(right[0])
-    negative = _Counts(taken.owners, taken.keys, -taken.counts, taken.bounds, taken.levels)
+    taken = _CountedKeys.of(right[0])
+    negative = _CountedKeys(taken.owners, taken.keys, -taken.counts, taken.bounds, taken.levels)
     is_null = right[0].is_null().to_numpy(zero_copy_only=False)
     both = pa.concat_arrays([left[0].cast(pa.binary()), negative.encoded(is_null)])
     return _merge([both], per_group(row_by_row(len(left[0]), 2)))
 
 
 def _result(aggregate: TypedAggregate, states: States) -> AggregateResult:
-    found = _Counts.of(states[0])
+    found = _CountedKeys.of(states[0])
     percentages = _told(aggregate)
     results = len(states[0])
     sizes = np.bincount(found.owners, minlength=results)
@@ -344,7 +344,7 @@ def _told(aggregate: TypedAggregate) -> list[float]:
     return [float(one) for one in str(struct.arguments[-1].value).split()]
 
 
-def _at(found: _Counts, running: Integers, ranks: Integers, is_there: Mask) -> Doubles:
+def _at(found: _CountedKeys, running: Integers, ranks: Integers, is_there: Mask) -> Doubles:
     """The value of each state at a rank among all, counted from 1."""
     values = np.zeros(len(ranks))
     if is_there.any():
@@ -353,13 +353,13 @@ def _at(found: _Counts, running: Integers, ranks: Integers, is_there: Mask) -> D
     return values
 
 
-def _of_rank(found: _Counts, running: Integers, before: Integers, totals: Integers, share: float) -> Doubles:
+def _of_rank(found: _CountedKeys, running: Integers, before: Integers, totals: Integers, share: float) -> Doubles:
     """The smallest value that is not below so large a share of the values, as Spark has it."""
     ranks = np.maximum(np.ceil(share * totals), 1).astype(np.int64)
     return _at(found, running, before + ranks, totals > 0)
 
 
-def _interpolated(found: _Counts, running: Integers, before: Integers, totals: Integers, share: float) -> Doubles:
+def _interpolated(found: _CountedKeys, running: Integers, before: Integers, totals: Integers, share: float) -> Doubles:
     """Between the two values around the share, in proportion, as Spark has it."""
     positions = share * np.maximum(totals - 1, 0)
     low, high = np.floor(positions).astype(np.int64), np.ceil(positions).astype(np.int64)

@@ -85,7 +85,8 @@ class ExpressionAnalyzer:
             check_size(name, expression, at)
         try:
             return tuple(
-                (name, _Reading(schema, at, self.zone, self.reads_records, expression).result()) for name, expression in columns
+                (name, _ExpressionAnalysis(schema, at, self.zone, self.reads_records, expression).result())
+                for name, expression in columns
             )
         except RecursionError:
             raise TopologyError(TOO_DEEP, at) from None
@@ -102,13 +103,13 @@ class ExpressionAnalyzer:
     ) -> tuple[TypedAggregate, ...]:
         """Each named aggregate over any scalar argument; TopologyError if one is not a single aggregate."""
         return tuple(
-            _Reading(schema, at, self.zone, self.reads_records, expression).aggregate(name, expression)
+            _ExpressionAnalysis(schema, at, self.zone, self.reads_records, expression).aggregate(name, expression)
             for name, expression in aggregates
         )
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _ExpressionAnalysis:
     """The analysis of one expression; `scope` holds the parameters of the lambdas around the part that is read, by lower-case name."""
 
     schema: Schema

@@ -124,10 +124,10 @@ def parse_sql(text: str, at: Location | None = None) -> Expression:
 
 @lru_cache(maxsize=1024)
 def _parsed(text: str) -> Expression:
-    return _Reader(text).whole()
+    return _WordReader(text).whole()
 
 
-class _Reader:
+class _WordReader:
     """A place in the words of a text; each method reads what its name says, and moves behind it."""
 
     def __init__(self, text: str) -> None:
@@ -626,16 +626,16 @@ class _Reader:
         return self._closed(Call(name, (Literal(unit), *arguments, self._value())))
 
 
-_SPECIAL: dict[str, Callable[[_Reader], Expression | None]] = {
+_SPECIAL: dict[str, Callable[[_WordReader], Expression | None]] = {
     "CAST": lambda reader: reader._cast_call(safe=False),
     "TRY_CAST": lambda reader: reader._cast_call(safe=True),
-    "EXTRACT": _Reader._extract,
-    "POSITION": _Reader._position,
-    "SUBSTRING": _Reader._substring,
-    "SUBSTR": _Reader._substring,
-    "OVERLAY": _Reader._overlay,
-    "TRIM": _Reader._trim,
-    **dict.fromkeys(WITH_UNIT, _Reader._with_unit),
+    "EXTRACT": _WordReader._extract,
+    "POSITION": _WordReader._position,
+    "SUBSTRING": _WordReader._substring,
+    "SUBSTR": _WordReader._substring,
+    "OVERLAY": _WordReader._overlay,
+    "TRIM": _WordReader._trim,
+    **dict.fromkeys(WITH_UNIT, _WordReader._with_unit),
 }
 
 

@@ -21,7 +21,7 @@ from streamkit.plan.expression import TypedExpression
 
 MICROSECONDS = 1_000_000
 DAY_MICROS = 86_400 * MICROSECONDS
-_Converter = Callable[[pa.Array, str], pa.Array]
+_CastFunction = Callable[[pa.Array, str], pa.Array]
 
 
 def family_of(type: str) -> str:
@@ -205,11 +205,11 @@ def _relabelled(values: pa.Array, type: str) -> pa.Array:
     return pc.cast(values.cast(pa.int64()), to_arrow(type))
 
 
-def _written_by(write: Callable[[pa.Array], pa.Array]) -> _Converter:
+def _written_by(write: Callable[[pa.Array], pa.Array]) -> _CastFunction:
     return lambda values, _type: write(values)
 
 
-CASTS: dict[tuple[str, str], _Converter] = {
+CASTS: dict[tuple[str, str], _CastFunction] = {
     ("boolean", "integer"): _checked,
     ("boolean", "float"): lambda values, type: values.cast(pa.int8()).cast(to_arrow(type)),
     ("boolean", "decimal"): _boolean_to_decimal,

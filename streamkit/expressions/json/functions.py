@@ -256,7 +256,7 @@ def _has_corrupt_record(type: str, record: str) -> bool:
     return any(name == record for name, _ in fields_of(type) or ())
 
 
-class _Unread:
+class _UnreadDocument:
     """A document that the fast reader does not read as Spark does."""
 
 
@@ -264,8 +264,8 @@ def _read_fast(text: str | None) -> Any:
     try:
         value = None if text is None else orjson.loads(text)
     except orjson.JSONDecodeError:
-        return _Unread if text is not None and text.strip(_SPACE) else None
-    return _Unread if value is None and text is not None else value
+        return _UnreadDocument if text is not None and text.strip(_SPACE) else None
+    return _UnreadDocument if value is None and text is not None else value
 
 
 def _all_clean(values: list[Any], type: str) -> pa.Array | None:

@@ -95,7 +95,7 @@ def _python(expression: TypedExpression, rows: Rows) -> pa.Array:
     """The function's results; EvaluationError if it raises, or gives what its declared type does not hold."""
     function = function_of(expression)
     arguments = [broadcast(rows.value(argument), rows.count) for argument in expression.arguments]
-    call = _Call(function, expression, arguments, rows.count)
+    call = _BatchCall(function, expression, arguments, rows.count)
     found = call.results()
     if calls_twice() and function.style != EFFECT:
         if not _is_same(found, call.results()):
@@ -114,7 +114,7 @@ def _is_same(one: pa.Array, other: pa.Array) -> bool:
     return list(map(repr, python_values(one))) == list(map(repr, python_values(other)))
 
 
-class _Call:
+class _BatchCall:
     """One call of a function on a batch of rows."""
 
     def __init__(self, function: PythonFunction, expression: TypedExpression, arguments: Sequence[pa.Array], count: int) -> None:
@@ -135,7 +135,9 @@ class _Call:
             return self.results()
         middle = self.count // 2
         halves = [(slice(0, middle), middle), (slice(middle, None), self.count - middle)]
-        calls = [_Call(self.function, self.expression, [array[part] for array in self.arguments], rows) for part, rows in halves]
+        calls = [
+            _BatchCall(self.function, self.expression, [array[part] for array in self.arguments], rows) for part, rows in halves
+        ]
         return pa.concat_arrays([call.results() for call in calls])
 
     def by_row(self) -> pa.Array:
@@ -463,16 +465,16 @@ def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and value != value  # noqa: PLR0124  # what NaN alone is
 
 
-_STYLES: dict[str, Callable[[_Call], pa.Array]] = {
-    ROW: _Call.by_row,
-    RECORD: _Call.by_record,
-    SERIES: _Call.by_series,
-    ARRAY: _Call.by_array,
-    RECORDS: _Call.by_records,
-    BATCH: _Call.by_batch,
-    BATCHES: _Call.by_batches,
-    EFFECT: _Call.by_effect,
-    CONDITION: _Call.by_condition,
+_STYLES: dict[str, Callable[[_BatchCall], pa.Array]] = {
+    ROW: _BatchCall.by_row,
+    RECORD: _BatchCall.by_record,
+    SERIES: _BatchCall.by_series,
+    ARRAY: _BatchCall.by_array,
+    RECORDS: _BatchCall.by_records,
+    BATCH: _BatchCall.by_batch,
+    BATCHES: _BatchCall.by_batches,
+    EFFECT: _BatchCall.by_effect,
+    CONDITION: _BatchCall.by_condition,
 }
 
 

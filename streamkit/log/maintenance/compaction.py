@@ -135,7 +135,7 @@ def _check_policy(topic: Topic) -> None:
 
 
 @dataclass(frozen=True)
-class _Range:
+class _CleanedRange:
     """What a pass cleans: the extents before `end_offset`, as they and their partition stood when it began."""
 
     cleaning: Cleaning
@@ -203,13 +203,13 @@ class _Cleaner:
             partition, begun.end_offset, _rows(begun.extents), _rows(after), _bytes(begun.extents), _bytes(after), deletions
         )
 
-    def _is_worth_it(self, begun: _Range) -> bool:
+    def _is_worth_it(self, begun: _CleanedRange) -> bool:
         return begun.is_overdue or begun.dirty_ratio > float(self._topic.setting(MIN_CLEANABLE_DIRTY_RATIO))
 
     def _number(self, setting: str) -> int:
         return int(self._topic.setting(setting))
 
-    def _range(self, partition: int, is_background: bool) -> _Range:
+    def _range(self, partition: int, is_background: bool) -> _CleanedRange:
         cleaning = self._catalog.cleaning(self._topic, partition)
         extents = self._catalog.extents(self._topic.id, partition, 0, cleaning.next_offset)
         # After the extents, so that it knows every column that they have.
@@ -217,7 +217,7 @@ class _Cleaner:
         closed = self._closed(extents, cleaning) if is_background else extents
         old = _old_enough(closed, cleaning, self._number(MIN_COMPACTION_LAG_MS), self._clock.now_ms())
         end = cleaning.next_offset if len(old) == len(extents) else extents[len(old)].base_offset
-        return _Range(cleaning, tuple(old), end)
+        return _CleanedRange(cleaning, tuple(old), end)
 
     def _closed(self, extents: Sequence[Extent], cleaning: Cleaning) -> Sequence[Extent]:
         """The extents before the segment that is still written to."""
@@ -225,7 +225,7 @@ class _Cleaner:
         by_age = sum(extent.next_offset <= cleaning.closed_offset for extent in extents)
         return extents[: max(by_size, by_age)]
 
-    def _pass_until_it_holds(self, begun: _Range, is_background: bool) -> int:
+    def _pass_until_it_holds(self, begun: _CleanedRange, is_background: bool) -> int:
         """Make passes until nobody else changed the extents meanwhile; returns how many deletions went."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -238,7 +238,7 @@ class _Cleaner:
                 begun = following
         raise AssertionError("the last attempt returns or raises")
 
-    def _pass(self, begun: _Range) -> int:
+    def _pass(self, begun: _CleanedRange) -> int:
         cleaning, now_ms, retention_ms = begun.cleaning, self._clock.now_ms(), self._number(DELETE_RETENTION_MS)
         droppable = cleaning.droppable_below(now_ms, retention_ms)
         selections = select_survivors(self._storage, self._topic, begun.extents, droppable, self._memory_bytes, self._read)

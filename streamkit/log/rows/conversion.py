@@ -262,8 +262,8 @@ def _is_bytes(source: pa.DataType) -> bool:
     return any(is_kind(source) for is_kind in kinds)
 
 
-_Check: TypeAlias = Callable[[pa.DataType], bool]
-_ALLOWED: tuple[tuple[_Check, _Check], ...] = (
+_TypeCheck: TypeAlias = Callable[[pa.DataType], bool]
+_ALLOWED: tuple[tuple[_TypeCheck, _TypeCheck], ...] = (
     (pa.types.is_integer, pa.types.is_integer),
     (pa.types.is_integer, pa.types.is_floating),
     (pa.types.is_integer, pa.types.is_decimal),
@@ -273,4 +273,4 @@ _ALLOWED: tuple[tuple[_Check, _Check], ...] = (
     (_is_text, pa.types.is_string),
     (_is_bytes, pa.types.is_binary),
 )
-_LOOSE: tuple[tuple[_Check, _Check], ...] = ((pa.types.is_floating, pa.types.is_integer),)
+_LOOSE: tuple[tuple[_TypeCheck, _TypeCheck], ...] = ((pa.types.is_floating, pa.types.is_integer),)

@@ -52,7 +52,7 @@ def _records(topic: Topic, data: Any, now_ms: int, timestamp_ms: int | None) -> 
     batches = []
     first_row = 0
     for columns, rows in _parts(topic, data):
-        batch = _Rows(topic, columns, rows, first_row).batch(now_ms, timestamp_ms)
+        batch = _ColumnsByName(topic, columns, rows, first_row).batch(now_ms, timestamp_ms)
         check_record_sizes(topic, batch, first_row)
         check_times(topic, batch, now_ms, first_row)
         batches.append(batch)
@@ -87,7 +87,7 @@ def rows_of(topic: Topic, columns: Mapping[str, pa.Array], times_ms: Sequence[in
     count = len(next(iter(columns.values())))
     with _naming(topic):
         stamps = {} if times_ms is None else {TIMESTAMP: pa.array(times_ms, TIMESTAMP_TYPE)}
-        return _Rows(topic, {**columns, **stamps}, count, 0, is_checked=True).batch(now_ms, None)
+        return _ColumnsByName(topic, {**columns, **stamps}, count, 0, is_checked=True).batch(now_ms, None)
 
 
 def stamped(batch: pa.RecordBatch, time_ms: int) -> pa.RecordBatch:
@@ -105,7 +105,7 @@ def tombstone_of(topic: Topic, key: Mapping[str, Any], timestamp_ms: int, now_ms
             found = f"the columns {sorted(key)}" if isinstance(key, Mapping) else repr(key)
             raise SchemaError(f"found {found}, expected a dict of its key columns {list(topic.key)}")
         columns = {column.name: _from_values(topic, column.name, [key.get(column.name)]) for column in topic.schema}
-        tombstone = _Rows(topic, columns | {DELETED: pa.array([True])}, 1, 0).batch(timestamp_ms, timestamp_ms)
+        tombstone = _ColumnsByName(topic, columns | {DELETED: pa.array([True])}, 1, 0).batch(timestamp_ms, timestamp_ms)
         check_times(topic, tombstone, now_ms)
         return tombstone
 
@@ -178,7 +178,7 @@ def _check_names(
         raise SchemaError(f"{what}{complaint}; found {names}; the topic has {topic.schema}{advice}", rows)
 
 
-class _Rows:
+class _ColumnsByName:
     """Columns by name, on their way to a batch of the topic."""
 
     def __init__(

@@ -79,7 +79,7 @@ class WriteOptions:
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
     """The options of `spark.read`; ConfigError names the one that is wrong."""
-    found = _read(_Given(options, READ, "a batch that reads a topic"))
+    found = _read(_GivenTexts(options, READ, "a batch that reads a topic"))
     if LATEST in (found.start.everywhere, *found.start.by_partition.values()):
         raise ConfigError("startingOffsets is 'latest', behind which a batch finds nothing; expected 'earliest' or offsets")
     if EARLIEST in (found.end.everywhere, *found.end.by_partition.values()):
@@ -89,17 +89,17 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
 
 def stream_options(options: Mapping[str, str]) -> ReadOptions:
     """The options of `spark.readStream`; ConfigError names the one that is wrong."""
-    return _read(_Given(options, STREAM_READ, "a stream that reads a topic"))
+    return _read(_GivenTexts(options, STREAM_READ, "a stream that reads a topic"))
 
 
 def table_options(options: Mapping[str, str]) -> ReadOptions:
     """The options of a topic that is read, it is not known yet how; ConfigError names the one that is wrong."""
-    return _read(_Given(options, tuple(dict.fromkeys((*READ, *STREAM_READ))), "reading a topic"))
+    return _read(_GivenTexts(options, tuple(dict.fromkeys((*READ, *STREAM_READ))), "reading a topic"))
 
 
 def write_options(options: Mapping[str, str], *, overwrite: bool) -> WriteOptions:
     """The options of `df.write`; ConfigError names the one that is wrong."""
-    given = _Given(options, WRITE, "a batch that writes to a topic")
+    given = _GivenTexts(options, WRITE, "a batch that writes to a topic")
     if overwrite:
         raise ConfigError('a topic is only appended to; found mode "overwrite", expected df.write.mode("append")')
     found = WriteOptions(given.topic(), given.text("log"), given.text("id"), given.count("sequence", least=0))
@@ -110,7 +110,7 @@ def write_options(options: Mapping[str, str], *, overwrite: bool) -> WriteOption
 
 def stream_write_options(options: Mapping[str, str], *, overwrite: bool) -> WriteOptions:
     """The options of `df.writeStream`; ConfigError names the one that is wrong."""
-    given = _Given(options, STREAM_WRITE, "a stream that writes to a topic")
+    given = _GivenTexts(options, STREAM_WRITE, "a stream that writes to a topic")
     if overwrite:
         raise ConfigError('a topic is only appended to; found outputMode "complete", expected "append"')
     found = WriteOptions(given.topic(), given.text("log"), given.text("id"))
@@ -121,7 +121,7 @@ def stream_write_options(options: Mapping[str, str], *, overwrite: bool) -> Writ
     return found
 
 
-def _read(given: _Given) -> ReadOptions:
+def _read(given: _GivenTexts) -> ReadOptions:
     return ReadOptions(
         topic=given.topic(),
         log=given.text("log"),
@@ -135,7 +135,7 @@ def _read(given: _Given) -> ReadOptions:
     )
 
 
-class _Given:
+class _GivenTexts:
     """The texts that were given, read one by one."""
 
     def __init__(self, options: Mapping[str, str], known: Sequence[str], purpose: str) -> None:
