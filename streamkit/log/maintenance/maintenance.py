@@ -1,7 +1,7 @@
 """
 Maintenance: one pass of all that keeps a log small and quick, safe beside readers and writers.
 
-Each step is a row of short transactions and may stop anywhere; the next pass goes on. Nothing but the log itself says what
+Each part is a row of short transactions and may stop anywhere; the next pass goes on. Nothing but the log itself says what
 is to be done, so it does not matter who does it, nor whether two do it at once.
 """
 
@@ -64,12 +64,12 @@ class MaintenancePass:
     writer: SegmentWriter
     failures: Failures = field(default_factory=Failures)
 
-    def done(self, step: Callable[..., MaintenanceReport], *topic: Topic) -> MaintenanceReport:
-        """What a step did, of a topic or of the log; StoppedError if the pass is to end before it."""
+    def done(self, part: Callable[..., MaintenanceReport], *topic: Topic) -> MaintenanceReport:
+        """What a part did, of a topic or of the log; StoppedError if the pass is to end before it."""
         self.throttle.check()
         work = None if topic else "maintenance of the log as a whole"
         with self.failures.noted(work), suppress(TopicNotFoundError):  # it was deleted meanwhile
-            return step(self, *topic)
+            return part(self, *topic)
         return MaintenanceReport()
 
 
@@ -89,8 +89,8 @@ def maintain(log: MaintainedLog, topics: Iterable[str] | None = None, throttle: 
     running = MaintenancePass(log, bound, SegmentWriter(log.storage_now(), log.catalog, bound))
     report = running.done(_empty_trash)
     retention = partial(_apply_retention, lapsed=_lapsed(running))
-    report += sum((running.done(step, topic) for step in (retention, _rewrite) for topic in chosen), MaintenanceReport())
-    report += sum((running.done(step) for step in LOG_STEPS), MaintenanceReport())
+    report += sum((running.done(part, topic) for part in (retention, _rewrite) for topic in chosen), MaintenanceReport())
+    report += sum((running.done(part) for part in LOG_PARTS), MaintenanceReport())
     running.failures.raise_failed()
     return report
 
@@ -180,9 +180,9 @@ def _apply_to_partition(running: MaintenancePass, topic: Topic, partition: int, 
 def _rewrite(running: MaintenancePass, topic: Topic) -> MaintenanceReport:
     """Compact and merge a topic, unless a full disk has no room for what takes the place of rows."""
     report = MaintenanceReport()
-    for step in (_compact, _merge):
+    for part in (_compact, _merge):
         if not running.failures.is_disk_full:
-            report += running.done(step, topic)
+            report += running.done(part, topic)
     return report
 
 
@@ -231,4 +231,4 @@ def oldest_epoch_ms(heartbeats: Heartbeats) -> int:
     )
 
 
-LOG_STEPS: tuple[Callable[[MaintenancePass], MaintenanceReport], ...] = (_collect_orphans, _shorten_journal)
+LOG_PARTS: tuple[Callable[[MaintenancePass], MaintenanceReport], ...] = (_collect_orphans, _shorten_journal)

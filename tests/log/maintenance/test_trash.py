@@ -85,12 +85,12 @@ def test_a_file_that_cannot_be_deleted_keeps_no_other(log, clock, monkeypatch):
             raise StorageFailedError(f"cannot delete {path}: Is a directory")
         delete(path)
 
-    def last_step(running):
+    def last_part(running):
         reached.append(running)
         return MaintenanceReport()
 
     monkeypatch.setattr(log.storage, "delete", refuse)
-    monkeypatch.setattr(maintenance, "LOG_STEPS", [last_step])
+    monkeypatch.setattr(maintenance, "LOG_PARTS", [last_part])
     with pytest.raises(StorageFailedError, match=f"cannot delete {stuck}"):
         log.maintain()
     assert (log.catalog.trash(NEVER_MS), files(log), len(reached)) == ([stuck], 2, 1)
