@@ -171,7 +171,7 @@ class Table(_StatelessVerbs):
             )
         if mode in FOREIGN_MODES:
             raise TopologyError(f"there is no emission {mode!r}; expected {FOREIGN_MODES[mode]}", user_location())
-        if mode == "final" and self.node.reads_windows and self.node.key_window is not None:
+        if mode == "final" and self.node.traits.reads_windows and self.node.traits.window is not None:
             return self._final_table(None, "emit", name, user_location()).emit("every", old=old)
         node = EmitOldNode if old else EmitNode
         return Stream(node(self.node, mode, name=name, at=user_location()), self.topology)
@@ -212,10 +212,10 @@ class Table(_StatelessVerbs):
                 "max_rows= with when_full='stop', since a final result cannot come before its window closes",
                 at,
             )
-        if self.node.reads_windows and (window := self.node.key_window) is not None:
+        if self.node.traits.reads_windows and (window := self.node.traits.window) is not None:
             read = SuppressNode(self.node, window.closes_after_ms, max_rows, when_full, True, name=name, at=at)
             return Table(read, self.topology)
-        if self.node.origin.final_delay_ms(None) is None:
+        if self.node.traits.final_delay is None:
             raise TopologyError(
                 f"suppress(until=sk.window_closes()) needs windows that close: {windows_missing(self.node)}; or expected "
                 'until=sk.time_limit("5 minutes"), which any table takes',

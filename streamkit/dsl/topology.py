@@ -354,7 +354,7 @@ class Topology(ForeignNames):
     def _add_sink(self, sink: Node) -> None:
         for node in walk([sink]):  # what a node knows of the tree below it is found from the bottom, however deep that is
             assert node is not None
-        if sink.is_sink:
+        if sink.traits.is_sink:
             self._add_effect(sink)
         self._sinks.setdefault(sink)
 

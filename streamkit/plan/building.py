@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from streamkit.errors import TopologyError
 from streamkit.plan.analysis import Analyzer
+from streamkit.plan.demands import Demands
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.keys import check_key_types
 from streamkit.plan.naming import StepNames
-from streamkit.plan.node import STREAM, WITH_OLD_VALUES, Node
+from streamkit.plan.node import Node
 from streamkit.plan.on_error import FAIL, OnError
 from streamkit.plan.program import Input, Naming, Output, ProgramStore
 from streamkit.plan.steps import Step
-from streamkit.plan.tree import walk
+from streamkit.plan.traits import STREAM
 from streamkit.schema import SchemaColumn
 
 StateColumns = Callable[[TypedAggregate], tuple[SchemaColumn, ...]]
 OfTable = Callable[[TypedAggregate], tuple[TypedAggregate, bool]]  # as it is kept for a table's groups; whether their members are
-EMIT_MODES = ("latest", "every", "final")
-OLD_AND_NEW = WITH_OLD_VALUES
-LATE = "late"  # the rows that no session took
 
 
 @dataclass
@@ -29,12 +27,10 @@ class Building:
     """
     The steps, stores and outputs so far; each node is turned into a step once.
 
-    `before_null_keys` are the nodes below one that gives results for records whose key is null. `partners` are the tables that each
-    table is joined with, and the joins that look up its windows. `compared` are the origins of tables of which somebody needs to know
-    what each change replaces. `ports` are the outputs asked of a node, beside its main one. `on_error` is what the topology says of
-    records that fail, `policies` what becomes of those of a step. `replaced` are those of which a foreign-key join needs to know what
-    changes replace, found as steps are made: only joins below it mind, so that no other table is kept for that.
-    `declarations` says when each node was declared first.
+    `demands` is what is demanded of each node. `on_error` is what the topology says of records that fail, `policies` what becomes of those
+    of a step. `declarations` says when each node was declared first.
+    `old_values_of` are the origins of tables whose old values a foreign-key join needs to know, found as steps are made: only joins below it
+    mind, so that no other table is kept for that. `when_all_stand` is what they do about it once all steps are there.
     """
 
     names: StepNames
@@ -42,11 +38,7 @@ class Building:
     analyzer: Analyzer
     state_columns: StateColumns
     of_table: OfTable
-    modes: dict[Node, set[str]]
-    before_null_keys: frozenset[Node] = frozenset()
-    partners: dict[Node, set[Node]] = field(default_factory=dict)
-    compared: frozenset[Node] = frozenset()
-    ports: dict[Node, set[str]] = field(default_factory=dict)
+    demands: Mapping[Node, Demands]
     on_error: OnError = FAIL
     steps: dict[str, Step] = field(default_factory=dict)
     stores: dict[str, ProgramStore] = field(default_factory=dict)
@@ -56,7 +48,8 @@ class Building:
     changed: dict[Node, Step] = field(default_factory=dict)
     policies: dict[str, OnError] = field(default_factory=dict)
     under_way: list[Node] = field(default_factory=list)
-    replaced: set[Node] = field(default_factory=set)
+    old_values_of: set[Node] = field(default_factory=set)
+    when_all_stand: list[Callable[[], None]] = field(default_factory=list)
     declarations: dict[Node, int] = field(default_factory=dict)
 
     def analyzer_of(self, rows: Node | str) -> Analyzer:
@@ -164,16 +157,7 @@ class Building:
 
     def streams(self, node: Node) -> tuple[int, ...]:
         """The numbers of the inputs that move the stream time of an operator over the node's rows, in order."""
-        return tuple(sorted({self.input_number(source) for source in node.feeding}))
-
-    def modes_of(self, node: Node) -> tuple[str, ...]:
-        """The emissions asked of a table."""
-        asked = self.modes.get(node, set())
-        return tuple(mode for mode in (*EMIT_MODES, OLD_AND_NEW, LATE) if mode in asked)
-
-    def ports_of(self, node: Node) -> tuple[str, ...]:
-        """The outputs asked of a node, beside its main one, in the order of their names."""
-        return tuple(sorted(self.ports.get(node, ())))
+        return tuple(sorted({self.input_number(source) for source in node.traits.feeding}))
 
 
 def first_declarations(roots: Iterable[Node]) -> dict[Node, int]:
@@ -196,62 +180,3 @@ def _chain_below(node: Node, made: Container[Node]) -> list[Node]:
         node = waiting[0]
         chain.append(node)
     return chain[::-1]
-
-
-def asked_ports(roots: Iterable[Node]) -> dict[Node, set[str]]:
-    """The outputs asked of each node, beside its main one."""
-    asked: dict[Node, set[str]] = {}
-    for node in walk(roots):
-        if node.port_taken is not None:
-            asked.setdefault(node.children[0], set()).add(node.port_taken)
-    return asked
-
-
-def joined_partners(roots: Iterable[Node]) -> dict[Node, set[Node]]:
-    """The tables that each table is joined with, and the joins of streams that look up its windows."""
-    partners: dict[Node, set[Node]] = {}
-    for node in walk(roots):
-        for table in node.joined_tables:
-            partners.setdefault(table, set()).update(node.joined_tables)
-        for table in node.windows_looked_up:
-            partners.setdefault(table, set()).add(node)
-    return partners
-
-
-def compared_tables(roots: Iterable[Node]) -> frozenset[Node]:
-    """The origins of tables of which a step needs to know what each change replaces; of a join, then, those of both sides."""
-    return origins_joined(table for node in walk(roots) for table in node.compared)
-
-
-def origins_joined(tables: Iterable[Node]) -> frozenset[Node]:
-    """The origins of tables, and of a join those of both sides."""
-    found: set[Node] = set()
-    pending = [table.origin for table in tables]
-    while pending:
-        origin = pending.pop()
-        if origin not in found:
-            found.add(origin)
-            pending += [table.origin for table in origin.joined_tables]
-    return frozenset(found)
-
-
-def asked_modes(roots: Iterable[Node]) -> dict[Node, set[str]]:
-    """
-    The emissions asked of each table, below the stateless steps between.
-
-    A join needs every change of a table that it looks up, because each record meets the table as of its own place.
-    """
-    asked: dict[Node, set[str]] = {}
-    for node in walk(roots):
-        for table, mode in node.asked:
-            asked.setdefault(table.origin, set()).add(mode)
-    return asked
-
-
-def below_null_keys(roots: Iterable[Node]) -> frozenset[Node]:
-    """The nodes below one that gives results for records whose key is null: a repartition among them keeps such records."""
-    below: set[Node] = set()
-    for node in reversed(list(walk(roots))):
-        if node.takes_null_keys or node in below:
-            below.update(node.children)
-    return frozenset(below)

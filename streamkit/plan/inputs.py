@@ -11,10 +11,11 @@ from streamkit.errors import StreamKitError, TopicNotFoundError, TopologyError
 from streamkit.log.topic.formats import KEY, OPAQUE_SCHEMA
 from streamkit.plan.decoding import decoded
 from streamkit.plan.event_time import EventTime, event_time_of
-from streamkit.plan.node import STREAM, TABLE, Node
+from streamkit.plan.node import Node
 from streamkit.plan.operators.source import SourceNode
 from streamkit.plan.program import Input
 from streamkit.plan.refusal import Refuse, RefusedTopic, stop_at
+from streamkit.plan.traits import STREAM, TABLE
 from streamkit.plan.tree import walk
 from streamkit.schema import Schema
 

@@ -12,6 +12,12 @@ from streamkit.plan.steps import Step, with_operator
 from streamkit.schema import Schema, SchemaColumn
 
 Sources = tuple[tuple[str, str], ...]  # pairs of (result name, source), source being left.NAME or right.NAME
+SIDES = ("left", "right")
+PRESERVED_SIDES = {
+    "inner": (),
+    "left": ("left",),
+    "outer": ("left", "right"),
+}  # those whose rows are kept without one of the other side
 WIDENINGS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
 
 

@@ -5,23 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from streamkit.plan.analysis import Analyzer
-from streamkit.plan.building import (
-    Building,
-    OfTable,
-    StateColumns,
-    asked_modes,
-    asked_ports,
-    below_null_keys,
-    compared_tables,
-    first_declarations,
-    joined_partners,
-)
+from streamkit.plan.building import Building, OfTable, StateColumns, first_declarations
 from streamkit.plan.dead_letter_ports import with_dead_letters
+from streamkit.plan.demands import demands_of_nodes
 from streamkit.plan.naming import StepNames
 from streamkit.plan.node import Node
 from streamkit.plan.on_error import FAIL, OnError
 from streamkit.plan.program import Input
 from streamkit.plan.steps import Plan
+from streamkit.plan.tree import walk
 
 
 def infer_types(
@@ -41,14 +33,13 @@ def infer_types(
     follow. Behind all of them stands the way of dead letters. TopologyError names the user's line if a node cannot be compiled.
     """
     roots = tuple(roots)
-    modes, null_keys, ports = asked_modes(roots), below_null_keys(roots), asked_ports(roots)
-    partners, compared = joined_partners(roots), compared_tables(roots)
-    building = Building(names, inputs, analyzer, state_columns, of_table, modes, null_keys, partners, compared, ports, on_error)
+    demands = demands_of_nodes(tuple(walk(roots)))
+    building = Building(names, inputs, analyzer, state_columns, of_table, demands, on_error)
     building.declarations.update(first_declarations(roots))
     for root in roots:
         building.lower(root)
-    for table in building.replaced:
-        table.know_what_is_replaced(building)
+    for do in building.when_all_stand:
+        do()
     kept = tuple(dict.fromkeys(inputs.values()))
     return with_dead_letters(
         Plan(

@@ -24,7 +24,7 @@ def _connected(ids: Mapping[Node, str], connections: Iterable[Connection]) -> It
     for number, one in enumerate(connections):
         yield f'    c{number}[/"{_escaped(one.place)}"/]'
         for node, step in ids.items():
-            if getattr(node, "topic", None) == one.topic and node.is_sink != one.is_source:
+            if getattr(node, "topic", None) == one.topic and node.traits.is_sink != one.is_source:
                 yield f"    c{number} -.-> {step}" if one.is_source else f"    {step} -.-> c{number}"
 
 

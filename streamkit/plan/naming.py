@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from streamkit.errors import TopologyError
-from streamkit.plan.node import TABLE, Node, structure_digest, structure_hash
+from streamkit.plan.node import Node, structure_digest, structure_hash
 from streamkit.plan.program import Structures
+from streamkit.plan.traits import TABLE
 from streamkit.plan.tree import walk
 
 _FOREIGN = re.compile(r"[^a-zA-Z0-9._-]+")

@@ -54,8 +54,8 @@ class Operator:
     how a row that makes it fail is found, so that it can be left out: by trying some rows without others, by one call for each row (whose
     effects count), or in their order, because state depends on the rows before; empty if no row can be left out. `grace_may_change` says that
     its windows may get another grace and retention at a start. `takes_rows_away` says that
-    rows leave the groups of its store again, `tells_replaced_rows` that it gives each change of a kept table as two rows, the one it
-    replaces and the new one, and `moves_rows` that it does nothing to rows but hand them to other tasks. `follows_rows` says that what its
+    rows leave the groups of its store again, `gives_old_values` that it gives each change of a kept table with its old value,
+    as two rows, and `moves_rows` that it does nothing to rows but hand them to other tasks. `follows_rows` says that what its
     stores hold follows from the rows of its first input, whenever these came, as a table follows from the newest record of each key;
     `passes_rows` that its own rows are these rows, although it keeps stores; `holds_back` that they are these rows, later, and that no store
     tells which of them it has given. `waits_for_record` says that its rows go on once the record that caused them is through with all else,
@@ -72,7 +72,7 @@ class Operator:
     leaves_out: ClassVar[str] = ""
     takes_rows_away: ClassVar[bool] = False
     grace_may_change: ClassVar[bool] = False
-    tells_replaced_rows: ClassVar[bool] = False
+    gives_old_values: ClassVar[bool] = False
     moves_rows: ClassVar[bool] = False
     follows_rows: ClassVar[bool] = False
     keeps_lists: ClassVar[bool] = False

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from streamkit.errors import TopologyError
 from streamkit.plan.connection import Connection
+from streamkit.plan.demands import demands_of_nodes
 from streamkit.plan.naming import name_steps
 from streamkit.plan.node import Node
 from streamkit.plan.tree import walk
@@ -95,12 +96,12 @@ def _tops(boxes: Iterable[Box]) -> dict[int, int]:
 
 def _stores(every: list[Node]) -> Mapping[Node, str]:
     """The stores that steps keep up, by their names; none where names are not distinct, of which compiling tells."""
-    looked_up = {table for node in every for table in node.tables}
+    demands = demands_of_nodes(every)
     try:
         names = name_steps(every).stores
     except TopologyError:
         return {}
-    return {node: name for node, name in names.items() if node.keeps_store or node in looked_up}
+    return {node: name for node, name in names.items() if node.traits.keeps_store or demands[node].is_looked_up}
 
 
 def _lines(node: Node, stores: Mapping[Node, str]) -> list[str]:
@@ -112,7 +113,7 @@ def _lines(node: Node, stores: Mapping[Node, str]) -> list[str]:
 
 
 def _drawn(node: Node, box: Box) -> str:
-    colour = _SINK_COLOUR if node.is_sink else _COLOURS[node.relation]
+    colour = _SINK_COLOUR if node.traits.is_sink else _COLOURS[node.relation]
     first = box.top + BOX_PADDING + 11
     lines = "".join(
         f'<text x="{box.middle}" y="{first + LINE_HEIGHT * place}">{html.escape(line)}</text>'

@@ -37,7 +37,10 @@ def timed_ports(operators: Iterable[Operator], processor: str) -> Mapping[str, s
 def check_times(plan: Plan, steps: Mapping[str, Node]) -> None:
     """TopologyError if a processor forwards rows with times that it computes, and something behind it goes by stream time."""
     for name, node in steps.items():
-        if node.gives_times and (timed := timed_ports([step.operator for step in plan.steps], name)):
+        function = node.traits.timed_by
+        if function is None or not gives_times(function.call):
+            continue
+        if timed := timed_ports([step.operator for step in plan.steps], name):
             behind = plan.step(next(iter(timed.values())))
             raise TopologyError(
                 f"the step {name!r} forwards rows with a timestamp= of its own, and {behind.id!r} behind it goes by stream "

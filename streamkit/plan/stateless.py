@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
 from streamkit.plan.analysis import Analyzer
-from streamkit.plan.building import OLD_AND_NEW, Building
+from streamkit.plan.building import Building
+from streamkit.plan.demands import WITH_OLD_VALUES, Demands
 from streamkit.plan.node import Node
 from streamkit.plan.steps import Step
-from streamkit.plan.windows import Settling, Window
+from streamkit.plan.traits import Traits
+from streamkit.plan.windows import Settling
 from streamkit.schema import Schema
 
 
@@ -21,9 +24,13 @@ class StatelessStep(Node):
     lowers_children: ClassVar[bool] = True
     child: Node
 
-    @cached_property
-    def relation(self) -> str:
-        return self.child.relation
+    def traits_over(self, below: Sequence[Traits]) -> Traits:
+        """What the step below it is; the store of that is not its own."""
+        return replace(below[0], keeps_store=False)
+
+    def demands_below(self, above: Demands) -> Iterable[tuple[Node, Demands]]:
+        """What is demanded of its rows can only be had of those below; how they are kept is its own affair."""
+        yield self.child, replace(above, ports=frozenset(), partners=frozenset(), is_looked_up=False)
 
     @cached_property
     def subject(self) -> str:
@@ -33,31 +40,8 @@ class StatelessStep(Node):
     def generated_store(self) -> str:
         return self.name or self.generated_name
 
-    @cached_property
-    def has_old_values(self) -> bool:
-        return self.child.has_old_values
-
-    @cached_property
-    def origin(self) -> Node:
-        return self.child.origin
-
-    def has_row_times(self, building: Building) -> bool:
-        return self.child.has_row_times(building)
-
-    @cached_property
-    def history_kept_ms(self) -> int | None:
-        return self.child.history_kept_ms
-
-    @cached_property
-    def key_window(self) -> Window | None:
-        return self.child.key_window
-
-    @cached_property
-    def reads_windows(self) -> bool:
-        return self.child.reads_windows
-
     def short_text(self) -> str:
-        return self.origin.short_text()
+        return self.traits.origin.short_text()
 
     def settlings(self, building: Building) -> tuple[Settling, ...]:
         return self.child.settlings(building)
@@ -86,27 +70,28 @@ def steps_above_origin(node: Node) -> tuple[StatelessStep, ...]:
 
 def mode_of_changes(table: Node) -> str:
     """The emission that gives every change of a table. Behind a filter that is with old values, if the table's origin knows them."""
-    may_delete = any(step.may_delete for step in steps_above_origin(table))
-    return OLD_AND_NEW if may_delete and table.origin.knows_old_values else "every"
+    return WITH_OLD_VALUES if table.traits.is_filtered and table.traits.knows_old_values else "every"
 
 
 def knows_what_is_dropped(table: Node, building: Building) -> bool:
     """
-    Whether filters above a table's origin drop rows, and it is known which rows there were: so that no row is deleted which was not there.
+    Whether filters above a table's origin drop rows, and old values are known: so that no row is deleted which was not there.
 
-    It is known if a step needs it, or if the table keeps its rows anyway. Of a table with history every change counts.
+    They are known if a step needs them, or if the table keeps its rows anyway. Of a table with history every change counts.
     """
-    origin = table.origin
-    return _filters_newest_rows(table) and (origin in building.compared or origin.tells_old_values(building))
+    if not _filters_newest_rows(table):
+        return False
+    origin, traits = table.traits.origin, table.traits
+    return building.demands[origin].old_values or traits.knows_old_values or origin.keys_tell_old_values(building)
 
 
 def deletes_nothing(table: Node, building: Building) -> bool:
-    """Whether the changes of a table hold deletions of what was not there: filters make them, unless they know which rows there were."""
-    return _filters_newest_rows(table) and OLD_AND_NEW not in building.modes_of(table.origin)
+    """Whether the changes of a table hold deletions of what was not there: filters make them, unless they know old values."""
+    return _filters_newest_rows(table) and WITH_OLD_VALUES not in building.demands[table.traits.origin].modes
 
 
 def _filters_newest_rows(table: Node) -> bool:
-    return table.origin.history_kept_ms is None and any(above.may_delete for above in steps_above_origin(table))
+    return table.traits.is_filtered and table.traits.history_ms is None
 
 
 def passed(step: Step, rows: Schema | None) -> Step:

@@ -33,7 +33,6 @@ from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
 from streamkit.plan.duration import duration_ms
 from streamkit.plan.inputs import sources_of
-from streamkit.plan.node import Node
 from streamkit.state.view import StoreView, open_views
 from streamkit.testing.comparison import hashable, store_difference, topic_difference
 from streamkit.testing.script import Drained, Piped, ProcessedAll, Restarted, Script
@@ -386,7 +385,7 @@ class TopologyTestDriver:
     def _compare(self, twin: Log) -> None:
         """AssertionError with the first difference from the log of another run."""
         name = self.topology.name
-        cut_dependent = {sink.topic for sink in self.topology.outputs if _gives_newest(sink.child)}
+        cut_dependent = {sink.topic for sink in self.topology.outputs if sink.child.traits.gives_newest}
         outputs = sorted({output.topic for output in self.program.outputs})
         differences = [
             *(topic_difference(topic, self._log, twin, newest_only=topic in cut_dependent) for topic in outputs),
@@ -444,11 +443,6 @@ def _given(name: str, given: DeclaredTopic, partitions: int) -> Topic:
     opaque = declare_format(given.get("format"), given.get("format_schema"), given.get("format_settings"))
     register_schema(opaque)
     return declare_topic(name, **{"partitions": partitions, **others}, format=opaque)
-
-
-def _gives_newest(node: Node) -> bool:
-    """Whether rows are newest results somewhere on their way; which ones there are then depends on the cut into epochs."""
-    return node.emitted_mode == "latest" or any(_gives_newest(child) for child in node.children)
 
 
 def _checked_batching(batching: str | int | random.Random) -> str | random.Random:

@@ -79,7 +79,7 @@ def kept(case: Json, node: Json, handle: Any, has_windows: bool, length: Length)
         return handle
     if has_windows:
         raise ValueError(f"found a versioned store of {node['op']} {node['id']}, whose keys have windows; these have no history")
-    has_history = handle.node.origin.history_kept_ms is not None
+    has_history = handle.node.traits.history_ms is not None
     is_join, is_asked = node["op"] == "join", asks_for_old(case["topology"], node["id"])
     if kind == VERSIONED or has_history or (is_asked and not is_join):
         return _changes(case, node, handle).to_table(**options_of(node, length))
@@ -97,7 +97,7 @@ def kept_aggregate(node: Json, table: Table, has_windows: bool, length: Length) 
 
 def _changes(case: Json, node: Json, handle: Table) -> Any:
     """All changes; of a filter that knows what it kept, and of one below a join that is asked, none of what was not there."""
-    takes_all = node["op"] == "map_values" or handle.node.origin.history_kept_ms is not None
+    takes_all = node["op"] == "map_values" or handle.node.traits.history_ms is not None
     if takes_all or not asks_for_old(case["topology"], node["id"]):
         return handle.to_stream()
     is_versioned = node["store"]["type"] == VERSIONED

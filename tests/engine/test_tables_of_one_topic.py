@@ -147,11 +147,9 @@ def held_back(waits: random.Random, made: Made) -> Made:
     return Made(made.table.suppress(until=sk.time_limit(waits.choice(["0 ms", "3 ms"]))), made.rows)
 
 
-def difference(seed: int) -> str | None:
-    """What a random topology holds in the end beside what it must hold; None if they are the same."""
-    chosen = random.Random(seed)
-    app, waits = sk.Topology("tables"), random.Random(f"waits {seed}")
-    is_table, is_final = chosen.random() < 0.7, waits.random() < 0.2
+def topology(chosen: random.Random, waits: random.Random) -> tuple[sk.Topology, Made, bool]:
+    """A random topology, its last table, which goes to `out`, and whether it is made of final results."""
+    app, is_table, is_final = sk.Topology("tables"), chosen.random() < 0.7, waits.random() < 0.2
     source = final_results(app, waits) if is_final else topic_rows(app, is_table, waits)
     made = [held_back(waits, Made(source, lambda rows: rows))]
     for _ in range(chosen.randint(2, 5)):
@@ -159,6 +157,13 @@ def difference(seed: int) -> str | None:
         made.append(held_back(waits, chosen.choice(STEPS)(chosen, one, other)))
     last = made[-1].table
     (last if chosen.random() < 0.5 else last.emit("every")).to("out")
+    return app, made[-1], is_final
+
+
+def difference(seed: int) -> str | None:
+    """What a random topology holds in the end beside what it must hold; None if they are the same."""
+    chosen = random.Random(seed)
+    app, made, is_final = topology(chosen, random.Random(f"waits {seed}"))
     rows: dict[str, tuple[str | None, int | None]] = {}
     clock = count(1)
     batching: Any = chosen.choice(["one", "all", chosen.randint(2, 5)])
@@ -173,7 +178,7 @@ def difference(seed: int) -> str | None:
                 driver.pipe("in", {"k": k, "g": rows[k][0], "v": rows[k][1]}, timestamp=next(clock))
         driver.drain()
         newest = {row["k"]: (row["g"], row["v"]) for row in driver.newest("out").values()}
-    wanted = dict(made[-1].rows(rows))
+    wanted = dict(made.rows(rows))
     return None if newest == wanted else f"expected {wanted}, found {newest}"
 
 

@@ -18,7 +18,7 @@ def counted(stream):
 
 
 def delay_of(stream, window=WINDOW):
-    return stream.node.delay_ms(window)
+    return stream.node.traits.delay.ms(window)
 
 
 def test_only_final_results_are_behind():

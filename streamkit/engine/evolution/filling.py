@@ -18,7 +18,7 @@ from streamkit.engine.epoch.report import SplitReport
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.evolution.every_change import tables_of_changes
 from streamkit.engine.evolution.young_stores import Filling
-from streamkit.engine.folding.changes import old_and_new
+from streamkit.engine.folding.changes import with_old_values
 from streamkit.engine.folding.joining import decoded_rows
 from streamkit.engine.rows.exchange import Arrival, Control, groups_of
 from streamkit.engine.rows.rows import (
@@ -42,7 +42,7 @@ from streamkit.log.catalog.manifest import OffsetsByTopicId
 from streamkit.log.slab.slab import FrameInput
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, INPUT, KEY_GROUP, OFFSET, ORDER, PARTITION, TIMESTAMP
-from streamkit.plan.building import OLD_AND_NEW
+from streamkit.plan.demands import WITH_OLD_VALUES
 from streamkit.plan.operator import PORT, Operator
 from streamkit.plan.operators.exchange import Send
 from streamkit.plan.program import Program, ProgramStore
@@ -128,8 +128,8 @@ def given_by(operator: Operator, batches: Iterable[pa.RecordBatch]) -> dict[str,
         return {}
     rows = concatenate(found)
     names = () if operator.is_looked_up else own_columns(rows)  # a table is asked for the rows that are replaced
-    pairs = old_and_new(rows, {name: rows[name].slice(0, 0) for name in names}, np.full(rows.num_rows, -1)) if names else rows
-    return {_port(operator, port): rows for port in PORTS} | {_port(operator, OLD_AND_NEW): pairs}
+    pairs = with_old_values(rows, {name: rows[name].slice(0, 0) for name in names}, np.full(rows.num_rows, -1)) if names else rows
+    return {_port(operator, port): rows for port in PORTS} | {_port(operator, WITH_OLD_VALUES): pairs}
 
 
 def _port(operator: Operator, port: str) -> str:

@@ -1,5 +1,5 @@
 """
-The changes of a table within an epoch: what each replaces.
+The changes of a table within an epoch: their old values.
 
 A change has a new value (none if it deletes) and an old value (none if its key had no row). The old value is that of the last
 change of the same key before it in this epoch, else what the store holds.
@@ -25,7 +25,7 @@ from streamkit.names import DELETED
 REMOVED, REPLACED, ADDED = 0, 1, 2  # what a row does; that of a replaced row is half a change: the row that is added follows
 
 
-def replaced_rows(table: Kept, changes: pa.RecordBatch, context: Context) -> tuple[pa.RecordBatch, Integers]:
+def old_values_of(table: Kept, changes: pa.RecordBatch, context: Context) -> tuple[pa.RecordBatch, Integers]:
     """Rows of the table, and for each change the position among them of the row it replaces (-1: none); changes are in order."""
     keys = table.encoded(changes, table.key)
     committed, found = committed_rows(table, changes, table.key, keys, context)
@@ -37,14 +37,14 @@ def without_nothing(table: Kept, changes: pa.RecordBatch, context: Context) -> p
     is_deleted = deletions_of(changes)
     if not is_deleted.any():
         return changes
-    _, replaced = replaced_rows(table, changes, context)
+    _, replaced = old_values_of(table, changes, context)
     return changes.filter(pa.array((replaced >= 0) | ~is_deleted))
 
 
 def rows_before(
     table: Kept, rows: pa.RecordBatch, changes: pa.RecordBatch | None, context: Context
 ) -> tuple[pa.RecordBatch, Integers]:
-    """As `replaced_rows`, of rows of which only some, `changes`, become the newest of their key: what is the newest before each."""
+    """As `old_values_of`, of rows of which only some, `changes`, become the newest of their key: what is the newest before each."""
     keys = table.encoded(rows, table.key)
     committed, found = committed_rows(table, rows, table.key, keys, context)
     if changes is None or not changes.num_rows:
@@ -72,7 +72,7 @@ def previous_of_code(codes: Integers) -> Integers:
     return previous
 
 
-def old_and_new(changes: pa.RecordBatch, values: Mapping[str, pa.Array], replaced: Integers) -> pa.RecordBatch:
+def with_old_values(changes: pa.RecordBatch, values: Mapping[str, pa.Array], replaced: Integers) -> pa.RecordBatch:
     """
     Each change as two rows, the one it replaces and the new one; `replaced` is the position of the old row in `values`, or -1.
 
@@ -87,16 +87,16 @@ def old_and_new(changes: pa.RecordBatch, values: Mapping[str, pa.Array], replace
     return pa.RecordBatch.from_arrays(both, names=list(old)).take(pa.array(turns))
 
 
-def old_and_new_of_windows(changes: pa.RecordBatch, stored: Mapping[str, pa.Array], windows: Integers) -> pa.RecordBatch:
+def windows_with_old_values(changes: pa.RecordBatch, stored: Mapping[str, pa.Array], windows: Integers) -> pa.RecordBatch:
     """
-    Changes of windows as `old_and_new`: each replaces the one of its window before it, else what was stored.
+    Changes of windows as `with_old_values`: each replaces the one of its window before it, else what was stored.
 
     `stored` has the values of stored windows; `windows` numbers the windows, those of the stored values first, then those of the changes.
     """
     replaced = previous_of_code(windows)[len(windows) - changes.num_rows :]
     is_gone = np.concatenate([np.zeros(len(windows) - changes.num_rows, bool), deletions_of(changes)])
     values = {name: pa.concat_arrays([column, changes[name].cast(column.type)]) for name, column in stored.items()}
-    return old_and_new(changes, values, np.where(is_gone[replaced], -1, replaced))
+    return with_old_values(changes, values, np.where(is_gone[replaced], -1, replaced))
 
 
 def old_of(pairs: pa.RecordBatch) -> pa.RecordBatch:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.arrays import Integers, Mask
-from streamkit.engine.folding.changes import old_and_new, previous_of_code
+from streamkit.engine.folding.changes import previous_of_code, with_old_values
 from streamkit.engine.folding.group_state import (
     GroupStates,
     Updated,
@@ -35,7 +35,7 @@ from streamkit.engine.stage.context import Context
 from streamkit.expressions.aggregates import per_aggregate, result, running
 from streamkit.expressions.core.groups import group
 from streamkit.names import KEY_GROUP, TIMESTAMP, WINDOW
-from streamkit.plan.building import OLD_AND_NEW
+from streamkit.plan.demands import WITH_OLD_VALUES
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.operators.aggregate import Aggregate
 
@@ -183,7 +183,7 @@ def each_result(
     folded = _running(operator, operator.aggregates if others is None else others.folded, rows, before, ranks)
     last = np.full(len(before.known), -1, np.int64)
     last[ranks] = np.arange(batch.num_rows)
-    gives_each = "every" in operator.modes or OLD_AND_NEW in operator.modes
+    gives_each = "every" in operator.modes or WITH_OLD_VALUES in operator.modes
     after = others.completed(folded, np.arange(batch.num_rows)) if others is not None and gives_each else folded
     newest = after.states_at(last)
     if not gives_each:
@@ -192,18 +192,18 @@ def each_result(
         after, batch, ranks = after.take(np.flatnonzero(gives)), batch.filter(pa.array(gives)), ranks[gives]
     every = rows_of_results(operator, after, place_columns(batch))
     each: dict[str, OptionalBatch] = {"every": every}
-    if OLD_AND_NEW in operator.modes:
-        each[OLD_AND_NEW] = _old_and_new(operator, every, ranks, before)
+    if WITH_OLD_VALUES in operator.modes:
+        each[WITH_OLD_VALUES] = _with_old_values(operator, every, ranks, before)
     return EachRow(folded, newest, each)
 
 
-def _old_and_new(operator: Aggregate, every: pa.RecordBatch, ranks: Integers, stored: Before) -> pa.RecordBatch:
+def _with_old_values(operator: Aggregate, every: pa.RecordBatch, ranks: Integers, stored: Before) -> pa.RecordBatch:
     """Each result as two rows: the result of its group before it, then itself."""
     before = {one.name: result(one, own) for one, own in per_aggregate(operator.aggregates, stored.states)}
     previous = previous_of_code(ranks)
     replaced = np.where(previous >= 0, previous + len(stored.timestamps), stored.places[ranks])
     values = {name: pa.concat_arrays([column, every[name].cast(column.type)]) for name, column in before.items()}
-    return old_and_new(every, values, replaced)
+    return with_old_values(every, values, replaced)
 
 
 def _codes(rows: GroupStates) -> tuple[Integers, Integers]:

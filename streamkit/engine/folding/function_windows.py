@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import Integers
-from streamkit.engine.folding.changes import old_and_new_of_windows
+from streamkit.engine.folding.changes import windows_with_old_values
 from streamkit.engine.folding.sequential import Functions, NamedValues, State, StateRows, is_deleted, timestamps_of
 from streamkit.engine.folding.window_results import bounds
 from streamkit.engine.folding.window_state import StoreChanges, WindowKeys, WindowState, keys_of
@@ -24,7 +24,7 @@ from streamkit.engine.rows.rows import numbers, rows_of
 from streamkit.engine.stage.advance import final_place, stream_times
 from streamkit.errors import EvaluationError
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
-from streamkit.plan.building import OLD_AND_NEW
+from streamkit.plan.demands import WITH_OLD_VALUES
 from streamkit.plan.operators.function_aggregate import FunctionAggregate
 from streamkit.state.layout import ListedWindows, encode_lists
 
@@ -143,8 +143,8 @@ def emitted(epoch: FunctionWindowState, made: ChangedWindows | None) -> dict[str
     results: dict[str, pa.RecordBatch | None] = dict.fromkeys(modes)
     if made is not None and "every" in modes:
         results["every"] = _every(epoch, made)
-    if made is not None and OLD_AND_NEW in modes:
-        results[OLD_AND_NEW] = _old_and_new(epoch, made)
+    if made is not None and WITH_OLD_VALUES in modes:
+        results[WITH_OLD_VALUES] = _with_old_values(epoch, made)
     if made is not None and "latest" in modes:
         results["latest"] = _latest(epoch, made)
     if "final" in modes:
@@ -162,13 +162,13 @@ def _every(epoch: FunctionWindowState, made: ChangedWindows) -> pa.RecordBatch:
     return _results(epoch, made.keys, [(change.window, change.state) for change in made.changes], place)
 
 
-def _old_and_new(epoch: FunctionWindowState, made: ChangedWindows) -> pa.RecordBatch:
+def _with_old_values(epoch: FunctionWindowState, made: ChangedWindows) -> pa.RecordBatch:
     """Each change as two rows: what its window was before it, then itself."""
     numbers_of: dict[KeyWindow, int] = {}
     windows = (*made.stored, *(change.window for change in made.changes))
     codes = np.array([numbers_of.setdefault(window, len(numbers_of)) for window in windows], np.int64)
     before = epoch.state_rows.arrays(list(made.stored.values()))
-    return old_and_new_of_windows(_every(epoch, made), before, codes)
+    return windows_with_old_values(_every(epoch, made), before, codes)
 
 
 def _latest(epoch: FunctionWindowState, made: ChangedWindows) -> pa.RecordBatch:

@@ -42,7 +42,7 @@ from streamkit.engine.stage.context import Context, key_groups_of
 from streamkit.engine.stage.registry import OperatorResult, RowsInPieces, kernel
 from streamkit.expressions.aggregates import combine, fold
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW
-from streamkit.plan.building import OLD_AND_NEW
+from streamkit.plan.demands import WITH_OLD_VALUES
 from streamkit.plan.operator import Operator
 from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.plan.windows import Windowing
@@ -61,7 +61,7 @@ def aggregate(operator: Aggregate, inputs: Sequence[OptionalBatch], context: Con
     if batch is not None and batch.num_rows:
         if operator.folded:
             updated = _update(operator, _merge(operator, batch), context)
-        elif "every" in operator.modes or OLD_AND_NEW in operator.modes:
+        elif "every" in operator.modes or WITH_OLD_VALUES in operator.modes:
             rows = _rows_in_windows(operator, batch, context)
             pieces = PieceByPiece.of(operator, rows, context)
             if pieces is None:

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from streamkit.engine.folding.changes import old_and_new
+from streamkit.engine.folding.changes import with_old_values
 from streamkit.engine.rows.rows import OptionalBatch, own_columns, with_columns
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import kernel
 from streamkit.names import DELETED
-from streamkit.plan.building import OLD_AND_NEW
+from streamkit.plan.demands import WITH_OLD_VALUES
 from streamkit.plan.operators.final_table import FinalTable
 
 
@@ -28,5 +28,5 @@ def as_changes(batch: pa.RecordBatch, key: Sequence[str]) -> dict[str, OptionalB
     """Final results as changes that delete and replace nothing."""
     rows = with_columns(batch, {DELETED: pa.array(np.zeros(batch.num_rows, bool))})
     values = {name: rows[name] for name in own_columns(rows) if name not in key}
-    pairs = old_and_new(rows, values, np.full(rows.num_rows, -1, np.int64))
-    return {"": rows, "every": rows, "latest": rows, "final": rows, OLD_AND_NEW: pairs}
+    pairs = with_old_values(rows, values, np.full(rows.num_rows, -1, np.int64))
+    return {"": rows, "every": rows, "latest": rows, "final": rows, WITH_OLD_VALUES: pairs}

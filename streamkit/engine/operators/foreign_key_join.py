@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import Integers, Mask
-from streamkit.engine.folding.changes import replaced_rows, without_nothing
+from streamkit.engine.folding.changes import old_values_of, without_nothing
 from streamkit.engine.folding.joining import as_of, kept_table, seen_changes, times_found
 from streamkit.engine.rows.place import as_moved, as_they_come, extended_by_key, place_ranks, record_ranks
 from streamkit.engine.rows.rows import (
@@ -77,7 +77,7 @@ def subscribe(operator: Subscribe, inputs: Sequence[OptionalBatch], context: Con
 
 def _before(operator: Subscribe, changes: pa.RecordBatch, context: Context) -> tuple[pa.RecordBatch, Mask]:
     """The changes with the foreign keys of the rows that they replace, and which replace one."""
-    replaced, position = replaced_rows(kept_table(operator.inputs[0], context), changes, context)
+    replaced, position = old_values_of(kept_table(operator.inputs[0], context), changes, context)
     indices = pa.array(position, mask=position < 0)
     own = [name for name in operator.on if name not in operator.left_key]
     foreign_key = {name: replaced[name].take(indices).cast(changes[name].type) for name in own}

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import Integers, Mask
-from streamkit.engine.folding.changes import old_and_new, previous_of_code
+from streamkit.engine.folding.changes import previous_of_code, with_old_values
 from streamkit.engine.folding.sequential import Functions, GroupCodes, State, StateRows, fold, is_deleted, timestamps_of
 from streamkit.engine.folding.window_results import bounds
 from streamkit.engine.folding.windows import assign_windows, ends_of_windows
@@ -38,7 +38,7 @@ from streamkit.engine.stage.registry import kernel
 from streamkit.expressions.core.groups import one_of_equals
 from streamkit.log.values.python_values import python_values
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW
-from streamkit.plan.building import OLD_AND_NEW
+from streamkit.plan.demands import WITH_OLD_VALUES
 from streamkit.plan.operators.function_aggregate import FunctionAggregate
 from streamkit.plan.program import ProgramStore
 from streamkit.state.layout import layout_of
@@ -55,8 +55,8 @@ def function_aggregate(
     if arrived is not None and folded is not None:
         if "every" in operator.modes:
             results["every"] = _every(operator, arrived, folded, context)
-        if OLD_AND_NEW in operator.modes:
-            results[OLD_AND_NEW] = _old_and_new(operator, arrived, folded, context)
+        if WITH_OLD_VALUES in operator.modes:
+            results[WITH_OLD_VALUES] = _with_old_values(operator, arrived, folded, context)
         if "latest" in operator.modes:
             results["latest"] = _latest(operator, folded, context)
     if "final" in operator.modes:
@@ -179,14 +179,14 @@ def _every(operator: FunctionAggregate, arrived: ArrivedRows, folded: Folded, co
     return _results(operator, arrived.groups, folded.after, place_columns(arrived.groups), context)
 
 
-def _old_and_new(operator: FunctionAggregate, arrived: ArrivedRows, folded: Folded, context: Context) -> pa.RecordBatch:
+def _with_old_values(operator: FunctionAggregate, arrived: ArrivedRows, folded: Folded, context: Context) -> pa.RecordBatch:
     """Each result as two rows: the result of its group before it, then itself."""
     previous, codes = previous_of_code(folded.codes.codes).tolist(), folded.codes.codes.tolist()
     found = [folded.after[row] if row >= 0 else folded.stored[code] for row, code in zip(previous, codes, strict=True)]
     before = [state or State(0, None) for state in found]
     replaced = np.where([state.value is None for state in before], -1, np.arange(len(before)))
     values = StateRows(context.store(operator.store).value).arrays(before)
-    return old_and_new(_every(operator, arrived, folded, context), values, replaced)
+    return with_old_values(_every(operator, arrived, folded, context), values, replaced)
 
 
 def _latest(operator: FunctionAggregate, folded: Folded, context: Context) -> pa.RecordBatch:

@@ -28,7 +28,7 @@ from streamkit.engine.rows.rows import OptionalBatch
 from streamkit.engine.stage.advance import moves_time
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import kernel
-from streamkit.plan.building import LATE
+from streamkit.plan.demands import LATE
 from streamkit.plan.operators.function_session_aggregate import FunctionSessionAggregate
 
 

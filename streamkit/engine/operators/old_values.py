@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from streamkit.engine.folding.changes import old_and_new, replaced_rows, rows_before
+from streamkit.engine.folding.changes import old_values_of, rows_before, with_old_values
 from streamkit.engine.folding.joining import kept_table
 from streamkit.engine.rows.rows import OptionalBatch
 from streamkit.engine.stage.context import Context
@@ -20,5 +20,5 @@ def old_values(operator: OldValues, inputs: Sequence[OptionalBatch], context: Co
     changes, *newer = inputs
     assert changes is not None
     kept = kept_table(operator.inputs[0], context)
-    table, replaced = rows_before(kept, changes, newer[0], context) if newer else replaced_rows(kept, changes, context)
-    return old_and_new(changes, {name: table[name] for name in kept.values if name in changes.schema.names}, replaced)
+    table, replaced = rows_before(kept, changes, newer[0], context) if newer else old_values_of(kept, changes, context)
+    return with_old_values(changes, {name: table[name] for name in kept.values if name in changes.schema.names}, replaced)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from streamkit.arrays import Integers, Mask
 from streamkit.engine.epoch.stream_time import NO_TIME
-from streamkit.engine.folding.changes import old_and_new_of_windows
+from streamkit.engine.folding.changes import windows_with_old_values
 from streamkit.engine.folding.group_state import lifted
 from streamkit.engine.folding.sessions import SessionRows, Sessions, Stored, merged_sessions
 from streamkit.engine.folding.window_results import Finish, bounds, failing, finished, null_on_overflow
@@ -31,7 +31,7 @@ from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import kernel
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
-from streamkit.plan.building import LATE, OLD_AND_NEW
+from streamkit.plan.demands import LATE, WITH_OLD_VALUES
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.operators.session_aggregate import SessionAggregate
 from streamkit.state.layout import ListedWindows, encode_lists
@@ -73,7 +73,7 @@ class _SessionState(WindowState):
     @property
     def gives_each(self) -> bool:
         """Whether the sessions after each row are given."""
-        return "every" in self.operator.modes or OLD_AND_NEW in self.operator.modes
+        return "every" in self.operator.modes or WITH_OLD_VALUES in self.operator.modes
 
     @property
     def is_each_needed(self) -> bool:
@@ -178,13 +178,13 @@ def _each(epoch: _SessionState, made: _MadeSessions) -> dict[str, OptionalBatch]
     number = epoch.context.turn(epoch.operator.id).owns
     place = {**place_columns(at), PATH: extended_by_turn(at, number, np.arange(len(causes)) - first_of_row)}
     every = _results(epoch, made, shown, states, shown, ~is_result, place, failing)
-    if OLD_AND_NEW not in epoch.operator.modes:
+    if WITH_OLD_VALUES not in epoch.operator.modes:
         return {"every": every}
     before = finished(epoch.operator.aggregates, [column.slice(0, stored) for column in made.rows], None, failing)
     nodes = np.concatenate([np.arange(stored), shown])
     windows = encode_keys([pa.array(column[nodes]) for column in (made.codes, sessions.starts, sessions.ends)])
     numbered = windows.dictionary_encode().indices.to_numpy()
-    return {"every": every, OLD_AND_NEW: old_and_new_of_windows(every, before, numbered)}
+    return {"every": every, WITH_OLD_VALUES: windows_with_old_values(every, before, numbered)}
 
 
 def _latest(epoch: _SessionState, made: _MadeSessions) -> pa.RecordBatch:

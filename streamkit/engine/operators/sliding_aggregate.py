@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import Integers
-from streamkit.engine.folding.changes import old_and_new_of_windows
+from streamkit.engine.folding.changes import windows_with_old_values
 from streamkit.engine.folding.group_state import lifted
 from streamkit.engine.folding.sliding import Slid, SlidingRows, Windows, slid_windows
 from streamkit.engine.folding.window_results import Finish, bounds, failing, finished, null_on_overflow
@@ -29,7 +29,7 @@ from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import kernel
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
-from streamkit.plan.building import OLD_AND_NEW
+from streamkit.plan.demands import WITH_OLD_VALUES
 from streamkit.plan.operators.sliding_aggregate import SlidingAggregate
 from streamkit.state.layout import ListedWindows, encode_lists
 from streamkit.state.row import encode_rows
@@ -53,7 +53,7 @@ def sliding_aggregate(
         made = _made(epoch, batch) if batch.num_rows else None
     if made is not None:
         context.count("late", operator.id, int(made.slid.is_late.sum()) + made.slid.skipped)
-        if "every" in operator.modes or OLD_AND_NEW in operator.modes:
+        if "every" in operator.modes or WITH_OLD_VALUES in operator.modes:
             results |= _each(epoch, made)
         if "latest" in operator.modes:
             results["latest"] = _latest(epoch, made)
@@ -99,7 +99,7 @@ def _made(epoch: _SlidingState, batch: pa.RecordBatch) -> _MadeWindows:
     rows = [pa.concat_arrays([old, new.cast(old.type)]) for old, new in zip(stored_states, states, strict=True)]
     stored = Windows(met.keys, met.starts, stored_times, np.arange(len(stored_times)))
     taken = SlidingRows(codes, times, stream_times(operator, operator.windowing, batch, epoch.context))
-    is_each_given = "every" in operator.modes or OLD_AND_NEW in operator.modes
+    is_each_given = "every" in operator.modes or WITH_OLD_VALUES in operator.modes
     slid = slid_windows(taken, stored, epoch.length_ms, operator.window.grace_ms, is_each_given=is_each_given)
     if slid.is_flat and all(one.function in FOLDED for one in operator.aggregates):
         found = slid.lineage.folded(operator.aggregates, rows, slid.newest.nodes)
@@ -117,12 +117,12 @@ def _each(epoch: _SlidingState, made: _MadeWindows) -> dict[str, OptionalBatch]:
     number = epoch.context.turn(epoch.operator.id).owns
     place = {**place_columns(at), PATH: extended_by_turn(at, number, np.arange(len(causes)) - first_of_row)}
     every = _results(epoch, made, given, place, failing)
-    if OLD_AND_NEW not in epoch.operator.modes:
+    if WITH_OLD_VALUES not in epoch.operator.modes:
         return {"every": every}
     before = finished(epoch.operator.aggregates, made.stored_states, None, failing)
     columns = [np.concatenate(pair) for pair in ((made.stored.keys, given.keys), (made.stored.starts, given.starts))]
     windows = encode_keys([pa.array(column) for column in columns]).dictionary_encode().indices.to_numpy()
-    return {"every": every, OLD_AND_NEW: old_and_new_of_windows(every, before, windows)}
+    return {"every": every, WITH_OLD_VALUES: windows_with_old_values(every, before, windows)}
 
 
 def _latest(epoch: _SlidingState, made: _MadeWindows) -> pa.RecordBatch:

@@ -40,7 +40,8 @@ from streamkit.engine.stage.registry import kernel
 from streamkit.log.values.keys import encode_keys, key_parts
 from streamkit.log.values.slices import join
 from streamkit.names import ALONE, KEY_GROUP, ORDER_COLUMNS, PATH, TIMESTAMP
-from streamkit.plan.operators.stream_stream_join import SIDES, StreamStreamJoinRows, buffer_of, waiting_of
+from streamkit.plan.joining import SIDES
+from streamkit.plan.operators.stream_stream_join import StreamStreamJoinRows, buffer_of, waiting_of
 
 ColumnReaders = Mapping[str, Callable[[str], pa.Array]]  # by side: a column of each result's row of that side
 NO_KEY = -1  # the code of a key that is null

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.arrays import Integers
-from streamkit.engine.folding.changes import ADDED, REPLACED, old_and_new
+from streamkit.engine.folding.changes import ADDED, REPLACED, with_old_values
 from streamkit.engine.folding.sequential import Functions, GroupCodes, NamedValues, State, StateRows, is_deleted, timestamps_of
 from streamkit.engine.folding.undoing import left_over, warn_of
 from streamkit.engine.rows.place import at_epoch_end, in_canonical_order, paths_of, place_columns
@@ -26,7 +26,7 @@ from streamkit.errors import EvaluationError
 from streamkit.expressions.python.python_functions import calls_twice, function_of
 from streamkit.log.values.python_values import python_values
 from streamkit.names import CHANGE, DELETED, KEY_GROUP, TIMESTAMP
-from streamkit.plan.building import OLD_AND_NEW
+from streamkit.plan.demands import WITH_OLD_VALUES
 from streamkit.plan.operators.table_function_aggregate import TableFunctionAggregate
 from streamkit.state.layout import layout_of
 
@@ -73,10 +73,10 @@ def table_function_aggregate(
     changed = batch.take(pa.array(results.rows, pa.int64()))
     every = _rows(operator, changed, results.after, states, place_columns(changed))
     ports: dict[str, OptionalBatch] = {"every": every, "latest": _rows(operator, groups, newest, states, place)}
-    if OLD_AND_NEW in operator.modes:
+    if WITH_OLD_VALUES in operator.modes:
         before = [state or State(0, None) for state in results.before]
         replaced = np.where([state.value is None for state in before], -1, np.arange(len(before)))
-        ports[OLD_AND_NEW] = old_and_new(every, states.arrays(before), replaced)
+        ports[WITH_OLD_VALUES] = with_old_values(every, states.arrays(before), replaced)
     return {mode: rows for mode, rows in ports.items() if mode in operator.modes}
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import Integers, Mask
-from streamkit.engine.folding.changes import replaced_rows, without_nothing
+from streamkit.engine.folding.changes import old_values_of, without_nothing
 from streamkit.engine.folding.joining import Kept, as_of, kept_table, seen_changes, times_found
 from streamkit.engine.rows.place import as_they_come, at_input, in_canonical_order
 from streamkit.engine.rows.rows import (
@@ -98,7 +98,7 @@ def _joined(operator: TableTableJoinRows, side: TableSide, context: Context) -> 
     other, found = as_of(other_table, changes, in_order, side.others_seen, context)
     has_value, has_other = ~deletions_of(changes), found >= 0
     if operator.how == "inner" and not (has_value | has_other).all():
-        _, replaced = replaced_rows(kept_table(operator.inputs[side.own], context), changes, context)
+        _, replaced = old_values_of(kept_table(operator.inputs[side.own], context), changes, context)
         has_other |= ~has_value & still_there(other_table, changes, in_order, side.others, context) & (replaced >= 0)
     is_given, is_deleted = _decided(operator, side, changes, has_value, has_other, context)
     result = _columns(operator, side, changes, has_value & ~is_deleted, other, np.where(is_deleted, -1, found))
@@ -127,7 +127,7 @@ def _decided(
         return has_other, ~has_value
     if operator.how == "left" and side.name == "right":
         return has_other, np.zeros(len(has_value), bool)
-    _, replaced = replaced_rows(kept_table(operator.inputs[side.own], context), changes, context)
+    _, replaced = old_values_of(kept_table(operator.inputs[side.own], context), changes, context)
     is_given = has_value | has_other | (replaced >= 0)
     return is_given, ~has_value if operator.how == "left" else ~has_value & ~has_other
 

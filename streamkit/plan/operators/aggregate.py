@@ -8,13 +8,15 @@ from typing import ClassVar, TypeAlias
 
 from streamkit.errors import Location, TopologyError
 from streamkit.names import RESERVED_COLUMNS, WINDOW_END, WINDOW_START, check_name
-from streamkit.plan.building import OLD_AND_NEW, Building
+from streamkit.plan.building import Building
+from streamkit.plan.delay import NO_DELAY
+from streamkit.plan.demands import WITH_OLD_VALUES
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import Expression, Reference, TypedAggregate
 from streamkit.plan.expression_text import aggregates_text, named_text
 from streamkit.plan.keys import check_columns, check_key_types, make_schema, typed
 from streamkit.plan.naming import name_part
-from streamkit.plan.node import CYLINDER, STREAM, TABLE, Node, check_distinct, shortened, words
+from streamkit.plan.node import CYLINDER, Node, check_distinct, shortened, words
 from streamkit.plan.on_error import FAIL
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.check import Check
@@ -27,6 +29,7 @@ from streamkit.plan.operators.session_aggregate import SessionAggregate
 from streamkit.plan.operators.sliding_aggregate import SlidingAggregate
 from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step, column_of, typed_columns
+from streamkit.plan.traits import STREAM, TABLE, Traits
 from streamkit.plan.windows import INSTANT, SessionWindow, Settling, SlidingWindow, Window, Windowing, closing_for
 from streamkit.schema import Schema, SchemaColumn
 
@@ -54,9 +57,17 @@ class Grouping(Node):
     def group_key(self) -> GroupKey:
         raise NotImplementedError
 
-    @property
-    def relation(self) -> str:
-        return TABLE
+    def traits_over(self, below: Sequence[Traits]) -> Traits:
+        """
+        A table that keeps its rows; its windows have final results.
+
+        A final result of [start, end) comes when stream time reaches end + grace. Its own time may be as early as start, so it is
+        size + grace behind, and by what the records of the window were. For a wider window that covers these, grace + 1 is enough: the
+        one that holds start does not end before end.
+        """
+        rows = super().traits_over(below)
+        final_delay = None if self.window is None else NO_DELAY.longer(rows.delay.ms(self.window), self.window)
+        return replace(rows, relation=TABLE, knows_old_values=True, window=self.window, final_delay=final_delay, keeps_store=True)
 
     @property
     def bounds(self) -> tuple[str, ...]:
@@ -71,22 +82,6 @@ class Grouping(Node):
         window = [word.replace(" ", "-") for word in self.window.words] if self.window else []
         return shortened("-".join([*(one.subject for one in self.streams), "by", *key, *window]))
 
-    @property
-    def keeps_store(self) -> bool:
-        return True
-
-    def final_delay_ms(self, window: Window | None) -> int | None:
-        """
-        How far a final result stands behind stream time, for a wider `window` over it.
-
-        A final result of [start, end) comes when stream time reaches end + grace. Its own time may be as early as start, so it is
-        size + grace behind. If `window` covers these windows, grace + 1 is enough: the one that holds start does not end before end.
-        """
-        if self.window is None:
-            return None
-        is_covered = window is not None and window.covers(self.window)
-        return max(one.delay_ms(self.window) for one in self.streams) + self.window.final_delay_ms(is_covered)
-
     def delayed_window(self) -> Window | None:
         """
         The windows as they close in stream time: as much later as the rows are behind.
@@ -96,18 +91,14 @@ class Grouping(Node):
         """
         if self.window is None:
             return None
-        if any(one.depends_on_cut for one in self.streams):
+        if self.traits.depends_on_cut:
             raise TopologyError(
                 "windows over emit('latest') of a table would depend on how the input is cut into epochs; "
                 "expected emit('every') or emit('final') before windowed_by",
                 self.at,
             )
-        delay = max(one.delay_ms(self.window) for one in self.streams)
+        delay = self.traits.delay.ms(self.window)
         return replace(self.window, grace_ms=self.window.grace_ms + delay, retention_ms=self.window.retention_ms + delay)
-
-    @property
-    def key_window(self) -> Window | None:
-        return self.window
 
     def settlings(self, building: Building) -> tuple[Settling, ...]:
         """Windows change as long as their store keeps them."""
@@ -117,8 +108,8 @@ class Grouping(Node):
     def windowing(self, window: Window, building: Building) -> Windowing:
         """How the operator applies its windows."""
         streams = building.streams(self)
-        may_lag = len(streams) > 1 and any(one.delay_ms(INSTANT) for one in self.streams)
-        return replace(window.windowing(streams, building.store_name(self), self.may_lead), may_lag=may_lag)
+        may_lag = len(streams) > 1 and self.traits.delay.ms(INSTANT) > 0
+        return replace(window.windowing(streams, building.store_name(self), self.traits.may_lead), may_lag=may_lag)
 
     def changes(self, building: Building) -> Step:
         kept = building.lower(self)
@@ -186,7 +177,9 @@ class AggregateNode(Grouping):
         windowing = self.windowing(window, building) if window else None
         value = make_schema([column for one in aggregates for column in building.state_columns(one)], self.at)
         building.add_store(kept_in(store, rows.schema.select(key), value, window), building.naming(self))
-        operator = self._operator(building.name(self), rows, key, store, aggregates, building.modes_of(self), windowing)
+        operator = self._operator(
+            building.name(self), rows, key, store, aggregates, building.demands[self].modes_in_order, windowing
+        )
         if operator.folds:
             self._check_states(key, value)
         if (check := checked(operator, rows, key, aggregates, self.at, building)) is not rows:
@@ -207,13 +200,9 @@ class AggregateNode(Grouping):
                     self.at,
                 )
 
-    @property
-    def knows_old_values(self) -> bool:
-        return True
-
-    def old_and_new(self, building: Building) -> Step:
+    def with_old_values(self, building: Building) -> Step:
         kept = building.lower(self)
-        return port_step(kept, OLD_AND_NEW, f"{kept.id}:old-and-new", building)
+        return port_step(kept, WITH_OLD_VALUES, f"{kept.id}:old-and-new", building)
 
     def _operator(
         self,
@@ -286,7 +275,7 @@ class Aggregate(Operator):
     @property
     def folds(self) -> bool:
         """True unless it gives a result for every record, or depends on their order."""
-        gives_each = "every" in self.modes or OLD_AND_NEW in self.modes
+        gives_each = "every" in self.modes or WITH_OLD_VALUES in self.modes
         return not gives_each and not any(one.ordered for one in self.aggregates)
 
     def fold(self, step: Step, source: Step, state: Schema) -> Step:

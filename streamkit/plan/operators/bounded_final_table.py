@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -13,6 +14,7 @@ from streamkit.plan.operators.final_table import FinalTableNode
 from streamkit.plan.operators.windowed_table import bounds_of, windowed_store
 from streamkit.plan.program import Program
 from streamkit.plan.steps import UNSTAGED, Step
+from streamkit.plan.traits import Traits
 from streamkit.plan.windows import Windowing, closing_for
 from streamkit.schema import Schema
 
@@ -30,16 +32,15 @@ class BoundedFinalTableNode(FinalTableNode):
         if self.rows_max < 0:
             raise TopologyError(f"found max_rows={self.rows_max}; expected 0 or more windows for each key group", self.at)
 
-    @property
-    def keeps_store(self) -> bool:
-        return True
+    def traits_over(self, below: Sequence[Traits]) -> Traits:
+        return replace(super().traits_over(below), keeps_store=True)
 
     def text(self) -> str:
         return f"{super().text()}, at most {self.rows_max:,} windows a key group, then stop"
 
     def lower(self, building: Building) -> Step:
         results, updates, store = building.lower(self.child), building.lower(self.updates), building.store_name(self)
-        window, windowing = self.key_window, self.settlings(building)[0].window
+        window, windowing = self.traits.window, self.settlings(building)[0].window
         assert window is not None, "only windows have final results"
         nothing = replace(updates, schema=updates.schema.select(updates.key))
         building.add_store(windowed_store(store, nothing, window), building.naming(self))

@@ -10,7 +10,7 @@ from streamkit.errors import TopologyError
 from streamkit.plan.building import Building
 from streamkit.plan.duration import duration_text
 from streamkit.plan.keys import check_key_types
-from streamkit.plan.node import STREAM, Node
+from streamkit.plan.node import Node
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.materialize import store_faults
 from streamkit.plan.operators.repartition import Repartition
@@ -41,16 +41,12 @@ class DistinctNode(Node):
         super().__post_init__()
         if self.within_ms <= 0:
             raise TopologyError("within= is 0; expected a positive length of time, in which records are duplicates", self.at)
-        if self.child.depends_on_cut:
+        if self.child.traits.depends_on_cut:
             raise TopologyError(
                 "which records of emit('latest') there are depends on how the input is cut into epochs; expected emit('every') or "
                 "emit('final') before drop_duplicates()",
                 self.at,
             )
-
-    @property
-    def relation(self) -> str:
-        return STREAM
 
     @property
     def subject(self) -> str:
@@ -71,7 +67,7 @@ class DistinctNode(Node):
         building.add_store(
             ProgramStore(store, 0, UNSTAGED, rows.schema.select(columns), SEEN, size_ms, kept_ms, "window"), building.naming(self)
         )
-        window = Windowing(size_ms, size_ms, self.grace_ms, building.streams(self.child), store, None, self.may_lead)
+        window = Windowing(size_ms, size_ms, self.grace_ms, building.streams(self.child), store, None, self.traits.may_lead)
         found = replace(rows, operator=Distinct(name, UNSTAGED, (rows.id,), columns, window, store, by), at=self.at)
         if stays or not rows.partition_by:
             return building.add(found)

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
-from streamkit.plan.building import EMIT_MODES, OLD_AND_NEW, Building
-from streamkit.plan.node import STREAM, Node
+from streamkit.plan.building import Building
+from streamkit.plan.demands import EMIT_MODES, WITH_OLD_VALUES, Demands, emission
+from streamkit.plan.node import Node
 from streamkit.plan.on_error import FAIL
 from streamkit.plan.operator import PORT, Names, Operator, port_of
 from streamkit.plan.operators.changes_by_key import by_key
 from streamkit.plan.operators.net_change import net_changes
-from streamkit.plan.operators.old_values import old_and_new
+from streamkit.plan.operators.old_values import with_old_values
 from streamkit.plan.stateless import StatelessStep, knows_what_is_dropped, mode_of_changes, steps_above_origin
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.plan.windows import Window
+from streamkit.plan.traits import Traits
 from streamkit.schema import Schema
 
 
 def windows_missing(table: Node) -> str:
     """What was found instead of an aggregation with windows, and what to do."""
-    origin = table.origin
+    origin = table.traits.origin
     line = f" at {origin.at}" if origin.at else ""
-    if origin.key_window is None:
+    if origin.traits.window is None:
         return (
             f"found {origin.text()!r}{line}, which has none; expected windowed_by(…) between group_by() and the aggregation, or "
             "app.table(topic, windowed=…) of a topic whose keys have windows"
         )
     return (
-        f"found {origin.text()!r}{line}, a step behind the windows ({origin.key_window}); expected the aggregation itself, with only "
+        f"found {origin.text()!r}{line}, a step behind the windows ({origin.traits.window}); expected the aggregation itself, with only "
         "filters and projections of its rows behind it"
     )
 
@@ -48,16 +48,12 @@ class EmitNode(Node):
         super().__post_init__()
         if self.mode not in EMIT_MODES:
             raise TopologyError(f"there is no emission {self.mode!r}; expected one of {', '.join(EMIT_MODES)}", self.at)
-        if self.mode == "final" and self.child.origin.final_delay_ms(None) is None:
+        if self.mode == "final" and self.child.traits.final_delay is None:
             raise TopologyError(
                 f"emit('final') needs windows, whose last results are known: {windows_missing(self.child)}; or expected emit('latest') or "
                 "emit('every')",
                 self.at,
             )
-
-    @property
-    def relation(self) -> str:
-        return STREAM
 
     @property
     def subject(self) -> str:
@@ -67,30 +63,30 @@ class EmitNode(Node):
     def generated_name(self) -> str:
         return f"emit-{self.mode}-{self.child.subject}"
 
-    @property
-    def emitted_mode(self) -> str:
-        return self.mode
+    def traits_over(self, below: Sequence[Traits]) -> Traits:
+        """
+        Final results stand behind stream time by what their windows waited; other results do not.
 
-    @property
-    def asked(self) -> tuple[tuple[Node, str], ...]:
-        """Every change behind a filter is asked for with its old value, if the table knows it; newest rows would be unfolded by that."""
-        return ((self.child, mode_of_changes(self.child) if self.mode == "every" else self.mode),)
+        Which rows are the newest of an epoch depends on its cut, unless each key has one.
+        """
+        (table,) = below
+        delay = table.final_delay if self.mode == "final" else table.delay
+        assert delay is not None, "checked on construction"
+        is_newest = self.mode == "latest"
+        return replace(
+            super().traits_over(below),
+            delay=delay,
+            depends_on_cut=table.depends_on_cut or (is_newest and not table.changes_once),
+            gives_newest=table.gives_newest or is_newest,
+        )
+
+    def demands_below(self, above: Demands) -> Iterable[tuple[Node, Demands]]:
+        """Every change behind a filter is demanded with its old value, if the table knows it; newest rows would be unfolded by that."""
+        yield from super().demands_below(above)
+        yield self.child, emission(mode_of_changes(self.child) if self.mode == "every" else self.mode)
 
     def text(self) -> str:
         return f"emit {self.mode}"
-
-    def delay_ms(self, window: Window) -> int:
-        """Final results stand behind stream time by what their windows waited; other results do not."""
-        if self.mode != "final":
-            return self.child.delay_ms(window)
-        delay = self.child.origin.final_delay_ms(window)
-        assert delay is not None, "checked on construction"
-        return delay
-
-    @cached_property
-    def depends_on_cut(self) -> bool:
-        """Which rows are the newest of an epoch does, unless each key has one."""
-        return (self.mode == "latest" and not self.child.origin.changes_once) or self.child.depends_on_cut
 
     def lower(self, building: Building) -> Step:
         """
@@ -100,11 +96,11 @@ class EmitNode(Node):
         that had no row before, as in Kafka Streams, unless the table has history. Newest rows may be deletions of what was not there,
         whatever else is asked for.
         """
-        origin, steps = self.child.origin, steps_above_origin(self.child)
+        origin, steps = self.child.traits.origin, steps_above_origin(self.child)
         if self.mode == "every" and knows_what_is_dropped(self.child, building):
-            return net_changes(old_and_new(self.child, building), building.name(self), self.mode, True, (), self.at, building)
+            return net_changes(with_old_values(self.child, building), building.name(self), self.mode, True, (), self.at, building)
         kept = building.lower(origin)
-        if self.mode == "latest" and origin.newest_are_last and any(building.policy_of(above) != FAIL for above in steps):
+        if self.mode == "latest" and origin.traits.newest_are_last and any(building.policy_of(above) != FAIL for above in steps):
             return self._newest_that_do_not_fail(kept, steps, building)
         emitted = f"{building.name(origin)}:emit-{self.mode}" if steps else building.name(self)
         step = replace(port_step(kept, self.mode, emitted, building), at=self.at)
@@ -128,7 +124,7 @@ class EmitNode(Node):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EmitOldNode(EmitNode):
-    """The changes of a table as a stream, each with the values that it replaces."""
+    """The changes of a table as a stream, each with its old values."""
 
     kind: ClassVar[str] = "emit_old"
 
@@ -141,28 +137,23 @@ class EmitOldNode(EmitNode):
             )
 
     @property
-    def has_old_values(self) -> bool:
-        return True
-
-    @property
     def generated_name(self) -> str:
         return f"emit-{self.mode}-old-{self.child.subject}"
 
-    @property
-    def asked(self) -> tuple[tuple[Node, str], ...]:
-        return ((self.child, OLD_AND_NEW),)
+    def traits_over(self, below: Sequence[Traits]) -> Traits:
+        rows = super().traits_over(below)
+        return replace(rows, has_old_values=True, depends_on_cut=rows.depends_on_cut or self.mode == "latest")
 
-    @cached_property
-    def depends_on_cut(self) -> bool:
-        return self.mode == "latest" or self.child.depends_on_cut
+    def demands_below(self, above: Demands) -> Iterable[tuple[Node, Demands]]:
+        yield self.child, emission(WITH_OLD_VALUES, null_keys=above.null_keys)
 
     def text(self) -> str:
         return f"emit {self.mode}, with old values"
 
     def lower(self, building: Building) -> Step:
         """As in Kafka Streams, changes of a table with history that replace no row come too, filtered ones as deletions."""
-        rows = old_and_new(self.child, building, with_former=self.mode == "every")
-        skips = self.child.history_kept_ms is None and any(step.may_delete for step in steps_above_origin(self.child))
+        rows = with_old_values(self.child, building, with_former=self.mode == "every")
+        skips = self.child.traits.is_filtered and self.child.traits.history_ms is None
         values = tuple(name for name in rows.schema.names if name not in rows.key)
         return net_changes(rows, building.name(self), self.mode, skips, values, self.at, building)
 

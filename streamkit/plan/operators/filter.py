@@ -7,16 +7,17 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from streamkit.plan.analysis import Analyzer
-from streamkit.plan.building import OLD_AND_NEW, Building
+from streamkit.plan.building import Building
+from streamkit.plan.demands import WITH_OLD_VALUES
 from streamkit.plan.expression import Expression, TypedExpression
 from streamkit.plan.expression_text import expression_text, typed_text
-from streamkit.plan.node import STREAM
 from streamkit.plan.operator import EACH_ALONE, Key, Names, Operator, referenced
 from streamkit.plan.operators.net_change import net_changes
-from streamkit.plan.operators.old_values import old_and_new
+from streamkit.plan.operators.old_values import with_old_values
 from streamkit.plan.origin import Origin
 from streamkit.plan.stateless import StatelessStep, passed
 from streamkit.plan.steps import UNSTAGED, Step
+from streamkit.plan.traits import STREAM, Traits
 from streamkit.schema import Schema
 
 
@@ -27,18 +28,19 @@ class FilterNode(StatelessStep):
     kind: ClassVar[str] = "filter"
     predicate: Expression
 
-    @property
-    def may_delete(self) -> bool:
-        return True
+    def traits_over(self, below: Sequence[Traits]) -> Traits:
+        return replace(super().traits_over(below), is_filtered=True)
 
     def text(self) -> str:
         return f"filter {expression_text(self.predicate)}"
 
     def changes(self, building: Building) -> Step:
         """Every change; no deletion of what was not there, if the old values of the table are known."""
-        if OLD_AND_NEW not in building.modes_of(self.origin):
+        if WITH_OLD_VALUES not in building.demands[self.traits.origin].modes:
             return super().changes(building)
-        return net_changes(old_and_new(self, building), f"{building.name(self)}:changes", "every", True, (), self.at, building)
+        return net_changes(
+            with_old_values(self, building), f"{building.name(self)}:changes", "every", True, (), self.at, building
+        )
 
     def step(self, rows: Step, step_id: str, analyzer: Analyzer) -> Step:
         predicate = analyzer.predicate(rows.schema, self.predicate, self.at)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
-from streamkit.plan.building import OLD_AND_NEW, Building
-from streamkit.plan.node import CYLINDER, TABLE, Node, shortened
+from streamkit.plan.building import Building
+from streamkit.plan.demands import WITH_OLD_VALUES
+from streamkit.plan.node import CYLINDER, Node, shortened
 from streamkit.plan.operator import Key, Names, Operator
 from streamkit.plan.operators.emit import EmitNode, port_step
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.plan.windows import Settling, Window
+from streamkit.plan.traits import TABLE, Traits
+from streamkit.plan.windows import Settling
 from streamkit.schema import Schema
 
 
@@ -21,12 +24,19 @@ class FinalTableNode(Node):
 
     kind: ClassVar[str] = "final_table"
     shape: ClassVar[str] = CYLINDER
-    changes_once: ClassVar[bool] = True
     child: EmitNode
 
-    @property
-    def relation(self) -> str:
-        return TABLE
+    def traits_over(self, below: Sequence[Traits]) -> Traits:
+        """Final results replace nothing, so it knows old values."""
+        windows = self.child.child.traits
+        return replace(
+            super().traits_over(below),
+            relation=TABLE,
+            knows_old_values=True,
+            changes_once=True,
+            window=windows.window,
+            final_delay=windows.final_delay,
+        )
 
     @cached_property
     def subject(self) -> str:
@@ -38,20 +48,8 @@ class FinalTableNode(Node):
     def short_text(self) -> str:
         return f"table {self.subject}"
 
-    @property
-    def knows_old_values(self) -> bool:
-        """Final results replace nothing."""
-        return True
-
-    @property
-    def key_window(self) -> Window | None:
-        return self.child.child.key_window
-
     def settlings(self, building: Building) -> tuple[Settling, ...]:
         return self.child.child.settlings(building)
-
-    def final_delay_ms(self, window: Window | None) -> int | None:
-        return self.child.child.origin.final_delay_ms(window)
 
     def lower(self, building: Building) -> Step:
         rows = building.lower(self.child)
@@ -62,9 +60,9 @@ class FinalTableNode(Node):
         results = building.lower(self)
         return port_step(results, "every", f"{results.id}:changes", building)
 
-    def old_and_new(self, building: Building) -> Step:
+    def with_old_values(self, building: Building) -> Step:
         results = building.lower(self)
-        return port_step(results, OLD_AND_NEW, f"{results.id}:old-and-new", building)
+        return port_step(results, WITH_OLD_VALUES, f"{results.id}:old-and-new", building)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from streamkit.errors import TopologyError
-from streamkit.plan.building import Building, origins_joined
+from streamkit.plan.building import Building
 from streamkit.plan.joining import Sources, common_key_types, joined_names, joined_schema, narrowed_join, sources_text
 from streamkit.plan.keys import check_columns
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
@@ -22,6 +22,7 @@ from streamkit.plan.origin import Origin, joined_origin
 from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.stateless import deletes_nothing
 from streamkit.plan.steps import UNSTAGED, Step
+from streamkit.plan.traits import origins_joined
 from streamkit.schema import Schema
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def joined_by_foreign_key(join: TableTableJoin, left: Step, right: Step, buildin
     """
     The step that gives every change of the joined table, of the changes of both tables; it stands by the foreign key.
 
-    As in Kafka Streams, the join needs to know what changes of both tables replace, and so do all joins below.
+    As in Kafka Streams, the join needs to know the old values of both tables, and so do all joins below.
     """
     on = _foreign_key(join, left, right)
     types = common_key_types(join, left.schema, on, right.schema, right.key, ("left table", "right table"))
@@ -130,7 +131,7 @@ def joined_by_foreign_key(join: TableTableJoin, left: Step, right: Step, buildin
     columns = joined_names(join, rows, kept_right.schema, right.key, "right table")
     inputs, skips = (told.id, kept_right.id), deletes_nothing(join.right, building)
     operator = ForeignKeyJoin(name, UNSTAGED, inputs, join.how, left.key, on, store.name, columns, skips)
-    building.replaced.update(origins_joined(join.tables))
+    building.old_values_of.update(origins_joined((join.left, join.right)))
     optional = ("right",) if join.how == "left" else ()
     schema = joined_schema(columns, rows, kept_right.schema, optional, join.at, left.key)
     return building.add(Step(operator, schema, left.key, left.key, True, join.at))

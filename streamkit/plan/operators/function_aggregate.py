@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from streamkit.data_type import struct_of
 from streamkit.errors import TopologyError
-from streamkit.plan.building import OLD_AND_NEW, Building
+from streamkit.plan.building import Building
+from streamkit.plan.demands import WITH_OLD_VALUES
 from streamkit.plan.expression import PythonCall, Reference, TypedExpression
 from streamkit.plan.expression_text import named_text, typed_text
 from streamkit.plan.keys import make_schema
@@ -89,20 +90,16 @@ class FunctionAggregateNode(Grouping):
         building.add_store(kept_in(store, rows.schema.select(key), columns, window), building.naming(self))
         operator = self._kind()(
             building.name(self), UNSTAGED, tuple(step.id for step, _ in inputs), tuple(own for _, own in inputs), store,
-            *self._typed_functions([step.schema for step, _ in inputs], columns, building), building.modes_of(self), windowing,
+            *self._typed_functions([step.schema for step, _ in inputs], columns, building), building.demands[self].modes_in_order, windowing,
             self.folding.tombstones,
         )  # fmt: skip
         bounds = [SchemaColumn(name, "timestamp", False) for name in self.bounds]
         schema = make_schema([*rows.schema.select(key), *bounds, *columns], self.at)
         return building.add(Step(operator, schema, (*key, *self.bounds), key, True, self.at))
 
-    @property
-    def knows_old_values(self) -> bool:
-        return True
-
-    def old_and_new(self, building: Building) -> Step:
+    def with_old_values(self, building: Building) -> Step:
         kept = building.lower(self)
-        return port_step(kept, OLD_AND_NEW, f"{kept.id}:old-and-new", building)
+        return port_step(kept, WITH_OLD_VALUES, f"{kept.id}:old-and-new", building)
 
     def _kind(self) -> type[FunctionAggregate]:
         """The operator for windows of this kind; TopologyError if it cannot merge sessions."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from streamkit.plan.building import OLD_AND_NEW
+from streamkit.plan.demands import WITH_OLD_VALUES
 from streamkit.plan.duration import duration_text
 from streamkit.plan.operators.function_aggregate import FunctionAggregate
 from streamkit.plan.operators.session_aggregate import session_closing
@@ -31,7 +31,7 @@ class FunctionSessionAggregate(FunctionAggregate):
     @property
     def rows_per_record(self) -> int:
         """A row that connects two sessions gives two deletions and a result; with old values each is two rows."""
-        return 6 if OLD_AND_NEW in self.modes else 3 if "every" in self.modes else 1
+        return 6 if WITH_OLD_VALUES in self.modes else 3 if "every" in self.modes else 1
 
     @property
     def closing(self) -> Windowing | None:

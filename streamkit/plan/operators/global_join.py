@@ -79,7 +79,7 @@ class GlobalJoin(Operator):
 
 def global_join(node: Join, left: Step, building: Building) -> Step:
     """The step of a join with a global table, which holds the steps above the table's topic."""
-    origin = node.right.origin
+    origin = node.right.traits.origin
     assert isinstance(origin, SourceNode)
     right = source_step(origin, building)
     table: list[Operator] = []

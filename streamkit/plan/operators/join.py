@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
 from streamkit.plan.building import Building
+from streamkit.plan.demands import Demands, emission
 from streamkit.plan.duration import duration_text
-from streamkit.plan.node import GLOBAL_TABLE, LATER, STREAM, TABLE, Node, check_distinct, shortened, words
+from streamkit.plan.node import LATER, Node, check_distinct, shortened, words
 from streamkit.plan.operators.global_join import global_join
 from streamkit.plan.operators.table_join import table_join
 from streamkit.plan.operators.versioned_join import versioned_join
 from streamkit.plan.steps import Step
-from streamkit.plan.windows import INSTANT, Settling, Window, Windowing
+from streamkit.plan.traits import GLOBAL_TABLE, STREAM, TABLE, Traits
+from streamkit.plan.windows import INSTANT, Settling, Windowing
 
 JOIN_KINDS = ("inner", "left")
 
@@ -62,7 +65,7 @@ class Join(Node):
         """TopologyError if records are to wait for a table that does not know what it was at their time."""
         if self.grace_ms is None:
             return
-        history_ms = self.right.history_kept_ms
+        history_ms = self.right.traits.history_ms
         if history_ms is None:
             raise TopologyError(
                 f"grace={duration_text(self.grace_ms)!r} makes records wait for late changes of a table, and {self.right.short_text()} "
@@ -76,21 +79,26 @@ class Join(Node):
                 self.at,
             )
 
+    def traits_over(self, below: Sequence[Traits]) -> Traits:
+        """The stream alone moves stream time; records that waited stand behind it by the grace."""
+        rows = super().traits_over(below)
+        return replace(rows, feeding=self.left.traits.feeding, delay=rows.delay.at_least(self.grace_ms or 0))
+
+    def demands_below(self, above: Demands) -> Iterable[tuple[Node, Demands]]:
+        """Every change of a table, because each record meets it as of its own place. A global table is read whole."""
+        yield from super().demands_below(replace(above, null_keys=above.null_keys or self.how == "left"))
+        if self.right.relation == TABLE:
+            partners = frozenset({self} if self.looks_up_windows else ())
+            yield self.right, emission("every", partners=partners, is_looked_up=True)
+
     @property
-    def relation(self) -> str:
-        return STREAM
+    def looks_up_windows(self) -> bool:
+        """Whether the keys of the table have windows; `settlings` say until when they are looked up."""
+        return self.right.relation == TABLE and self.right.traits.window is not None
 
     @cached_property
     def subject(self) -> str:
         return self.name or shortened(f"{self.left.subject}-{self.right.subject}")
-
-    @property
-    def tables(self) -> tuple[Node, ...]:
-        return (self.right,) if self.right.relation == TABLE else ()
-
-    @property
-    def windows_looked_up(self) -> tuple[Node, ...]:
-        return tuple(table for table in self.tables if table.key_window is not None)
 
     def settlings(self, building: Building) -> tuple[Settling, ...]:
         """
@@ -98,31 +106,19 @@ class Join(Node):
 
         That moment itself counts still, at which final results of the same windows come. Empty if the table keeps its windows for good.
         """
-        waits = [one.wait_ms for table in self.windows_looked_up for one in table.settlings(building)]
+        waits = [one.wait_ms for one in self.right.settlings(building)] if self.looks_up_windows else []
         streams = building.streams(self.left)
-        may_lag = len(streams) > 1 and self.left.delay_ms(INSTANT) > 0
+        may_lag = len(streams) > 1 and self.left.traits.delay.ms(INSTANT) > 0
         windowing = Windowing(0, 1, 0, streams, f"{building.name(self)}:windows", may_lag=may_lag)
         return (Settling(windowing, max(waits) + 1),) if waits else ()
-
-    @property
-    def takes_null_keys(self) -> bool:
-        return self.how == "left"
-
-    @cached_property
-    def feeding(self) -> frozenset[Node]:
-        return self.left.feeding
 
     def text(self) -> str:
         on = ", ".join(left if left == right else f"{left} = {right}" for left, right in self.on) if self.on else "key"
         grace = "" if self.grace_ms is None else f", grace {duration_text(self.grace_ms)}"
         return f"{self.how} join {self.right.short_text()} on {on}{grace}"
 
-    def delay_ms(self, window: Window) -> int:
-        """Records that waited stand behind stream time by the grace."""
-        return max(super().delay_ms(window), self.grace_ms or 0)
-
     def lower(self, building: Building) -> Step:
         left = building.lower(self.left)
         if self.right.relation == GLOBAL_TABLE:
             return global_join(self, left, building)
-        return (table_join if self.right.history_kept_ms is None else versioned_join)(self, left, building)
+        return (table_join if self.right.traits.history_ms is None else versioned_join)(self, left, building)

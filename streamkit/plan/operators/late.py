@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
 from streamkit.names import WINDOW_END, WINDOW_START
-from streamkit.plan.building import LATE, Building
+from streamkit.plan.building import Building
+from streamkit.plan.demands import LATE, Demands
 from streamkit.plan.keys import make_schema
-from streamkit.plan.node import STREAM, Node
+from streamkit.plan.node import Node
 from streamkit.plan.operator import PORT, Key, Names, Operator, listed, source_of
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
 from streamkit.plan.windows import SessionWindow, SlidingWindow, Windowing, closing_for
@@ -26,20 +28,17 @@ class LateNode(Node):
     child: Node
 
     @property
-    def relation(self) -> str:
-        return STREAM
-
-    @property
     def subject(self) -> str:
         return self.child.subject
 
     def text(self) -> str:
         return "records late for all windows"
 
-    @property
-    def asked(self) -> tuple[tuple[Node, str], ...]:
+    def demands_below(self, above: Demands) -> Iterable[tuple[Node, Demands]]:
         """Of sessions the aggregation alone knows which records are late, since that depends on the sessions there are."""
-        return ((self.child, LATE),) if isinstance(self.child.key_window, SessionWindow) else ()
+        yield from super().demands_below(above)
+        if isinstance(self.child.traits.window, SessionWindow):
+            yield self.child, Demands(frozenset({LATE}))
 
     def lower(self, building: Building) -> Step:
         table = building.lower(self.child)
@@ -52,10 +51,10 @@ class LateNode(Node):
                     f"late_to adds the column {name!r}, and the stream has one; expected another name: rename it before", self.at
                 )
         schema = make_schema([*rows.schema, *(SchemaColumn(name, "timestamp", False) for name in BOUNDS)], self.at)
-        if isinstance(self.child.key_window, SessionWindow):
+        if isinstance(self.child.traits.window, SessionWindow):
             taken = LateOfSessions(building.name(self), UNSTAGED, (f"{table.id}{PORT}{LATE}",), rows.schema.names)
             return building.add(Step(taken, schema, rows.key, rows.partition_by, False, self.at))
-        is_sliding = isinstance(self.child.key_window, SlidingWindow)
+        is_sliding = isinstance(self.child.traits.window, SlidingWindow)
         operator = Late(building.name(self), UNSTAGED, (rows.id,), table.partition_by, window, is_sliding)
         return building.add(Step(operator, schema, rows.key, rows.partition_by, False, self.at))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -9,13 +10,14 @@ from streamkit.errors import TopologyError
 from streamkit.names import check_name
 from streamkit.plan.building import Building
 from streamkit.plan.duration import duration_text
-from streamkit.plan.node import CYLINDER, LATER, TABLE, Node, shortened
+from streamkit.plan.node import CYLINDER, LATER, Node, shortened
 from streamkit.plan.operator import Exchange, Names, Operator
 from streamkit.plan.operators.project import add_widened
 from streamkit.plan.operators.versioned_table import VersionedTable, history_store
 from streamkit.plan.operators.windowed_table import WindowedTable, bounds_of, windowed_store
 from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step
+from streamkit.plan.traits import TABLE, Traits
 from streamkit.plan.windows import Settling, settled_together
 from streamkit.schema import Schema
 
@@ -30,7 +32,6 @@ class ToTable(Node):
 
     kind: ClassVar[str] = "to_table"
     shape: ClassVar[str] = CYLINDER
-    newest_are_last: ClassVar[bool] = True
     child: Node
     store: str | None = None
     history_ms: int | None = field(default=None, metadata=LATER)
@@ -41,9 +42,16 @@ class ToTable(Node):
         if self.store is not None:
             check_name(self.store, "store", self.at)
 
-    @property
-    def relation(self) -> str:
-        return TABLE
+    def traits_over(self, below: Sequence[Traits]) -> Traits:
+        """As a topic's table it knows old values with a store that has a name, and without history."""
+        return replace(
+            super().traits_over(below),
+            relation=TABLE,
+            knows_old_values=self.store is not None and self.history_ms is None,
+            newest_are_last=True,
+            history_ms=self.history_ms,
+            keeps_store=True,
+        )
 
     @property
     def subject(self) -> str:
@@ -52,19 +60,6 @@ class ToTable(Node):
     @property
     def generated_store(self) -> str:
         return shortened(f"{self.child.subject}-table")
-
-    @property
-    def keeps_store(self) -> bool:
-        return True
-
-    @property
-    def knows_old_values(self) -> bool:
-        """As a topic's table: with a store that has a name, and without history."""
-        return self.store is not None and self.history_ms is None
-
-    @property
-    def history_kept_ms(self) -> int | None:
-        return self.history_ms
 
     def text(self) -> str:
         return "to table" + history_text(self.history_ms) + (f", store {self.store}" if self.store else "")
@@ -80,7 +75,7 @@ class ToTable(Node):
             raise TopologyError(
                 "to_table() keeps the newest record per key, and the stream has none; expected select_key(…) before", self.at
             )
-        return replace(rows, table=True, became_table=building.declarations[self])
+        return replace(rows, table=True, has_row_times=False, became_table=building.declarations[self])
 
 
 def check_history(history_ms: int | None, table: Node) -> None:
@@ -95,7 +90,7 @@ def check_history(history_ms: int | None, table: Node) -> None:
 
 def _check_no_jumps(table: Node, building: Building) -> None:
     """TopologyError if a row of a table with history may be ahead of stream time: former rows could then be valid for ever."""
-    bounded = [source for source in table.feeding if building.inputs[source].jump_ms is not None]
+    bounded = [source for source in table.traits.feeding if building.inputs[source].jump_ms is not None]
     if bounded:
         raise TopologyError(
             f"a table with history is made of stream({building.inputs[bounded[0]].topic!r}, max_jump=…), whose records may be ahead of stream "
@@ -149,15 +144,15 @@ def materialized(table: Node, rows: Step, building: Building, variant: str = "")
     """The step that keeps a table's rows in its store; `variant` tells apart what is kept beside it, such as copies with wider keys."""
     name, naming = building.store_name(table) + variant, building.naming(table)
     step_id = f"{building.name(table)}{variant}:materialize"
-    window, bounds, has_row_times = table.key_window, bounds_of(rows), table.has_row_times(building)
+    window, bounds, has_row_times = table.traits.window, bounds_of(rows), rows.has_row_times
     if window is not None and bounds:
-        building.add_store(windowed_store(name, rows, window, table.reads_windows), naming)
+        building.add_store(windowed_store(name, rows, window, table.traits.reads_windows), naming)
         windowed = WindowedTable(step_id, UNSTAGED, (rows.id,), name, bounds, _settlings(table, building), has_row_times)
         return building.add(replace(rows, operator=windowed, at=table.at))
     values = [column for column in rows.schema.names if column not in rows.key]
     building.add_store(ProgramStore(name, 0, UNSTAGED, rows.schema.select(rows.key), rows.schema.select(values)), naming)
     operator: Operator = Materialize(step_id, UNSTAGED, (rows.id,), name, has_row_times)
-    if (history_ms := table.history_kept_ms) is not None:
+    if (history_ms := table.traits.history_ms) is not None:
         _check_no_jumps(table, building)
         history = f"{name}-history"
         kept = history_store(history, rows.schema.select(rows.key), rows.schema.select(values), history_ms)
@@ -168,7 +163,7 @@ def materialized(table: Node, rows: Step, building: Building, variant: str = "")
 
 def _settlings(table: Node, building: Building) -> tuple[Settling, ...]:
     """When the windows of a table, and of those that it is joined with, are settled."""
-    tables = sorted({table, *building.partners.get(table, ())}, key=building.name)
+    tables = sorted({table, *building.demands[table].partners}, key=building.name)
     return settled_together(one.settlings(building) for one in tables)
 
 

@@ -10,10 +10,11 @@ from typing import ClassVar
 from streamkit.errors import TopologyError
 from streamkit.plan.building import Building
 from streamkit.plan.keys import make_schema
-from streamkit.plan.node import STREAM, Node, shortened, words
+from streamkit.plan.node import Node, shortened, words
 from streamkit.plan.operator import Key, Names, Operator, listed
 from streamkit.plan.origin import Origin
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
+from streamkit.plan.traits import STREAM
 from streamkit.schema import Schema, SchemaColumn
 
 
@@ -32,10 +33,6 @@ class MergeNode(Node):
         for stream in self.streams:
             if stream.relation != STREAM:
                 raise TopologyError(f"a stream cannot be merged with a {words(stream.relation)}; expected a stream", self.at)
-
-    @property
-    def relation(self) -> str:
-        return STREAM
 
     @cached_property
     def subject(self) -> str:

@@ -1,4 +1,4 @@
-"""The changes of a table, of the two rows that each of them is: the new row, with columns of the one it replaces."""
+"""The changes of a table, of the two rows that each is with its old value: the new row, with columns of the old one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OLD = "old_"
 @dataclass(frozen=True)
 class NetChange(Operator):
     """
-    Of the two rows of each change, the new one, with the columns `old` of the row it replaces, named `old_…`.
+    Of the two rows of each change, the new one, with the columns `old` of the old one, named `old_…`.
 
     With the mode `latest` the changes of a key within an epoch are one. `skips` says that a deletion of what was not there is left out.
     """
@@ -56,4 +56,4 @@ def net_changes(
     before = [SchemaColumn(OLD + name, rows.schema[name].type) for name in old]
     schema = make_schema([*rows.schema.select(rows.key), *rows.schema.select(values), *before], at)
     operator = NetChange(step_id, UNSTAGED, (rows.id,), rows.key, values, old, mode, skips)
-    return building.add(Step(operator, schema, rows.key, rows.partition_by, True, at))
+    return building.add(Step(operator, schema, rows.key, rows.partition_by, True, at, has_row_times=rows.has_row_times))

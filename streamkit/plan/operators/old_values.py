@@ -1,4 +1,4 @@
-"""The changes of a table, each as two rows: the one it replaces, then the new one."""
+"""The changes of a table with their old values, each as two rows: the row before, then the new one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WITH_FORMER = "-with-former"
 @dataclass(frozen=True)
 class OldValues(Operator):
     """
-    Each change of a kept table as two rows at its place: the row it replaces, then the new one.
+    Each change of a kept table as two rows at its place: its old value, then the new one.
 
     A row that is not there is a deletion. So stateless steps work on both alike, and no row loses its partner. Of a table with history the
     first input may be all its changes, those out of order too; the second is then those that came in order, which replace rows.
@@ -28,7 +28,7 @@ class OldValues(Operator):
 
     kind: ClassVar[str] = "old_values"
     is_view: ClassVar[bool] = True
-    tells_replaced_rows: ClassVar[bool] = True
+    gives_old_values: ClassVar[bool] = True
     stage_min: ClassVar[int] = 1
     key: tuple[str, ...]
 
@@ -53,14 +53,14 @@ class OldValues(Operator):
         return "old values: each change as the row it replaces and the new one"
 
 
-def old_and_new(table: Node, building: Building, with_former: bool = False) -> Step:
+def with_old_values(table: Node, building: Building, with_former: bool = False) -> Step:
     """
     The step that gives each change of a table as two rows; the stateless steps above its origin take both.
 
     `with_former` asks for changes of former rows, too, if the table has history.
     """
-    with_former = with_former and table.history_kept_ms is not None
-    rows = table.origin.old_and_new(building) or _of_kept_table(table.origin, building, with_former)
+    origin, with_former = table.traits.origin, with_former and table.traits.history_ms is not None
+    rows = origin.with_old_values(building) or _of_kept_table(origin, building, with_former)
     for above in steps_above_origin(table):
         building.check_fails(
             above, "of which what each change replaces must be known, which is computed from the row that failed"

@@ -11,11 +11,12 @@ from streamkit.plan.analysis import Analyzer
 from streamkit.plan.building import Building
 from streamkit.plan.expression import PythonCall, Reference, TypedExpression
 from streamkit.plan.expression_text import typed_text
-from streamkit.plan.node import ROUNDED, STREAM, Node, shortened
+from streamkit.plan.node import ROUNDED, Node, shortened
 from streamkit.plan.operator import EACH_ONCE, Key, Names, Operator
 from streamkit.plan.python_function import PythonFunction
 from streamkit.plan.stateless import StatelessStep, passed
 from streamkit.plan.steps import UNSTAGED, Step
+from streamkit.plan.traits import Traits
 from streamkit.schema import Schema, SchemaColumn
 
 
@@ -39,13 +40,11 @@ class ForeachNode(Node):
 
     kind: ClassVar[str] = "foreach"
     shape: ClassVar[str] = ROUNDED
-    is_sink: ClassVar[bool] = True
     child: Node
     function: PythonFunction
 
-    @property
-    def relation(self) -> str:
-        return STREAM
+    def traits_over(self, below: Sequence[Traits]) -> Traits:
+        return replace(super().traits_over(below), is_sink=True)
 
     @property
     def subject(self) -> str:

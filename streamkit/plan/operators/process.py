@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import gcd
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
 from streamkit.names import check_name
 from streamkit.plan.building import Building
+from streamkit.plan.demands import Demands
 from streamkit.plan.expression import PythonCall, Reference, TypedExpression
 from streamkit.plan.keys import make_schema
-from streamkit.plan.node import CYLINDER, STREAM, Node, check_distinct, shortened
+from streamkit.plan.node import CYLINDER, Node, check_distinct, shortened
 from streamkit.plan.operator import IN_ORDER, PORT, Exchange, Key, Names, Operator, listed, port_of
 from streamkit.plan.operators.materialize import store_faults
 from streamkit.plan.operators.split import Branch
@@ -21,9 +21,9 @@ from streamkit.plan.origin import Origin
 from streamkit.plan.processing import STREAM_TIME, WALL_CLOCK, Schedule
 from streamkit.plan.program import Naming, Program, ProgramStore
 from streamkit.plan.python_function import PythonFunction
-from streamkit.plan.retiming import gives_times
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.store_definition import StoreDefinition
+from streamkit.plan.traits import STREAM, Traits
 from streamkit.plan.windows import Windowing
 from streamkit.schema import Schema, SchemaColumn
 
@@ -69,21 +69,12 @@ class ProcessNode(Node):
         return "process_values" if self.keeps_key else "process"
 
     @property
-    def relation(self) -> str:
-        return STREAM
-
-    @property
     def subject(self) -> str:
         return self.name or self.child.subject
 
-    @cached_property
-    def may_lead(self) -> bool:
-        return True
-
-    @property
-    def gives_times(self) -> bool:
+    def traits_over(self, below: Sequence[Traits]) -> Traits:
         """Code with schedules may well give times that are stream time."""
-        return not self.schedules and gives_times(self.function.call)
+        return replace(super().traits_over(below), may_lead=True, timed_by=None if self.schedules else self.function)
 
     @property
     def given_store(self) -> None:
@@ -124,7 +115,7 @@ class ProcessNode(Node):
             self.stores,
             self.schedules,
             schedule_store,
-            building.ports_of(self),
+            tuple(sorted(building.demands[self].ports)),
             building.streams(self.child),
         )
         partition_by = rows.partition_by if self.keeps_key or self.key is None else key
@@ -164,13 +155,8 @@ class ProcessChild(Node):
         super().__post_init__()
         check_name(self.port, "child", self.at)
 
-    @property
-    def relation(self) -> str:
-        return STREAM
-
-    @property
-    def port_taken(self) -> str:
-        return self.port
+    def demands_below(self, above: Demands) -> Iterable[tuple[Node, Demands]]:
+        yield self.child, Demands(ports=frozenset({self.port}), null_keys=above.null_keys)
 
     @property
     def subject(self) -> str:

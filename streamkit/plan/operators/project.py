@@ -14,11 +14,12 @@ from streamkit.plan.dotted_name import part
 from streamkit.plan.expression import Cast, Expression, Reference, TypedExpression
 from streamkit.plan.expression_text import named_text, typed_text
 from streamkit.plan.keys import NamedColumns, check_columns, check_table_key, make_schema, typed
-from streamkit.plan.node import STREAM, check_distinct
+from streamkit.plan.node import check_distinct
 from streamkit.plan.operator import EACH_ALONE, Key, Names, Operator, all_names, listed, referenced
 from streamkit.plan.origin import Origin
 from streamkit.plan.stateless import StatelessStep
 from streamkit.plan.steps import UNSTAGED, Step, column_of, typed_columns, with_operator
+from streamkit.plan.traits import STREAM
 from streamkit.schema import Schema
 
 

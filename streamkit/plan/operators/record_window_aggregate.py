@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from streamkit.plan.building import LATE
+from streamkit.plan.demands import LATE
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.expression_text import aggregates_text
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed

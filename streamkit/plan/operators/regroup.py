@@ -8,7 +8,7 @@ from typing import ClassVar
 from streamkit.plan.building import Building
 from streamkit.plan.operator import Key, Names, Operator, listed
 from streamkit.plan.operators.aggregate import Grouping, grouped
-from streamkit.plan.operators.old_values import old_and_new
+from streamkit.plan.operators.old_values import with_old_values
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.schema import Schema
 
@@ -35,6 +35,6 @@ class Regroup(Operator):
 def regrouped(node: Grouping, building: Building) -> tuple[Step, Key]:
     """The rows that the changes of a table take from its groups and add to them, and the columns of the group."""
     (table,) = node.streams
-    rows, key = grouped(node, node.group_key, old_and_new(table, building), f"{building.name(node)}:group", building)
+    rows, key = grouped(node, node.group_key, with_old_values(table, building), f"{building.name(node)}:group", building)
     operator = Regroup(f"{building.name(node)}:regroup", UNSTAGED, (rows.id,), key)
     return building.add(replace(rows, operator=operator, key=key, partition_by=key, table=False, at=node.at)), key

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
 from streamkit.plan.building import Building
-from streamkit.plan.node import STREAM, Node
+from streamkit.plan.node import Node
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
 from streamkit.plan.stateless import passed
 from streamkit.plan.steps import UNSTAGED, Step
+from streamkit.plan.traits import Traits
 from streamkit.schema import Schema
 
 
@@ -30,16 +30,12 @@ class RepartitionNode(Node):
             raise TopologyError(f"repartition() was given {self.partitions!r} partitions; expected at least 1", self.at)
 
     @property
-    def relation(self) -> str:
-        return STREAM
-
-    @property
     def subject(self) -> str:
         return self.name or self.child.subject
 
-    @cached_property
-    def partitions_wanted(self) -> int | None:
-        return self.partitions or self.child.partitions_wanted
+    def traits_over(self, below: Sequence[Traits]) -> Traits:
+        rows = super().traits_over(below)
+        return replace(rows, partitions=self.partitions or rows.partitions)
 
     def text(self) -> str:
         return "repartition" + (f" into {self.partitions} partitions" if self.partitions else "")
@@ -50,7 +46,7 @@ class RepartitionNode(Node):
             raise TopologyError(
                 "repartition() moves records by their key, and the stream has none; expected select_key(…) before", self.at
             )
-        keeps = self in building.before_null_keys
+        keeps = building.demands[self].null_keys
         operator = Repartition(building.name(self), UNSTAGED, (rows.id,), rows.partition_by, keeps)
         return building.add(replace(rows, operator=operator, at=self.at))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
@@ -11,13 +11,14 @@ from streamkit.names import HEADERS, WINDOW_END, WINDOW_START, check_name
 from streamkit.plan.building import Building
 from streamkit.plan.decoding import Decoding
 from streamkit.plan.duration import duration_text
-from streamkit.plan.node import CYLINDER, GLOBAL_TABLE, LATER, NEWER, ROUNDED, STREAM, TABLE, Node, words
+from streamkit.plan.node import CYLINDER, LATER, NEWER, ROUNDED, Node, words
 from streamkit.plan.operator import Names, Operator, listed
 from streamkit.plan.operators.decode import decode_step
 from streamkit.plan.operators.event_times import event_times_step
 from streamkit.plan.operators.materialize import check_history, history_text, materialized
 from streamkit.plan.program import Program
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
+from streamkit.plan.traits import GLOBAL_TABLE, STREAM, TABLE, Traits
 from streamkit.plan.windows import CalendarWindow, Window
 from streamkit.schema import Schema
 
@@ -54,9 +55,8 @@ class SourceNode(Node):
     def subject(self) -> str:
         return self.name or self.topic
 
-    @cached_property
-    def feeding(self) -> frozenset[Node]:
-        return frozenset({self})
+    def traits_over(self, below: Sequence[Traits]) -> Traits:
+        return replace(super().traits_over(below), feeding=frozenset({self}))
 
     def text(self) -> str:
         times = "" if self.timestamp is None else f", event time {self.timestamp}"
@@ -96,17 +96,12 @@ class StreamSource(SourceNode):
                 self.at,
             )
 
-    @cached_property
-    def may_lead(self) -> bool:
-        return self.jump_ms is not None
+    def traits_over(self, below: Sequence[Traits]) -> Traits:
+        return replace(super().traits_over(below), may_lead=self.jump_ms is not None)
 
     def text(self) -> str:
         bound = "" if self.jump_ms is None else f", jumps of at most {duration_text(self.jump_ms)}"
         return super().text() + bound
-
-    @property
-    def relation(self) -> str:
-        return STREAM
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,7 +115,6 @@ class TableSource(SourceNode):
 
     kind: ClassVar[str] = "table"
     shape: ClassVar[str] = CYLINDER
-    newest_are_last: ClassVar[bool] = True
     bootstrap: bool = False
     store: str | None = None
     history_ms: int | None = field(default=None, metadata=LATER)
@@ -133,9 +127,18 @@ class TableSource(SourceNode):
         if self.store is not None:
             check_name(self.store, "store", self.at)
 
-    @property
-    def relation(self) -> str:
-        return TABLE
+    def traits_over(self, below: Sequence[Traits]) -> Traits:
+        """Changes of former rows replace none of the newest, so a filter of a table with history gives all deletions."""
+        return replace(
+            super().traits_over(below),
+            relation=TABLE,
+            knows_old_values=self.store is not None and self.history_ms is None,
+            newest_are_last=True,
+            history_ms=self.history_ms,
+            window=self.window,
+            reads_windows=self.window is not None,
+            keeps_store=True,
+        )
 
     def _check_window(self) -> None:
         """TopologyError if something is asked of windows that only those have that are made here."""
@@ -167,27 +170,6 @@ class TableSource(SourceNode):
         """The step that keeps a table whose store has a name, even if nothing else reads it."""
         return materialized(self, building.changes(self), building)
 
-    @property
-    def keeps_store(self) -> bool:
-        return True
-
-    @property
-    def knows_old_values(self) -> bool:
-        """Changes of former rows replace none of the newest, so a filter of a table with history gives all deletions."""
-        return self.store is not None and self.history_ms is None
-
-    @property
-    def history_kept_ms(self) -> int | None:
-        return self.history_ms
-
-    @property
-    def key_window(self) -> Window | None:
-        return self.window
-
-    @property
-    def reads_windows(self) -> bool:
-        return self.window is not None
-
     def changes(self, building: Building) -> Step:
         """The rows of the topic, before they are kept."""
         return rows_read(self, building)
@@ -218,9 +200,8 @@ class GlobalTableSource(SourceNode):
     kind: ClassVar[str] = "global_table"
     shape: ClassVar[str] = CYLINDER
 
-    @property
-    def relation(self) -> str:
-        return GLOBAL_TABLE
+    def traits_over(self, below: Sequence[Traits]) -> Traits:
+        return replace(super().traits_over(below), relation=GLOBAL_TABLE)
 
 
 def rows_read(node: SourceNode, building: Building) -> Step:

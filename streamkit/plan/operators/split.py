@@ -10,7 +10,7 @@ from streamkit.plan.analysis import Analyzer
 from streamkit.plan.building import Building
 from streamkit.plan.expression import Expression, TypedExpression
 from streamkit.plan.expression_text import expression_text, typed_text
-from streamkit.plan.node import STREAM, Node, shortened
+from streamkit.plan.node import Node, shortened
 from streamkit.plan.operator import EACH_ALONE, PORT, Names, Operator, port_of, referenced
 from streamkit.plan.origin import Origin
 from streamkit.plan.stateless import StatelessStep, passed
@@ -41,10 +41,6 @@ class BranchNode(Node):
     child: SplitNode
     branch: str
     number: int
-
-    @property
-    def relation(self) -> str:
-        return STREAM
 
     @property
     def subject(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -10,20 +10,20 @@ from typing import ClassVar
 from streamkit.errors import TopologyError
 from streamkit.names import ALONE, TIMESTAMP
 from streamkit.plan.building import Building
+from streamkit.plan.demands import Demands
 from streamkit.plan.duration import duration_text
-from streamkit.plan.joining import Sources, common_key_types, joined_names, narrowed_join, sources_text
+from streamkit.plan.joining import PRESERVED_SIDES, SIDES, Sources, common_key_types, joined_names, narrowed_join, sources_text
 from streamkit.plan.keys import check_columns, make_schema
-from streamkit.plan.node import STREAM, Node, check_distinct, shortened, words
+from streamkit.plan.node import Node, check_distinct, shortened, words
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
 from streamkit.plan.operators.project import add_widened
 from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.plan.windows import INSTANT, JoinWindow, Window, Windowing
+from streamkit.plan.traits import STREAM, Traits
+from streamkit.plan.windows import INSTANT, JoinWindow, Windowing
 from streamkit.schema import Schema, SchemaColumn
 
 STREAM_JOIN_KINDS = ("inner", "left", "outer")
-PRESERVED_SIDES = {"inner": (), "left": ("left",), "outer": ("left", "right")}
-SIDES = ("left", "right")
 BUCKET_MS_MIN = 1_000
 
 
@@ -63,10 +63,6 @@ class StreamStreamJoin(Node):
         for names in zip(*(self.on or ()), strict=True):
             check_distinct(names, "join column", self.at)
 
-    @property
-    def relation(self) -> str:
-        return STREAM
-
     @cached_property
     def subject(self) -> str:
         return self.name or shortened(f"{self.left.subject}-{self.right.subject}")
@@ -74,23 +70,23 @@ class StreamStreamJoin(Node):
     @cached_property
     def delay_of_inputs_ms(self) -> int:
         """How far the records of either stream may stand behind stream time because they are final results."""
-        return max(self.left.delay_ms(INSTANT), self.right.delay_ms(INSTANT))
+        return max(one.traits.delay.ms(INSTANT) for one in (self.left, self.right))
 
-    def delay_ms(self, window: Window) -> int:
+    def traits_over(self, below: Sequence[Traits]) -> Traits:
         """Rows with nulls come when their records' windows close, and carry the records' own times."""
         waits = [wait_ms(self.within, side) + self.delay_of_inputs_ms + 1 for side in PRESERVED_SIDES[self.how]]
-        return max(super().delay_ms(window), *waits, 0)
+        rows = super().traits_over(below)
+        return replace(rows, delay=rows.delay.at_least(max(waits, default=0)))
 
-    @property
-    def takes_null_keys(self) -> bool:
-        return self.how != "inner"
+    def demands_below(self, above: Demands) -> Iterable[tuple[Node, Demands]]:
+        return super().demands_below(replace(above, null_keys=above.null_keys or self.how != "inner"))
 
     def text(self) -> str:
         on = ", ".join(left if left == right else f"{left} = {right}" for left, right in self.on) if self.on else "key"
         return f"{self.how} join {self.right.short_text()} on {on} {self.within}"
 
     def lower(self, building: Building) -> Step:
-        if self.left.depends_on_cut or self.right.depends_on_cut:
+        if self.traits.depends_on_cut:
             raise TopologyError(
                 "a join of streams over emit('latest') of a table would depend on how the input is cut into epochs; "
                 "expected emit('every') or emit('final') before join",
@@ -106,7 +102,7 @@ class StreamStreamJoin(Node):
         columns = joined_names(self, left.schema, right.schema, keys[1], "right stream")
         operator = StreamStreamJoinRows(
             name, UNSTAGED, (left.id, right.id), self.how, *keys, columns, self.within, self.delay_of_inputs_ms,
-            tuple(sorted({*building.streams(self.left), *building.streams(self.right)})), self.may_lead,
+            tuple(sorted({*building.streams(self.left), *building.streams(self.right)})), self.traits.may_lead,
         )  # fmt: skip
         for store in stores_of(operator, (left.schema, right.schema)):
             building.add_store(store, building.naming(self))

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, TypeAlias
 
 from streamkit.errors import TopologyError
 from streamkit.names import DELETED, ROW_TIME, SINCE
-from streamkit.plan.building import OLD_AND_NEW, Building
+from streamkit.plan.building import Building
+from streamkit.plan.demands import WITH_OLD_VALUES, Demands, emission
 from streamkit.plan.duration import duration_text
-from streamkit.plan.node import CYLINDER, NEWER, TABLE, Node, shortened
+from streamkit.plan.node import CYLINDER, NEWER, Node, shortened
 from streamkit.plan.operator import Exchange, Key, Names, Operator
 from streamkit.plan.operators.emit import port_step
 from streamkit.plan.operators.materialize import store_faults
 from streamkit.plan.operators.net_change import net_changes
-from streamkit.plan.operators.old_values import old_and_new
+from streamkit.plan.operators.old_values import with_old_values
 from streamkit.plan.operators.windowed_table import bounds_of
 from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.stateless import knows_what_is_dropped, mode_of_changes
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.plan.windows import Settling, Window, Windowing
+from streamkit.plan.traits import TABLE, Traits
+from streamkit.plan.windows import Settling, Windowing
 from streamkit.schema import Schema, SchemaColumn
 
 FULL_MODES = ("emit", "stop")
@@ -58,7 +61,6 @@ class SuppressNode(Node):
 
     kind: ClassVar[str] = "suppress"
     shape: ClassVar[str] = CYLINDER
-    newest_are_last: ClassVar[bool] = True
     kept_variant: ClassVar[str] = "-emitted"
     child: Node
     limit_ms: int
@@ -73,33 +75,33 @@ class SuppressNode(Node):
         if self.rows_max is not None and self.rows_max < 0:
             raise TopologyError(f"found max_rows={self.rows_max}; expected 0 or more rows for each key group", self.at)
 
-    @property
-    def relation(self) -> str:
-        return TABLE
+    def traits_over(self, below: Sequence[Traits]) -> Traits:
+        """
+        A table that knows old values: what was given last can be kept.
+
+        Updates stand behind stream time by as long as they were held back, final results by what their windows waited.
+        """
+        table, rows = below[0], super().traits_over(below)
+        finals = (table.window,) if self.until_closed and table.window is not None else ()
+        delay = rows.delay.longer(0 if finals else self.limit_ms, *finals)
+        return replace(
+            rows,
+            relation=TABLE,
+            delay=delay,
+            knows_old_values=True,
+            newest_are_last=True,
+            window=table.window,
+            reads_windows=table.reads_windows,
+            keeps_store=True,
+        )
+
+    def demands_below(self, above: Demands) -> Iterable[tuple[Node, Demands]]:
+        yield from super().demands_below(above)
+        yield self.child, emission(mode_of_changes(self.child), old_values=True, is_looked_up=True)
 
     @cached_property
     def subject(self) -> str:
         return self.name or shortened(f"{self.child.subject}-{'final' if self.until_closed else 'suppressed'}")
-
-    @property
-    def keeps_store(self) -> bool:
-        return True
-
-    @property
-    def knows_old_values(self) -> bool:
-        """What was given last can be kept."""
-        return True
-
-    @property
-    def key_window(self) -> Window | None:
-        return self.child.key_window
-
-    def has_row_times(self, building: Building) -> bool:
-        return self.child.has_row_times(building)
-
-    @property
-    def reads_windows(self) -> bool:
-        return self.child.reads_windows
 
     def settlings(self, building: Building) -> tuple[Settling, ...]:
         """The last change of a window is held back, too."""
@@ -110,18 +112,6 @@ class SuppressNode(Node):
     def _windowing(self, building: Building) -> Windowing:
         return Windowing(self.limit_ms, 1, 0, building.streams(self.child), building.store_name(self))
 
-    @property
-    def tables(self) -> tuple[Node, ...]:
-        return (self.child,)
-
-    @property
-    def compared(self) -> tuple[Node, ...]:
-        return self.tables
-
-    @property
-    def asked(self) -> tuple[tuple[Node, str], ...]:
-        return ((self.child, mode_of_changes(self.child)),)
-
     def text(self) -> str:
         bound = "" if self.rows_max is None else f", at most {self.rows_max:,} rows a key group, then {self.when_full}"
         return f"suppress {WindowCloses() if self.until_closed else TimeLimit(self.limit_ms)}{bound}"
@@ -129,26 +119,20 @@ class SuppressNode(Node):
     def short_text(self) -> str:
         return f"table {self.subject}"
 
-    def delay_ms(self, window: Window) -> int:
-        """Updates stand behind stream time by as long as they were held back, final results by what their windows waited."""
-        own = self.key_window
-        held_ms = own.final_delay_ms(window.covers(own)) if self.until_closed and own is not None else self.limit_ms
-        return self.child.delay_ms(window) + held_ms
-
     def _changes(self, building: Building) -> Step:
         """Every change of the table; no deletion of what was not there, though nobody else needs to know that."""
-        is_known = OLD_AND_NEW in building.modes_of(self.child.origin)
+        is_known = WITH_OLD_VALUES in building.demands[self.child.traits.origin].modes
         if is_known or not knows_what_is_dropped(self.child, building):
             return building.changes(self.child)
         name = f"{building.name(self)}:net-changes"
-        return net_changes(old_and_new(self.child, building), name, "every", True, (), self.at, building)
+        return net_changes(with_old_values(self.child, building), name, "every", True, (), self.at, building)
 
     def lower(self, building: Building) -> Step:
         rows, store = self._changes(building), building.store_name(self)
         self._check_names(rows.schema)
         key = rows.schema.select(rows.key)
         values = [column for column in rows.schema if column.name not in rows.key]
-        row_time = (SchemaColumn(ROW_TIME, "bigint"),) if self.has_row_times(building) else ()
+        row_time = (SchemaColumn(ROW_TIME, "bigint"),) if rows.has_row_times else ()
         held = Schema((SchemaColumn(SINCE, "bigint", False), SchemaColumn(DELETED, "boolean", False), *values, *row_time))
         index = f"{store}-since"
         building.add_store(ProgramStore(store, 0, UNSTAGED, key, held), building.naming(self))
@@ -158,8 +142,8 @@ class SuppressNode(Node):
             building.name(self), UNSTAGED, (rows.id,), store, index, window, self.rows_max, self.when_full == "stop"
         )
         if self.until_closed:
-            assert self.key_window is not None, "only windows close"
-            operator = replace(operator, bounds=bounds_of(rows), span_ms=self.key_window.shown_size_ms or 0)
+            assert self.traits.window is not None, "only windows close"
+            operator = replace(operator, bounds=bounds_of(rows), span_ms=self.traits.window.shown_size_ms or 0)
         return building.add(replace(rows, operator=operator, table=True, at=self.at))
 
     def _check_names(self, schema: Schema) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
-from streamkit.plan.building import OLD_AND_NEW, Building
+from streamkit.plan.building import Building
+from streamkit.plan.demands import WITH_OLD_VALUES, Demands, emission
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.keys import make_schema
-from streamkit.plan.node import TABLE, Node
+from streamkit.plan.node import Node
 from streamkit.plan.operators.aggregate import Aggregate, AggregateNode, kept_in
 from streamkit.plan.operators.regroup import regrouped
 from streamkit.plan.program import ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step
+from streamkit.plan.traits import TABLE
 from streamkit.schema import Schema, SchemaColumn
 
 AGGREGATE, MEMBER, COUNT = "aggregate", "member", "count"  # columns of the store of members, unless groups have such columns
@@ -30,9 +33,8 @@ class TableAggregateNode(AggregateNode):
     kind: ClassVar[str] = "table_aggregate"
     grouped_relation: ClassVar[str] = TABLE
 
-    @property
-    def asked(self) -> tuple[tuple[Node, str], ...]:
-        return ((self.child, OLD_AND_NEW),)
+    def demands_below(self, above: Demands) -> Iterable[tuple[Node, Demands]]:
+        yield self.child, emission(WITH_OLD_VALUES, null_keys=above.null_keys)
 
     def lower(self, building: Building) -> Step:
         rows, key = regrouped(self, building)
@@ -41,7 +43,15 @@ class TableAggregateNode(AggregateNode):
         store = building.store_name(self)
         members = f"{store}-members" if with_members else None
         operator = TableAggregate(
-            building.name(self), UNSTAGED, (rows.id,), key, store, aggregates, False, building.modes_of(self), members=members
+            building.name(self),
+            UNSTAGED,
+            (rows.id,),
+            key,
+            store,
+            aggregates,
+            False,
+            building.demands[self].modes_in_order,
+            members=members,
         )
         if members is not None:
             member = make_schema(_with_member(rows.schema.select(key)), self.at)

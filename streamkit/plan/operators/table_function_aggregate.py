@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from streamkit.plan.building import OLD_AND_NEW, Building
+from streamkit.plan.building import Building
+from streamkit.plan.demands import WITH_OLD_VALUES, Demands, emission
 from streamkit.plan.keys import make_schema
-from streamkit.plan.node import TABLE, Node, check_distinct
+from streamkit.plan.node import Node, check_distinct
 from streamkit.plan.operator import listed
 from streamkit.plan.operators.emit import port_step
 from streamkit.plan.operators.function_aggregate import FunctionAggregate, FunctionAggregateNode
@@ -15,6 +17,7 @@ from streamkit.plan.operators.regroup import regrouped
 from streamkit.plan.origin import Origin
 from streamkit.plan.program import ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step
+from streamkit.plan.traits import TABLE
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -24,9 +27,8 @@ class TableFunctionAggregateNode(FunctionAggregateNode):
     kind: ClassVar[str] = "table_function_aggregate"
     grouped_relation: ClassVar[str] = TABLE
 
-    @property
-    def asked(self) -> tuple[tuple[Node, str], ...]:
-        return tuple((table, OLD_AND_NEW) for table in self.sources)
+    def demands_below(self, above: Demands) -> Iterable[tuple[Node, Demands]]:
+        return [(table, emission(WITH_OLD_VALUES, null_keys=above.null_keys)) for table in self.sources]
 
     def lower(self, building: Building) -> Step:
         rows, key = regrouped(self, building)
@@ -36,14 +38,14 @@ class TableFunctionAggregateNode(FunctionAggregateNode):
         building.add_store(ProgramStore(store, 0, UNSTAGED, rows.schema.select(key), columns), building.naming(self))
         functions = self._typed_functions([rows.schema, rows.schema], columns, building)
         operator = TableFunctionAggregate(
-            building.name(self), UNSTAGED, (rows.id,), (key,), store, *functions, building.modes_of(self)
+            building.name(self), UNSTAGED, (rows.id,), (key,), store, *functions, building.demands[self].modes_in_order
         )
         schema = make_schema([*rows.schema.select(key), *columns], self.at)
         return building.add(Step(operator, schema, key, key, True, self.at))
 
-    def old_and_new(self, building: Building) -> Step:
+    def with_old_values(self, building: Building) -> Step:
         kept = building.lower(self)
-        return port_step(kept, OLD_AND_NEW, f"{kept.id}:old-and-new", building)
+        return port_step(kept, WITH_OLD_VALUES, f"{kept.id}:old-and-new", building)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -10,7 +10,10 @@ from typing import ClassVar
 from streamkit.errors import TopologyError
 from streamkit.names import check_name
 from streamkit.plan.building import Building
+from streamkit.plan.demands import Demands, emission
 from streamkit.plan.joining import (
+    PRESERVED_SIDES,
+    SIDES,
     Sources,
     common_key_types,
     joined_names,
@@ -18,7 +21,7 @@ from streamkit.plan.joining import (
     narrowed_join,
     sources_text,
 )
-from streamkit.plan.node import CYLINDER, TABLE, Node, shortened, words
+from streamkit.plan.node import CYLINDER, Node, shortened, words
 from streamkit.plan.operator import Key, Names, Operator, listed
 from streamkit.plan.operators.changes_by_key import by_key
 from streamkit.plan.operators.emit import port_step
@@ -27,7 +30,8 @@ from streamkit.plan.operators.materialize import kept_table, materialized
 from streamkit.plan.operators.windowed_table import bounds_of
 from streamkit.plan.origin import Origin, joined_origin
 from streamkit.plan.stateless import deletes_nothing, knows_what_is_dropped, mode_of_changes
-from streamkit.plan.steps import UNSTAGED, Step
+from streamkit.plan.steps import UNSTAGED, Step, with_operator
+from streamkit.plan.traits import TABLE, Traits
 from streamkit.plan.windows import Calendar, CalendarWindow, Settling, Window, settled_together
 from streamkit.schema import Schema
 
@@ -46,7 +50,6 @@ class TableTableJoin(Node):
 
     kind: ClassVar[str] = "table_table_join"
     shape: ClassVar[str] = CYLINDER
-    newest_are_last: ClassVar[bool] = True
     left: Node
     right: Node
     how: str = "inner"
@@ -69,9 +72,26 @@ class TableTableJoin(Node):
                 self.at,
             )
 
-    @property
-    def relation(self) -> str:
-        return TABLE
+    def traits_over(self, below: Sequence[Traits]) -> Traits:
+        """With `on`, which may be a foreign key, a join without a store does not know old values: its results are not kept anywhere."""
+        left, right = below
+        return replace(
+            super().traits_over(below),
+            relation=TABLE,
+            knows_old_values=self.store is not None or self.on is None,
+            newest_are_last=True,
+            window=left.window,
+            reads_windows=left.reads_windows or right.reads_windows,
+            joined_tables=(self.left, self.right),
+            keeps_store=self.store is not None,
+        )
+
+    def demands_below(self, above: Demands) -> Iterable[tuple[Node, Demands]]:
+        """Old values must be known of sides whose rows are kept without a row of the other side, and of both if those of the join must be."""
+        yield from super().demands_below(above)
+        for side, table in zip(SIDES, self.traits.joined_tables, strict=True):
+            demands = emission(mode_of_changes(table), partners=frozenset(self.traits.joined_tables), is_looked_up=True)
+            yield table, demands | Demands(old_values=above.old_values or side in PRESERVED_SIDES[self.how])
 
     @cached_property
     def subject(self) -> str:
@@ -82,55 +102,16 @@ class TableTableJoin(Node):
         """With store= its result is kept, which is another store than those that it needs."""
         return "name={!r}" if self.store is None else "store={!r}"
 
-    @property
-    def tables(self) -> tuple[Node, ...]:
-        return (self.left, self.right)
-
-    @property
-    def compared(self) -> tuple[Node, ...]:
-        """The sides whose rows are kept without a row of the other side."""
-        return (*super().compared, *{"inner": (), "left": (self.left,), "outer": self.tables}[self.how])
-
-    @property
-    def joined_tables(self) -> tuple[Node, ...]:
-        return self.tables
-
-    @property
-    def key_window(self) -> Window | None:
-        return self.left.key_window
-
-    @property
-    def reads_windows(self) -> bool:
-        return any(table.reads_windows for table in self.tables)
-
-    @property
-    def asked(self) -> tuple[tuple[Node, str], ...]:
-        return tuple((table, mode_of_changes(table)) for table in self.tables)
-
     def text(self) -> str:
         on = ", ".join(left if left == right else f"{left} = {right}" for left, right in self.on) if self.on else "key"
         return f"{self.how} join {self.right.short_text()} on {on}" + (f" → store {self.store}" if self.store else "")
 
-    @property
-    def keeps_store(self) -> bool:
-        return self.store is not None
-
-    @property
-    def knows_old_values(self) -> bool:
-        """False with `on`, which may be a foreign key: that of a join without a store, whose results are not kept anywhere."""
-        return self.store is not None or self.on is None
-
-    def tells_old_values(self, building: Building) -> bool:
-        return self.knows_old_values or not self._is_by_foreign_key(building.changes(self.left))
-
-    def has_row_times(self, building: Building) -> bool:
-        """As in Kafka Streams: without a store a row is made again of the rows that are left, with the greatest of their times."""
-        operator = building.steps[building.name(self)].operator
-        return isinstance(operator, TableTableJoinRows) and operator.has_row_times
+    def keys_tell_old_values(self, building: Building) -> bool:
+        return not self._is_by_foreign_key(building.changes(self.left))
 
     def settlings(self, building: Building) -> tuple[Settling, ...]:
         """A change of either side changes the window."""
-        return settled_together(table.settlings(building) for table in self.tables)
+        return settled_together(table.settlings(building) for table in self.traits.joined_tables)
 
     def short_text(self) -> str:
         return f"table {self.subject}"
@@ -171,7 +152,7 @@ class TableTableJoin(Node):
 
     def _check_windows(self, left: Step, right: Step) -> None:
         """TopologyError unless both tables have windows of one kind and length, or none."""
-        windows = (self.left.key_window, self.right.key_window)
+        windows = (self.left.traits.window, self.right.traits.window)
         is_alike = bool(bounds_of(left)) == bool(bounds_of(right)) and (
             None in windows or _identity(windows[0]) == _identity(windows[1])
         )
@@ -191,21 +172,19 @@ class TableTableJoin(Node):
         windows = zip(bounds_of(left), bounds_of(right), strict=False)
         return (*self.on, *(pair for pair in windows if pair[0] not in named))
 
-    def _skips(self, building: Building, replaced: Container[Node] = ()) -> tuple[str, ...]:
-        """The sides of which filters drop rows, where it is known which rows there were, and the filters do not say so themselves."""
+    def _skips(self, building: Building, known: Container[Node] = ()) -> tuple[str, ...]:
+        """The sides of which filters drop rows, where old values are known (of tables from `known`, too), and the filters do not say so."""
         return tuple(
             side
-            for side, table in (("left", self.left), ("right", self.right))
-            if deletes_nothing(table, building) and (table.origin in replaced or knows_what_is_dropped(table, building))
+            for side, table in zip(SIDES, self.traits.joined_tables, strict=True)
+            if deletes_nothing(table, building) and (table.traits.origin in known or knows_what_is_dropped(table, building))
         )
 
-    def know_what_is_replaced(self, building: Building) -> None:
-        """Skip what filters of both sides drop; a join by a foreign key does it anyway."""
-        if not self._is_by_foreign_key(building.changes(self.left)):
+    def _skip_more(self, building: Building) -> None:
+        """Skip what filters of both sides drop, if a join by a foreign key needs to know old values of this one."""
+        if self in building.old_values_of:
             step = building.steps[building.name(self)]
-            assert isinstance(step.operator, TableTableJoinRows)
-            operator = replace(step.operator, skips=self._skips(building, building.replaced))
-            building.steps[step.id] = replace(step, operator=operator)
+            building.steps[step.id] = with_operator(step, skips=self._skips(building, building.old_values_of))
 
     def _joined(self, left: Step, right: Step, building: Building) -> Step:
         pairs = dict(self._pairs(left, right))
@@ -215,14 +194,18 @@ class TableTableJoin(Node):
         in_order = dict(zip(right_on, types, strict=True))
         kept_right = kept_table(self.right, right, tuple(in_order[name] for name in right.key), building)
         columns = joined_names(self, kept_left.schema, kept_right.schema, right.key, "right table")
-        may_lose_partner = self.how != "inner" or any(table.has_row_times(building) for table in self.tables)
+        # without a store a row is made again of the rows that are left, with the greatest of their times, as in Kafka Streams
+        may_lose_partner = self.how != "inner" or left.has_row_times or right.has_row_times
         operator = TableTableJoinRows(
             building.name(self), UNSTAGED, (kept_left.id, kept_right.id), self.how, left.key, right_on, columns,
             bounds_of(left), self._skips(building),
             self.store is None and may_lose_partner,
         )  # fmt: skip
         schema = joined_schema(columns, kept_left.schema, kept_right.schema, OPTIONAL_SIDES[self.how], self.at, left.key)
-        return building.add(Step(operator, schema, left.key, left.partition_by, True, self.at))
+        building.when_all_stand.append(lambda: self._skip_more(building))
+        return building.add(
+            Step(operator, schema, left.key, left.partition_by, True, self.at, has_row_times=operator.has_row_times)
+        )
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ class VersionedJoin(Operator):
 
 def versioned_join(node: Join, left: Step, building: Building) -> Step:
     """The steps of a join with a versioned table, and the store of the records that wait."""
-    if node.grace_ms is not None and node.left.depends_on_cut:
+    if node.grace_ms is not None and node.left.traits.depends_on_cut:
         raise TopologyError(
             "which records of emit('latest') wait for a table would depend on how the input is cut into epochs; "
             "expected emit('every') or emit('final') before join, or a join without grace=",
@@ -122,7 +122,7 @@ def versioned_join(node: Join, left: Step, building: Building) -> Step:
     name, bounds = building.name(node), bounds_on(on, kept)
     operator = VersionedJoin(
         name, UNSTAGED, (left.id, f"{kept.id}{PORT}{ACCEPTED}"), node.how, on, columns,
-        node.grace_ms, f"{name}-waiting", building.streams(node.left), node.left.may_lead, bounds,
+        node.grace_ms, f"{name}-waiting", building.streams(node.left), node.left.traits.may_lead, bounds,
     )  # fmt: skip
     if node.grace_ms is not None:
         building.add_store(_waiting_store(operator, left.schema, node.grace_ms), building.naming(node))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -11,12 +12,14 @@ from streamkit.log.topic.formats import KEY, OPAQUE_SCHEMA
 from streamkit.names import check_name
 from streamkit.plan.building import Building
 from streamkit.plan.encoding import Encoding, encoded, other_keys
-from streamkit.plan.node import LATER, ROUNDED, STREAM, Node
+from streamkit.plan.node import LATER, ROUNDED, Node
 from streamkit.plan.operator import Names, Operator
+from streamkit.plan.operators.emit import EmitNode
 from streamkit.plan.operators.encode import Encode
 from streamkit.plan.operators.net_change import OLD
 from streamkit.plan.program import Output, Program
 from streamkit.plan.steps import UNSTAGED, Step
+from streamkit.plan.traits import Traits
 from streamkit.schema import Schema
 
 
@@ -26,7 +29,6 @@ class To(Node):
 
     kind: ClassVar[str] = "to"
     shape: ClassVar[str] = ROUNDED
-    is_sink: ClassVar[bool] = True
     child: Node
     topic: str
     partitions: int | None = None
@@ -40,9 +42,8 @@ class To(Node):
                 f"the topic {self.topic!r} cannot have {self.partitions} partitions; expected at least 1", self.at
             )
 
-    @property
-    def relation(self) -> str:
-        return STREAM
+    def traits_over(self, below: Sequence[Traits]) -> Traits:
+        return replace(super().traits_over(below), is_sink=True)
 
     @property
     def subject(self) -> str:
@@ -57,21 +58,21 @@ class To(Node):
 
     def lower(self, building: Building) -> Step:
         rows = building.lower(self.child)
-        policy = "compact" if self.child.emitted_mode == "latest" else "delete"
+        policy = "compact" if isinstance(self.child, EmitNode) and self.child.mode == "latest" else "delete"
         if policy == "compact" and not rows.key:
             raise TopologyError("a table's newest rows need a key; expected a table with key columns", self.at)
         rows, format = (rows, None) if self.encoding is None else self._encoded(self.encoding, rows, building)
-        partitions = self.partitions or self.partitions_wanted
+        partitions = self.partitions or self.traits.partitions
         output = Output(self.topic, rows.schema, rows.key, rows.partition_by, policy, partitions, format)
         known = building.outputs.setdefault(self.topic, output)
         check_same_output(self, known, output)
         number = list(building.outputs).index(self.topic)
-        kept = tuple(name for name in rows.schema.names if name.startswith(OLD)) if self.child.has_old_values else ()
+        kept = tuple(name for name in rows.schema.names if name.startswith(OLD)) if self.child.traits.has_old_values else ()
         return building.add(replace(rows, operator=Write(building.name(self), UNSTAGED, (rows.id,), number, kept), at=self.at))
 
     def _encoded(self, encoding: Encoding, rows: Step, building: Building) -> tuple[Step, Format]:
         """The step that makes bytes of the rows, and the format of the topic."""
-        if self.child.has_old_values:
+        if self.child.traits.has_old_values:
             raise TopologyError(
                 f"what goes to {self.topic!r} has the rows that changes replace, and a deletion as {encoding.value.name} has no value to hold "
                 "them; expected to() without value_format=, or a table without them",
