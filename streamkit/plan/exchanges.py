@@ -42,7 +42,7 @@ def _input(plan: Plan, step: Step, place: int, moves: _Moves) -> str:
     if source.stage == step.stage:
         return name
     exchange = step.operator.exchange(place, source) or Exchange(source.partition_by, keep_null_keys=True)
-    if not step.operator.shares_exchange:
+    if step.operator.folds:  # these rows are folded before they travel, so no other step takes them
         return _moved(step, place, source, exchange, moves)
     what = (name, step.stage, exchange)
     if what not in moves.shared:

@@ -1,9 +1,10 @@
 """
 An operator of a compiled program, and what passes and engine ask of it.
 
-An operator is a frozen record, so that a program is a JSON value. Each answers for itself: how its inputs must be partitioned
-over the tasks, which columns it reads, which stores it keeps, how `explain` shows it. Its record stands in a file of
-`streamkit.plan.operators`, its kernel in the file of the same name in `streamkit.engine.operators`.
+An operator is a frozen record, so that a program is a JSON value. `streamkit.plan.operator_traits` says what its kind is. What depends on
+its fields it answers for itself: how its inputs must be partitioned over the tasks, which columns it reads, which stores it keeps, how
+`explain` shows it. Its record stands in a file of `streamkit.plan.operators`, its kernel in the file of the same name in
+`streamkit.engine.operators`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from streamkit.names import TIMESTAMP
 from streamkit.plan.expression import TypedAggregate, TypedExpression
+from streamkit.plan.operator_traits import OperatorTraits
 
 if TYPE_CHECKING:
     from streamkit.plan.encoding import Encoded
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 
 Names: TypeAlias = frozenset[str]
 Key: TypeAlias = tuple[str, ...]
-EACH_ALONE, EACH_ONCE, IN_ORDER = "each_alone", "each_once", "in_order"
 PORT = "#"  # between an operator's id and the name of one of its outputs; names of steps cannot hold it
 
 
@@ -48,39 +49,11 @@ class Operator:
     """
     Any operator: `id` is its stable name, `inputs` the ids of the operators whose rows it takes, with a port if it takes one.
 
-    `stage_min` is the first stage in which it can run. `ends_place` says that its rows need no place in the canonical order.
-    `is_looked_up` says that it is a table, which runs in the stage of the joins that look it up. `narrows_input` says that
-    columns nobody reads are left out in front of it. `store_fields` are the fields with the names of a table's stores. `leaves_out` says
-    how a row that makes it fail is found, so that it can be left out: by trying some rows without others, by one call for each row (whose
-    effects count), or in their order, because state depends on the rows before; empty if no row can be left out. `grace_may_change` says that
-    its windows may get another grace and retention at a start. `takes_rows_away` says that
-    rows leave the groups of its store again, `gives_old_values` that it gives each change of a kept table with its old value,
-    as two rows, and `moves_rows` that it does nothing to rows but hand them to other tasks. `follows_rows` says that what its
-    stores hold follows from the rows of its first input, whenever these came, as a table follows from the newest record of each key;
-    `passes_rows` that its own rows are these rows, although it keeps stores; `holds_back` that they are these rows, later, and that no store
-    tells which of them it has given. `waits_for_record` says that its rows go on once the record that caused them is through with all else,
-    `is_view` that a table which it gives changes with those it takes, `keeps_lists` that its stores keep rows of one key and time as lists,
-    `keeps_results` that its first store has the newest result of each key.
+    `stage` is where it runs, `traits` what all operators of its kind are. What depends on its fields it answers itself.
     """
 
     kind: ClassVar[str] = ""
-    stage_min: ClassVar[int] = 0
-    ends_place: ClassVar[bool] = False
-    is_looked_up: ClassVar[bool] = False
-    store_fields: ClassVar[tuple[str, ...]] = ()
-    narrows_input: ClassVar[bool] = False
-    leaves_out: ClassVar[str] = ""
-    takes_rows_away: ClassVar[bool] = False
-    grace_may_change: ClassVar[bool] = False
-    gives_old_values: ClassVar[bool] = False
-    moves_rows: ClassVar[bool] = False
-    follows_rows: ClassVar[bool] = False
-    keeps_lists: ClassVar[bool] = False
-    keeps_results: ClassVar[bool] = False
-    passes_rows: ClassVar[bool] = False
-    holds_back: ClassVar[bool] = False
-    waits_for_record: ClassVar[bool] = False
-    is_view: ClassVar[bool] = False
+    traits: ClassVar[OperatorTraits] = OperatorTraits()
     id: str
     stage: int
     inputs: tuple[str, ...]
@@ -141,11 +114,6 @@ class Operator:
         return 0
 
     @property
-    def stays_closed(self) -> bool:
-        """Whether rows are late for what was closed without a record, as at the end of a drain; else only what waited is over."""
-        return False
-
-    @property
     def rows_per_record(self) -> int:
         """How many rows one row becomes inside the operator, at most."""
         return 1
@@ -185,14 +153,9 @@ class Operator:
         return None
 
     @property
-    def tick_ms(self) -> int | None:
-        """How often it must run even if no record comes; None if it waits for records. Only kernels run without records."""
-        return None
-
-    @property
     def ticks_ms(self) -> tuple[int, ...]:
         """The intervals at which it must run even if no record comes, counted from its first epoch."""
-        return () if self.tick_ms is None else (self.tick_ms,)
+        return ()
 
     @property
     def calls_by_schedule(self) -> bool:
@@ -204,11 +167,6 @@ class Operator:
         """Whether epochs may come by the clock, for its ticks or because its inputs are idle."""
         window = self.windowing
         return bool(self.ticks_ms) or (window is not None and window.close_after_idle_ms is not None)
-
-    @property
-    def shares_exchange(self) -> bool:
-        """Whether it takes rows that travel for other operators as well."""
-        return True
 
     @property
     def folds(self) -> bool:
@@ -223,18 +181,10 @@ class Operator:
         """How the rows of its input number `place` must be partitioned over the tasks; None if any way will do."""
         return None
 
-    def looks_up(self, place: int) -> bool:
-        """Whether input number `place` is a table that must be kept in the operator's own stage."""
-        return False
-
     @property
     def passes_on(self) -> bool:
         """Whether its rows are those that it takes, but for names of columns and those that are left out."""
-        return self.moves_rows
-
-    def gives_rows_of(self, place: int) -> bool:
-        """Whether rows of its input number `place` cause rows of its own; not if it looks them up alone."""
-        return True
+        return self.traits.moves_rows
 
     def partitioning(self, inputs: Sequence[Key | None]) -> Key | None:
         """The columns that its rows are partitioned by, given those of its inputs; None if unknown."""
@@ -247,10 +197,6 @@ class Operator:
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         """The columns it reads from its input number `place`, given those that are read from its own rows."""
         return needed
-
-    def needs_headers(self, place: int, are_needed: bool) -> bool:
-        """Whether the headers of the records of its input number `place` are needed, given whether those of its own rows are."""
-        return are_needed
 
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         """Its step without the columns that nobody reads; `rows` is the schema of its first input, already narrowed."""

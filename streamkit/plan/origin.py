@@ -81,7 +81,7 @@ class Origins:
         if operator.input_read_whole is not None:
             above.append(self._of_whole(operator.input_read_whole, operator.steps_of_whole))
         topics = tuple(dict.fromkeys(topic for one in above for topic in one.topics))
-        if operator.stores and not operator.passes_rows:
+        if operator.stores and not operator.traits.passes_rows:
             return Origin(f"the store {operator.stores[0]!r}", {}, topics, self._with_code)
         return replace(operator.origin(above, name), topics=topics)
 

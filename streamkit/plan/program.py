@@ -280,7 +280,7 @@ class Program:
         for operator in self.operators_of(0):
             if reach & set(operator.sources):
                 taking.add(operator.id)
-                if not operator.ends_place:
+                if not operator.traits.ends_place:
                     reach.add(operator.id)
         return frozenset(taking)
 

@@ -25,9 +25,7 @@ def check_program(program: Program) -> None:
     known: dict[str, Operator] = {}
     for operator in program.operators:
         _check_inputs(operator, known)
-        _require(
-            operator.tick_ms is None or operator.stage > 0, f"{operator.id} ticks in the readers, which run with records only"
-        )
+        _require(not operator.ticks_ms or operator.stage > 0, f"{operator.id} ticks in the readers, which run with records only")
         for fault in operator.faults(program):
             _require(False, fault)
         known[operator.id] = operator

@@ -23,7 +23,7 @@ def prune_columns(plan: Plan) -> Plan:
     for step in plan.steps:
         for one in _narrowed(step, narrowed, needed[step.id]):
             narrowed[one.id] = one
-    schemas = {_edge(step): step.schema for step in narrowed.values() if step.operator.narrows_input}
+    schemas = {_edge(step): step.schema for step in narrowed.values() if step.operator.traits.narrows_input}
     edges = tuple(replace(edge, columns=schemas[edge.number]) for edge in plan.edges)
     return replace(plan, steps=tuple(narrowed.values()), edges=edges)
 
@@ -34,7 +34,7 @@ def _needed(plan: Plan) -> dict[str, Names]:
     for step in reversed(plan.steps):
         for place, name in enumerate(step.sources):
             needed[name] |= step.operator.reads(place, needed[step.id] - {HEADERS}, plan.step(name).schema)
-            if step.operator.needs_headers(place, HEADERS in needed[step.id]):
+            if step.operator.traits.needs_headers(place, HEADERS in needed[step.id]):
                 needed[name] |= {HEADERS}
     return needed
 
@@ -43,7 +43,7 @@ def _narrowed(step: Step, before: dict[str, Step], needed: Names) -> list[Step]:
     """A step with the columns needed of it; in front of a `Send`, a projection if its input still has more."""
     rows = before[step.sources[0]] if step.sources else None
     narrow = step.operator.narrowed(step, needed, rows.schema if rows else None)
-    if rows is None or not step.operator.narrows_input or rows.schema.names == narrow.schema.names:
+    if rows is None or not step.operator.traits.narrows_input or rows.schema.names == narrow.schema.names:
         return [narrow]
     projection = _projection(rows, step, narrow.schema)
     return [projection, with_operator(narrow, inputs=(projection.id,))]

@@ -46,7 +46,7 @@ def _stages(plan: Plan) -> dict[str, int]:
     stages = {step_id: place.stage for step_id, place in places.items()}
     for step in plan.steps:
         consumers = plan.consumers(step.id)
-        if step.operator.is_looked_up and consumers and all(_looks_up(consumer, step) for consumer in consumers):
+        if step.operator.traits.is_looked_up and consumers and all(_looks_up(consumer, step) for consumer in consumers):
             stages[step.id] = min(stages[consumer.id] for consumer in consumers)
     return stages
 
@@ -54,10 +54,10 @@ def _stages(plan: Plan) -> dict[str, int]:
 def _place(step: Step, plan: Plan, places: dict[str, StagePlace]) -> StagePlace:
     operator = step.operator
     rows = [plan.step(name) for name in step.sources]
-    stage = operator.stage_min
+    stage = operator.traits.stage_min
     for place, source in enumerate(rows):
         found = places[source.id]
-        stays = operator.looks_up(place) or is_in_place(operator.exchange(place, source), found)
+        stays = place in operator.traits.looks_up or is_in_place(operator.exchange(place, source), found)
         stage = max(stage, found.stage + (not stays))
     keys = [_key(operator.exchange(place, source), source, places[source.id], stage) for place, source in enumerate(rows)]
     return StagePlace(stage, operator.partitioning(keys) if stage else None)
@@ -71,12 +71,12 @@ def _key(exchange: Exchange | None, source: Step, rows: StagePlace, stage: int) 
 
 
 def _looks_up(consumer: Step, table: Step) -> bool:
-    return any(consumer.operator.looks_up(place) for place, name in enumerate(consumer.sources) if name == table.id)
+    return any(place in consumer.operator.traits.looks_up for place, name in enumerate(consumer.sources) if name == table.id)
 
 
 def _with_own_tables(plan: Plan, stages: dict[str, int]) -> Plan:
     """The plan in which every table is looked up in one stage only."""
-    for table in [step for step in plan.steps if step.operator.is_looked_up]:
+    for table in [step for step in plan.steps if step.operator.traits.is_looked_up]:
         joins = [step for step in plan.consumers(table.id) if _looks_up(step, table)]
         for stage in sorted({stages[join.id] for join in joins} - {stages[table.id]}):
             plan = _with_copy(plan, table, [join for join in joins if stages[join.id] == stage])
@@ -85,7 +85,7 @@ def _with_own_tables(plan: Plan, stages: dict[str, int]) -> Plan:
 
 def _with_copy(plan: Plan, table: Step, joins: list[Step]) -> Plan:
     names = {store: f"{store}-for-{joins[0].id}" for store in table.operator.stores}
-    fields = {field: names[getattr(table.operator, field)] for field in table.operator.store_fields}
+    fields = {field: names[getattr(table.operator, field)] for field in table.operator.traits.store_fields}
     copy = with_operator(with_operator(table, None, **fields), id=f"{table.id}-for-{joins[0].id}")
     copies = [replace(one, name=names[one.name]) for one in plan.stores if one.name in names]
     changed = {join.id: with_operator(join, inputs=_with_input(join, table.id, copy.id)) for join in joins}

@@ -101,13 +101,13 @@ def _sharing(plan: Plan, visit: _Visit) -> tuple[set[str], set[str]]:
         several = [causes[name] for name in step.sources] if len(step.sources) > 1 else []
         if sum(map(len, several)) > len(frozenset().union(*several)):
             shares.add(step.id)
-        if step.id in shares or (step.id in looked_up and step.operator.is_view and step.id not in kept):
+        if step.id in shares or (step.id in looked_up and step.operator.traits.is_view and step.id not in kept):
             looked_up.update(step.sources)
     looked_through = set[str]()
     for step in plan.steps:
-        is_view = step.id in looked_up and step.operator.is_view and step.id not in kept
+        is_view = step.id in looked_up and step.operator.traits.is_view and step.id not in kept
         is_view &= not any(name in visit.ways.behind for name in step.sources)
-        given = [name for place, name in enumerate(step.sources) if step.operator.gives_rows_of(place)]
+        given = [name for place, name in enumerate(step.sources) if step.operator.traits.gives_rows_of(place)]
         if is_view and (len(given) > 1 or given[0] in looked_through):
             looked_through.add(step.id)
     return shares, looked_through
@@ -117,7 +117,7 @@ def _kept(plan: Plan) -> set[str]:
     """The joins of tables that were given a store, with the steps from there to it."""
     kept = set[str]()
     for step in plan.steps:
-        naming = plan.namings.get(getattr(step.operator, "store", None) or "") if step.operator.is_looked_up else None
+        naming = plan.namings.get(getattr(step.operator, "store", None) or "") if step.operator.traits.is_looked_up else None
         if naming is None or not naming.words.startswith("store="):
             continue
         to_store = [step, plan.step(step.sources[0])]
@@ -169,7 +169,7 @@ class _Ways:
             if has_new_key:
                 rekeyed.add(step.id)
             is_by_other_key = operator.kind == "send" and key_of(step) != sources[0].partition_by
-            if (operator.kind == "send" and has_new_key) or is_by_other_key or operator.waits_for_record:
+            if (operator.kind == "send" and has_new_key) or is_by_other_key or operator.traits.waits_for_record:
                 self.behind.add(step.id)
             if step.id in self.behind and operator.kind == "send" and not is_by_other_key:
                 self.moved_once.add(step.id)
@@ -184,7 +184,7 @@ class _Ways:
         views = [
             one
             for one, _ in self.takers.get(step.id, ())
-            if one.operator.is_view and len(one.sources) == 1 and one.declared < declared
+            if one.operator.traits.is_view and len(one.sources) == 1 and one.declared < declared
         ]
         for view in views:
             self.told[view.id] = declared
@@ -197,7 +197,7 @@ class _Ways:
         together: dict[tuple[object, ...], list[_StepArrival]] = {}
         for one in sorted(found, key=lambda one: one[:4]):
             is_table = one.step.table or one.step.id in self.told
-            is_view = is_table and one.step.operator.is_view and len(one.step.sources) == 1
+            is_view = is_table and one.step.operator.traits.is_view and len(one.step.sources) == 1
             what = one.declared if is_view else (one.step.id, one.place)
             together.setdefault((one.is_behind, what), []).append(one)
         return list(together.values())
@@ -223,11 +223,11 @@ def key_of(send: Step) -> tuple[str, ...]:
 def hands_on(step: Step, source: Step) -> bool:
     """Whether a step does nothing to the rows of another but hand them on, in Kafka Streams' eyes."""
     operator = step.operator
-    if becomes_table(step, source) or (operator.is_view and step.table != source.table):
+    if becomes_table(step, source) or (operator.traits.is_view and step.table != source.table):
         return False
     if operator.kind == "emit":
         return step.declared == source.declared  # else a table becomes a stream
-    return operator.passes_on or operator.is_looked_up
+    return operator.passes_on or operator.traits.is_looked_up
 
 
 def becomes_table(step: Step, source: Step) -> bool:
@@ -263,7 +263,7 @@ class _Visit:
         while pushed or waiting:
             arrivals = pushed.pop() if pushed else self._begun(waiting.popleft())
             caused = [
-                one.step for one in arrivals if one.step.operator.gives_rows_of(one.place)
+                one.step for one in arrivals if one.step.operator.traits.gives_rows_of(one.place)
             ]  # not by a table that is looked up
             new = [step for step in caused if step.id not in self.own]
             for one in arrivals:
@@ -305,13 +305,15 @@ def _seen(plan: Plan, visit: _Visit) -> dict[str, int]:
     for step in plan.steps:
         sources = [plan.step(name) for name in step.sources]
         becomes = bool(sources) and becomes_table(step, sources[0])
-        is_single_view = len(sources) == 1 and (step.operator.is_view or step.operator.moves_rows)
+        is_single_view = len(sources) == 1 and (step.operator.traits.is_view or step.operator.traits.moves_rows)
         if becomes:
             made_of[step.id] = (_unmoved(plan, sources[0]).id, step.declared)
         elif is_single_view and sources[0].id in made_of:
             made_of[step.id] = made_of[sources[0].id]
         is_behind = any(one.id in visit.ways.behind for one in sources)
-        is_view = bool(sources) and (step.operator.moves_rows or (step.operator.is_view and all(one.table for one in sources)))
+        is_view = bool(sources) and (
+            step.operator.traits.moves_rows or (step.operator.traits.is_view and all(one.table for one in sources))
+        )
         own = visit.own.get(step.id, visit.next)
         if step.id in joins_kept:
             seen[step.id] = own if len(sources) > 1 else seen[sources[0].id]
@@ -321,7 +323,7 @@ def _seen(plan: Plan, visit: _Visit) -> dict[str, int]:
             is_table_kept = becomes or sources[0].id in visit.ways.moved_once
             seen[step.id] = min(kept.get(made_of[step.id], own), own) if is_table_kept and step.id in made_of else own
         else:
-            seen[step.id] = begun.get(made_of[step.id], own) if becomes and step.operator.is_view else own
+            seen[step.id] = begun.get(made_of[step.id], own) if becomes and step.operator.traits.is_view else own
     return seen
 
 
@@ -333,16 +335,16 @@ def _begun(plan: Plan, visit: _Visit) -> tuple[dict[_DeclaredTable, int], dict[_
     begun: dict[_DeclaredTable, int] = {}
     kept: dict[_DeclaredTable, int] = {}
     for step in plan.steps:
-        if step.id in visit.own and step.operator.is_view and becomes_table(step, plan.step(step.sources[0])):
+        if step.id in visit.own and step.operator.traits.is_view and becomes_table(step, plan.step(step.sources[0])):
             table = (_unmoved(plan, plan.step(step.sources[0])).id, step.declared)
-            for found in (begun, kept) if step.operator.is_looked_up else (begun,):
+            for found in (begun, kept) if step.operator.traits.is_looked_up else (begun,):
                 found[table] = min(found.get(table, visit.next), visit.own[step.id])
     return begun, kept
 
 
 def _unmoved(plan: Plan, step: Step) -> Step:
     """The step whose rows these are, before exchanges."""
-    while step.operator.moves_rows:
+    while step.operator.traits.moves_rows:
         step = plan.step(step.sources[0])
     return step
 
@@ -352,6 +354,6 @@ def _causes(plan: Plan) -> dict[str, frozenset[int]]:
     causes: dict[str, frozenset[int]] = {}
     for step in plan.steps:
         number = step.operator.input_read
-        below = [causes[name] for place, name in enumerate(step.sources) if step.operator.gives_rows_of(place)]
+        below = [causes[name] for place, name in enumerate(step.sources) if step.operator.traits.gives_rows_of(place)]
         causes[step.id] = frozenset().union(*below) if number is None else frozenset([number])
     return causes

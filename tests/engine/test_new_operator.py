@@ -18,6 +18,7 @@ from streamkit.engine.runs.start import start
 from streamkit.engine.stage.registry import _KERNELS, kernel
 from streamkit.errors import ConfigError
 from streamkit.plan.operator import KINDS, Operator
+from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.program import Program
 from streamkit.plan.stateless import StatelessStep, passed
 from streamkit.plan.steps import UNSTAGED
@@ -36,11 +37,11 @@ def doubling():
     @dataclass(frozen=True)
     class Doubled(Operator):
         kind: ClassVar[str] = "doubled"
-        stage_min: ClassVar[int] = 1
+        traits: ClassVar[OperatorTraits] = OperatorTraits(stage_min=1)
 
         @property
-        def tick_ms(self):
-            return TICK_MS
+        def ticks_ms(self):
+            return (TICK_MS,)
 
         def reads(self, place, needed, rows):
             return needed | {"v"}

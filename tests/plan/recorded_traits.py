@@ -37,7 +37,7 @@ def topologies() -> Iterator[tuple[str, sk.Topology]]:
     """Topologies of every kind, by their names."""
     cases = [
         *recorded(),
-        *(Diamonds(seed, **options).case() for seed in range(DIAMONDS) for options in DIAMONDS_OF),  # type: ignore[arg-type]
+        *(Diamonds(seed, **options).case() for seed in range(DIAMONDS) for options in DIAMONDS_OF),
         *(random_case(30, number, own=True) for number in range(RANDOM)),
     ]
     for case in cases:

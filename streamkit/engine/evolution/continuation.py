@@ -148,7 +148,9 @@ class Continuation:
         """The stores whose rows get columns that can be made of the rows read before: they are filled as if they were new."""
         gaining = {name for name, different in self.evolved.items() if any(one.before is None for one in different)}
         found = {
-            one.stores[0]: one for one in self.program.operators if len(one.stores) == 1 and one.follows_rows and one.passes_rows
+            one.stores[0]: one
+            for one in self.program.operators
+            if len(one.stores) == 1 and one.traits.follows_rows and one.traits.passes_rows
         }
         candidates = frozenset(name for name in gaining if name in found)
         without = replace(known, stores=known.stores - candidates)

@@ -68,14 +68,14 @@ def definition(program: Program, store: ProgramStore, telling: Telling = Telling
     """What a store holds: what its key is, its aggregates or columns by name, its windows, its rows; text by part, in the stored order."""
     keeper = program.keeper(store.name)
     taken = Origins(program, telling.code, telling.gone).taken_by(keeper) if telling.origins else []
-    rows = taken[0] if taken and (keeper.follows_rows or keeper.holds_back) else None
+    rows = taken[0] if taken and (keeper.traits.follows_rows or keeper.traits.holds_back) else None
     parts = {"the kind of operator": keeper.kind, "the layout of its keys": store.layout}
     parts["the key"] = ", ".join(_key_texts(program, keeper, store, rows))
     aggregates = keeper.aggregates_in(store.name)
     for one in aggregates:
         parts[f"{AGGREGATE} {one.name!r}"] = _aggregate_text(one, keeper, rows, telling.argument_types)
     if not aggregates:
-        listed = keeper.keeps_lists
+        listed = keeper.traits.keeps_lists
         parts |= {_column_part(column): _column_text(_of_one_row(column) if listed else column, rows) for column in store.value}
     parts |= _window_texts(keeper, store)
     if rows is not None:
@@ -91,7 +91,7 @@ def _window_texts(keeper: Operator, store: ProgramStore) -> dict[str, str]:
         times: dict[str, int | None] = {}
         if not (calendar or declared):
             times = {"the size of its windows": window.size_ms, "the advance of its windows": window.advance_ms}
-        if not keeper.grace_may_change:
+        if not keeper.traits.closes_windows:
             times |= {"its grace": window.grace_ms, KEPT: store.retention_ms}
         return calendar | declared | {part: duration_text(time) for part, time in times.items() if time is not None}
     parts = {}
@@ -129,9 +129,9 @@ def hindrance(program: Program, store: str, different: Sequence[Difference]) -> 
     """
     if not all(one.part.startswith((AGGREGATE, COLUMN)) and None in (one.before, one.now) for one in different):
         keeper = program.keeper(store)
-        if keeper.holds_back:
+        if keeper.traits.holds_back:
             return f"under another name it holds back the changes from then on, and {_dropping(keeper)} deletes what is stored"
-        if keeper.follows_rows:
+        if keeper.traits.follows_rows:
             return f"under another name its store begins with the rows that were read before, and {_dropping(keeper)} deletes what is stored"
         if any(one.part.startswith(TOPIC) for one in different):
             return f"it would go on from what other topics left; under another name its store begins empty, and {_dropping(keeper)} deletes this one"
@@ -141,7 +141,7 @@ def hindrance(program: Program, store: str, different: Sequence[Difference]) -> 
                 f"under another name its store begins empty, and {_dropping(keeper)} deletes this one"
             )
         return ""
-    if program.keeper(store).takes_rows_away:
+    if program.keeper(store).traits.takes_rows_away:
         return (
             "rows that it never saw would be taken out of it: groups of a table take no other part; under another store= they begin with the "
             f"table's rows, and app.drop_store({store!r}) deletes this one"
@@ -258,7 +258,7 @@ def _aggregate_text(one: TypedAggregate, keeper: Operator, rows: Origin | None, 
 def _has_bytes(one: TypedAggregate, keeper: Operator) -> bool:
     """Whether the values of an aggregate are kept as bytes, which are others if the values have another type."""
     function = AGGREGATES[one.function]
-    return function.has_bytes or (keeper.takes_rows_away and function.members is not None)
+    return function.has_bytes or (keeper.traits.takes_rows_away and function.members is not None)
 
 
 def _types_behind(expression: TypedExpression) -> Iterator[str]:

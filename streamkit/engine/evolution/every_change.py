@@ -39,7 +39,7 @@ def tables_of_changes(keeper: Operator, program: Program, kept: frozenset[str]) 
             if counts or (key is not None and set(key) != set(program.store(operator.stores[0]).key.names)):
                 found.add(operator.id)
             continue
-        if operator.is_looked_up and operator.stores:
+        if operator.traits.is_looked_up and operator.stores:
             key = program.store(operator.stores[0]).key.names
         elif operator.stores:
             key = None  # of groups, of joins by another key: they take rows of tables with the ones before them
@@ -55,7 +55,7 @@ def source_of_changes(table: Operator, program: Program) -> Operator | None:
     above = list(_all_above(table, program))
     readers = [one for one in above if one.input_read is not None]
     are_steps = all(not one.stores and len(one.inputs) <= 1 and one.input_read_whole is None for one in above)
-    if not table.is_looked_up or len(readers) != 1 or not are_steps:
+    if not table.traits.is_looked_up or len(readers) != 1 or not are_steps:
         return None
     return readers[0]
 

@@ -127,7 +127,7 @@ def given_by(operator: Operator, batches: Iterable[pa.RecordBatch]) -> dict[str,
     if not (found := list(batches)):
         return {}
     rows = concatenate(found)
-    names = () if operator.is_looked_up else own_columns(rows)  # a table is asked for the rows that are replaced
+    names = () if operator.traits.is_looked_up else own_columns(rows)  # a table is asked for the rows that are replaced
     pairs = with_old_values(rows, {name: rows[name].slice(0, 0) for name in names}, np.full(rows.num_rows, -1)) if names else rows
     return {_port(operator, port): rows for port in PORTS} | {_port(operator, WITH_OLD_VALUES): pairs}
 
@@ -139,9 +139,11 @@ def _port(operator: Operator, port: str) -> str:
 def _records(reader: Operator, filling: Filling, slices: Sequence[Slice], advances: Advances, context: Context) -> OptionalBatch:
     """The records of a topic, with their place; of a table without history the newest of each key will do."""
     source = context.program.inputs[reader.input_read or 0]
-    is_newest = source.kind == "table" and all(one.windowing is None for one in context.program.operators if one.follows_rows)
+    is_newest = source.kind == "table" and all(
+        one.windowing is None for one in context.program.operators if one.traits.follows_rows
+    )
     kept = frozenset(store.name for store in context.program.stores) - set(filling.stores)
-    tables = [one for one in filling.operators if one.follows_rows]
+    tables = [one for one in filling.operators if one.traits.follows_rows]
     is_newest = is_newest and not any(tables_of_changes(one, context.program, kept | set(one.stores)) for one in tables)
     found: list[pa.RecordBatch] = []
     for piece in slices:
@@ -162,11 +164,11 @@ def _newest(rows: pa.RecordBatch, key: Sequence[str]) -> pa.RecordBatch:
 
 def _run(operator: Operator, results: Mapping[str, OptionalBatch], taken: set[str], context: Context) -> dict[str, OptionalBatch]:
     """What an operator makes of its inputs, without moving them."""
-    if operator.moves_rows:
+    if operator.traits.moves_rows:
         rows = results.get(operator.inputs[0])
         moved = _placed(operator, rows, context) if isinstance(operator, Send) and rows is not None else rows
         return {operator.id: moved if moved is not None and moved.num_rows else None}  # nothing arrives where there are no rows
-    if operator.takes_rows_away and not any(name.partition(PORT)[0] == operator.id for name in taken):
+    if operator.traits.takes_rows_away and not any(name.partition(PORT)[0] == operator.id for name in taken):
         operator = replace(operator, **_SILENT)
     if all(results.get(name) is None for name in operator.inputs):
         return {}

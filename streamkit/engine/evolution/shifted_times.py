@@ -25,7 +25,7 @@ def shifted_times(times: StreamTimes, before: Program, program: Program, stores:
     found: dict[str, int] = {}
     for name in stores:
         earlier, window = before.keeper(name).windowing, program.keeper(name).windowing
-        if earlier is None or window is None or not program.keeper(name).grace_may_change or of_store(name) not in times:
+        if earlier is None or window is None or not program.keeper(name).traits.closes_windows or of_store(name) not in times:
             continue
         grown = window.grace_ms - times.get(of_grace(name), earlier.grace_ms)
         if grown or before.store(name).retention_ms != program.store(name).retention_ms:

@@ -65,7 +65,7 @@ class ApplicationContent:
 
 def young_keepers(program: Program, known: ApplicationContent) -> list[Operator]:
     """The operators whose stores follow from rows, and are new; without copies of stores that are there, which are filled with these."""
-    young = [one for one in program.operators if one.follows_rows and one.stores[0] not in known.stores]
+    young = [one for one in program.operators if one.traits.follows_rows and one.stores[0] not in known.stores]
     return [one for one in young if original_of(program, one.stores[0]) not in known.stores]
 
 
@@ -133,14 +133,14 @@ def _step(operator: Operator, program: Program, known: ApplicationContent, way: 
             way.keepers.add(operator.id)
             way.sources += [name for name in operator.stores[:1] if name in known.with_rows]
             return ()
-        if not operator.follows_rows:
+        if not operator.traits.follows_rows:
             full = [name for name in operator.stores if name in known.with_rows]
             way.sources += full
             way.hindrance = f"the store {operator.stores[0]!r} does not tell which results it gave" if full else way.hindrance
             return ()
-    elif operator.holds_back:
+    elif operator.traits.holds_back:
         way.hindrance = f"it is not known which of them {operator.stores[0]!r}, which is new too, would have given by now"
-    elif operator.stores and not operator.follows_rows:
+    elif operator.stores and not operator.traits.follows_rows:
         return ()  # it begins with the records from now on, and so does what follows from them
     elif not operator.stores and _meets_a_table(operator):
         way.hindrance = "it is not known which rows the records met in a table when they came"
@@ -151,12 +151,14 @@ def _step(operator: Operator, program: Program, known: ApplicationContent, way: 
 def _shows_rows(operator: Operator, program: Program) -> bool:
     """Whether the first store of an operator tells the rows that it has given."""
     is_plain = program.store(operator.stores[0]).layout in _PLAIN
-    return is_plain and (operator.is_looked_up or operator.keeps_results or bool(operator.aggregates_in(operator.stores[0])))
+    return is_plain and (
+        operator.traits.is_looked_up or operator.traits.keeps_results or bool(operator.aggregates_in(operator.stores[0]))
+    )
 
 
 def _meets_a_table(operator: Operator) -> bool:
     """Whether it joins records with the rows that a table has when they come."""
-    looking = [operator.looks_up(place) for place in range(len(operator.inputs))]
+    looking = [place in operator.traits.looks_up for place in range(len(operator.inputs))]
     if operator.input_read_whole is not None:
         return True
     return any(looking) and not all(looking)

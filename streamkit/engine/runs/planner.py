@@ -179,7 +179,9 @@ class Planner:
     def _open_again(self, before: EpochEnd) -> EpochEnd:
         """The end of an epoch as the next begins: of what was closed without a record, only what rows are late for stays closed."""
         kept = {
-            of_closed(one.windowing.store) for one in self.program.operators if one.windowing is not None and one.stays_closed
+            of_closed(one.windowing.store)
+            for one in self.program.operators
+            if one.windowing is not None and one.traits.closes_windows
         }
         times = {name: time for name, time in before.times.items() if not name.startswith(CLOSED) or name in kept}
         return replace(before, times=times)

@@ -30,7 +30,8 @@ from streamkit.errors import EvaluationError, UnfitFunctionError
 from streamkit.names import DUE, INPUT, KEY_GROUP, OFFSET, PARTITION, PATH
 from streamkit.plan.naming import step_of
 from streamkit.plan.on_error import DEAD_LETTER, DEAD_LETTERS
-from streamkit.plan.operator import EACH_ALONE, EACH_ONCE, Operator
+from streamkit.plan.operator import Operator
+from streamkit.plan.operator_traits import EACH_ALONE, EACH_ONCE
 
 if TYPE_CHECKING:
     from streamkit.engine.stage.context import Context
@@ -53,8 +54,8 @@ def run_leaving_out(
     function: WholeFunction, operator: Operator, inputs: Sequence[OptionalBatch], context: Context
 ) -> Mapping[str, OptionalBatch]:
     """What the operator gives without the rows that make it fail, by port; these are counted, and a port has their dead letters."""
-    remaining = _SEARCHES[operator.leaves_out](function, operator, inputs, context)
-    if operator.leaves_out == EACH_ONCE:  # it has been called with them
+    remaining = _SEARCHES[operator.traits.leaves_out](function, operator, inputs, context)
+    if operator.traits.leaves_out == EACH_ONCE:  # it has been called with them
         result: WholeResult = remaining.inputs[0]
     else:
         result = function(operator, remaining.inputs, replace(context, left_out_calls=remaining.calls))

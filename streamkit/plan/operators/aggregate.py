@@ -19,6 +19,7 @@ from streamkit.plan.naming import name_part
 from streamkit.plan.node import CYLINDER, Node, check_distinct, shortened, words
 from streamkit.plan.on_error import FAIL
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
+from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.operators.check import Check
 from streamkit.plan.operators.emit import port_step
 from streamkit.plan.operators.exchange import Receive
@@ -231,8 +232,7 @@ class Aggregate(Operator):
     """
 
     kind: ClassVar[str] = "aggregate"
-    grace_may_change: ClassVar[bool] = True
-    stage_min: ClassVar[int] = 1
+    traits: ClassVar[OperatorTraits] = OperatorTraits(closes_windows=True, stage_min=1)
     key: Key
     store: str
     aggregates: tuple[TypedAggregate, ...]
@@ -249,10 +249,6 @@ class Aggregate(Operator):
         return self.window.size_ms + self.window.grace_ms if self.window else 0
 
     @property
-    def stays_closed(self) -> bool:
-        return self.window is not None
-
-    @property
     def rows_per_record(self) -> int:
         return self.window.per_record if self.window and not self.folded else 1
 
@@ -266,11 +262,6 @@ class Aggregate(Operator):
     @property
     def closing(self) -> Windowing | None:
         return None if self.window is None else closing_for(self.window, self.modes)
-
-    @property
-    def shares_exchange(self) -> bool:
-        """False if its rows are folded before they travel."""
-        return not self.folds
 
     @property
     def folds(self) -> bool:

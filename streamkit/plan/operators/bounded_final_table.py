@@ -9,6 +9,7 @@ from typing import ClassVar
 from streamkit.errors import TopologyError
 from streamkit.plan.building import Building
 from streamkit.plan.operator import Exchange, Key, Names, Operator
+from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.operators.emit import EmitNode
 from streamkit.plan.operators.final_table import FinalTableNode
 from streamkit.plan.operators.windowed_table import bounds_of, windowed_store
@@ -66,7 +67,7 @@ class BoundedFinalTable(Operator):
     """
 
     kind: ClassVar[str] = "bounded_final_table"
-    stage_min: ClassVar[int] = 1
+    traits: ClassVar[OperatorTraits] = OperatorTraits(stage_min=1)
     key: Key
     store: str
     bounds: Key

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from streamkit.plan.building import Building
 from streamkit.plan.operator import Exchange, Names, Operator
+from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.schema import Schema
 
@@ -16,8 +17,7 @@ class ChangesByKey(Operator):
     """All changes of a key in one task, in canonical order: they pass on as `every`, the newest of an epoch as `latest`."""
 
     kind: ClassVar[str] = "changes_by_key"
-    is_view: ClassVar[bool] = True
-    stage_min: ClassVar[int] = 1
+    traits: ClassVar[OperatorTraits] = OperatorTraits(is_view=True, stage_min=1)
     key: tuple[str, ...]
 
     def exchange(self, place: int, rows: Step) -> Exchange:

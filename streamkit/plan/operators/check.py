@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_text import typed_text
-from streamkit.plan.operator import EACH_ALONE, Exchange, Key, Names, Operator, listed, referenced
+from streamkit.plan.operator import Exchange, Key, Names, Operator, listed, referenced
+from streamkit.plan.operator_traits import EACH_ALONE, OperatorTraits
 from streamkit.plan.stateless import passed
 from streamkit.plan.steps import Step
 from streamkit.schema import Schema
@@ -23,8 +24,7 @@ class Check(Operator):
     """
 
     kind: ClassVar[str] = "check"
-    is_view: ClassVar[bool] = True
-    leaves_out: ClassVar[str] = EACH_ALONE
+    traits: ClassVar[OperatorTraits] = OperatorTraits(is_view=True, leaves_out=EACH_ALONE)
     expressions: tuple[TypedExpression, ...]
     key: Key = ()
 

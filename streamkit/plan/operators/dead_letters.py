@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from streamkit.plan.operator import Names, Operator
+from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.schema import Schema
 
 
@@ -14,7 +15,7 @@ class DeadLetters(Operator):
     """The records that made the operator before fail, as rows of a dead-letter topic."""
 
     kind: ClassVar[str] = "dead_letters"
-    ends_place: ClassVar[bool] = True  # a record gets its place when it has failed
+    traits: ClassVar[OperatorTraits] = OperatorTraits(ends_place=True)  # a record gets its place when it has failed
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return frozenset()

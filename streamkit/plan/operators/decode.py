@@ -11,7 +11,8 @@ from streamkit.formats.format import Format
 from streamkit.names import HEADERS
 from streamkit.plan.decoding import KEY, Decoding, decoded
 from streamkit.plan.encoding import with_key_schema
-from streamkit.plan.operator import EACH_ALONE, Key, Names, Operator, listed
+from streamkit.plan.operator import Key, Names, Operator, listed
+from streamkit.plan.operator_traits import EACH_ALONE, OperatorTraits
 from streamkit.plan.origin import Origin
 from streamkit.plan.program import Input
 from streamkit.plan.steps import Step, with_operator
@@ -29,8 +30,7 @@ class Decode(Operator):
     """
 
     kind: ClassVar[str] = "decode"
-    is_view: ClassVar[bool] = True
-    leaves_out: ClassVar[str] = EACH_ALONE
+    traits: ClassVar[OperatorTraits] = OperatorTraits(is_view=True, leaves_out=EACH_ALONE)
     topic: str
     format: Format
     keys: Format

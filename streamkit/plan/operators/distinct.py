@@ -12,6 +12,7 @@ from streamkit.plan.duration import duration_text
 from streamkit.plan.keys import check_key_types
 from streamkit.plan.node import Node
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
+from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.operators.materialize import store_faults
 from streamkit.plan.operators.repartition import Repartition
 from streamkit.plan.program import Program, ProgramStore
@@ -96,7 +97,7 @@ class Distinct(Operator):
     """
 
     kind: ClassVar[str] = "distinct"
-    stage_min: ClassVar[int] = 1
+    traits: ClassVar[OperatorTraits] = OperatorTraits(stage_min=1)
     columns: Key
     window: Windowing
     store: str

@@ -12,6 +12,7 @@ from streamkit.plan.demands import EMIT_MODES, WITH_OLD_VALUES, Demands, emissio
 from streamkit.plan.node import Node
 from streamkit.plan.on_error import FAIL
 from streamkit.plan.operator import PORT, Names, Operator, port_of
+from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.operators.changes_by_key import by_key
 from streamkit.plan.operators.net_change import net_changes
 from streamkit.plan.operators.old_values import with_old_values
@@ -163,7 +164,7 @@ class Emit(Operator):
     """One output of an operator that has several, such as the newest result per key and epoch, every one, or the final ones."""
 
     kind: ClassVar[str] = "emit"
-    is_view: ClassVar[bool] = True
+    traits: ClassVar[OperatorTraits] = OperatorTraits(is_view=True)
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return frozenset(rows.names)

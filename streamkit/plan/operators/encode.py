@@ -9,7 +9,8 @@ from typing import ClassVar
 from streamkit.formats.format import Format
 from streamkit.names import HEADERS
 from streamkit.plan.encoding import Encoded
-from streamkit.plan.operator import EACH_ALONE, Key, Names, Operator
+from streamkit.plan.operator import Key, Names, Operator
+from streamkit.plan.operator_traits import EACH_ALONE, OperatorTraits
 from streamkit.schema import Schema
 
 
@@ -18,8 +19,7 @@ class Encode(Operator):
     """Key and value bytes in place of columns; `key` and `value` are the columns of each. A deletion has no value."""
 
     kind: ClassVar[str] = "encode"
-    leaves_out: ClassVar[str] = EACH_ALONE
-    stage_min: ClassVar[int] = 1
+    traits: ClassVar[OperatorTraits] = OperatorTraits(leaves_out=EACH_ALONE, stage_min=1)
     topic: str
     format: Format
     keys: Format

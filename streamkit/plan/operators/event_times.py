@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from streamkit.plan.operator import EACH_ALONE, Names, Operator
+from streamkit.plan.operator import Names, Operator
+from streamkit.plan.operator_traits import EACH_ALONE, OperatorTraits
 from streamkit.plan.stateless import passed
 from streamkit.plan.steps import Step
 from streamkit.schema import Schema
@@ -16,7 +17,7 @@ class EventTimes(Operator):
     """Pass the rows that have an event time; the reader has put it into `_timestamp` from the column `column`."""
 
     kind: ClassVar[str] = "event_times"
-    leaves_out: ClassVar[str] = EACH_ALONE
+    traits: ClassVar[OperatorTraits] = OperatorTraits(leaves_out=EACH_ALONE)
     column: str
     type: str
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from streamkit.names import HEADERS
 from streamkit.plan.operator import Key, Names, Operator, listed
+from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.program import Program
 from streamkit.plan.steps import Step, with_operator
 from streamkit.schema import Schema
@@ -23,8 +24,7 @@ class Send(Operator):
     """
 
     kind: ClassVar[str] = "send"
-    moves_rows: ClassVar[bool] = True
-    narrows_input: ClassVar[bool] = True
+    traits: ClassVar[OperatorTraits] = OperatorTraits(moves_rows=True, narrows_input=True)
     edge: int
     key: Key
     keep_null_keys: bool
@@ -51,7 +51,7 @@ class Receive(Operator):
     """The rows that arrived by edge `edge`, in canonical order unless they are folded; `key` is what they came by."""
 
     kind: ClassVar[str] = "receive"
-    moves_rows: ClassVar[bool] = True
+    traits: ClassVar[OperatorTraits] = OperatorTraits(moves_rows=True)
     edge: int
     key: Key
     folded: bool = False

@@ -12,7 +12,8 @@ from streamkit.plan.analysis import Analyzer
 from streamkit.plan.expression import Expression, TypedExpression
 from streamkit.plan.expression_text import expression_text, typed_text
 from streamkit.plan.keys import make_schema
-from streamkit.plan.operator import EACH_ALONE, Names, Operator, listed, referenced
+from streamkit.plan.operator import Names, Operator, listed, referenced
+from streamkit.plan.operator_traits import EACH_ALONE, OperatorTraits
 from streamkit.plan.origin import Origin
 from streamkit.plan.stateless import StatelessStep
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
@@ -76,7 +77,7 @@ class Explode(Operator):
     """
 
     kind: ClassVar[str] = "explode"
-    leaves_out: ClassVar[str] = EACH_ALONE
+    traits: ClassVar[OperatorTraits] = OperatorTraits(leaves_out=EACH_ALONE)
     expression: TypedExpression
     columns: tuple[str, ...]
     outer: bool = False

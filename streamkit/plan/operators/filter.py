@@ -11,7 +11,8 @@ from streamkit.plan.building import Building
 from streamkit.plan.demands import WITH_OLD_VALUES
 from streamkit.plan.expression import Expression, TypedExpression
 from streamkit.plan.expression_text import expression_text, typed_text
-from streamkit.plan.operator import EACH_ALONE, Key, Names, Operator, referenced
+from streamkit.plan.operator import Key, Names, Operator, referenced
+from streamkit.plan.operator_traits import EACH_ALONE, OperatorTraits
 from streamkit.plan.operators.net_change import net_changes
 from streamkit.plan.operators.old_values import with_old_values
 from streamkit.plan.origin import Origin
@@ -53,8 +54,7 @@ class Filter(Operator):
     """Keep rows whose predicate is true; of a table, turn the others into deletions, which hold only the `key` columns."""
 
     kind: ClassVar[str] = "filter"
-    is_view: ClassVar[bool] = True
-    leaves_out: ClassVar[str] = EACH_ALONE
+    traits: ClassVar[OperatorTraits] = OperatorTraits(is_view=True, leaves_out=EACH_ALONE)
     predicate: TypedExpression
     table: bool = False
     key: Key = ()

@@ -11,6 +11,7 @@ from streamkit.plan.building import Building
 from streamkit.plan.demands import WITH_OLD_VALUES
 from streamkit.plan.node import CYLINDER, Node, shortened
 from streamkit.plan.operator import Key, Names, Operator
+from streamkit.plan.operator_traits import DROPPED, OperatorTraits
 from streamkit.plan.operators.emit import EmitNode, port_step
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.traits import TABLE, Traits
@@ -70,11 +71,8 @@ class FinalTable(Operator):
     """Final results as the changes of a table; each key has one, so that all emissions give the same, and none replaces a row."""
 
     kind: ClassVar[str] = "final_table"
-    stage_min: ClassVar[int] = 1
+    traits: ClassVar[OperatorTraits] = OperatorTraits(stage_min=1, headers=DROPPED)
     key: Key
-
-    def needs_headers(self, place: int, are_needed: bool) -> bool:
-        return False
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return frozenset(rows.names)

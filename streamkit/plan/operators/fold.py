@@ -9,6 +9,7 @@ from typing import ClassVar
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.expression_text import aggregates_text
 from streamkit.plan.operator import Key, Names, Operator, all_names, listed, referenced
+from streamkit.plan.operator_traits import DROPPED, OperatorTraits
 from streamkit.plan.windows import Windowing, closing_for
 from streamkit.schema import Schema
 
@@ -18,7 +19,7 @@ class Fold(Operator):
     """Combine the rows of a key, in each of their windows that is still open, into one row of aggregate state."""
 
     kind: ClassVar[str] = "fold"
-    ends_place: ClassVar[bool] = True
+    traits: ClassVar[OperatorTraits] = OperatorTraits(ends_place=True, headers=DROPPED)
     key: Key
     aggregates: tuple[TypedAggregate, ...]
     window: Windowing | None = None
@@ -32,9 +33,6 @@ class Fold(Operator):
     def reads_order(self) -> bool:
         """Only with windows: the order key says which of them are closed."""
         return self.window is not None
-
-    def needs_headers(self, place: int, are_needed: bool) -> bool:
-        return False
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return arguments(self.aggregates) | frozenset(self.key)

@@ -16,6 +16,7 @@ from streamkit.plan.building import Building
 from streamkit.plan.joining import Sources, common_key_types, joined_names, joined_schema, narrowed_join, sources_text
 from streamkit.plan.keys import check_columns
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
+from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.operators.materialize import kept_table, materialized, store_faults
 from streamkit.plan.operators.project import add_widened
 from streamkit.plan.origin import Origin, joined_origin
@@ -40,14 +41,10 @@ class Subscribe(Operator):
     """
 
     kind: ClassVar[str] = "subscribe"
-    waits_for_record: ClassVar[bool] = True
-    stage_min: ClassVar[int] = 1
+    traits: ClassVar[OperatorTraits] = OperatorTraits(waits_for_record=True, stage_min=1, looks_up=(0,))
     how: str  # inner or left
     left_key: Key
     on: Key
-
-    def looks_up(self, place: int) -> bool:
-        return True
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         """All columns: those who are told keep the row."""
@@ -67,10 +64,9 @@ class ForeignKeyJoin(Operator):
     """
 
     kind: ClassVar[str] = "foreign_key_join"
-    waits_for_record: ClassVar[bool] = True
-    stage_min: ClassVar[int] = 1
-    follows_rows: ClassVar[bool] = True
-    passes_rows: ClassVar[bool] = True
+    traits: ClassVar[OperatorTraits] = OperatorTraits(
+        waits_for_record=True, stage_min=1, follows_rows=True, passes_rows=True, looks_up=(1,)
+    )
     how: str  # inner or left
     left_key: Key
     on: Key
@@ -85,9 +81,6 @@ class ForeignKeyJoin(Operator):
     def exchange(self, place: int, rows: Step) -> Exchange | None:
         """By the foreign key; in a left join rows without one have a result too."""
         return Exchange(self.on, keep_null_keys=True) if place == 0 else None
-
-    def looks_up(self, place: int) -> bool:
-        return place == 1
 
     def partitioning(self, inputs: Sequence[Key | None]) -> Key | None:
         """Unknown: a deletion has lost its foreign key."""

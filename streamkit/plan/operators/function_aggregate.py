@@ -14,7 +14,8 @@ from streamkit.plan.expression import PythonCall, Reference, TypedExpression
 from streamkit.plan.expression_text import named_text, typed_text
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import Node, check_distinct
-from streamkit.plan.operator import IN_ORDER, KINDS, Exchange, Key, Names, Operator, listed
+from streamkit.plan.operator import KINDS, Exchange, Key, Names, Operator, listed
+from streamkit.plan.operator_traits import IN_ORDER, OperatorTraits
 from streamkit.plan.operators.aggregate import Grouping, GroupKey, grouped, kept_in
 from streamkit.plan.operators.emit import port_step
 from streamkit.plan.operators.materialize import store_faults
@@ -188,10 +189,7 @@ class FunctionAggregate(Operator):
     """
 
     kind: ClassVar[str] = "function_aggregate"
-    grace_may_change: ClassVar[bool] = True
-    keeps_results: ClassVar[bool] = True
-    leaves_out: ClassVar[str] = IN_ORDER
-    stage_min: ClassVar[int] = 1
+    traits: ClassVar[OperatorTraits] = OperatorTraits(closes_windows=True, keeps_results=True, leaves_out=IN_ORDER, stage_min=1)
     keys: tuple[Key, ...]
     store: str
     initial: TypedExpression | None
@@ -223,10 +221,6 @@ class FunctionAggregate(Operator):
     @property
     def longest_wait_ms(self) -> int:
         return self.window.size_ms + self.window.grace_ms if self.window else 0
-
-    @property
-    def stays_closed(self) -> bool:
-        return self.window is not None
 
     @property
     def rows_per_record(self) -> int:

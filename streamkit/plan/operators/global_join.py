@@ -65,9 +65,6 @@ class GlobalJoin(Operator):
         before, sources = inputs[0], dict(self.columns)
         return before if before is not None and all(sources.get(name) == f"left.{name}" for name in before) else None
 
-    def needs_headers(self, place: int, are_needed: bool) -> bool:
-        return are_needed and place == 0
-
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         return narrowed_join(step, self.columns, needed)
 

@@ -12,6 +12,7 @@ from streamkit.plan.building import Building
 from streamkit.plan.duration import duration_text
 from streamkit.plan.node import CYLINDER, LATER, Node, shortened
 from streamkit.plan.operator import Exchange, Names, Operator
+from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.operators.project import add_widened
 from streamkit.plan.operators.versioned_table import VersionedTable, history_store
 from streamkit.plan.operators.windowed_table import WindowedTable, bounds_of, windowed_store
@@ -113,12 +114,9 @@ class Materialize(Operator):
     """
 
     kind: ClassVar[str] = "materialize"
-    is_view: ClassVar[bool] = True
-    stage_min: ClassVar[int] = 1
-    is_looked_up: ClassVar[bool] = True
-    follows_rows: ClassVar[bool] = True
-    passes_rows: ClassVar[bool] = True
-    store_fields: ClassVar[tuple[str, ...]] = ("store",)
+    traits: ClassVar[OperatorTraits] = OperatorTraits(
+        is_view=True, stage_min=1, is_looked_up=True, follows_rows=True, passes_rows=True, store_fields=("store",)
+    )
     store: str
     has_row_times: bool = False
 

@@ -9,6 +9,7 @@ from streamkit.errors import Location
 from streamkit.plan.building import Building
 from streamkit.plan.keys import make_schema
 from streamkit.plan.operator import Key, Names, Operator, listed
+from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
 from streamkit.schema import Schema, SchemaColumn
 
@@ -24,7 +25,7 @@ class NetChange(Operator):
     """
 
     kind: ClassVar[str] = "net_change"
-    is_view: ClassVar[bool] = True
+    traits: ClassVar[OperatorTraits] = OperatorTraits(is_view=True)
     key: Key
     values: tuple[str, ...]
     old: tuple[str, ...]

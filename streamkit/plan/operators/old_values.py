@@ -8,6 +8,7 @@ from typing import ClassVar
 from streamkit.plan.building import Building
 from streamkit.plan.node import Node
 from streamkit.plan.operator import PORT, Names, Operator
+from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.operators.materialize import kept_table
 from streamkit.plan.operators.versioned_table import ACCEPTED
 from streamkit.plan.stateless import steps_above_origin
@@ -27,19 +28,11 @@ class OldValues(Operator):
     """
 
     kind: ClassVar[str] = "old_values"
-    is_view: ClassVar[bool] = True
-    gives_old_values: ClassVar[bool] = True
-    stage_min: ClassVar[int] = 1
+    traits: ClassVar[OperatorTraits] = OperatorTraits(is_view=True, stage_min=1, first_gives_rows=True, looks_up=(0, 1))
     key: tuple[str, ...]
 
     @property
     def passes_on(self) -> bool:
-        return True
-
-    def gives_rows_of(self, place: int) -> bool:
-        return place == 0
-
-    def looks_up(self, place: int) -> bool:
         return True
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:

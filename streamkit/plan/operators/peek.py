@@ -12,7 +12,8 @@ from streamkit.plan.building import Building
 from streamkit.plan.expression import PythonCall, Reference, TypedExpression
 from streamkit.plan.expression_text import typed_text
 from streamkit.plan.node import ROUNDED, Node, shortened
-from streamkit.plan.operator import EACH_ONCE, Key, Names, Operator
+from streamkit.plan.operator import Key, Names, Operator
+from streamkit.plan.operator_traits import EACH_ONCE, OperatorTraits
 from streamkit.plan.python_function import PythonFunction
 from streamkit.plan.stateless import StatelessStep, passed
 from streamkit.plan.steps import UNSTAGED, Step
@@ -72,7 +73,7 @@ class Peek(Operator):
     """Call a function with each row, and pass the rows on."""
 
     kind: ClassVar[str] = "peek"
-    leaves_out: ClassVar[str] = EACH_ONCE
+    traits: ClassVar[OperatorTraits] = OperatorTraits(leaves_out=EACH_ONCE)
     call: TypedExpression
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
@@ -90,7 +91,7 @@ class Foreach(Peek):
     """Call a function with each row, in a kernel, where rows of one key come in order."""
 
     kind: ClassVar[str] = "foreach"
-    stage_min: ClassVar[int] = 1
+    traits: ClassVar[OperatorTraits] = replace(Peek.traits, stage_min=1)
 
     def partitioning(self, inputs: Sequence[Key | None]) -> Key | None:
         return inputs[0]

@@ -14,7 +14,8 @@ from streamkit.plan.demands import Demands
 from streamkit.plan.expression import PythonCall, Reference, TypedExpression
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import CYLINDER, Node, check_distinct, shortened
-from streamkit.plan.operator import IN_ORDER, PORT, Exchange, Key, Names, Operator, listed, port_of
+from streamkit.plan.operator import PORT, Exchange, Key, Names, Operator, listed, port_of
+from streamkit.plan.operator_traits import IN_ORDER, READ, OperatorTraits
 from streamkit.plan.operators.materialize import store_faults
 from streamkit.plan.operators.split import Branch
 from streamkit.plan.origin import Origin
@@ -182,8 +183,7 @@ class Process(Operator):
     """
 
     kind: ClassVar[str] = "process"
-    leaves_out: ClassVar[str] = IN_ORDER
-    stage_min: ClassVar[int] = 1
+    traits: ClassVar[OperatorTraits] = OperatorTraits(leaves_out=IN_ORDER, stage_min=1, headers=READ)
     call: TypedExpression
     columns: Schema
     kept: Key
@@ -233,10 +233,6 @@ class Process(Operator):
     def ticks_ms(self) -> tuple[int, ...]:
         return tuple(sorted({one.interval_ms for one in self.schedules if one.clock == WALL_CLOCK}))
 
-    @property
-    def tick_ms(self) -> int | None:
-        return min(self.ticks_ms, default=None)
-
     def exchange(self, place: int, rows: Step) -> Exchange:
         return Exchange(self.input_partitioning, keep_null_keys=True)
 
@@ -249,9 +245,6 @@ class Process(Operator):
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return frozenset(rows.names)
-
-    def needs_headers(self, place: int, are_needed: bool) -> bool:
-        return True
 
     def text(self) -> str:
         schedules = f", calls {'; '.join(map(str, self.schedules))}" if self.schedules else ""

@@ -15,7 +15,8 @@ from streamkit.plan.expression import Cast, Expression, Reference, TypedExpressi
 from streamkit.plan.expression_text import named_text, typed_text
 from streamkit.plan.keys import NamedColumns, check_columns, check_table_key, make_schema, typed
 from streamkit.plan.node import check_distinct
-from streamkit.plan.operator import EACH_ALONE, Key, Names, Operator, all_names, listed, referenced
+from streamkit.plan.operator import Key, Names, Operator, all_names, listed, referenced
+from streamkit.plan.operator_traits import EACH_ALONE, OperatorTraits
 from streamkit.plan.origin import Origin
 from streamkit.plan.stateless import StatelessStep
 from streamkit.plan.steps import UNSTAGED, Step, column_of, typed_columns, with_operator
@@ -169,8 +170,7 @@ class Project(Operator):
     """Replace the row's own columns by these, in this order; a deleted row computes its key columns only."""
 
     kind: ClassVar[str] = "project"
-    is_view: ClassVar[bool] = True
-    leaves_out: ClassVar[str] = EACH_ALONE
+    traits: ClassVar[OperatorTraits] = OperatorTraits(is_view=True, leaves_out=EACH_ALONE)
     columns: tuple[tuple[str, TypedExpression], ...]
     key: Key = ()
     table: bool = False

@@ -10,6 +10,7 @@ from streamkit.plan.demands import LATE
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.expression_text import aggregates_text
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
+from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.operators.fold import arguments
 from streamkit.plan.operators.materialize import store_faults
 from streamkit.plan.program import Program
@@ -22,8 +23,7 @@ from streamkit.schema import Schema
 class RecordWindowAggregate(Operator):
     """Put rows into windows that rows make, and keep their aggregates in `store`; nothing is folded before it travels."""
 
-    stage_min: ClassVar[int] = 1
-    grace_may_change: ClassVar[bool] = True
+    traits: ClassVar[OperatorTraits] = OperatorTraits(stage_min=1, closes_windows=True)
     key: Key
     store: str
     aggregates: tuple[TypedAggregate, ...]
@@ -40,10 +40,6 @@ class RecordWindowAggregate(Operator):
 
     def aggregates_in(self, store: str) -> tuple[TypedAggregate, ...]:
         return self.aggregates
-
-    @property
-    def stays_closed(self) -> bool:
-        return True
 
     @property
     def windowing(self) -> Windowing:

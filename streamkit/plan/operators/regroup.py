@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from streamkit.plan.building import Building
 from streamkit.plan.operator import Key, Names, Operator, listed
+from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.operators.aggregate import Grouping, grouped
 from streamkit.plan.operators.old_values import with_old_values
 from streamkit.plan.steps import UNSTAGED, Step
@@ -18,7 +19,7 @@ class Regroup(Operator):
     """Of the two rows of each change, those that are there, marked: taken away or added; rows whose group is null are dropped."""
 
     kind: ClassVar[str] = "regroup"
-    waits_for_record: ClassVar[bool] = True
+    traits: ClassVar[OperatorTraits] = OperatorTraits(waits_for_record=True)
     key: Key
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:

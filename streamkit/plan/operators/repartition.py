@@ -10,6 +10,7 @@ from streamkit.errors import TopologyError
 from streamkit.plan.building import Building
 from streamkit.plan.node import Node
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
+from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.stateless import passed
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.traits import Traits
@@ -56,8 +57,7 @@ class Repartition(Operator):
     """Move the rows by `key`; those whose key is null are dropped unless `keep_null_keys`."""
 
     kind: ClassVar[str] = "repartition"
-    waits_for_record: ClassVar[bool] = True
-    stage_min: ClassVar[int] = 1
+    traits: ClassVar[OperatorTraits] = OperatorTraits(waits_for_record=True, stage_min=1)
     key: Key
     keep_null_keys: bool
 

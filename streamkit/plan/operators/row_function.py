@@ -14,7 +14,8 @@ from streamkit.plan.expression import PythonCall, Reference, TypedExpression
 from streamkit.plan.expression_text import typed_text
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import LATER
-from streamkit.plan.operator import EACH_ALONE, Key, Names, Operator, listed, referenced
+from streamkit.plan.operator import Key, Names, Operator, listed, referenced
+from streamkit.plan.operator_traits import EACH_ALONE, OperatorTraits
 from streamkit.plan.origin import Origin
 from streamkit.plan.python_function import PythonFunction
 from streamkit.plan.stateless import StatelessStep
@@ -219,8 +220,7 @@ class RowFunction(Operator):
     """
 
     kind: ClassVar[str] = "row_function"
-    is_view: ClassVar[bool] = True
-    leaves_out: ClassVar[str] = EACH_ALONE
+    traits: ClassVar[OperatorTraits] = OperatorTraits(is_view=True, leaves_out=EACH_ALONE)
     call: TypedExpression
     columns: Key
     given: Key

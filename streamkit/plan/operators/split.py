@@ -11,7 +11,8 @@ from streamkit.plan.building import Building
 from streamkit.plan.expression import Expression, TypedExpression
 from streamkit.plan.expression_text import expression_text, typed_text
 from streamkit.plan.node import Node, shortened
-from streamkit.plan.operator import EACH_ALONE, PORT, Names, Operator, port_of, referenced
+from streamkit.plan.operator import PORT, Names, Operator, port_of, referenced
+from streamkit.plan.operator_traits import EACH_ALONE, OperatorTraits
 from streamkit.plan.origin import Origin
 from streamkit.plan.stateless import StatelessStep, passed
 from streamkit.plan.steps import UNSTAGED, Step
@@ -63,7 +64,7 @@ class SplitRows(Operator):
     """Hand each row to the port with the number of the first predicate that is true; to the port behind the last if none is."""
 
     kind: ClassVar[str] = "split"
-    leaves_out: ClassVar[str] = EACH_ALONE
+    traits: ClassVar[OperatorTraits] = OperatorTraits(leaves_out=EACH_ALONE)
     predicates: tuple[TypedExpression, ...]
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:

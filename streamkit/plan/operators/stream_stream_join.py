@@ -16,6 +16,7 @@ from streamkit.plan.joining import PRESERVED_SIDES, SIDES, Sources, common_key_t
 from streamkit.plan.keys import check_columns, make_schema
 from streamkit.plan.node import Node, check_distinct, shortened, words
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
+from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.operators.project import add_widened
 from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step
@@ -134,8 +135,7 @@ class StreamStreamJoinRows(Operator):
     """
 
     kind: ClassVar[str] = "stream_stream_join"
-    stage_min: ClassVar[int] = 1
-    keeps_lists: ClassVar[bool] = True
+    traits: ClassVar[OperatorTraits] = OperatorTraits(stage_min=1, keeps_lists=True)
     how: str  # inner, left or outer
     left_key: Key
     right_key: Key

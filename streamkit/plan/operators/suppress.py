@@ -14,6 +14,7 @@ from streamkit.plan.demands import WITH_OLD_VALUES, Demands, emission
 from streamkit.plan.duration import duration_text
 from streamkit.plan.node import CYLINDER, NEWER, Node, shortened
 from streamkit.plan.operator import Exchange, Key, Names, Operator
+from streamkit.plan.operator_traits import DROPPED, OperatorTraits
 from streamkit.plan.operators.emit import port_step
 from streamkit.plan.operators.materialize import store_faults
 from streamkit.plan.operators.net_change import net_changes
@@ -172,8 +173,7 @@ class Suppress(Operator):
     """
 
     kind: ClassVar[str] = "suppress"
-    stage_min: ClassVar[int] = 1
-    holds_back: ClassVar[bool] = True
+    traits: ClassVar[OperatorTraits] = OperatorTraits(stage_min=1, holds_back=True, headers=DROPPED)
     store: str
     index: str
     window: Windowing
@@ -200,9 +200,6 @@ class Suppress(Operator):
 
     def exchange(self, place: int, rows: Step) -> Exchange:
         return Exchange(rows.partition_by, keep_null_keys=False)
-
-    def needs_headers(self, place: int, are_needed: bool) -> bool:
-        return False
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         """All columns: what a store holds must not depend on who reads it today."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from streamkit.errors import TopologyError
@@ -12,6 +12,7 @@ from streamkit.plan.demands import WITH_OLD_VALUES, Demands, emission
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import Node
+from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.operators.aggregate import Aggregate, AggregateNode, kept_in
 from streamkit.plan.operators.regroup import regrouped
 from streamkit.plan.program import ProgramStore
@@ -89,8 +90,7 @@ class TableAggregate(Aggregate):
     """
 
     kind: ClassVar[str] = "table_aggregate"
-    takes_rows_away: ClassVar[bool] = True
-    follows_rows: ClassVar[bool] = True
+    traits: ClassVar[OperatorTraits] = replace(Aggregate.traits, takes_rows_away=True, follows_rows=True)
     members: str | None = None
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from streamkit.plan.building import Building
@@ -11,6 +11,7 @@ from streamkit.plan.demands import WITH_OLD_VALUES, Demands, emission
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import Node, check_distinct
 from streamkit.plan.operator import listed
+from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.operators.emit import port_step
 from streamkit.plan.operators.function_aggregate import FunctionAggregate, FunctionAggregateNode
 from streamkit.plan.operators.regroup import regrouped
@@ -53,8 +54,7 @@ class TableFunctionAggregate(FunctionAggregate):
     """Add rows to the groups of `store` by the first function, and take rows away by the second, as `_change` says."""
 
     kind: ClassVar[str] = "table_function_aggregate"
-    takes_rows_away: ClassVar[bool] = True
-    follows_rows: ClassVar[bool] = True
+    traits: ClassVar[OperatorTraits] = replace(FunctionAggregate.traits, takes_rows_away=True, follows_rows=True)
 
     def definition(self, rows: Origin) -> dict[str, str]:
         calls = (self.initial, *self.updates)

@@ -19,6 +19,7 @@ from streamkit.plan.joining import (
     sources_text,
 )
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
+from streamkit.plan.operator_traits import OF_FIRST_INPUT, OperatorTraits
 from streamkit.plan.operators.materialize import kept_table
 from streamkit.plan.operators.project import add_widened
 from streamkit.plan.operators.windowed_table import bounds_of
@@ -41,7 +42,7 @@ class TableJoin(Operator):
     """
 
     kind: ClassVar[str] = "table_join"
-    stage_min: ClassVar[int] = 1
+    traits: ClassVar[OperatorTraits] = OperatorTraits(stage_min=1, first_gives_rows=True, looks_up=(1,), headers=OF_FIRST_INPUT)
     how: str  # inner or left
     on: Key
     columns: Sources
@@ -56,12 +57,6 @@ class TableJoin(Operator):
     def exchange(self, place: int, rows: Step) -> Exchange | None:
         return Exchange(partition_key(self.on, self.bounds), self.how == "left") if place == 0 else None
 
-    def gives_rows_of(self, place: int) -> bool:
-        return place == 0
-
-    def looks_up(self, place: int) -> bool:
-        return place == 1
-
     def partitioning(self, inputs: Sequence[Key | None]) -> Key:
         return partition_key(self.on, self.bounds)
 
@@ -70,9 +65,6 @@ class TableJoin(Operator):
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return read_of("left", self.columns, needed) | frozenset(self.on) if place == 0 else frozenset(rows.names)
-
-    def needs_headers(self, place: int, are_needed: bool) -> bool:
-        return are_needed and place == 0
 
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         return narrowed_join(step, self.columns, needed)

@@ -23,6 +23,7 @@ from streamkit.plan.joining import (
 )
 from streamkit.plan.node import CYLINDER, Node, shortened, words
 from streamkit.plan.operator import Key, Names, Operator, listed
+from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.operators.changes_by_key import by_key
 from streamkit.plan.operators.emit import port_step
 from streamkit.plan.operators.foreign_key_join import joined_by_foreign_key
@@ -220,8 +221,7 @@ class TableTableJoinRows(Operator):
     """
 
     kind: ClassVar[str] = "table_table_join"
-    is_view: ClassVar[bool] = True
-    stage_min: ClassVar[int] = 1
+    traits: ClassVar[OperatorTraits] = OperatorTraits(is_view=True, stage_min=1, looks_up=(0, 1))
     how: str  # inner, left or outer
     left_key: Key
     right_key: Key
@@ -229,9 +229,6 @@ class TableTableJoinRows(Operator):
     bounds: Key = ()
     skips: tuple[str, ...] = ()
     has_row_times: bool = False
-
-    def looks_up(self, place: int) -> bool:
-        return True
 
     def partitioning(self, inputs: Sequence[Key | None]) -> Key:
         return tuple(name for name in self.left_key if name not in self.bounds)

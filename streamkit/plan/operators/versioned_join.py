@@ -12,6 +12,7 @@ from streamkit.plan.building import Building
 from streamkit.plan.duration import duration_text
 from streamkit.plan.joining import Sources, joined_schema, narrowed_join, read_of, sources_text
 from streamkit.plan.operator import PORT, Exchange, Key, Names, Operator, listed
+from streamkit.plan.operator_traits import OF_FIRST_INPUT, OperatorTraits
 from streamkit.plan.operators.table_join import bounds_on, kept_sides, partition_key
 from streamkit.plan.operators.versioned_table import ACCEPTED
 from streamkit.plan.origin import Origin, joined_origin
@@ -35,8 +36,9 @@ class VersionedJoin(Operator):
     """
 
     kind: ClassVar[str] = "versioned_join"
-    stage_min: ClassVar[int] = 1
-    keeps_lists: ClassVar[bool] = True
+    traits: ClassVar[OperatorTraits] = OperatorTraits(
+        stage_min=1, keeps_lists=True, first_gives_rows=True, looks_up=(1,), headers=OF_FIRST_INPUT
+    )
     how: str  # inner or left
     on: Key
     columns: Sources
@@ -73,12 +75,6 @@ class VersionedJoin(Operator):
     def exchange(self, place: int, rows: Step) -> Exchange | None:
         return Exchange(partition_key(self.on, self.bounds), self.how == "left") if place == 0 else None
 
-    def gives_rows_of(self, place: int) -> bool:
-        return place == 0
-
-    def looks_up(self, place: int) -> bool:
-        return place == 1
-
     def partitioning(self, inputs: Sequence[Key | None]) -> Key:
         return partition_key(self.on, self.bounds)
 
@@ -90,9 +86,6 @@ class VersionedJoin(Operator):
         if place or self.grace_ms is not None:
             return frozenset(rows.names)
         return read_of("left", self.columns, needed) | frozenset(self.on)
-
-    def needs_headers(self, place: int, are_needed: bool) -> bool:
-        return are_needed and place == 0
 
     def narrowed(self, step: Step, needed: Names, rows: Schema | None) -> Step:
         return narrowed_join(step, self.columns, needed)

@@ -8,6 +8,7 @@ from typing import ClassVar
 from streamkit.names import DELETED, TIMESTAMP
 from streamkit.plan.duration import duration_text
 from streamkit.plan.operator import Exchange, Names, Operator
+from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import Windowing
@@ -26,12 +27,9 @@ class VersionedTable(Operator):
     """
 
     kind: ClassVar[str] = "versioned_table"
-    is_view: ClassVar[bool] = True
-    stage_min: ClassVar[int] = 1
-    is_looked_up: ClassVar[bool] = True
-    follows_rows: ClassVar[bool] = True
-    passes_rows: ClassVar[bool] = True
-    store_fields: ClassVar[tuple[str, ...]] = ("store", "history")
+    traits: ClassVar[OperatorTraits] = OperatorTraits(
+        is_view=True, stage_min=1, is_looked_up=True, follows_rows=True, passes_rows=True, store_fields=("store", "history")
+    )
     store: str
     history: str
     history_ms: int

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from streamkit.plan.operator import Exchange, Key, Names, Operator
+from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.windows import CalendarWindow, SessionWindow, Settling, Window, Windowing
@@ -22,12 +23,9 @@ class WindowedTable(Operator):
     """
 
     kind: ClassVar[str] = "windowed_table"
-    is_view: ClassVar[bool] = True
-    stage_min: ClassVar[int] = 1
-    is_looked_up: ClassVar[bool] = True
-    follows_rows: ClassVar[bool] = True
-    passes_rows: ClassVar[bool] = True
-    store_fields: ClassVar[tuple[str, ...]] = ("store",)
+    traits: ClassVar[OperatorTraits] = OperatorTraits(
+        is_view=True, stage_min=1, is_looked_up=True, follows_rows=True, passes_rows=True, store_fields=("store",)
+    )
     store: str
     bounds: Key
     settlings: tuple[Settling, ...] = ()

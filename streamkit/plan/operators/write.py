@@ -14,6 +14,7 @@ from streamkit.plan.building import Building
 from streamkit.plan.encoding import Encoding, encoded, other_keys
 from streamkit.plan.node import LATER, ROUNDED, Node
 from streamkit.plan.operator import Names, Operator
+from streamkit.plan.operator_traits import READ, OperatorTraits
 from streamkit.plan.operators.emit import EmitNode
 from streamkit.plan.operators.encode import Encode
 from streamkit.plan.operators.net_change import OLD
@@ -101,15 +102,12 @@ class Write(Operator):
     """Append the rows to output number `output`; a deletion keeps its key and the columns `kept`."""
 
     kind: ClassVar[str] = "write"
-    stage_min: ClassVar[int] = 1
+    traits: ClassVar[OperatorTraits] = OperatorTraits(stage_min=1, headers=READ)
     output: int
     kept: tuple[str, ...] = ()
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return frozenset(rows.names)
-
-    def needs_headers(self, place: int, are_needed: bool) -> bool:
-        return True
 
     @property
     def output_written(self) -> int:
