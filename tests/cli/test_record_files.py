@@ -180,11 +180,11 @@ NO_OBJECT = [  # a line, and why it is refused
 ]
 READS_EACH = """
 import sys, streamkit as sk
-from streamkit.connectors.files.record_file import Format, RecordFile
+from streamkit.connectors.files.record_file import FileFormat, RecordFile
 with sk.open_log(sys.argv[1]) as log:
     for path in sys.argv[2:]:
         try:
-            list(RecordFile(open(path, "rb"), "f", Format.JSON, log.topic("plain"), None).pieces())
+            list(RecordFile(open(path, "rb"), "f", FileFormat.JSON, log.topic("plain"), None).pieces())
             print("taken")
         except sk.StreamKitError as error:
             print(repr(str(error)))
