@@ -175,7 +175,7 @@ class TopologyTestDriver:
 
     def _send(self, topic: str, rows: Any, time_ms: int | None, receipt: Receipt, *, is_deletion: bool = False) -> None:
         self._producer.flush()
-        self._script.steps.append(Piped(topic, rows, time_ms, self._clock.now_ms(), receipt, is_deletion))
+        self._script.actions.append(Piped(topic, rows, time_ms, self._clock.now_ms(), receipt, is_deletion))
         self._waiting += 1 if is_deletion else len(rows)
         self._process_some()
 
@@ -193,17 +193,17 @@ class TopologyTestDriver:
         Stream time, by which windows close, does not move: records move that. Windows with `close_after_idle` close by the clock too.
         """
         self._process_all()
-        self._clock.advance(duration_ms(dt.timedelta(**parts) if length is None else length, "step of the clock"))
+        self._clock.advance(duration_ms(dt.timedelta(**parts) if length is None else length, "advance of the clock"))
         with called_twice():
             self._run.process()
-        self._script.steps.append(ProcessedAll())
+        self._script.actions.append(ProcessedAll())
 
     def drain(self) -> None:
         """Process what waits, and close all windows, as at the end of a run with `drain=True`."""
         self._process_all()
         with called_twice():
             self._run.drain()
-        self._script.steps.append(Drained())
+        self._script.actions.append(Drained())
 
     # Rows out
 
@@ -309,7 +309,7 @@ class TopologyTestDriver:
 
     def _begin(self) -> None:
         self._run.start(self._tasks)
-        self._script.steps.append(Restarted(self._tasks))
+        self._script.actions.append(Restarted(self._tasks))
 
     def _check_running(self) -> None:
         if not self.is_running:
@@ -337,7 +337,7 @@ class TopologyTestDriver:
             self._run.process(self._cut, waiting=self._waiting)
         if self.is_running:
             self._waiting = 0
-            self._script.steps.append(ProcessedAll())
+            self._script.actions.append(ProcessedAll())
 
     def _cut(self) -> int:
         """How many records the next epoch takes at most."""

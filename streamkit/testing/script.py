@@ -60,7 +60,7 @@ class Script:
     """What was done, in order."""
 
     topics: tuple[Topic, ...]
-    steps: list[Action] = field(default_factory=list)
+    actions: list[Action] = field(default_factory=list)
 
     def play(self, log: Log, clock: HandClock, time_bounds: TimeBounds, process: ProcessWaiting) -> None:
         """
@@ -73,19 +73,19 @@ class Script:
             log.catalog.create_topic(topic.declaration)
         playing = _Playing(process)
         with log.producer() as producer:
-            for step in self.steps:
-                match step:
+            for action in self.actions:
+                match action:
                     case Piped():
-                        playing.meet(*time_bounds(step))
-                        clock.time_ms = step.now_ms
-                        step.send(producer)
+                        playing.meet(*time_bounds(action))
+                        clock.time_ms = action.now_ms
+                        action.send(producer)
                         producer.flush()
                     case ProcessedAll():
                         playing.is_barrier = True
                     case Drained():
                         playing.process(drain=True)
                     case Restarted():
-                        playing.restart(step.tasks)
+                        playing.restart(action.tasks)
         playing.process()
 
 

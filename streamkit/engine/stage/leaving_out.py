@@ -36,6 +36,7 @@ from streamkit.plan.operator_traits import EACH_ALONE, EACH_ONCE
 if TYPE_CHECKING:
     from streamkit.engine.stage.context import Context
 
+# What an operator gives at once: one batch, or one for each port
 WholeResult: TypeAlias = OptionalBatch | Mapping[str, OptionalBatch]
 WholeFunction: TypeAlias = Callable[[Operator, Sequence[OptionalBatch], "Context"], WholeResult]
 METRIC = "error"
