@@ -29,7 +29,7 @@ class Building:
 
     `demands` is what is demanded of each node. `on_error` is what the topology says of records that fail, `policies` what becomes of those
     of a step. `declarations` says when each node was declared first.
-    `old_values_of` are the origins of tables whose old values a foreign-key join needs to know, found as steps are made: only joins below it
+    `old_values_of` are the makers of tables whose old values a foreign-key join needs to know, found as steps are made: only joins below it
     mind, so that no other table is kept for that. `when_all_stand` is what they do about it once all steps are there.
     """
 

@@ -25,7 +25,7 @@ class Demands:
     """What is demanded of a step; nothing, as long as no field says something else."""
 
     modes: frozenset[str] = frozenset()
-    """The emissions that somebody takes of the table: some of `MODES`. They reach its origin, through the stateless steps between."""
+    """The emissions that somebody takes of the table: some of `MODES`. They reach its maker, through the stateless steps between."""
 
     old_values: bool = False
     """Whether somebody needs to know the old value of each change of the table; of a join, then, those of both sides must be known."""

@@ -143,7 +143,7 @@ class Node:
         return ()
 
     def with_old_values(self, building: Building) -> Step | None:
-        """The step that gives each change of a table's origin as two rows, its old value and the new one; None if it has none."""
+        """The step that gives each change of a table's maker as two rows, its old value and the new one; None if it has none."""
         return None
 
     def keys_tell_old_values(self, building: Building) -> bool:

@@ -41,7 +41,7 @@ class StatelessStep(Node):
         return self.name or self.generated_name
 
     def short_text(self) -> str:
-        return self.traits.origin.short_text()
+        return self.traits.maker.short_text()
 
     def settlings(self, building: Building) -> tuple[Settling, ...]:
         return self.child.settlings(building)
@@ -59,8 +59,8 @@ class StatelessStep(Node):
         raise NotImplementedError
 
 
-def steps_above_origin(node: Node) -> tuple[StatelessStep, ...]:
-    """The stateless steps between a table and its origin, in the order they apply."""
+def steps_above_maker(node: Node) -> tuple[StatelessStep, ...]:
+    """The stateless steps between a table and its maker, in the order they apply."""
     steps: list[StatelessStep] = []
     while isinstance(node, StatelessStep):
         steps.append(node)
@@ -69,25 +69,25 @@ def steps_above_origin(node: Node) -> tuple[StatelessStep, ...]:
 
 
 def mode_of_changes(table: Node) -> str:
-    """The emission that gives every change of a table. Behind a filter that is with old values, if the table's origin knows them."""
+    """The emission that gives every change of a table. Behind a filter that is with old values, if the table's maker knows them."""
     return WITH_OLD_VALUES if table.traits.is_filtered and table.traits.knows_old_values else "every"
 
 
 def knows_what_is_dropped(table: Node, building: Building) -> bool:
     """
-    Whether filters above a table's origin drop rows, and old values are known: so that no row is deleted which was not there.
+    Whether filters above a table's maker drop rows, and old values are known: so that no row is deleted which was not there.
 
     They are known if a step needs them, or if the table keeps its rows anyway. Of a table with history every change counts.
     """
     if not _filters_newest_rows(table):
         return False
-    origin, traits = table.traits.origin, table.traits
-    return building.demands[origin].old_values or traits.knows_old_values or origin.keys_tell_old_values(building)
+    maker, traits = table.traits.maker, table.traits
+    return building.demands[maker].old_values or traits.knows_old_values or maker.keys_tell_old_values(building)
 
 
 def deletes_nothing(table: Node, building: Building) -> bool:
     """Whether the changes of a table hold deletions of what was not there: filters make them, unless they know old values."""
-    return _filters_newest_rows(table) and WITH_OLD_VALUES not in building.demands[table.traits.origin].modes
+    return _filters_newest_rows(table) and WITH_OLD_VALUES not in building.demands[table.traits.maker].modes
 
 
 def _filters_newest_rows(table: Node) -> bool:

@@ -30,7 +30,7 @@ class Traits:
     relation: str
     """What the step gives: stream, table or global_table."""
 
-    origin: Node = field(repr=False)
+    maker: Node = field(repr=False)
     """The node below stateless steps that makes the rows: of a table a source, an aggregate, or a join of tables."""
 
     feeding: frozenset[Node] = field(default=frozenset(), repr=False)
@@ -61,10 +61,10 @@ class Traits:
     """How far rows may stand behind stream time."""
 
     is_filtered: bool = False
-    """Whether a filter stands between the origin and here, which makes deletions of what it drops."""
+    """Whether a filter stands between the maker and here, which makes deletions of what it drops."""
 
     knows_old_values: bool = False
-    """Whether the origin keeps its rows anyway, and so knows the old value of each change."""
+    """Whether the maker keeps its rows anyway, and so knows the old value of each change."""
 
     changes_once: bool = False
     """Whether each key has one change."""
@@ -85,7 +85,7 @@ class Traits:
     """How far final results stand behind stream time; None if the table has none."""
 
     joined_tables: tuple[Node, ...] = field(default=(), repr=False)
-    """The tables whose rows the origin joins with each other, each kept for the changes of the others."""
+    """The tables whose rows the maker joins with each other, each kept for the changes of the others."""
 
     keeps_store: bool = False
     """Whether the step itself keeps a store, whoever looks its rows up."""
@@ -105,13 +105,13 @@ def traits_of_stream(below: Sequence[Traits], own: Node) -> Traits:
     )
 
 
-def origins_joined(tables: Iterable[Node]) -> frozenset[Node]:
-    """The origins of tables, and of a join those of both sides."""
+def makers_joined(tables: Iterable[Node]) -> frozenset[Node]:
+    """The makers of tables, and of a join those of both sides."""
     found: set[Node] = set()
-    pending = [table.traits.origin for table in tables]
+    pending = [table.traits.maker for table in tables]
     while pending:
-        origin = pending.pop()
-        if origin not in found:
-            found.add(origin)
-            pending += [table.traits.origin for table in origin.traits.joined_tables]
+        maker = pending.pop()
+        if maker not in found:
+            found.add(maker)
+            pending += [table.traits.maker for table in maker.traits.joined_tables]
     return frozenset(found)

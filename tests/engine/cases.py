@@ -472,7 +472,7 @@ class TableJoins(Interpreter):
             is_kept = not record.deleted and level != 0
             # A record that changes both sides has been put into both stores before either side's results are made.
             self.again.put(1, key, None if record.deleted else only(record.row, "level"), record.timestamp)
-            # A filter passes no deletion of a row that it never kept, where a join asks what each change replaces.
+            # A filter passes no deletion of a row that it never kept, where a join needs to know old values.
             if is_kept or key in self.kept:
                 self._changed(0, key, only(record.row, "city") if is_kept else None, record.timestamp)
             (self.kept.add if is_kept else self.kept.discard)(key)

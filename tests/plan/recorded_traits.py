@@ -59,7 +59,7 @@ def _traits(node: Node, places: dict[Node, int]) -> dict[str, Any]:
     traits = node.traits
     return {
         "relation": traits.relation,
-        "origin": places[traits.origin],
+        "maker": places[traits.maker],
         "feeding": sorted(places[source] for source in traits.feeding),
         "partitions": traits.partitions,
         "may_lead": traits.may_lead,
@@ -83,11 +83,11 @@ def _traits(node: Node, places: dict[Node, int]) -> dict[str, Any]:
 
 
 def _demands(node: Node, demands: Demands, places: dict[Node, int]) -> dict[str, Any]:
-    """Emissions and old values are recorded of origins, which give them."""
-    is_origin = node.traits.origin == node
+    """Emissions and old values are recorded of makers, which give them."""
+    is_maker = node.traits.maker == node
     return {
-        "modes": sorted(demands.modes) if is_origin else [],
-        "old_values": demands.old_values and is_origin,
+        "modes": sorted(demands.modes) if is_maker else [],
+        "old_values": demands.old_values and is_maker,
         "ports": sorted(demands.ports),
         "null_keys": demands.null_keys,
         "partners": sorted(places[partner] for partner in demands.partners),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import streamkit.engine.operators as kernels_folder
 import streamkit.plan.operators as records_folder
 from streamkit.engine.stage.registry import _KERNELS
 from streamkit.plan.operator import KINDS
+from streamkit.plan.operator_traits import DROPPED, EACH_ALONE, EACH_ONCE, IN_ORDER, OF_FIRST_INPUT, PASSED, READ
 
 ROOT = Path(__file__).parents[2]
 RECORDS = "streamkit.plan.operators."
@@ -57,6 +59,19 @@ def test_kernels_stand_beside_records():
 def test_what_is_read_from_the_log_has_no_kernel():
     """Readers make the rows of a source: no kernel runs it."""
     assert {record for record in KINDS.values() if is_read_from_the_log(record)}.isdisjoint(_KERNELS)
+
+
+@pytest.mark.parametrize("record", records(), ids=lambda record: record.kind)
+def test_what_a_kind_is_fits_together(record):
+    """Readers look up no table and keep no store; stores and windows that traits speak of are fields; headers are treated in a known way."""
+    traits, fields = record.traits, {one.name for one in dataclasses.fields(record)}
+
+    assert traits.headers in (PASSED, OF_FIRST_INPUT, READ, DROPPED)
+    assert traits.leaves_out in ("", EACH_ALONE, EACH_ONCE, IN_ORDER)
+    assert fields.issuperset(traits.store_fields)
+    assert not traits.is_looked_up or (traits.store_fields and traits.follows_rows and traits.passes_rows and traits.is_view)
+    assert not traits.closes_windows or "window" in fields
+    assert traits.stage_min > 0 or not (traits.looks_up or traits.store_fields or traits.holds_back or traits.keeps_lists)
 
 
 @pytest.mark.parametrize("name", PASSES)

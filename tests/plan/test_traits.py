@@ -42,16 +42,16 @@ def test_all_is_as_it_was_when_each_was_a_question_of_its_own():
 @given(seed=st.integers(0, 10**6), rekeys=st.booleans(), waits=st.booleans(), topics=st.integers(1, 2))
 @settings(max_examples=60, deadline=None)
 def test_traits_are_what_a_walk_for_each_of_them_finds(seed, rekeys, waits, topics):
-    """Origin, filters and sources of random trees are found by walking down from each node; demands of null keys by walking up."""
+    """Makers, filters and sources of random trees are found by walking down from each node; demands of null keys by walking up."""
     builder = Builder(Diamonds(seed, rekeys=rekeys, waits=waits, topics=topics).case())
     builder.build()
     nodes = list(walk(builder.app.roots))
 
     demands = demands_of_nodes(nodes)
 
-    assert [node.traits.origin for node in nodes] == [steps_down_to_origin(node)[-1] for node in nodes]
+    assert [node.traits.maker for node in nodes] == [steps_down_to_maker(node)[-1] for node in nodes]
     assert [node.traits.is_filtered for node in nodes] == [
-        any(isinstance(step, FilterNode) for step in steps_down_to_origin(node)[:-1]) for node in nodes
+        any(isinstance(step, FilterNode) for step in steps_down_to_maker(node)[:-1]) for node in nodes
     ]
     assert [node.traits.feeding for node in nodes] == [{*sources_down(node)} for node in nodes]
     assert [node.traits.gives_newest for node in nodes] == [any(picks_newest(one) for one in walk([node])) for node in nodes]
@@ -59,8 +59,8 @@ def test_traits_are_what_a_walk_for_each_of_them_finds(seed, rekeys, waits, topi
     assert {node for node in nodes if demands[node].null_keys} == below
 
 
-def steps_down_to_origin(node: Node) -> list[Node]:
-    return [node, *steps_down_to_origin(node.child)] if isinstance(node, StatelessStep) else [node]
+def steps_down_to_maker(node: Node) -> list[Node]:
+    return [node, *steps_down_to_maker(node.child)] if isinstance(node, StatelessStep) else [node]
 
 
 def sources_down(node: Node) -> Iterable[Node]:
@@ -84,7 +84,7 @@ def test_no_tree_is_too_deep():
     for _ in range(10_000):
         node = FilterNode(node, Reference("x"))
 
-    assert node.traits.origin == TableSource("t")
+    assert node.traits.maker == TableSource("t")
     assert (node.relation, node.traits.is_filtered, node.traits.keeps_store) == ("table", True, False)
 
 
@@ -98,7 +98,7 @@ def test_a_copy_finds_its_traits_again():
 
 
 def test_a_stateless_step_passes_on_what_is_demanded_of_its_table():
-    """An emission reaches the origin, which gives it; which tables are joined concerns the table itself alone."""
+    """An emission reaches the maker, which gives it; which tables are joined concerns the table itself alone."""
     app = sk.Topology("t")
     users, other = (app.table(name, schema=f"k string, {name} int", key="k") for name in ("users", "others"))
     kept = users.filter("users > 1")

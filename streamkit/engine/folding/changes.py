@@ -26,7 +26,7 @@ REMOVED, REPLACED, ADDED = 0, 1, 2  # what a row does; that of a replaced row is
 
 
 def old_values_of(table: Kept, changes: pa.RecordBatch, context: Context) -> tuple[pa.RecordBatch, Integers]:
-    """Rows of the table, and for each change the position among them of the row it replaces (-1: none); changes are in order."""
+    """Rows of the table, and for each change the position among them of its old value (-1: none); changes are in order."""
     keys = table.encoded(changes, table.key)
     committed, found = committed_rows(table, changes, table.key, keys, context)
     return with_changes(table.store, committed, found, changes, previous_of_key(keys))

@@ -1,4 +1,4 @@
-"""Old values: each change of a kept table as the row it replaces, then the new one."""
+"""Old values: each change of a kept table as its old value, then the new one."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.operators.changes_by_key import by_key
 from streamkit.plan.operators.net_change import net_changes
 from streamkit.plan.operators.old_values import with_old_values
-from streamkit.plan.stateless import StatelessStep, knows_what_is_dropped, mode_of_changes, steps_above_origin
+from streamkit.plan.stateless import StatelessStep, knows_what_is_dropped, mode_of_changes, steps_above_maker
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.traits import Traits
 from streamkit.schema import Schema
@@ -24,15 +24,15 @@ from streamkit.schema import Schema
 
 def windows_missing(table: Node) -> str:
     """What was found instead of an aggregation with windows, and what to do."""
-    origin = table.traits.origin
-    line = f" at {origin.at}" if origin.at else ""
-    if origin.traits.window is None:
+    maker = table.traits.maker
+    line = f" at {maker.at}" if maker.at else ""
+    if maker.traits.window is None:
         return (
-            f"found {origin.text()!r}{line}, which has none; expected windowed_by(…) between group_by() and the aggregation, or "
+            f"found {maker.text()!r}{line}, which has none; expected windowed_by(…) between group_by() and the aggregation, or "
             "app.table(topic, windowed=…) of a topic whose keys have windows"
         )
     return (
-        f"found {origin.text()!r}{line}, a step behind the windows ({origin.traits.window}); expected the aggregation itself, with only "
+        f"found {maker.text()!r}{line}, a step behind the windows ({maker.traits.window}); expected the aggregation itself, with only "
         "filters and projections of its rows behind it"
     )
 
@@ -97,13 +97,13 @@ class EmitNode(Node):
         that had no row before, as in Kafka Streams, unless the table has history. Newest rows may be deletions of what was not there,
         whatever else is asked for.
         """
-        origin, steps = self.child.traits.origin, steps_above_origin(self.child)
+        maker, steps = self.child.traits.maker, steps_above_maker(self.child)
         if self.mode == "every" and knows_what_is_dropped(self.child, building):
             return net_changes(with_old_values(self.child, building), building.name(self), self.mode, True, (), self.at, building)
-        kept = building.lower(origin)
-        if self.mode == "latest" and origin.traits.newest_are_last and any(building.policy_of(above) != FAIL for above in steps):
+        kept = building.lower(maker)
+        if self.mode == "latest" and maker.traits.newest_are_last and any(building.policy_of(above) != FAIL for above in steps):
             return self._newest_that_do_not_fail(kept, steps, building)
-        emitted = f"{building.name(origin)}:emit-{self.mode}" if steps else building.name(self)
+        emitted = f"{building.name(maker)}:emit-{self.mode}" if steps else building.name(self)
         step = replace(port_step(kept, self.mode, emitted, building), at=self.at)
         for above in steps:
             if self.mode != "every":

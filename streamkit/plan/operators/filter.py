@@ -37,7 +37,7 @@ class FilterNode(StatelessStep):
 
     def changes(self, building: Building) -> Step:
         """Every change; no deletion of what was not there, if the old values of the table are known."""
-        if WITH_OLD_VALUES not in building.demands[self.traits.origin].modes:
+        if WITH_OLD_VALUES not in building.demands[self.traits.maker].modes:
             return super().changes(building)
         return net_changes(
             with_old_values(self, building), f"{building.name(self)}:changes", "every", True, (), self.at, building

@@ -23,7 +23,7 @@ from streamkit.plan.origin import Origin, joined_origin
 from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.stateless import deletes_nothing
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.plan.traits import origins_joined
+from streamkit.plan.traits import makers_joined
 from streamkit.schema import Schema
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def joined_by_foreign_key(join: TableTableJoin, left: Step, right: Step, buildin
     columns = joined_names(join, rows, kept_right.schema, right.key, "right table")
     inputs, skips = (told.id, kept_right.id), deletes_nothing(join.right, building)
     operator = ForeignKeyJoin(name, UNSTAGED, inputs, join.how, left.key, on, store.name, columns, skips)
-    building.old_values_of.update(origins_joined((join.left, join.right)))
+    building.old_values_of.update(makers_joined((join.left, join.right)))
     optional = ("right",) if join.how == "left" else ()
     schema = joined_schema(columns, rows, kept_right.schema, optional, join.at, left.key)
     return building.add(Step(operator, schema, left.key, left.key, True, join.at))

@@ -22,7 +22,7 @@ from streamkit.plan.operators.decode import decode_step
 from streamkit.plan.operators.project import add_widened, widened
 from streamkit.plan.operators.source import SourceNode, source_step
 from streamkit.plan.origin import Origin, joined_origin
-from streamkit.plan.stateless import steps_above_origin
+from streamkit.plan.stateless import steps_above_maker
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.schema import Schema
 
@@ -76,14 +76,14 @@ class GlobalJoin(Operator):
 
 def global_join(node: Join, left: Step, building: Building) -> Step:
     """The step of a join with a global table, which holds the steps above the table's topic."""
-    origin = node.right.traits.origin
-    assert isinstance(origin, SourceNode)
-    right = source_step(origin, building)
+    maker = node.right.traits.maker
+    assert isinstance(maker, SourceNode)
+    right = source_step(maker, building)
     table: list[Operator] = []
-    if origin.decoding is not None:
-        right = decode_step(origin.decoding, building.inputs[origin], right, origin.at)
+    if maker.decoding is not None:
+        right = decode_step(maker.decoding, building.inputs[maker], right, maker.at)
         table.append(right.operator)
-    for step in steps_above_origin(node.right):
+    for step in steps_above_maker(node.right):
         right = step.step(right, building.name(step), building.analyzer)
         table.append(right.operator)
     on = join_columns(node, left.schema, left.key, right.key)
@@ -92,7 +92,7 @@ def global_join(node: Join, left: Step, building: Building) -> Step:
     cast = widened(right, dict(zip(right.key, types, strict=True)), f"{building.name(node)}:widen-table", building.analyzer)
     table += [cast.operator] if cast is not right else []
     columns = joined_names(node, left.schema, cast.schema, cast.key)
-    number = building.input_number(origin)
+    number = building.input_number(maker)
     operator = GlobalJoin(building.name(node), UNSTAGED, (left.id,), node.how, on, number, columns, tuple(table), cast.key)
     schema = joined_schema(columns, left.schema, cast.schema, ("right",) if node.how == "left" else (), node.at)
     return building.add(replace(left, operator=operator, schema=schema, at=node.at))

@@ -11,7 +11,7 @@ from streamkit.plan.operator import PORT, Names, Operator
 from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.operators.materialize import kept_table
 from streamkit.plan.operators.versioned_table import ACCEPTED
-from streamkit.plan.stateless import steps_above_origin
+from streamkit.plan.stateless import steps_above_maker
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.schema import Schema
 
@@ -43,21 +43,19 @@ class OldValues(Operator):
         return replace(step, schema=step.schema.select(name for name in step.schema.names if name in wanted))
 
     def text(self) -> str:
-        return "old values: each change as the row it replaces and the new one"
+        return "old values: each change as its old value and the new one"
 
 
 def with_old_values(table: Node, building: Building, with_former: bool = False) -> Step:
     """
-    The step that gives each change of a table as two rows; the stateless steps above its origin take both.
+    The step that gives each change of a table as two rows; the stateless steps above its maker take both.
 
     `with_former` asks for changes of former rows, too, if the table has history.
     """
-    origin, with_former = table.traits.origin, with_former and table.traits.history_ms is not None
-    rows = origin.with_old_values(building) or _of_kept_table(origin, building, with_former)
-    for above in steps_above_origin(table):
-        building.check_fails(
-            above, "of which what each change replaces must be known, which is computed from the row that failed"
-        )
+    maker, with_former = table.traits.maker, with_former and table.traits.history_ms is not None
+    rows = maker.with_old_values(building) or _of_kept_table(maker, building, with_former)
+    for above in steps_above_maker(table):
+        building.check_fails(above, "whose old values must be known, which are computed of the row that failed")
         step_id = f"{building.name(above)}:old-and-new{WITH_FORMER if with_former else ''}"
         rows = building.add(above.step(rows, step_id, building.analyzer))
     return rows

@@ -122,7 +122,7 @@ class SuppressNode(Node):
 
     def _changes(self, building: Building) -> Step:
         """Every change of the table; no deletion of what was not there, though nobody else needs to know that."""
-        is_known = WITH_OLD_VALUES in building.demands[self.child.traits.origin].modes
+        is_known = WITH_OLD_VALUES in building.demands[self.child.traits.maker].modes
         if is_known or not knows_what_is_dropped(self.child, building):
             return building.changes(self.child)
         name = f"{building.name(self)}:net-changes"

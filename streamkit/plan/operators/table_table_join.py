@@ -178,7 +178,7 @@ class TableTableJoin(Node):
         return tuple(
             side
             for side, table in zip(SIDES, self.traits.joined_tables, strict=True)
-            if deletes_nothing(table, building) and (table.traits.origin in known or knows_what_is_dropped(table, building))
+            if deletes_nothing(table, building) and (table.traits.maker in known or knows_what_is_dropped(table, building))
         )
 
     def _skip_more(self, building: Building) -> None:
