@@ -77,11 +77,19 @@ def connect_type(schema: Mapping[str, Any], infinity: str = FAIL) -> ConnectType
 def field_types(schema: Mapping[str, Any], infinity: str = FAIL) -> Mapping[str, ConnectType]:
     """The types of a struct's fields by name, with what their schemas say of a field without a value."""
     return {
-        one["field"]: replace(
+        _name(one["field"]): replace(
             connect_type(one, infinity), is_optional=one.get("optional") is not False, default=one.get("default")
         )
         for one in schema.get("fields", ())
     }
+
+
+def _name(found: Any) -> str:
+    """The name of a field; TypeError or ValueError for one that no column can have."""
+    if not isinstance(found, str):
+        raise TypeError(f"the field {found!r} has no text as its name")
+    found.encode()
+    return found
 
 
 def completed(row: Mapping[str, Any], types: Mapping[str, ConnectType]) -> Mapping[str, Any]:
@@ -176,7 +184,7 @@ def _documents(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
 def _numbers(kind: pa.DataType, values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
     """Integers that count days or parts of a second, by way of the type that counts so; nanoseconds are cut."""
     counted = _whole(values, pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)
-    return pc.cast(counted, arrow, safe=not (pa.types.is_timestamp(kind) and kind.unit == "ns"))
+    return _without_nanoseconds(counted).cast(arrow)
 
 
 def _times(per_second: int, values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
@@ -202,8 +210,14 @@ def _instants(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
     texts = pa.array(values, pa.string())
     try:
         return texts.cast(arrow)
-    except pa.ArrowInvalid:  # of nanoseconds, which are cut
-        return pc.cast(texts.cast(pa.timestamp("ns", "UTC")), arrow, safe=False)
+    except pa.ArrowInvalid:
+        return _without_nanoseconds(texts.cast(pa.timestamp("ns", "UTC"))).cast(arrow)
+
+
+def _without_nanoseconds(times: pa.Array) -> pa.Array:
+    """Times whose digits behind the microseconds are cut; of those before 1970 too, which a cast would move towards it."""
+    is_finer = pa.types.is_timestamp(times.type) and times.type.unit == "ns"
+    return pc.floor_temporal(times, unit="microsecond") if is_finer else times
 
 
 def _decimals(scale: int, values: Sequence[Any], arrow: pa.DataType) -> pa.Array:

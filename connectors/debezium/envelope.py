@@ -15,6 +15,7 @@ ROWS = ("c", "r", "u")  # created, read by a snapshot, updated
 DELETION, TRUNCATION, MESSAGE = "d", "t", "m"
 Types = Mapping[str, ConnectType]  # by column
 SCHEMAS_MAX = 1_000  # that are remembered: a topic has few
+_NO_SCHEMA = (LookupError, TypeError, ValueError, AttributeError, RecursionError)  # what others than Connect write may be anything
 
 
 @dataclass(frozen=True)
@@ -77,13 +78,15 @@ class EnvelopeReader:
             raise SchemaError(
                 f"found op={op!r} and after={after!r}; expected the row after the change; of MongoDB: capture.mode=change_streams_update_full"
             )
+        if before is not None and not isinstance(before, dict):
+            raise SchemaError(f"found before={before!r}; expected the row before the change, or null")
         source = payload.get("source")
-        time_ms = (source.get("ts_ms") if isinstance(source, dict) else None) or payload.get("ts_ms")
+        time_ms = _time_ms((source.get("ts_ms") if isinstance(source, dict) else None) or payload.get("ts_ms"))
         is_document = isinstance(payload.get("after") or payload.get("before"), str)  # whose schema says that it is a text
         types = None if schema is None or is_document else self._known(token, schema, _row_types)
         if types is not None and op in ROWS:
             after = completed(after, types)
-        return Envelope(op, before, after, time_ms if isinstance(time_ms, int) else None, types)
+        return Envelope(op, before, after, time_ms, types)
 
     def key(self, key: EnvelopeParts | SchemaError) -> RecordKey | None:
         """The key that a record has by column; None if it is no object or an empty one; SchemaError for a null that its schema forbids."""
@@ -111,8 +114,23 @@ class EnvelopeReader:
         if token not in self._types:
             if len(self._types) >= SCHEMAS_MAX:
                 self._types.clear()
-            self._types[token] = types(schema, self.infinity)
+            try:
+                self._types[token] = types(schema, self.infinity)
+            except _NO_SCHEMA as error:
+                raise SchemaError(
+                    f"found a schema that is none of Connect's ({type(error).__name__}: {error}); expected an object with type, and of a struct "
+                    "with fields, each with its name as field"
+                ) from None
         return self._types[token]
+
+
+def _time_ms(found: Any) -> int | None:
+    """A time of an envelope, None if it is no whole number; SchemaError if it is beyond all times."""
+    if isinstance(found, bool) or not isinstance(found, int):
+        return None
+    if not -(2**63) <= found < 2**63:
+        raise SchemaError(f"found ts_ms={found}; expected milliseconds since 1970 in 64 bits")
+    return found
 
 
 def _row(found: Any) -> Any:

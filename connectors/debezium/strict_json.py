@@ -1,13 +1,16 @@
-"""JSON as the formats take it: no name twice, no bare NaN, no number beyond the greatest double."""
+"""JSON as the formats take it: no name twice, no bare NaN, no number beyond the greatest double, no text that UTF-8 cannot hold."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
 from streamkit.connectors.files.json_numbers import parse_number
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def strict_json(text: str, object_of: Callable[[dict[str, Any]], Any] | None = None) -> Any:
@@ -20,7 +23,10 @@ def strict_json(text: str, object_of: Callable[[dict[str, Any]], Any] | None = N
             raise ValueError(f"found the name {next(name for name in names if names.count(name) > 1)!r} twice in an object")
         return found if object_of is None else object_of(found)
 
-    return json.loads(text, object_pairs_hook=checked, parse_float=_finite, parse_constant=_refuse_constant)
+    found = json.loads(text, object_pairs_hook=checked, parse_float=_finite, parse_constant=_refuse_constant)
+    if _SURROGATE.search(text):
+        json.dumps(found, ensure_ascii=False, default=str).encode()  # half a pair of them is no text, as a name neither
+    return found
 
 
 def _finite(text: str) -> float:

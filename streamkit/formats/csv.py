@@ -23,6 +23,7 @@ from streamkit.formats.time_texts import TIMES, times_of_texts
 from streamkit.schema import Schema, SchemaColumn
 
 _TIMES = (*TIMES, "date")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # Arrow drops one at the start, so it gets one: that of the first value stays, as those of the others do
 
 
 def check_csv_schema(schema: Any) -> str:
@@ -80,8 +81,8 @@ def _parsed(lines: bytes, written: Schema, wanted: Schema, delimiter: str, *, is
         for column in written
     }
     return pa.csv.read_csv(
-        pa.BufferReader(lines),
-        pa.csv.ReadOptions(column_names=list(written.names), use_threads=False, block_size=max(1 << 20, len(lines) + 1)),
+        pa.BufferReader(BYTE_ORDER_MARK + lines),
+        pa.csv.ReadOptions(column_names=list(written.names), use_threads=False, block_size=max(1 << 20, len(lines) + 4)),
         pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=False),
         pa.csv.ConvertOptions(
             column_types=types, include_columns=list(wanted.names) or [written.names[0]], null_values=[""],

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -212,10 +213,23 @@ def finished(found: pa.Array, type: str) -> pa.Array:
     if type.startswith("map<"):
         key, value = inner_types(type)
         keys, items = finished(found.keys, key), finished(found.items, value)
+        if key != "string" and _has_key_twice(found.offsets.to_numpy(), keys):
+            raise ValueError("two names of an object are one key")
         return _with_nulls(pa.MapArray.from_arrays(found.offsets, keys, items, type=to_arrow(type)), found)
     if inner := inner_types(type):
         return _with_nulls(pa.ListArray.from_arrays(found.offsets, finished(found.values, inner[0]), type=to_arrow(type)), found)
     return _leaf(found, type)
+
+
+def _has_key_twice(offsets: npt.NDArray[np.int32], keys: pa.Array) -> bool:
+    """Whether a map has a key twice, as 1 and 01 are; -0.0 is 0.0."""
+    keys = keys.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+    if pa.types.is_floating(keys.type):
+        keys = pc.add(keys, pa.scalar(0.0, keys.type))
+    encoded = keys.dictionary_encode()
+    owners = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    pairs = owners * max(1, len(encoded.dictionary)) + encoded.indices.to_numpy()
+    return len(np.unique(pairs)) < len(pairs)
 
 
 def _with_nulls(found: pa.Array, like: pa.Array) -> pa.Array:

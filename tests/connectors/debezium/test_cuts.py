@@ -40,6 +40,11 @@ TRANSFORMS = (
     {"type": "ValueToKey", "fields": "id"},
 )
 Record = tuple[Any, Any]
+STRANGE = (
+    *(None, True, 0, -1, 1.5, 1e300, 10**30, "", "x", "\ud800", "NaN", "AA==", [], [None], [[]], {}, {"": 1}, {"\ud800": 1}),
+    *({"schema": None, "payload": None}, 2**63, "int32", "struct", "array", "map", "bytes", "_offset", "a" * 300),
+    *("org.apache.kafka.connect.data.Decimal", "io.debezium.data.VariableScaleDecimal", "io.debezium.time.ZonedTimestamp"),
+)
 
 
 def plain(chance, values):
@@ -86,6 +91,28 @@ def with_schema(chance, _):
     }
 
 
+def strange(chance, values):
+    """A record with or without schema in which something is another value, has another name, or is not there."""
+    key, value = chance.choice([plain, with_schema])(chance, values)
+    if key is not None and chance.random() < 0.3:
+        key = altered(chance, key)
+    return key, altered(chance, value)
+
+
+def altered(chance, found):
+    """A copy with another value somewhere: of each level, down to a depth by chance."""
+    inner = list(found.items()) if isinstance(found, dict) else list(enumerate(found)) if isinstance(found, list) else []
+    if not inner or chance.random() < 0.2:
+        return chance.choice(STRANGE)
+    at, value = chance.choice(inner)
+    if isinstance(found, list):
+        return [*found[:at], altered(chance, value), *found[at + 1 :]]
+    left = {name: one for name, one in found.items() if name != at}
+    if chance.random() < 0.2:
+        return left if chance.random() < 0.5 else {**left, chance.choice(["", "\ud800", "_offset", "ID", "a.b", "optional"]): value}
+    return {**found, at: altered(chance, value)}
+
+
 def other_key(chance, key):
     """A record's key, or none, or one of other columns, in front or alone."""
     return chance.choices([key, None, {**key, "k": 1}, {"w": 1}, {**key, "w": None}], [82, 8, 4, 3, 3])[0]
@@ -104,9 +131,9 @@ def outcome(records: Sequence[Record], cuts: Sequence[int], **settings: Any) -> 
         for start, end in pairwise(cuts):
             with log.producer() as producer:
                 for key, value in records[start:end]:
-                    producer.send("raw", {"key": key and json.dumps(key).encode(), "value": json.dumps(value).encode()})
+                    producer.send("raw", {"key": None if key is None else json.dumps(key).encode(), "value": json.dumps(value).encode()})
             errors = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "bad"}
-            config = {"source.topic": "raw", "topic": "rows", "topic.partitions": 1, **errors, **settings}
+            config = {"source.topic": "raw", "topic": "rows", "topic.partitions": 1, "truncate.mode": "skip", **errors, **settings}
             run([DebeziumSource("in", config)], log, once=True)
         names = [*log.topic("rows").schema.names, "_deleted"] if "rows" in log.topics() else []
         rows = log.read("rows").to_pylist() if names else []
@@ -115,7 +142,7 @@ def outcome(records: Sequence[Record], cuts: Sequence[int], **settings: Any) -> 
     return [{name: row.get(name) or None for name in sorted(names)} for row in rows], columns, bad
 
 
-@pytest.mark.parametrize("kinds", [(plain,), (plain, with_schema)])
+@pytest.mark.parametrize("kinds", [(plain,), (plain, with_schema), (plain, with_schema, strange)])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_bad_record_takes_none_with_it(seed, kinds):
     """Polls of one record, one of all, and some between make the same rows, columns and dead letters, in one order."""
