@@ -15,7 +15,13 @@ ROWS = ("c", "r", "u")  # created, read by a snapshot, updated
 DELETION, TRUNCATION, MESSAGE = "d", "t", "m"
 Types = Mapping[str, ConnectType]  # by column
 SCHEMAS_MAX = 1_000  # that are remembered: a topic has few
-_NO_SCHEMA = (LookupError, TypeError, ValueError, AttributeError, RecursionError)  # what others than Connect write may be anything
+_NO_SCHEMA = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    RecursionError,
+)  # what others than Connect write may be anything
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow.fs import FileType
 
 from streamkit.errors import ConfigError
@@ -39,6 +40,16 @@ def refuse_encoded(table: Any, path: str) -> None:
         found = next((name for name in pa.table(table.get_add_actions())["path"].to_pylist() if _ENCODED.search(name)), None)
         if found is not None:
             raise ConfigError(f"the Delta table {path} has the file {unquote(found)}. {OF_ENCODED}")
+
+
+def empty_is_null(table: Any, rows: pa.Table) -> pa.Table:
+    """Rows whose empty texts in partition columns are null, as Delta's protocol has it; the library gives them as they are in a change data feed."""
+    for name in table.metadata().partition_columns:
+        if name in rows.column_names and pa.types.is_string(rows[name].type):
+            values = rows[name]
+            known = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
+            rows = rows.set_column(rows.column_names.index(name), rows.schema.field(name).with_nullable(True), known)
+    return rows
 
 
 def has_missing_files(files: Any, actions: Iterable[Mapping[str, Any]], version: int, path: str) -> bool:

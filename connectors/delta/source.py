@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from streamkit.connectors.delta.changes import CHANGE, changes_of, has_old
-from streamkit.connectors.delta.partitions import has_missing_files, is_missing, refuse_bytes, refuse_encoded
+from streamkit.connectors.delta.partitions import empty_is_null, has_missing_files, is_missing, refuse_bytes, refuse_encoded
 from streamkit.connectors.delta.table import STORAGE, errors, open_table
 from streamkit.connectors.former_rows import deletions_of_all
 from streamkit.connectors.redaction import logger_of
@@ -282,7 +282,7 @@ class DeltaSource(Source):
             if STORE not in str(error):
                 raise
             raise (FileNotFoundError if OBJECT in str(error) else OSError)(str(error)) from error
-        found = _plain(found.drop_columns([_VERSION, _TIME]))
+        found = empty_is_null(table, _plain(found.drop_columns([_VERSION, _TIME])))
         names = [name for name in found.column_names if name != CHANGE]
         is_of_table = set(self._key) <= set(names)
         if not is_of_table and has_old(found):

@@ -23,7 +23,9 @@ from streamkit.formats.time_texts import TIMES, times_of_texts
 from streamkit.schema import Schema, SchemaColumn
 
 _TIMES = (*TIMES, "date")
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # Arrow drops one at the start, so it gets one: that of the first value stays, as those of the others do
+BYTE_ORDER_MARK = (
+    b"\xef\xbb\xbf"  # Arrow drops one at the start, so it gets one: that of the first value stays, as those of the others do
+)
 
 
 def check_csv_schema(schema: Any) -> str:

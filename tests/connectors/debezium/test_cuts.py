@@ -109,7 +109,9 @@ def altered(chance, found):
         return [*found[:at], altered(chance, value), *found[at + 1 :]]
     left = {name: one for name, one in found.items() if name != at}
     if chance.random() < 0.2:
-        return left if chance.random() < 0.5 else {**left, chance.choice(["", "\ud800", "_offset", "ID", "a.b", "optional"]): value}
+        return (
+            left if chance.random() < 0.5 else {**left, chance.choice(["", "\ud800", "_offset", "ID", "a.b", "optional"]): value}
+        )
     return {**found, at: altered(chance, value)}
 
 
@@ -131,9 +133,18 @@ def outcome(records: Sequence[Record], cuts: Sequence[int], **settings: Any) -> 
         for start, end in pairwise(cuts):
             with log.producer() as producer:
                 for key, value in records[start:end]:
-                    producer.send("raw", {"key": None if key is None else json.dumps(key).encode(), "value": json.dumps(value).encode()})
+                    producer.send(
+                        "raw", {"key": None if key is None else json.dumps(key).encode(), "value": json.dumps(value).encode()}
+                    )
             errors = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "bad"}
-            config = {"source.topic": "raw", "topic": "rows", "topic.partitions": 1, "truncate.mode": "skip", **errors, **settings}
+            config = {
+                "source.topic": "raw",
+                "topic": "rows",
+                "topic.partitions": 1,
+                "truncate.mode": "skip",
+                **errors,
+                **settings,
+            }
             run([DebeziumSource("in", config)], log, once=True)
         names = [*log.topic("rows").schema.names, "_deleted"] if "rows" in log.topics() else []
         rows = log.read("rows").to_pylist() if names else []

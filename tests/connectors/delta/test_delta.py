@@ -371,6 +371,20 @@ def test_changes_of_folders_with_encoded_names(log, path, value):
         run([source()], log, once=True)
 
 
+@pytest.mark.parametrize("mode", ["snapshot", "changes"])
+def test_an_empty_text_as_a_partition_is_null(log, path, mode):
+    """Delta's protocol takes it for null: so does a source, whether it reads the table or its changes."""
+    source = DeltaSource("in", path=path, topic="rows", read_mode=mode, **({"key": "id"} if mode == "changes" else {}))
+    for first in (0, 10):
+        rows = pa.table({"id": [first, first + 1, first + 2], "part": ["a", "", None]})
+        write_deltalake(path, rows, partition_by=["part"], mode="append", configuration=FEED)
+        run([source], log, once=True)
+        source = DeltaSource("in", path=path, topic="rows", read_mode=mode, **({"key": "id"} if mode == "changes" else {}))
+    found = sorted((row["id"], row["part"]) for row in log.read("rows").to_pylist())
+    assert found == sorted((row["id"], row["part"]) for row in DeltaTable(path).to_pyarrow_table().to_pylist())
+    assert [part for _, part in found].count("") == 0
+
+
 def test_changes_of_a_table_in_a_folder_with_an_odd_name(log, tmp_path):
     """What the folders above the table are called does not matter."""
     path = str(tmp_path / "of ~ é#" / "table")
