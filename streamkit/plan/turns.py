@@ -13,7 +13,7 @@ visit the same in two orders; then each input has its own numbers. Paths are mad
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
@@ -130,8 +130,9 @@ def _kept(plan: Plan) -> set[str]:
 
 class _StepArrival(NamedTuple):
     """
-    Rows reach a step by an input, at once or behind all that gets its rows without another key: then `moved` gave them theirs.
+    Rows reach a step by an input, at once or behind all that gets its rows without another key.
 
+    `moved` are the topics of Kafka Streams in between, which give them theirs: each is the exchanges and steps that do here what it does.
     They come in the order of `begins`: when the step was declared, or the stream that it takes if views of a table stand in between.
     """
 
@@ -141,7 +142,10 @@ class _StepArrival(NamedTuple):
     place: int
     step: Step
     source: Step
-    moved: tuple[str, ...]
+    moved: _Topics
+
+
+_Topics: TypeAlias = tuple[tuple[str, ...], ...]
 
 
 class _Ways:
@@ -155,6 +159,7 @@ class _Ways:
     """
 
     def __init__(self, plan: Plan) -> None:
+        self.steps = {step.id: step for step in plan.steps}
         self.takers: dict[str, list[tuple[Step, int]]] = {}
         self.behind: set[str] = set()
         self.moved_once: set[str] = set()
@@ -191,27 +196,44 @@ class _Ways:
             self._tell(view, declared)
         return bool(views)
 
-    def arrivals(self, steps: Sequence[Step]) -> list[list[_StepArrival]]:
-        """Where the rows of steps go, in order; steps that give one table in several ways get them together."""
-        found = [arrival for step in steps for arrival in self._found(step, step)]
+    def arrivals(self, steps: Sequence[Step], before: Mapping[str, _Topics]) -> list[list[_StepArrival]]:
+        """
+        Where the rows of steps go, in order; steps that give one table in several ways get them together.
+
+        `before` are topics that rows of a step are still to pass.
+        """
+        found = [arrival for step in steps for arrival in self._found(step, step, before.get(step.id, ()))]
         together: dict[tuple[object, ...], list[_StepArrival]] = {}
-        for one in sorted(found, key=lambda one: one[:4]):
+        for one in sorted(found, key=lambda one: one[1:4]):
             is_table = one.step.table or one.step.id in self.told
             is_view = is_table and one.step.operator.traits.is_view and len(one.step.sources) == 1
             what = one.declared if is_view else (one.step.id, one.place)
             together.setdefault((one.is_behind, what), []).append(one)
         return list(together.values())
 
-    def _found(self, step: Step, origin: Step, moved: tuple[str, ...] = (), begins: int | None = None) -> Iterator[_StepArrival]:
+    def _found(self, step: Step, origin: Step, moved: _Topics = (), begins: int | None = None) -> Iterator[_StepArrival]:
         if step.id in self.behind:
-            moved = (*moved, step.id)
+            is_same = bool(moved) and self._is_one_topic(moved[-1][-1], step)
+            moved = (*moved[:-1], (*moved[-1], step.id)) if is_same else (*moved, (step.id,))
         begins = self.told.get(step.id, begins)
         for taker, place in self.takers.get(step.id, ()):
             if hands_on(taker, step) or taker.id in self.tellers:
                 yield from self._found(taker, origin, moved, begins)
             else:
                 since = taker.declared if begins is None or taker.id in self.told else begins
-                yield _StepArrival(bool(moved), since, taker.declared, place, taker, origin, moved)
+                waits = bool(moved) and not self._comes_before(moved[0], taker, place, step)
+                yield _StepArrival(waits, since, taker.declared, place, taker, origin, moved)
+
+    def _is_one_topic(self, before: str, step: Step) -> bool:
+        """Whether a step and the one before it that rows wait for are one topic: an exchange, and what asks for it."""
+        asks = self.steps[before].operator
+        if asks.kind == "send":
+            return step.operator.kind == "repartition"
+        return asks.kind != "repartition" and step.operator.kind == "send"
+
+    def _comes_before(self, topic: tuple[str, ...], taker: Step, place: int, source: Step) -> bool:
+        """Whether Kafka Streams has the topic behind a step: a new key alone makes none until an operator needs rows by key."""
+        return all(name in self.moved_once for name in topic) and taker.operator.exchange(place, source) is None
 
 
 def key_of(send: Step) -> tuple[str, ...]:
@@ -244,6 +266,7 @@ class _Visit:
     inputs: dict[tuple[str, int], int] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)
     topics: dict[str, int] = field(default_factory=dict)
+    before: dict[str, _Topics] = field(default_factory=dict)  # topics that rows of a step are still to pass
     next: int = 0
 
     def numbers_in_paths(self, shares: set[str]) -> dict[tuple[str, int], int]:
@@ -257,35 +280,44 @@ class _Visit:
 
     def push(self, source: Step) -> None:
         """Number all that a record of a source reaches, in the order in which it does."""
-        pushed: list[list[_StepArrival]] = []
+        pushed = self._below([source])
         waiting: deque[list[_StepArrival]] = deque()
-        self._push_on([source], pushed, waiting)
         while pushed or waiting:
-            arrivals = pushed.pop() if pushed else self._begun(waiting.popleft())
+            if pushed and pushed[-1][0].is_behind:
+                waiting.append(pushed.pop())
+                continue
+            arrivals = pushed.pop() if pushed else self._begun(waiting.popleft(), waiting)
             caused = [
                 one.step for one in arrivals if one.step.operator.traits.gives_rows_of(one.place)
             ]  # not by a table that is looked up
             new = [step for step in caused if step.id not in self.own]
             for one in arrivals:
                 self.inputs[one.step.id, one.place] = self._number()
+                if one.moved and not one.is_behind and one.step in new:
+                    self.before[one.step.id] = one.moved
             self.own |= {step.id: self._number() for step in new}
-            self._push_on(new, pushed, waiting)
+            pushed += self._below(new)
 
-    def _push_on(self, steps: Sequence[Step], pushed: list[list[_StepArrival]], waiting: deque[list[_StepArrival]]) -> None:
-        """Put what takes the rows of steps before all else that is to be pushed; behind all, if it has to wait."""
-        below = self.ways.arrivals(steps)
-        waiting += [one for one in below if one[0].is_behind]
-        pushed += [one for one in reversed(below) if not one[0].is_behind]
+    def _below(self, steps: Sequence[Step]) -> list[list[_StepArrival]]:
+        """What takes the rows of steps, the last one first."""
+        return self.ways.arrivals(steps, self.before)[::-1]
 
-    def _begun(self, arrivals: list[_StepArrival]) -> list[_StepArrival]:
-        """Arrivals that have waited: what moved them has the next number, one for all exchanges that are one topic of Kafka Streams."""
+    def _begun(self, arrivals: list[_StepArrival], waiting: deque[list[_StepArrival]]) -> list[_StepArrival]:
+        """
+        Arrivals that have waited, without those that are moved once more, and so wait again.
+
+        What moved them has the next number, one for all exchanges that are one topic of Kafka Streams.
+        """
         for arrival in arrivals:
-            for name in arrival.moved:
+            for name in arrival.moved[0]:
                 if name not in self.moved:
                     self.moved.add(name)
                     topic = arrival.source.id if name in self.ways.moved_once else name
                     self.own[name] = self.topics.setdefault(topic, self._number())
-        return arrivals
+        again = [one._replace(moved=one.moved[1:]) for one in arrivals if len(one.moved) > 1]
+        if again:
+            waiting.append(again)
+        return [one for one in arrivals if len(one.moved) == 1]
 
     def _number(self) -> int:
         self.next += 1

@@ -5,7 +5,8 @@ tables joined with what was made of them.
 No record gets another key, unless `rekeys`, because Kafka Streams has a topic there, and the order of what comes through several topics is
 not declared. With `rekeys` tables are grouped again and joined by foreign keys with what was made of them. With `waits` some tables hold
 their rows back. With `twins` two tables are joined in two ways, and these joins with each other. With several `topics` the records of each
-may reach an operator by several ways, in an order of their own, and some joins of tables have a store.
+may reach an operator by several ways, in an order of their own, and some joins of tables have a store. With `moves` streams get another
+key, by a column or not at all, and go through topics.
 No table is filtered: what was not there is deleted in Kafka Streams in some of these cases (docs/engine.md, joins of two tables).
 """
 
@@ -23,10 +24,18 @@ CONDITIONS = [f"value_equals_ignore_case({value})" for value in ("x", "", "ab")]
 class Diamonds:
     """A topology as it grows: each step takes what it likes of those before."""
 
-    def __init__(self, seed: int | str, rekeys: bool = False, waits: bool = False, twins: bool = False, topics: int = 1) -> None:
-        self.rekeys, self.waits, self.twins, self.topics = rekeys, waits, twins, topics
+    def __init__(
+        self,
+        seed: int | str,
+        rekeys: bool = False,
+        waits: bool = False,
+        twins: bool = False,
+        topics: int = 1,
+        moves: bool = False,
+    ) -> None:
+        self.rekeys, self.waits, self.twins, self.topics, self.moves = rekeys, waits, twins, topics, moves
         self.name = f"diamonds_{seed}{'_rekeyed' if rekeys else ''}{'_waiting' if waits else ''}{'_twins' if twins else ''}"
-        self.name += f"_{topics}_topics" if topics > 1 else ""
+        self.name += f"{f'_{topics}_topics' if topics > 1 else ''}{'_moved' if moves else ''}"
         self.random = random.Random(self.name)
         self.nodes: list[Json] = []
         self.streams: list[str] = []
@@ -67,7 +76,7 @@ class Diamonds:
         """One more stream, or a table of streams."""
         one, other = self.random.choice(self.streams), self.random.choice(self.streams)
         steps = ["filter", "several", "merge", "join", "count", "cogroup", "to_table", "look_up"]
-        step = self.random.choice([*steps, "rekey"] if self.rekeys else steps)
+        step = self.random.choice([*steps, *["rekey"] * self.rekeys, *["select_key", "repartition", "merge"] * self.moves])
         if step == "filter":
             self.streams.append(self.add("filter", **{"in": one, "pred": self.random.choice(CONDITIONS)}))
         elif step == "several":
@@ -78,6 +87,10 @@ class Diamonds:
             self.streams.append(self.joined_streams(one, other))
         elif step == "rekey":
             self.streams.append(self.add("map", **{"in": one, "fn": "value_value"}))
+        elif step == "select_key":
+            self.streams.append(self.add("select_key", **{"in": one, "fn": "value"}))
+        elif step == "repartition":
+            self.streams.append(self.add("repartition", **{"in": one}))
         elif step == "to_table":
             self.tables.append(self.add("to_table", **{"in": one}))
         elif step == "look_up" and self.tables:
@@ -140,7 +153,7 @@ class Diamonds:
         now, found = 0, []
         topics = [node["topic"] for node in self.nodes if "topic" in node]
         keys, values = self.random.sample(KEYS["string"], 2), self.random.sample(VALUES["string"], 3)
-        if self.rekeys:
+        if self.rekeys or self.moves:
             keys, values = ["a", "b"], ["a|b", "c|a", "a"]
         for _ in range(self.random.randint(4, 12)):
             now += self.random.choice([0, 1, 4])

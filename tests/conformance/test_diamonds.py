@@ -41,6 +41,7 @@ FOUND = (5_000_033,)  # a left join, of which one record deletes both sides, the
 FOUND_OF_TOPICS = (7, 37, 139, 160, 7065, 20_207, 50_816_007)
 FOUND_WITH_KEYS = (121_746_073,)  # a record has two rows, whose groups wait for both
 FOUND_TWINS = (922, 1057)
+FOUND_MOVED = (12, 36)  # a merge of rows with a new key and of what a join made of them behind a topic, grouped behind another
 
 
 def cases() -> dict[int, Json]:
@@ -152,6 +153,43 @@ def test_rows_that_get_another_key_once_come_as_kafka_streams_gives_them(part: i
     found = {case["name"]: stepwise_difference(case) for case in cases}
     record_property("tried", {"diamonds with another key, step by step": len(found)})
     assert {name: one for name, one in found.items() if one is not None} == {}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_rows_that_go_through_topics_come_as_kafka_streams_gives_them(part: int, record_property: Any) -> None:
+    """Where rows meet that come by topics of which one feeds the other, there is one order, and step by step the interpreter gives it."""
+    cases = [Diamonds(number, moves=True).case() for number in (*seeds(COUNT, QUICK_SEED), *FOUND_MOVED)]
+    cases = [case for case in cases if has_one_order(case)]
+    found = {case["name"]: stepwise_difference(case) for case in cases}
+    record_property("tried", {"diamonds through topics, step by step": len(found)})
+    assert {name: one for name, one in found.items() if one is not None} == {}
+
+
+def has_one_order(case: Json) -> bool:
+    """
+    Whether no two rows of a record meet that came by topics of which none feeds the other: Kafka Streams may take either first.
+
+    A new key makes a topic in front of each operator that needs rows by key.
+    """
+    topics: dict[str, tuple[str, ...]] = {}  # by which the rows of a node come, one behind the other
+    has_new_key: dict[str, bool] = {}
+    for node in case["topology"]["nodes"]:
+        above = (
+            node.get("ins")
+            or [one["group"] for one in node.get("inputs", ())]
+            or [node[one] for one in ("in", "left", "right") if one in node]
+        )
+        by_key = node["op"] in ("to_table", "group_by_key", "join", "count", "repartition")
+        is_topic = [node["op"] == "repartition" or (by_key and has_new_key[one]) for one in above]
+        came = [
+            (*topics[one], f"{node['id']} {one}") if moved else topics[one] for one, moved in zip(above, is_topic, strict=True)
+        ]
+        longest = max(came, key=len, default=())
+        if any(longest[: len(one)] != one for one in came):
+            return False
+        topics[node["id"]] = longest
+        has_new_key[node["id"]] = node["op"] == "select_key" or (not by_key and any(has_new_key[one] for one in above))
+    return True
 
 
 def moves(case: Json) -> int:

@@ -193,7 +193,7 @@ class Project(Operator):
 
     def rekeys(self, before: Key, after: Key) -> bool:
         computed = {name: (expression.name, expression.value) for name, expression in self.columns}
-        return not self.table and [computed[name] for name in after] != [("column", name) for name in before]
+        return [computed[name] for name in after] != [("column", name) for name in before]
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
         return all_names(referenced(expression) for name, expression in self.columns if name in needed)
