@@ -83,14 +83,15 @@ class Building:
             self.under_way.pop()
         return self.changed[table]
 
-    def add(self, step: Step, of_table: Node | None = None) -> Step:
+    def add(self, step: Step, of_table: Node | None = None, declared_with: Node | None = None) -> Step:
         """
         Append a step, unless it stands there already; TopologyError if its key cannot be one.
 
         `of_table` is its node if that is a step of a table whose changes may be left out where they fail, since each stands for itself.
+        `declared_with` is its node if that is a step of a table whose changes may not.
         """
         check_key_types(step.key, step.schema, step.at)
-        step = replace(step, declared=self._declared(step, of_table))
+        step = replace(step, declared=self._declared(step, of_table or declared_with))
         is_new = step.id not in self.steps
         known = self.steps.setdefault(step.id, step)
         assert known == step, f"two different steps are called {step.id!r}"

@@ -192,7 +192,7 @@ class _Ways:
             if one.operator.traits.is_view and len(one.sources) == 1 and one.declared < declared
         ]
         for view in views:
-            self.told[view.id] = declared
+            self.told[view.id] = min(declared, self.told.get(view.id, declared))  # several streams: the first one's
             self._tell(view, declared)
         return bool(views)
 
@@ -247,7 +247,7 @@ def hands_on(step: Step, source: Step) -> bool:
     operator = step.operator
     if becomes_table(step, source) or (operator.traits.is_view and step.table != source.table):
         return False
-    if operator.kind == "emit":
+    if operator.kind in ("emit", "net_change"):
         return step.declared == source.declared  # else a table becomes a stream
     return operator.passes_on or operator.traits.is_looked_up
 

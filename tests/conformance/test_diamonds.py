@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -119,6 +120,34 @@ def test_a_joined_table_is_looked_up_where_it_is_kept(store: str | None, is_of_o
         found = [(row["asked"], row["v"], row["w"]) for row in driver.read("o")]
     seen = ["x", "y"] if store is None else [None, "x"]
     assert found == [(asked, v, v if is_of_one or v is None else "b") for asked, v in zip("xy", seen, strict=True)]
+
+
+PARTS_OF_TABLES: dict[str, Callable[[sk.Table], sk.Table]] = {
+    "itself": lambda table: table,
+    "with columns": lambda table: table.with_columns(v=F.col("v") * 1),
+    "filtered": lambda table: table.filter("v > 0"),
+    "filtered by a function": lambda table: table.filter(lambda row: row["v"] > 0),
+    "both": lambda table: table.with_columns(v=F.col("v") * 1).filter("v > 0"),
+}
+
+
+@pytest.mark.parametrize("further", [0, 1, 2])
+@pytest.mark.parametrize("part", PARTS_OF_TABLES)
+def test_a_stream_of_a_table_is_pushed_before_joins_that_were_declared_later(part: str, further: int) -> None:
+    """Whatever the table is made of, who keeps it, and which streams of it are declared later still."""
+    for how, side, store in itertools.product(["inner", "left", "outer"], ["left", "right"], [None, "T"]):
+        app = sk.Topology("x")
+        table = app.table("in", schema="k string, v bigint", key="k", store=store)
+        own = PARTS_OF_TABLES[part](table)
+        stream, whole = own.to_stream(), table.rename(v="w")
+        joined = own.join(whole, how=how, store="J") if side == "left" else whole.join(own, how=how, store="J")
+        stream.join(joined.select(joined="v"), how="left").select("v", "joined").to("out")
+        for number in range(further):
+            (own if number else own.filter("v > 1")).to_stream(name=f"further-{number}").to(f"further{number}")
+        with TopologyTestDriver(app) as driver:
+            driver.pipe("in", {"k": "a", "v": 2}, timestamp=1)
+            driver.pipe("in", {"k": "a", "v": 3}, timestamp=2)
+            assert [(row["v"], row["joined"]) for row in driver.read("out")] == [(2, None), (3, 2)], (how, side, store)
 
 
 @pytest.mark.parametrize("part", PARTS)

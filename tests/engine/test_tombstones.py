@@ -131,6 +131,22 @@ def test_a_key_made_of_values_is_lost(app, stream):
         assert (driver.metrics()["null_key"], driver.metrics()["deletion"]) == (1, 0)
 
 
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_a_former_key_is_a_value(app, stream, is_moved, cut):
+    """Behind another key the former one is a value, which a tombstone has none of, whoever asks for it: as behind a topic."""
+    moved = stream.select_key(z=F.coalesce("k", F.lit("z")))
+    moved = moved.repartition() if is_moved else moved
+    streams = [
+        moved.filter("k IS NOT NULL").map(lambda row: {"said": f"kept {row['k']}"}, "said string", key="said"),
+        moved.map(lambda row: {"said": f"given {row['k']}"}, "said string", key="said"),
+        moved.select_key(said=F.coalesce("k", F.lit("again null"))).select("said"),
+    ]
+    streams[0].merge(*streams[1:]).to("out")
+    found = sorted(one for one, is_deleted in outcome(app, "said", rows=(LIVE, GONE), **cut) if is_deleted)
+    assert found == ["again null", "given None"]
+
+
 def test_a_batch_without_tombstones_carries_no_mark(app, stream, monkeypatch):
     """Rows of frames without a deletion travel without the column that marks them, so they cost what they cost before."""
     marks: list[bool] = []

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from streamkit.engine.rows.rows import OptionalBatch, columns_of_live_rows, record_columns, rows_of
+from streamkit.engine.rows.rows import OptionalBatch, columns_of_live_rows, plain, record_columns, rows_of
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import kernel
 from streamkit.expressions.analysis.arrow import evaluate_all
@@ -24,6 +25,9 @@ def project(operator: Project, inputs: Sequence[OptionalBatch], context: Context
     values = [column for column in operator.columns if not is_kept[column[0]]]
     of_rows = columns_of_live_rows if DELETED in batch.schema.names else _of_all_rows
     columns = {**evaluate_all(always, batch), **of_rows(batch, lambda rows: evaluate_all(values, rows))}
+    for name in operator.former_key if DELETED in batch.schema.names else ():
+        if name in columns:
+            columns[name] = pc.if_else(batch[DELETED], None, plain(columns[name]))
     return rows_of({**{name: columns[name] for name, _ in operator.columns}, **record_columns(batch)})
 
 

@@ -57,7 +57,7 @@ def with_old_values(table: Node, building: Building, with_former: bool = False) 
     for above in steps_above_maker(table):
         building.check_fails(above, "whose old values must be known, which are computed of the row that failed")
         step_id = f"{building.name(above)}:old-and-new{WITH_FORMER if with_former else ''}"
-        rows = building.add(above.step(rows, step_id, building.analyzer))
+        rows = building.add(above.step(rows, step_id, building.analyzer), declared_with=above)
     return rows
 
 

@@ -51,7 +51,10 @@ class ProjectNode(StatelessStep):
             self.check_key(columns, rows.key)
         schema = make_schema(typed_columns(columns, rows.schema), self.at)
         key = self.key_of(rows.key)
-        operator = Project(step_id, UNSTAGED, (rows.id,), columns, key, rows.table)
+        former_key = tuple(
+            name for name, found in columns if found.name == "column" and found.value in rows.key and name not in key
+        )
+        operator = Project(step_id, UNSTAGED, (rows.id,), columns, key, rows.table, former_key)
         return replace(rows, operator=operator, schema=schema, key=key, partition_by=self.key_of(rows.partition_by), at=self.at)
 
 
@@ -167,13 +170,18 @@ class Drop(ProjectNode):
 
 @dataclass(frozen=True)
 class Project(Operator):
-    """Replace the row's own columns by these, in this order; a deleted row computes its key columns only."""
+    """
+    Replace the row's own columns by these, in this order; a deleted row computes its key columns only.
+
+    `former_key` are columns that were part of the key in front of it, and are values behind it, so that a deleted row has null there.
+    """
 
     kind: ClassVar[str] = "project"
     traits: ClassVar[OperatorTraits] = OperatorTraits(is_view=True, leaves_out=EACH_ALONE)
     columns: tuple[tuple[str, TypedExpression], ...]
     key: Key = ()
     table: bool = False
+    former_key: Key = ()
 
     @property
     def reads_order(self) -> bool:

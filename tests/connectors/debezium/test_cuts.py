@@ -40,7 +40,7 @@ TRANSFORMS = (
     {"type": "ValueToKey", "fields": "id"},
 )
 Record = tuple[Any, Any]
-STRANGE = (
+STRANGE: tuple[Any, ...] = (
     *(None, True, 0, -1, 1.5, 1e300, 10**30, "", "x", "\ud800", "NaN", "AA==", [], [None], [[]], {}, {"": 1}, {"\ud800": 1}),
     *({"schema": None, "payload": None}, 2**63, "int32", "struct", "array", "map", "bytes", "_offset", "a" * 300),
     *("org.apache.kafka.connect.data.Decimal", "io.debezium.data.VariableScaleDecimal", "io.debezium.time.ZonedTimestamp"),
