@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from streamkit.data_type import normalise_type
 from streamkit.dsl.column import Column, to_expression, type_text
 from streamkit.errors import SchemaError, TopologyError, UnsupportedExpressionError
 from streamkit.plan.expression import PythonCall
+from streamkit.plan.inspection import attribute, signature
 from streamkit.plan.location import user_location
 from streamkit.plan.python_function import ARRAY, ROW, SERIES, PythonFunction, python_function
 
@@ -79,22 +79,21 @@ def arrow_udf(f: Any = None, returnType: object = None) -> Any:
 
 def _declared(f: Any, type: object, style: str) -> Any:
     """The function, or the decorator that takes it: `udf(f, type)`, `@udf`, `@udf(type)`, `@udf(returnType=type)`."""
-    if f is not None and not isinstance(f, str) and not hasattr(f, "simpleString"):
+    if f is not None and not isinstance(f, str) and attribute(f, "simpleString") is None:
         return _defined(f, type, style)
     return functools.partial(_defined, type=type if f is None else f, style=style)
 
 
 def _check_count(function: PythonFunction, count: int) -> None:
     """TopologyError if a function cannot be called with so many values; what does not tell its parameters is not checked."""
-    try:
-        signature = inspect.signature(function.call)
-    except (TypeError, ValueError):
+    found = signature(function.call)
+    if found is None:
         return
     try:
-        signature.bind(*range(count))
+        found.bind(*range(count))
     except TypeError as error:
         raise TopologyError(
-            f"the function {function.name}{signature} cannot be called with {count} columns: {error}", user_location()
+            f"the function {function.name}{found} cannot be called with {count} columns: {error}", user_location()
         ) from None
 
 
@@ -103,7 +102,7 @@ def _defined(f: Any, type: object, style: str) -> UserDefinedFunction:
         raise TopologyError(f"found {f!r}; expected a function", user_location())
     if type is None:
         raise TopologyError(
-            f"the function {getattr(f, '__name__', f)!s} has no type; expected returnType, such as 'double'", user_location()
+            f"the function {attribute(f, '__name__', f)!s} has no type; expected returnType, such as 'double'", user_location()
         )
     try:
         wanted = normalise_type(type_text(type))

@@ -12,11 +12,6 @@ from streamkit.chunks import one_array
 NOT_TOLD = " of which nothing is told"
 
 
-def is_array(value: Any) -> bool:
-    """Whether a value is an array, a series, a table or a frame of some library."""
-    return not isinstance(value, type) and (hasattr(value, "__array__") or hasattr(value, "__arrow_c_stream__"))
-
-
 def array_parts(value: Any) -> list[Any]:
     """Plain values, hashes, and the objects in arrays of objects; equal arrays have equal ones."""
     numpy, pandas, arrow = (sys.modules.get(name) for name in ("numpy", "pandas", "pyarrow"))
@@ -24,11 +19,11 @@ def array_parts(value: Any) -> list[Any]:
         return _numpy_parts(value, numpy)
     if pandas is not None and isinstance(value, pandas.DataFrame):
         columns = [_column_parts(value.iloc[:, place]) for place in range(len(value.columns))]
-        return [_column_parts(value.columns), _column_parts(value.index), columns, dict(value.attrs)]
+        return [_index_parts(value.columns), _index_parts(value.index), columns, _beside(value)]
     if pandas is not None and isinstance(value, pandas.Series):
-        return [value.name, _column_parts(value), _column_parts(value.index), dict(value.attrs)]
+        return [value.name, _column_parts(value), _index_parts(value.index), _beside(value)]
     if pandas is not None and isinstance(value, (pandas.Index, pandas.api.extensions.ExtensionArray)):
-        return [list(getattr(value, "names", ())), _column_parts(value)]
+        return _index_parts(value)
     if arrow is not None and isinstance(value, (arrow.Array, arrow.ChunkedArray, arrow.RecordBatch, arrow.Table)):
         return _arrow_parts(value, arrow)
     return [_pickled(value)]
@@ -49,8 +44,21 @@ def _numpy_parts(value: Any, numpy: Any) -> list[Any]:
     return [kind, shape, hashlib.sha256(value.tobytes()).hexdigest()]
 
 
+def _beside(value: Any) -> list[Any]:
+    """What a frame or a series of pandas has beside its names and values."""
+    return [dict(value.attrs), value.flags.allows_duplicate_labels]
+
+
+def _index_parts(index: Any) -> list[Any]:
+    """The names, the frequency and the items of an index of pandas, each level by itself; of an array of pandas, which has no name."""
+    levels = getattr(index, "nlevels", 1)
+    if levels > 1:
+        return [_index_parts(index.get_level_values(level)) for level in range(levels)]
+    return [list(getattr(index, "names", ())), getattr(index, "freq", None), _column_parts(index)]
+
+
 def _column_parts(column: Any) -> list[Any]:
-    """The type and the items of a column or an index of pandas."""
+    """The type and the items of a column or a level of pandas."""
     kind: Any = getattr(column, "dtype", None)
     categories = [list(kind.categories), bool(kind.ordered)] if hasattr(kind, "categories") else []
     if kind is None or not hasattr(kind, "hasobject") or kind.hasobject:

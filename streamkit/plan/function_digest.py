@@ -9,8 +9,8 @@ A walk tells all that a function may reach, and three rules say how:
   first visit, by which it is told again: so the same object twice is told from two that are equal.
 
 A function is its code, its defaults, its attributes, the values that it captured and the globals that it uses; a class its members and its
-bases; an object its class, what it is made of (`plan/object_content.py`) and its attributes. Of what says nothing, such as a lock or a
-connection, the class is told. Names of the user's own modules do not count: they depend on how the program is started.
+bases; an object its class, what it is made of (`plan/object_content.py`) and its attributes. Of what says nothing, such as a lock,
+a connection or a logger, the class is told. Names of the user's own modules do not count: they depend on how the program is started.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 
 from streamkit.errors import TopologyError
 from streamkit.plan.code_steps import CodeSteps, code_steps
+from streamkit.plan.inspection import attribute
 from streamkit.plan.object_content import (
     MUTABLE,
     Unordered,
@@ -76,7 +77,7 @@ def _parts_of(call: Callable[..., Any]) -> Iterator[str]:
     try:
         yield from _FunctionTexts().texts(call)
     except RecursionError:
-        name = getattr(call, "__name__", type_name(call))
+        name = attribute(call, "__name__", type_name(call))
         message = (
             f"the function {name!r} captures sets within sets that go deeper than Python can follow; keep them in lists or tuples"
         )

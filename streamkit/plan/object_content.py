@@ -2,27 +2,28 @@
 What objects are made of: plain values, and other objects, that tell one from another.
 
 Plain values are told by a text. Some objects of Python say themselves what they are made of, for pickles, and so do values of libraries.
+For others there are rules (`plan/content_rules.py`).
 """
 
 from __future__ import annotations
 
-import gc
 import re
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Reversible
 from collections.abc import Set as AbstractSet
-from contextvars import Context, ContextVar
 from dataclasses import is_dataclass
 from datetime import tzinfo
 from enum import Enum
 from functools import cached_property, partial
 from inspect import getattr_static
-from operator import attrgetter
+from logging import Logger
 from types import FunctionType, MappingProxyType
 from typing import Any
 
-from streamkit.plan.array_parts import array_parts, is_array
+from streamkit.plan.array_parts import array_parts
+from streamkit.plan.content_rules import rule_of
+from streamkit.plan.inspection import attribute
 from streamkit.plan.own_code import is_own_class
 from streamkit.plan.zone_parts import zone_parts
 
@@ -101,86 +102,12 @@ def type_name(value: object) -> str:
     return value.__class__.__name__
 
 
-def _default(value: ContextVar[Any]) -> tuple[Any, ...]:
-    """The name and the default of a variable of contexts."""
-    try:
-        return value.name, Context().run(value.get)
-    except LookupError:
-        return (value.name,)
-
-
-def _moment(value: Any) -> tuple[Any, ...]:
-    """The fields of a time, `fold` and the zone: the text of a time may leave out the last two."""
-    names = ("year", "month", "day", "hour", "minute", "second", "microsecond", "fold", "tzinfo")
-    return tuple(getattr(value, name, None) for name in names)
-
-
-def _error(value: BaseException) -> tuple[Any, ...]:
-    """The arguments of an error, what kinds of errors of Python keep beside them, and its attributes."""
-    names = ("name", "path", "obj", "filename", "filename2", "doc", "pos")
-    return value.args, [getattr(value, name, None) for name in names], dict(vars(value))
-
-
-def _of_ufunc(value: Any) -> list[Any]:
-    """The user's function that an array function of numpy calls, and how many arguments and results it has."""
-    return [*(one for one in gc.get_referents(value) if callable(one)), value.nin, value.nout]
-
-
-def _iterated(value: Any) -> Any:
-    return value.__reduce__()[1][0]
-
-
-_MADE_OF: dict[tuple[str, str], Callable[[Any], Any]] = {  # what no pickle, and no whole text, says
-    ("argparse", "Namespace"): vars,
-    ("types", "SimpleNamespace"): vars,
-    ("types", "GenericAlias"): attrgetter("__origin__", "__args__"),
-    ("types", "UnionType"): attrgetter("__args__"),
-    ("collections", "UserList"): attrgetter("data"),
-    ("collections", "UserDict"): attrgetter("data"),
-    ("collections", "ChainMap"): attrgetter("maps"),
-    ("builtins", "slice"): attrgetter("start", "stop", "step"),
-    ("builtins", "property"): attrgetter("fget", "fset", "fdel"),
-    ("builtins", "staticmethod"): attrgetter("__func__"),
-    ("builtins", "classmethod"): attrgetter("__func__"),
-    ("builtins", "memoryview"): lambda value: value.tobytes(),
-    ("builtins", "map"): _iterated,
-    ("builtins", "filter"): _iterated,
-    ("builtins", "BaseException"): _error,
-    ("datetime", "datetime"): _moment,
-    ("datetime", "time"): _moment,
-    ("dataclasses", "Field"): attrgetter("default", "default_factory", "init", "repr", "hash", "compare", "metadata"),
-    ("decimal", "Context"): attrgetter(
-        "prec", "rounding", "Emin", "Emax", "capitals", "clamp", "traps"
-    ),  # its flags tell of its use
-    ("re", "Pattern"): attrgetter("pattern", "flags"),
-    ("string", "Template"): vars,
-    ("_struct", "Struct"): attrgetter("format"),
-    ("functools", "KeyWrapper"): lambda value: [
-        one for one in gc.get_referents(value) if not isinstance(one, type)
-    ],  # of cmp_to_key
-    ("functools", "partial"): attrgetter("func", "args", "keywords", "__dict__"),
-    ("functools", "partialmethod"): attrgetter("func", "args", "keywords"),
-    ("functools", "cached_property"): attrgetter("func"),
-    ("functools", "singledispatchmethod"): attrgetter("func", "dispatcher"),
-    ("functools", "_lru_cache_wrapper"): lambda value: (value.__wrapped__, value.cache_parameters()["typed"]),
-    ("numpy", "ufunc"): _of_ufunc,  # of frompyfunc
-    ("typing", "NewType"): attrgetter("__name__", "__supertype__"),
-    ("typing", "TypeVar"): attrgetter("__name__", "__bound__", "__constraints__"),
-    ("pydantic._internal._decorators", "Decorator"): attrgetter("cls_var_name", "func", "shim", "info"),
-    ("pydantic.fields", "FieldInfo"): lambda value: [
-        getattr(value, name, None) for name in type(value).__slots__ if not name.startswith("_")
-    ],
-    ("pydantic.type_adapter", "TypeAdapter"): attrgetter("_type", "_config"),
-    ("_contextvars", "ContextVar"): _default,
-}
-
-
 def text_of(value: Any) -> str | None:
     """The text of a number, a text, a day, a zone or the like, the same in every process; None for other values."""
     kind = type(value)
     if kind in _PLAIN:
         return f"{kind.__name__} {_text(value)}"
-    if is_own_class(kind) or _rule(kind) is not None or issubclass(kind, (*_SEQUENCES, *_MAPPINGS, set, frozenset, Enum, type)):
+    if is_own_class(kind) or rule_of(kind) is not None or issubclass(kind, (*_SEQUENCES, *_MAPPINGS, set, frozenset, Enum, type)):
         return None
     if issubclass(kind, tzinfo):
         return f"{kind.__name__} {_ADDRESS.sub('', _text(value))} {' '.join(zone_parts(value))}"
@@ -193,12 +120,12 @@ def content_of(value: Any) -> tuple[str, Any] | None:
     """A name and the values that an object is made of, beside its attributes; None if it does not say so."""
     kind = type(value)
     if (base := _base(kind, _SEQUENCES)) is not None:
-        own = getattr(value, "__fields__" if kind.__module__.startswith("pyspark.") else "maxlen", "")
+        own = attribute(value, "__fields__" if kind.__module__.startswith("pyspark.") else "maxlen", "")
         return f"{base.__name__} {kind.__name__} {own}", tuple(base.__iter__(value))
     if (base := _base(kind, _MAPPINGS)) is not None:
         attributes = dict(vars(value)) if kind.__module__.partition(".")[0] in _STANDARD and hasattr(value, "__dict__") else {}
-        return f"dict {kind.__name__}", (*base.items(value), getattr(value, "default_factory", None), *attributes.items())
-    if (rule := _rule(kind)) is not None:
+        return f"dict {kind.__name__}", (*base.items(value), attribute(value, "default_factory"), *attributes.items())
+    if (rule := rule_of(kind)) is not None:
         return kind.__name__, rule(value)
     if _is_array(value):  # their texts leave out the middle
         return kind.__name__, array_parts(value)
@@ -217,6 +144,8 @@ def content_of(value: Any) -> tuple[str, Any] | None:
 def attributes_of(value: Any) -> dict[str, Any]:
     """What an object holds under names, in slots or not, without what its cached properties keep."""
     kind = type(value)
+    if issubclass(kind, Logger):  # no result depends on what it is called and where it writes
+        return {}
     try:
         held = dict(object.__getattribute__(value, "__dict__"))
     except AttributeError:
@@ -254,8 +183,8 @@ def members_of(kind: type) -> dict[str, Any]:
         found = {
             name: one for name, one in found.items() if name not in kept and (not _is_sunder(name) or type(one) in _FUNCTIONS)
         }
-        return {**found, "_member_map_": dict(kept), "_boundary_": getattr(kind, "_boundary_", None)}
-    if getattr(kind, "_is_protocol", None) is not None and type(found.get("__init__")) is not FunctionType:
+        return {**found, "_member_map_": dict(kept), "_boundary_": attribute(kind, "_boundary_")}
+    if attribute(kind, "_is_protocol") is not None and type(found.get("__init__")) is not FunctionType:
         found.pop("__init__", None)  # Python sets it at the first use
     return found
 
@@ -274,19 +203,11 @@ def _base(kind: type, bases: tuple[type[Any], ...]) -> type[Any] | None:
     return next((one for one in bases if issubclass(kind, one)), None)
 
 
-def _rule(kind: type) -> Callable[[Any], Any] | None:
-    """How an object of a class, or of the user's own below it, says what it is made of."""
-    if not is_own_class(kind) and not issubclass(kind, BaseException):
-        return _MADE_OF.get((kind.__module__, kind.__name__))
-    rules = (_MADE_OF.get((base.__module__, base.__name__)) for base in kind.__mro__)
-    return next((rule for rule in rules if rule is not None), None)
-
-
 def _is_array(value: Any) -> bool:
     """Whether a value is an array of a library, or of a class of the user's below it."""
-    kind = type(value)
     ways = ("__array__", "__arrow_c_stream__")
-    return is_array(value) and any(way in vars(base) for base in kind.__mro__ for way in ways if not is_own_class(base))
+    libraries = (base for base in type(value).__mro__ if not is_own_class(base))
+    return not isinstance(value, type) and any(way in vars(base) for base in libraries for way in ways)
 
 
 def _made_of(value: Any) -> Any:
@@ -325,7 +246,7 @@ def _below(value: Any) -> tuple[str, Any] | None:
     """The function below an object that wraps it, as `functools.wraps` and the library wrapt leave it, and what wraps it."""
     if getattr_static(value, "__wrapped__", None) is None:
         return None
-    return type(value).__name__, (value.__wrapped__, getattr(value, "_self_wrapper", None))
+    return type(value).__name__, (attribute(value, "__wrapped__"), attribute(value, "_self_wrapper"))
 
 
 def _reduced(value: Any) -> Any:

@@ -14,6 +14,8 @@ from pathlib import PurePath
 from types import BuiltinFunctionType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import Any
 
+from streamkit.plan.inspection import attribute
+
 _STANDARD_FOLDER = PurePath(os.__file__).parent
 _INSTALLED = ("site-packages", "dist-packages")  # the folders of libraries
 _OURS = ("streamkit", "pyspark")
@@ -62,7 +64,7 @@ def library_name(value: Any) -> str | None:
         return f"{value.__globals__['__name__']} {value.__qualname__}" if _is_of_library(value.__globals__) else None
     if type(value) is MethodType or owner_of(value) is not None:
         return None
-    name, module = getattr(value, "__qualname__", None), getattr(value, "__module__", None)
+    name, module = attribute(value, "__qualname__"), attribute(value, "__module__")
     if not isinstance(name, str) or not isinstance(module, str) or not is_library_module(module):
         return None
     return f"{module} {name}" if issubclass(type(value), BuiltinFunctionType) or is_importable(value) else None
@@ -71,8 +73,8 @@ def library_name(value: Any) -> str | None:
 def is_importable(value: Any) -> bool:
     """Whether a function or class is found in its module by its name."""
     found = _module_of(value)
-    for name in str(getattr(value, "__qualname__", "")).split("."):
-        found = getattr(found, name, None)
+    for name in str(attribute(value, "__qualname__", "")).split("."):
+        found = attribute(found, name)
     return found is value
 
 
@@ -85,7 +87,7 @@ def is_elsewhere(value: Any, names: Mapping[str, Any]) -> bool:
     """
     if isinstance(value, type):
         return value.__module__ != names.get("__name__") and is_importable(value)
-    function = getattr(value, "__wrapped__", None) if type(value).__module__ == "functools" else value
+    function = attribute(value, "__wrapped__") if type(value).__module__ == "functools" else value
     if type(function) is not FunctionType or function.__globals__ is names:
         return False
     return function.__globals__ is getattr(_module_of(value), "__dict__", None) and is_importable(value)
@@ -100,7 +102,7 @@ def own_module_name(name: str) -> str:
 
 def _module_of(value: Any) -> Any:
     """The module that a function or class says it is of."""
-    return sys.modules.get(str(getattr(value, "__module__", None)))
+    return sys.modules.get(str(attribute(value, "__module__")))
 
 
 def names_of_the_process() -> dict[int, str]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
-import inspect
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from streamkit.errors import Location, TopologyError
 from streamkit.plan.duration import duration_ms
 from streamkit.plan.foreign_calls import missing_call
+from streamkit.plan.inspection import attribute, parameters
 
 STREAM_TIME, WALL_CLOCK = "stream_time", "wall_clock"
 CLOCKS = (STREAM_TIME, WALL_CLOCK)
@@ -152,7 +153,7 @@ class _Nothing:
 def is_plain_function(processor: Any, at: Location | None) -> bool:
     """Whether a processor is a function of a record and its context, and no class or factory; TopologyError if it is neither."""
     if isinstance(processor, type):
-        if not callable(getattr(processor, "process", None)):
+        if not callable(attribute(processor, "process")):
             raise TopologyError(f"the class {processor.__name__} has no process(record); {_EXPECTED}", at)
         if _required(processor, at):
             raise TopologyError(
@@ -161,7 +162,7 @@ def is_plain_function(processor: Any, at: Location | None) -> bool:
                 at,
             )
         return False
-    if hasattr(processor, "process"):
+    if attribute(processor, "process") is not None:
         raise TopologyError(
             f"process() was given an object, {processor!r}, and each key group needs one of its own; {_EXPECTED}", at
         )
@@ -198,9 +199,8 @@ def declared_schedules(factory: Callable[[], Any], at: Location | None) -> tuple
 
 def _required(function: Any, at: Location | None) -> int:
     """How many arguments a callable must be given."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        raise TopologyError(f"it cannot be seen what {function!r} takes; {_EXPECTED}", at) from None
-    named = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return sum(one.default is inspect.Parameter.empty and one.kind not in named for one in parameters)
+    taken = parameters(function)
+    if taken is None:
+        raise TopologyError(f"it cannot be seen what {function!r} takes; {_EXPECTED}", at)
+    named = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    return sum(one.default is Parameter.empty and one.kind not in named for one in taken)

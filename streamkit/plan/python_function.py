@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from streamkit.plan.function_digest import digest_of, type_name
+from streamkit.plan.inspection import attribute
 from streamkit.plan.same_function import is_same_function
 
 ROW, SERIES, ARRAY, RECORD, BATCH, EFFECT, FOLD = "row", "series", "array", "record", "batch", "effect", "fold"
@@ -96,5 +97,5 @@ def renumbered(text: str) -> str:
 
 def python_function(call: Callable[..., Any], type: str, style: str, parameters: tuple[str, ...] = ()) -> PythonFunction:
     """The value of a function."""
-    name = str(getattr(call, "__name__", None) or type_name(call))
+    name = str(attribute(call, "__name__") or type_name(call))
     return PythonFunction("lambda" if name == "<lambda>" else name, type, style, digest_of(call), parameters, call)

@@ -12,6 +12,7 @@ from types import CodeType
 from typing import Any
 
 from streamkit.errors import TopologyError
+from streamkit.plan.inspection import attribute
 from streamkit.plan.node import Node
 from streamkit.plan.operator import Operator, port_of, source_of
 from streamkit.plan.steps import Plan
@@ -72,11 +73,11 @@ def _codes(value: Any, seen: set[int]) -> Iterator[CodeType]:
                 yield from _codes(one, seen)
     elif isinstance(value, type):
         for member in vars(value).values():
-            yield from _codes(getattr(member, "__func__", member), seen)
-    elif isinstance(getattr(value, "__code__", None), CodeType):
+            yield from _codes(attribute(member, "__func__", member), seen)
+    elif isinstance(attribute(value, "__code__"), CodeType):
         yield from _codes(value.__code__, seen)
         for name in value.__code__.co_names:
             if isinstance(made := value.__globals__.get(name), type):
                 yield from _codes(made, seen)
-    elif hasattr(value, "func"):  # functools.partial
-        yield from _codes(value.func, seen)
+    elif (below := attribute(value, "func")) is not None:  # functools.partial
+        yield from _codes(below, seen)

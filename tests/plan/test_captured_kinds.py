@@ -265,6 +265,48 @@ OF_LIBRARIES = {  # what libraries build into own classes, or keep below objects
     "a cache that tells types apart": ("import functools\nX = functools.lru_cache(typed=@@)(int)", "True", "False"),
     "an own set whose items are hidden": ("class S(set):\n  def __iter__(self): return iter(())\nX = S('@@')", "a", "b"),
 }
+_INDEX = "import pandas\nX = pandas."
+KINDS |= {  # what pandas keeps beside values
+    "the name of an index": (f"{_INDEX}Index([1], name='@@')", "a", "b"),
+    "the name of an index of a series": (f"{_INDEX}Series([1], index=pandas.Index([1], name='@@'))", "a", "b"),
+    "the name of an index of a frame": (f"{_INDEX}DataFrame({{'a': [1]}}, index=pandas.Index([1], name='@@'))", "a", "b"),
+    "the name of columns": (f"{_INDEX}DataFrame({{'a': [1]}})\nX.columns.name = '@@'", "a", "b"),
+    "the names of levels": (f"{_INDEX}Series([1], index=pandas.MultiIndex.from_tuples([(1, 2)], names=['a', '@@']))", "b", "c"),
+    "the type of a level": (f"{_INDEX}MultiIndex.from_arrays([[1], pandas.Index([2], dtype='@@')])", "int64", "int32"),
+    "the frequency of times": (f"{_INDEX}DatetimeIndex(['2024-01-01', '2024-01-02', '2024-01-03'], freq=@@)", "None", "'D'"),
+    "the frequency of an array of times": (f"{_INDEX}DatetimeIndex(['2024-01-01', '2024-01-02'], freq=@@).array", "None", "'D'"),
+    "the frequency of rows": (
+        f"{_INDEX}Series([1, 2], index=pandas.timedelta_range('0 s', '1 s', freq='s'))\n@@",
+        "",
+        "X.index.freq = None",
+    ),
+    "whether labels are unique": (f"{_INDEX}Series([1]).set_flags(allows_duplicate_labels=@@)", "True", "False"),
+}
+_HIDES = "import collections, datetime, functools\nclass H:\n  def __getattr__(self, name): raise KeyError(name)\n"
+for _base, _given in {  # an object that has no other attribute says so by a KeyError
+    "object": "",
+    "list": "[@@]",
+    "tuple": "[@@]",
+    "dict": "a=@@",
+    "set": "[@@]",
+    "int": "@@",
+    "ValueError": "@@",
+    "datetime.time": "@@",
+    "collections.deque": "[@@]",
+    "collections.UserDict": "a=@@",
+    "functools.partial": "len, @@",
+}.items():
+    KINDS[f"own attributes of {_base}"] = (f"{_HIDES}class C(H, {_base}): pass\nX = C({_given})\nX.n = @@", "1", "2")
+KINDS |= {
+    "a dict whose keys are attributes": ("class C(dict):\n  __getattr__ = dict.__getitem__\nX = C(n=@@)", "1", "2"),
+    "attributes of a wrapper": (f"{_HIDES}class C(H):\n  __wrapped__ = len\nX = C()\nX.n = @@", "1", "2"),
+    "attributes of a class": (
+        "class M(type):\n  def __getattr__(cls, name): raise KeyError(name)\nclass X(metaclass=M): n = @@",
+        "1",
+        "2",
+    ),
+    "a method of an own logger": ("import logging\nclass L(logging.Logger):\n  def rate(self): return @@\nX = L('a')", "1", "2"),
+}
 KINDS |= BELOW_DECORATORS | OF_LIBRARIES
 _TWO = {  # two values, of which a third name is one: A or B
     "objects": f"{_OWN}A, B = G(1), G(2)",
@@ -417,6 +459,14 @@ def test_equal_arrays_are_equal_however_they_lie_in_memory() -> None:
 
 UNCHANGED = {  # texts that do the same, however often f has run, and whatever the module is called
     "a logger": "import logging\ndef f(r): return logging.getLogger(__name__)",
+    "a global logger": "import logging\nX = logging.getLogger(__name__)\ndef f(r): return X.isEnabledFor(10), X.debug('a')",
+    "a method of a logger": "import logging\nX = logging.getLogger(__name__).debug\ndef f(r): return X('a')",
+    "a logger of another name": "import logging\nX = [logging.getLogger(__name__), logging.getLogger(@@ 'a')]\ndef f(r): return X",
+    "an adapter of a logger": "import logging\nX = logging.LoggerAdapter(logging.getLogger(__name__), {})\ndef f(r): return X.debug('a')",
+    "an own logger": (
+        "import logging\nclass L(logging.Logger): pass\nX = L(__name__)\nX.addHandler(logging.StreamHandler())\n"
+        "def f(r): return X.isEnabledFor(10), X.debug('a')"
+    ),
     "a local class": "def f(r):\n  class C:\n    @@\n    N = 1\n    try: M = r\n    except ValueError: M = 2\n  return C",
     "flags": "import enum\nclass P(enum.IntFlag):\n  R = 4\n  W = 2\ndef f(r): return P.R | P.W, ~P.R",
     "a context of decimals": "import decimal\nX = decimal.Context(prec=3)\ndef f(r): return X.divide(1, 3)",
