@@ -24,7 +24,7 @@ import pyarrow as pa
 from streamkit.arrays import AnyArray, Integers
 from streamkit.errors import CorruptionError
 from streamkit.log.values.keys import decode_key_slices, key_parts
-from streamkit.log.values.slices import Slices, join, overlapping
+from streamkit.log.values.slices import ByteSlices, join, overlapping
 
 NUMBER_MAX = 0xFFFF  # of key groups and of stores
 _SIGN = 1 << 63
@@ -64,7 +64,7 @@ def split_keys(
 
     `before` and `after` say how many times there are. CorruptionError if bytes are not such a key.
     """
-    rows, dtype = Slices.of(keys), _prefix(before)
+    rows, dtype = ByteSlices.of(keys), _prefix(before)
     behind = _times(after)
     width = dtype.itemsize + behind.itemsize
     if not (rows.lengths >= width).all():
@@ -74,7 +74,7 @@ def split_keys(
     times = _get_times(prefix, before)
     if after:
         times += _get_times(overlapping(rows.data, behind.itemsize)[rows.ends - behind.itemsize].view(behind), after)
-    columns = decode_key_slices(Slices(rows.data, rows.starts + dtype.itemsize, rows.lengths - width), types)
+    columns = decode_key_slices(ByteSlices(rows.data, rows.starts + dtype.itemsize, rows.lengths - width), types)
     return prefix["key_group"].astype(np.int64), times, columns
 
 

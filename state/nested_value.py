@@ -29,24 +29,24 @@ from streamkit.data_type import element_of, entry_of, fields_of, is_nested
 from streamkit.errors import CorruptionError
 from streamkit.log.values.columns import BYTES_TYPES, checked, fixed_array, fixed_dtype, fixed_values, valid_rows
 from streamkit.log.values.nested_columns import entries, fields, listed, spread, structured
-from streamkit.log.values.slices import RowPart, Slices, gather, join, overlapping, unless
+from streamkit.log.values.slices import ByteSlices, RowPart, gather, join, overlapping, unless
 
 _COUNT = np.dtype("<u4")
 _LENGTH = np.dtype("<u4")
 
 
-def encode_values(column: pa.Array, type_name: str) -> Slices:
+def encode_values(column: pa.Array, type_name: str) -> ByteSlices:
     """
     The bytes of each value of a nested column in the layout of its type; none where it is null.
 
     OverflowError when the values together exceed 2 GiB.
     """
     parts = _struct_parts(column, type_name) if fields_of(type_name) else _list_parts(column, type_name)
-    encoded, valid = Slices.of(join(parts)), valid_rows(column)
+    encoded, valid = ByteSlices.of(join(parts)), valid_rows(column)
     return encoded if valid is None else unless(encoded, valid)
 
 
-def decode_values(values: Slices, type_name: str, valid: Mask | None = None) -> pa.Array:
+def decode_values(values: ByteSlices, type_name: str, valid: Mask | None = None) -> pa.Array:
     """The column behind encoded values of a nested type, null where not valid; CorruptionError if bytes are not such values."""
     present = values if valid is None else values.take(np.flatnonzero(valid))
     decoded = _decoded_structs(present, type_name) if fields_of(type_name) else _decoded_lists(present, type_name)
@@ -63,12 +63,12 @@ def stored_dtype(type_name: str) -> np.dtype[Any] | None:
     return _LENGTH if has_length(type_name) else fixed_dtype(type_name)
 
 
-def variable_values(column: pa.Array, type_name: str) -> Slices:
+def variable_values(column: pa.Array, type_name: str) -> ByteSlices:
     """The bytes that the variable part holds of each value of a column."""
-    return Slices.of(column) if type_name in BYTES_TYPES else encode_values(column, type_name)
+    return ByteSlices.of(column) if type_name in BYTES_TYPES else encode_values(column, type_name)
 
 
-def variable_column(values: Slices, type_name: str, valid: Mask | None) -> pa.Array:
+def variable_column(values: ByteSlices, type_name: str, valid: Mask | None) -> pa.Array:
     """The inverse of `variable_values`: the column, null where not valid; CorruptionError if bytes are not of the type."""
     return checked(gather(values, valid), type_name) if type_name in BYTES_TYPES else decode_values(values, type_name, valid)
 
@@ -103,24 +103,24 @@ def _run_parts(values: pa.Array, type_name: str, counts: Integers) -> list[RowPa
     fixed, variable = _pieces(values, type_name)
     if fixed is not None:
         width = fixed.dtype.itemsize
-        parts.append(Slices(np.ascontiguousarray(fixed).view(np.uint8), first * width, counts * width))
+        parts.append(ByteSlices(np.ascontiguousarray(fixed).view(np.uint8), first * width, counts * width))
     if variable is not None:
-        data, offsets = Slices.of(gather(variable)).data, np.concatenate([[0], np.cumsum(variable.lengths)]).astype(np.int64)
-        parts.append(Slices(data, offsets[first], offsets[first + counts] - offsets[first]))
+        data, offsets = ByteSlices.of(gather(variable)).data, np.concatenate([[0], np.cumsum(variable.lengths)]).astype(np.int64)
+        parts.append(ByteSlices(data, offsets[first], offsets[first + counts] - offsets[first]))
     return parts
 
 
-def _null_bits(values: pa.Array, counts: Integers, first: Integers) -> Slices:
+def _null_bits(values: pa.Array, counts: Integers, first: Integers) -> ByteSlices:
     """The null bits of the values of each row, which begin at a byte of their own."""
     lengths = (counts + 7) // 8
     starts = np.cumsum(lengths) - lengths
     bits = np.zeros(int(lengths.sum()) * 8, np.bool_)
     if (valid := valid_rows(values)) is not None:
         bits[np.arange(len(values)) + np.repeat(starts * 8 - first, counts)] = ~valid
-    return Slices(np.packbits(bits, bitorder="little"), starts, lengths)
+    return ByteSlices(np.packbits(bits, bitorder="little"), starts, lengths)
 
 
-def _pieces(column: pa.Array, type_name: str) -> tuple[AnyArray | None, Slices | None]:
+def _pieces(column: pa.Array, type_name: str) -> tuple[AnyArray | None, ByteSlices | None]:
     """What the fixed and the variable part hold of each value of a column; zeros, and nothing, where it is null."""
     if has_length(type_name):
         variable = variable_values(column, type_name)
@@ -134,7 +134,7 @@ def _pieces(column: pa.Array, type_name: str) -> tuple[AnyArray | None, Slices |
     return values, None
 
 
-def _decoded_structs(values: Slices, type_name: str) -> pa.StructArray:
+def _decoded_structs(values: ByteSlices, type_name: str) -> pa.StructArray:
     data, positions, ends = values.data, values.starts, values.ends
     types, rows = _types(type_name), len(values)
     null_bytes = (len(types) + 7) // 8
@@ -152,7 +152,7 @@ def _decoded_structs(values: Slices, type_name: str) -> pa.StructArray:
     for number, (kind, head) in enumerate(zip(types, heads, strict=True)):
         text = None
         if head is not None and has_length(kind):
-            text = Slices(data, positions, head.astype(np.int64))
+            text = ByteSlices(data, positions, head.astype(np.int64))
             positions = text.ends
             _require(positions <= ends, f"a length of field {number} beyond the end", type_name)
         columns.append(_column(kind, head, text, ~bits[:, number], type_name))
@@ -160,7 +160,7 @@ def _decoded_structs(values: Slices, type_name: str) -> pa.StructArray:
     return structured(type_name, rows, None, columns)
 
 
-def _decoded_lists(values: Slices, type_name: str) -> pa.Array:
+def _decoded_lists(values: ByteSlices, type_name: str) -> pa.Array:
     counts = _head(values.data, values.starts, values.ends, _COUNT, type_name).astype(np.int64)
     positions, columns = values.starts + _COUNT.itemsize, []
     for kind in _types(type_name):
@@ -196,11 +196,11 @@ def _decoded_run(
     first = np.cumsum(counts) - counts
     after = behind + before[first + counts] - before[first]
     _require(after <= ends, "a length beyond the end", type_name)
-    text = Slices(data, (behind - before[first])[owners] + before[:-1], lengths)
+    text = ByteSlices(data, (behind - before[first])[owners] + before[:-1], lengths)
     return _column(kind, head, text, valid, type_name), after
 
 
-def _column(kind: str, head: AnyArray | None, text: Slices | None, valid: Mask, type_name: str) -> pa.Array:
+def _column(kind: str, head: AnyArray | None, text: ByteSlices | None, valid: Mask, type_name: str) -> pa.Array:
     """A column of values from what the fixed part (None: nothing) and the variable part hold of them."""
     if head is None:
         _require(~valid, "a value of a type that has none", type_name)

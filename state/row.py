@@ -26,7 +26,7 @@ from streamkit.arrays import AnyArray, Bytes, Mask
 from streamkit.data_type import from_arrow, is_nested
 from streamkit.errors import CorruptionError, FormatVersionError
 from streamkit.log.values.columns import canonical, checked, fixed_array, fixed_values, valid_rows
-from streamkit.log.values.slices import Slices, join, overlapping
+from streamkit.log.values.slices import ByteSlices, join, overlapping
 from streamkit.state.nested_value import has_length, stored_dtype, variable_column, variable_values
 
 ROW_FORMAT, NESTED_FORMAT = 1, 2
@@ -67,7 +67,7 @@ def decode_rows(values: pa.BinaryArray, types: Sequence[str]) -> list[pa.Array]:
         found = values.is_valid().to_numpy(zero_copy_only=False)
         places = pa.array(np.cumsum(found) - 1, mask=~found)
         return [column.take(places) for column in decode_rows(values.drop_null(), types)]
-    rows, dtype = Slices.of(values), _head_dtype(tuple(types))
+    rows, dtype = ByteSlices.of(values), _head_dtype(tuple(types))
     _check_format(rows, _format_of(types))
     _require(rows.lengths >= dtype.itemsize, f"fewer bytes than the {dtype.itemsize} of the fixed part")
     head = _heads(rows, dtype)
@@ -76,7 +76,7 @@ def decode_rows(values: pa.BinaryArray, types: Sequence[str]) -> list[pa.Array]:
     columns = []
     for index, type_name in enumerate(types):
         if has_length(type_name):
-            text = Slices(rows.data, positions, head[str(index)].astype(np.int64))
+            text = ByteSlices(rows.data, positions, head[str(index)].astype(np.int64))
             positions = text.ends
             _require(positions <= rows.ends, f"a length of column {index} beyond the end")
             columns.append(variable_column(text, type_name, valid[index]))
@@ -114,7 +114,7 @@ def _put_fixed(head: AnyArray, index: int, values: AnyArray, valid: Mask | None)
         head[str(index)][valid] = values[valid]
 
 
-def _heads(rows: Slices, dtype: np.dtype[Any]) -> AnyArray:
+def _heads(rows: ByteSlices, dtype: np.dtype[Any]) -> AnyArray:
     """The fixed part of each row; a view where the rows have nothing else."""
     if len(rows.data) == len(rows) * dtype.itemsize and (rows.lengths == dtype.itemsize).all():
         return rows.data.view(dtype)
@@ -139,7 +139,7 @@ def _fixed_column(head: AnyArray, index: int, type_name: str, valid: Mask | None
     return checked(column, type_name) if type_name.startswith("decimal") else column
 
 
-def _check_format(rows: Slices, expected: int) -> None:
+def _check_format(rows: ByteSlices, expected: int) -> None:
     _require(rows.lengths > 0, "no bytes at all")
     formats = rows.data[rows.starts]
     if not (formats == expected).all():

@@ -25,7 +25,7 @@ from streamkit.connectors.kafka.client import (
     topic_ids,
 )
 from streamkit.connectors.kafka.client_settings import BATCH_BYTES, BY_KEY, DEALS_EMPTY_KEYS, TRANSACTION_MS
-from streamkit.connectors.kafka.target_positions import Claim, create_topic, key_of, positions_topic, read_claims
+from streamkit.connectors.kafka.target_positions import PartitionClaim, create_topic, key_of, positions_topic, read_claims
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.sink import Sink
 from streamkit.errors import ConfigError, RecordTooLargeError, SchemaError
@@ -108,7 +108,7 @@ class KafkaSink(Sink):
         self._within(lambda: self._claim({place: offsets.get(place) for place in partitions}))
         return {place: offset for place, offset in offsets.items() if offset is not None}
 
-    def _identify(self, claims: Mapping[TopicPartition, Claim]) -> None:
+    def _identify(self, claims: Mapping[TopicPartition, PartitionClaim]) -> None:
         """Check that each topic is the one that this sink has written to; ConfigError for one that was made again."""
         known = {place: claim.target for place, claim in claims.items() if claim.target is not None and claim.offset}
         names = {self._target(topic) for topic in self._topics}
@@ -308,7 +308,7 @@ class KafkaSink(Sink):
 
     def _claim(self, ends: Mapping[TopicPartition, int | None]) -> None:
         for place, end in ends.items():
-            claim = Claim(self._writer, self._generation, end, self._targets.get(self._target(place.topic)))
+            claim = PartitionClaim(self._writer, self._generation, end, self._targets.get(self._target(place.topic)))
             self._producer.produce(positions_topic(self.name), claim.to_bytes(), key_of(place), 0, on_delivery=self._delivered)
 
     def _produce(self, rows: pa.Table) -> None:

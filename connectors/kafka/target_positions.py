@@ -18,7 +18,7 @@ END_MS = 20  # a broker says that a partition has ended when a fetch has waited 
 
 
 @dataclass(frozen=True)
-class Claim:
+class PartitionClaim:
     """What is known of a partition of the log: who writes it, in which generation, the next offset, and the id of the topic that has the rows."""
 
     writer: str
@@ -54,7 +54,7 @@ def create_topic(connector: Connector, errors: Errors, name: str, partitions: in
             raise meaning(error, connector, errors) from error
 
 
-def read_claims(connector: Connector, errors: Errors, places: Sequence[TopicPartition]) -> dict[TopicPartition, Claim]:
+def read_claims(connector: Connector, errors: Errors, places: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionClaim]:
     """
     The newest committed row of each partition.
 
@@ -69,7 +69,7 @@ def read_claims(connector: Connector, errors: Errors, places: Sequence[TopicPart
             "enable.partition.eof": True, "fetch.wait.max.ms": END_MS,
         }
     )  # fmt: skip
-    found: dict[bytes, Claim] = {}
+    found: dict[bytes, PartitionClaim] = {}
     try:
         end = written_ends(connector, errors, [(topic, 0)])[topic, 0]
         consumer.list_topics(topic, timeout=30)  # else it looks for the leader of the partition once a second
@@ -82,7 +82,7 @@ def read_claims(connector: Connector, errors: Errors, places: Sequence[TopicPart
     return {one: found[key_of(one)] for one in places if key_of(one) in found}
 
 
-def _read_to(consumer: Any, end: int, found: dict[bytes, Claim]) -> None:
+def _read_to(consumer: Any, end: int, found: dict[bytes, PartitionClaim]) -> None:
     kafka = library()
     deadline = time.monotonic() + READ_SECONDS
     at = 0
@@ -93,7 +93,7 @@ def _read_to(consumer: Any, end: int, found: dict[bytes, Claim]) -> None:
             )
         for message in filter(None, [consumer.poll(0.5), *consumer.consume(1_000, 0)]):  # as soon as there is one
             if message.error() is None:
-                found[message.key()] = Claim(*json.loads(message.value()))
+                found[message.key()] = PartitionClaim(*json.loads(message.value()))
             elif message.error().code() != kafka.KafkaError._PARTITION_EOF:
                 raise kafka.KafkaException(message.error())
             at = max(at, message.offset() + (message.error() is None))

@@ -37,7 +37,7 @@ class Begin(NamedTuple):
     time_us: int
 
 
-class Commit(NamedTuple):
+class CommitMessage(NamedTuple):
     """A transaction ends; what comes later begins at `end`."""
 
     commit_lsn: int
@@ -90,7 +90,7 @@ class Ignored(NamedTuple):
     kind: str
 
 
-Message: TypeAlias = Begin | Commit | Relation | Insert | Update | Delete | Truncate | Ignored
+ReplicationMessage: TypeAlias = Begin | CommitMessage | Relation | Insert | Update | Delete | Truncate | Ignored
 
 _KIND = 25  # where the message begins in a frame of data, behind the frame's own kind, two places and a time
 _KEEPALIVE = struct.Struct(">xQqB")
@@ -108,7 +108,7 @@ def status(confirmed: int, now_us: int, *, wants_reply: bool) -> bytes:
     return _STATUS.pack(b"r", confirmed, confirmed, confirmed, now_us - POSTGRES_EPOCH_US, wants_reply)
 
 
-def message_of(frame: bytes) -> Message | Keepalive:
+def message_of(frame: bytes) -> ReplicationMessage | Keepalive:
     """What the server sent."""
     kind = frame[0]
     if kind == 119:  # w: data
@@ -138,9 +138,9 @@ def _begin(frame: bytes) -> Begin:
     return Begin(commit_lsn, time_us + POSTGRES_EPOCH_US)
 
 
-def _commit(frame: bytes) -> Commit:
+def _commit(frame: bytes) -> CommitMessage:
     _, commit_lsn, end, _ = _COMMIT.unpack(frame)
-    return Commit(commit_lsn, end)
+    return CommitMessage(commit_lsn, end)
 
 
 def _relation(frame: bytes) -> Relation:
@@ -220,7 +220,7 @@ def _unknown(what: str, found: bytes) -> CorruptionError:
     )
 
 
-_READERS: dict[int, Callable[[bytes], Message]] = {
+_READERS: dict[int, Callable[[bytes], ReplicationMessage]] = {
     ord("B"): _begin, ord("C"): _commit, ord("R"): _relation, ord("I"): _insert, ord("U"): _update, ord("D"): _delete,
     ord("T"): _truncate, ord("O"): _ignored, ord("Y"): _ignored, ord("M"): _ignored,
 }  # fmt: skip

@@ -12,7 +12,7 @@ from streamkit.connectors.postgres.connection import PASSING, connect, sqlstate_
 from streamkit.connectors.postgres.pgoutput import (
     PROTOCOL_VERSION,
     Keepalive,
-    Message,
+    ReplicationMessage,
     lsn_of,
     lsn_text,
     message_of,
@@ -88,7 +88,7 @@ class ReplicationConnection:
             f"(proto_version '{PROTOCOL_VERSION}', publication_names '{names}')"
         )
 
-    def message(self, timeout: float) -> Message | Keepalive | None:
+    def message(self, timeout: float) -> ReplicationMessage | Keepalive | None:
         """The next message; None if none came within `timeout` seconds."""
         deadline = None
         while True:

@@ -25,13 +25,13 @@ from streamkit.connectors.postgres.patience import Patience
 from streamkit.connectors.postgres.pgoutput import (
     UNCHANGED,
     Begin,
-    Commit,
+    CommitMessage,
     Delete,
     Insert,
     Keepalive,
-    Message,
     Relation,
     RelationColumn,
+    ReplicationMessage,
     Truncate,
     Update,
     lsn_of,
@@ -622,7 +622,7 @@ class PostgresSource(Source):
 
     def _awaited(
         self, patience: Patience, before: tuple[int, int], *, has_changes: bool, has_server_sent_all: bool
-    ) -> Message | Keepalive | None:
+    ) -> ReplicationMessage | Keepalive | None:
         """The next message, where none is there yet; None if the poll ends."""
         assert self._stream is not None
         is_within = self._begin is not None
@@ -667,7 +667,7 @@ class PostgresSource(Source):
             return 0 if self._index <= self._skip else self._change(message, found)
         if kind is Begin:
             self._begin, self._index = message, 0
-        elif kind is Commit:
+        elif kind is CommitMessage:
             self._begin, self._index, self._skip = None, 0, 0
             self._lsn = max(self._lsn, message.end)
             if self._coverages:

@@ -61,7 +61,7 @@ class Orders:
         return False
 
 
-class Task(Protocol):
+class ConnectorTask(Protocol):
     """One opening of a connector's task: from its committed positions to a stop, the end, or an error."""
 
     progress: TaskProgress

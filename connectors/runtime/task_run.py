@@ -11,7 +11,7 @@ from streamkit.connectors.connector import Connector
 from streamkit.connectors.runtime import status
 from streamkit.connectors.runtime.back_off import BackOff
 from streamkit.connectors.runtime.status import TaskStatus
-from streamkit.connectors.runtime.task import Orders, Task
+from streamkit.connectors.runtime.task import ConnectorTask, Orders
 
 
 @dataclass
@@ -26,7 +26,7 @@ class TaskRun:
     trace: str = ""
     error: Exception | None = None
     is_parked: bool = False
-    running: Task | None = None
+    running: ConnectorTask | None = None
     thread: threading.Thread | None = None
     rate: float = 0.0  # rows a second, between the last two looks
     _looked: tuple[float, int] = field(default_factory=lambda: (time.monotonic(), 0))

@@ -21,7 +21,7 @@ from streamkit.connectors.runtime.internal_topic import declare_internal_topic
 from streamkit.connectors.runtime.sink_task import SinkTask
 from streamkit.connectors.runtime.source_task import SourceTask, producer_name
 from streamkit.connectors.runtime.status import Request, TaskStatus
-from streamkit.connectors.runtime.task import Task
+from streamkit.connectors.runtime.task import ConnectorTask
 from streamkit.connectors.runtime.task_run import TaskRun
 from streamkit.connectors.sink import Sink
 from streamkit.connectors.source import Source
@@ -345,7 +345,7 @@ class Worker:
             elif run.state == status.RUNNING:  # what ended it is no Exception
                 run.state = status.FAILED
 
-    def _task(self, run: TaskRun) -> Task:
+    def _task(self, run: TaskRun) -> ConnectorTask:
         again = run.connector.again()
         tasks = run.connector.settings["tasks.max"]
         check = partial(check_configuration, self._log, run.connector)

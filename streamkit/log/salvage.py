@@ -243,12 +243,14 @@ def _write(found: Survey, folder: str) -> tuple[tuple[SalvagedTopic, ...], list[
     """Write all topics; returns them, and the frames that are whole but do not fit into theirs."""
     misfits: list[Unreadable] = []
     with open_log(folder) as log:
-        writer = _Writer(log.storage, log.catalog)
+        writer = _SalvageWriter(log.storage, log.catalog)
         topics = tuple(_write_topic(found, writer, number, plan, misfits) for number, plan in _plans(found.frames))
     return topics, misfits
 
 
-def _write_topic(found: Survey, writer: _Writer, number: int, plan: _RemadeTopic, misfits: list[Unreadable]) -> SalvagedTopic:
+def _write_topic(
+    found: Survey, writer: _SalvageWriter, number: int, plan: _RemadeTopic, misfits: list[Unreadable]
+) -> SalvagedTopic:
     topic = writer.create(plan.declared(number))
     rows = repeated = 0
     fitting = [frame for frame in plan.frames if _fits(found, frame, topic, misfits)]
@@ -381,7 +383,7 @@ def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-class _Writer:
+class _SalvageWriter:
     """Writes rows into the new log, of one partition at a time."""
 
     def __init__(self, storage: Storage, catalog: Catalog) -> None:

@@ -11,7 +11,7 @@ from streamkit.plan.operator import Names, listed
 from streamkit.plan.steps import Step, with_operator
 from streamkit.schema import Schema, SchemaColumn
 
-Sources = tuple[tuple[str, str], ...]  # pairs of (result name, source), source being left.NAME or right.NAME
+ColumnSources = tuple[tuple[str, str], ...]  # pairs of (result name, source), source being left.NAME or right.NAME
 SIDES = ("left", "right")
 PRESERVED_SIDES = {
     "inner": (),
@@ -70,7 +70,7 @@ def common_key_types(
     return tuple(_common_type(join, left[a], right[b], sides) for a, b in zip(on, right_key, strict=True))
 
 
-def joined_names(join: JoinNode, left: Schema, right: Schema, right_key: Sequence[str], side: str = "table") -> Sources:
+def joined_names(join: JoinNode, left: Schema, right: Schema, right_key: Sequence[str], side: str = "table") -> ColumnSources:
     """What a join gives: the columns of the left side, then those of the right side without its key."""
     taken = {name.lower() for name in left.names}
     values = [name for name in right.names if name not in right_key]
@@ -86,7 +86,7 @@ def joined_names(join: JoinNode, left: Schema, right: Schema, right_key: Sequenc
 
 
 def joined_schema(
-    sources: Sources, left: Schema, right: Schema, optional: Iterable[str], at: Location | None, key: Iterable[str] = ()
+    sources: ColumnSources, left: Schema, right: Schema, optional: Iterable[str], at: Location | None, key: Iterable[str] = ()
 ) -> Schema:
     """The columns of a join's result; those of an `optional` side may be null, the key may not."""
     sides, missing = {"left": left, "right": right}, set(optional)
@@ -98,18 +98,18 @@ def joined_schema(
     return make_schema(joined, at)
 
 
-def read_of(side: str, columns: Sources, needed: Names) -> Names:
+def read_of(side: str, columns: ColumnSources, needed: Names) -> Names:
     """The columns of one side that a join needs to give these columns."""
     return frozenset(source.partition(".")[2] for name, source in columns if name in needed and source.startswith(f"{side}."))
 
 
-def narrowed_join(step: Step, columns: Sources, needed: Names) -> Step:
+def narrowed_join(step: Step, columns: ColumnSources, needed: Names) -> Step:
     """A join that gives only those of its columns that somebody reads."""
     kept = tuple(pair for pair in columns if pair[0] in needed)
     return with_operator(step, step.schema.select(name for name, _ in kept), columns=kept)
 
 
-def sources_text(columns: Sources) -> str:
+def sources_text(columns: ColumnSources) -> str:
     """What a join gives, in a line."""
     return listed(name if source == f"left.{name}" else f"{name} = {source}" for name, source in columns)
 

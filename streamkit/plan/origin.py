@@ -19,7 +19,7 @@ from streamkit.plan.expression_text import typed_text
 from streamkit.plan.operator import Operator
 
 if TYPE_CHECKING:
-    from streamkit.plan.joining import Sources
+    from streamkit.plan.joining import ColumnSources
     from streamkit.plan.program import Program
 
 TEXT_MAX = 240  # longer texts are cut, and told apart by a digest: a column may be made of another twice, and that again
@@ -99,7 +99,7 @@ class Origins:
         return found
 
 
-def joined_origin(text: str, columns: Sources, above: Sequence[Origin]) -> Origin:
+def joined_origin(text: str, columns: ColumnSources, above: Sequence[Origin]) -> Origin:
     """The origin of joined rows; `text` says how they are joined."""
     sides = dict(zip(("left", "right"), above, strict=True))
     found = {}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streamkit.arrays import Integers
-from streamkit.engine.folding.sliding import Slid, SlidingRows, Windows, slid_windows
+from streamkit.engine.folding.sliding import Slid, SlidingRows, WindowNodes, slid_windows
 from streamkit.plan.windows import SlidingWindow
 
 EPOCHS = 4
@@ -54,7 +54,7 @@ def test_windows_by_columns_are_those_row_by_row(disorder: float) -> None:
             met = [(key, start, time) for (key, start), time in stored.items()]
             random.shuffle(met)
             columns = np.array(met, np.int64).reshape(-1, 3).T
-            before = Windows(columns[0], columns[1], columns[2], np.arange(len(met)))
+            before = WindowNodes(columns[0], columns[1], columns[2], np.arange(len(met)))
             each, together = (slid_windows(rows, before, difference, grace, is_each_given=given) for given in (True, False))
             assert contents(together) == contents(each)
             assert (together.newest.keys.tolist(), together.newest.starts.tolist()) == (
@@ -88,7 +88,7 @@ def given_in_epochs(times: Integers, ends: Iterable[int], difference: int, grace
         rows = SlidingRows(np.zeros(end - first, np.int64), times[part], reached[part])
         columns = np.array(list(stored.items()), np.int64).reshape(-1, 2).T
         known = np.arange(len(stored))
-        slid = slid_windows(rows, Windows(np.zeros_like(known), columns[0], columns[1], known), difference, grace)
+        slid = slid_windows(rows, WindowNodes(np.zeros_like(known), columns[0], columns[1], known), difference, grace)
         late, skipped = late + int(slid.is_late.sum()), skipped + slid.skipped
         given += zip(slid.given.starts.tolist(), slid.given.times.tolist(), strict=True)
         stored |= zip(slid.newest.starts.tolist(), slid.newest.times.tolist(), strict=True)

@@ -39,7 +39,7 @@ _KNOWN = "known are = != < <= > >=, IS NULL, IN (…), BETWEEN, LIKE, AND, OR, N
 
 
 @dataclass(frozen=True)
-class _Token:
+class _PredicateWord:
     """A part of the text, of one kind: number, text, name, word, sign or end."""
 
     kind: str
@@ -132,7 +132,7 @@ class _Parser:
             raise ConfigError(f"--where compares {column} ({types[0]}) with {other} ({types[1]}); expected columns of one type")
         return QueryCondition(COMPARISONS[sign](_as_double(column), _as_double(other)))
 
-    def _compared(self, column: str, sign: str, literal: _Token) -> QueryCondition:
+    def _compared(self, column: str, sign: str, literal: _PredicateWord) -> QueryCondition:
         value = self._value(literal, column)
         is_mixed = pa.types.is_integer(self._type(column)) and pa.types.is_floating(value.type)
         return compared(column, _as_double(column) if is_mixed else pc.field(column), sign, value)
@@ -166,12 +166,12 @@ class _Parser:
     def _type(self, column: str) -> pa.DataType:
         return self._schema.field(column).type
 
-    def _literal(self) -> _Token:
+    def _literal(self) -> _PredicateWord:
         if self.next.kind not in ("number", "text") and self.next.value not in ("true", "false"):
             self.refuse("a number, a text in quotes, true or false")
         return self._take()
 
-    def _value(self, token: _Token, column: str) -> pa.Scalar:
+    def _value(self, token: _PredicateWord, column: str) -> pa.Scalar:
         """A literal in the type of the column it is compared with."""
         kind = self._type(column)
         for is_kind, expected, read in _LITERALS:
@@ -190,7 +190,7 @@ class _Parser:
         if not self._takes(value):
             self.refuse(value.upper())
 
-    def _take(self) -> _Token:
+    def _take(self) -> _PredicateWord:
         token, self.next = self.next, self._tokens.pop(0) if self._tokens else self.next
         return token
 
@@ -201,7 +201,7 @@ class _Parser:
         )
 
 
-def _tokens(text: str) -> list[_Token]:
+def _tokens(text: str) -> list[_PredicateWord]:
     tokens, position = [], 0
     while text[position:].strip():
         match = _TOKEN.match(text, position)
@@ -211,9 +211,9 @@ def _tokens(text: str) -> list[_Token]:
         kind, value = str(match.lastgroup), match[str(match.lastgroup)]
         if kind == "name" and value.lower() in _WORDS:
             kind, value = "word", value.lower()
-        tokens.append(_Token(kind, value, match.start(str(match.lastgroup))))
+        tokens.append(_PredicateWord(kind, value, match.start(str(match.lastgroup))))
         position = match.end()
-    return [*tokens, _Token("end", "", len(text))]
+    return [*tokens, _PredicateWord("end", "", len(text))]
 
 
 def _unquoted(text: str) -> str:

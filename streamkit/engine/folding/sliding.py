@@ -40,7 +40,7 @@ class SlidingRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Windows:
+class WindowNodes:
     """Windows: the number of the key, the start, the largest time of a record in it, and the node with its state."""
 
     keys: Integers
@@ -48,9 +48,9 @@ class Windows:
     times: Integers
     nodes: Integers
 
-    def take(self, kept: npt.NDArray[np.generic]) -> Windows:
+    def take(self, kept: npt.NDArray[np.generic]) -> WindowNodes:
         """The windows at these positions, or where a mask is true."""
-        return Windows(self.keys[kept], self.starts[kept], self.times[kept], self.nodes[kept])
+        return WindowNodes(self.keys[kept], self.starts[kept], self.times[kept], self.nodes[kept])
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,15 +64,17 @@ class Slid:
     """
 
     lineage: RowLineage
-    given: Windows
+    given: WindowNodes
     causes: Integers
-    newest: Windows
+    newest: WindowNodes
     is_late: Mask
     skipped: int
     is_flat: bool = False
 
 
-def slid_windows(rows: SlidingRows, stored: Windows, difference_ms: int, grace_ms: int, *, is_each_given: bool = True) -> Slid:
+def slid_windows(
+    rows: SlidingRows, stored: WindowNodes, difference_ms: int, grace_ms: int, *, is_each_given: bool = True
+) -> Slid:
     """
     The windows after each row; the first parts of nodes are the states of the stored windows, by their positions, then come the rows'.
 
@@ -89,7 +91,7 @@ def slid_windows(rows: SlidingRows, stored: Windows, difference_ms: int, grace_m
     return _beside(together, apart)
 
 
-def _row_by_row(rows: SlidingRows, stored: Windows, difference_ms: int, grace_ms: int, some: Integers) -> Slid:
+def _row_by_row(rows: SlidingRows, stored: WindowNodes, difference_ms: int, grace_ms: int, some: Integers) -> Slid:
     """What some of the rows made, taken one by one."""
     making = _GrowingLineage(difference_ms, len(stored.keys))
     for key, own, windows in _by_key(rows, stored, some):
@@ -99,7 +101,7 @@ def _row_by_row(rows: SlidingRows, stored: Windows, difference_ms: int, grace_ms
     return making.made(len(rows.keys))
 
 
-def _keys_in_order(rows: SlidingRows, stored: Windows, difference_ms: int, grace_ms: int) -> Mask:
+def _keys_in_order(rows: SlidingRows, stored: WindowNodes, difference_ms: int, grace_ms: int) -> Mask:
     """
     By key, whether its rows follow each other and those stored in the order of their times, and find every window open.
 
@@ -123,7 +125,7 @@ def _keys_in_order(rows: SlidingRows, stored: Windows, difference_ms: int, grace
     return in_order
 
 
-def windows_of_rows_in_order(rows: SlidingRows, stored: Windows, difference_ms: int, some: Integers) -> Slid:
+def windows_of_rows_in_order(rows: SlidingRows, stored: WindowNodes, difference_ms: int, some: Integers) -> Slid:
     """
     What some of the rows made, those of whole keys, which come in the order of their times (see `_keys_in_order`).
 
@@ -163,8 +165,8 @@ def windows_of_rows_in_order(rows: SlidingRows, stored: Windows, difference_ms: 
     own[(ends - counts)[has_base]] = stored.nodes[kept][base[has_base]]
     nothing = np.empty(0, np.int64)
     lineage = RowLineage(own, chains, np.zeros(len(starts), np.int64), nothing, nothing)
-    given = Windows(nothing, nothing, nothing, nothing)
-    newest = Windows(window_keys, starts, times[last - 1], ends - 1)
+    given = WindowNodes(nothing, nothing, nothing, nothing)
+    newest = WindowNodes(window_keys, starts, times[last - 1], ends - 1)
     return Slid(lineage, given, nothing, newest, np.zeros(len(rows.keys), bool), 0, is_flat=True)
 
 
@@ -199,7 +201,7 @@ def _beside(one: Slid, other: Slid) -> Slid:
         np.concatenate([first.head_nodes, second.head_nodes + nodes]),
     )
     newest, moved = one.newest, replace(other.newest, nodes=other.newest.nodes + nodes)
-    both = Windows(
+    both = WindowNodes(
         *(np.concatenate([getattr(newest, part), getattr(moved, part)]) for part in ("keys", "starts", "times", "nodes"))
     )
     order = np.lexsort((both.starts, both.keys))
@@ -208,7 +210,7 @@ def _beside(one: Slid, other: Slid) -> Slid:
     )
 
 
-def _by_key(rows: SlidingRows, stored: Windows, some: Integers) -> Iterator[tuple[int, Integers, Windows]]:
+def _by_key(rows: SlidingRows, stored: WindowNodes, some: Integers) -> Iterator[tuple[int, Integers, WindowNodes]]:
     """Some of the rows, and the stored windows, of each key that they have."""
     order = some[stable_order(rows.keys[some])]
     keys = rows.keys[order]
@@ -237,7 +239,7 @@ class _GrowingLineage:
     late: list[int] = field(default_factory=list)
     skipped: int = 0
 
-    def take(self, key: int, stored: Windows, rows: Iterable[tuple[int, int, int]]) -> None:
+    def take(self, key: int, stored: WindowNodes, rows: Iterable[tuple[int, int, int]]) -> None:
         """Take the rows of a key: number, time, and before which end windows are closed."""
         windows: OpenWindows[int] = OpenWindows(
             self.difference_ms,
@@ -277,7 +279,7 @@ class _GrowingLineage:
         is_late = np.zeros(rows, bool)
         is_late[self.late] = True
         lineage = RowLineage(own, chains, levels, heads[:, 0], heads[:, 1])
-        return Slid(lineage, Windows(*given.T[1:]), given[:, 0], Windows(*newest.T), is_late, self.skipped)
+        return Slid(lineage, WindowNodes(*given.T[1:]), given[:, 0], WindowNodes(*newest.T), is_late, self.skipped)
 
 
 AnyState = TypeVar("AnyState")

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from streamkit.arrays import Integers
 from streamkit.engine.folding.changes import windows_with_old_values
 from streamkit.engine.folding.group_state import lifted
-from streamkit.engine.folding.sliding import Slid, SlidingRows, Windows, slid_windows
+from streamkit.engine.folding.sliding import Slid, SlidingRows, WindowNodes, slid_windows
 from streamkit.engine.folding.window_results import Finish, bounds, failing, finished, null_on_overflow
 from streamkit.engine.folding.window_state import StoreChanges, WindowKeys, WindowState, decoded, keys_of
 from streamkit.engine.folding.windows import since_1970
@@ -81,7 +81,7 @@ class _MadeWindows:
     batch: pa.RecordBatch
     keys: WindowKeys
     listed: ListedWindows
-    stored: Windows
+    stored: WindowNodes
     stored_states: list[pa.Array]
     slid: Slid
     states: list[pa.Array]
@@ -97,7 +97,7 @@ def _made(epoch: _SlidingState, batch: pa.RecordBatch) -> _MadeWindows:
     stored_times, stored_states = decoded(epoch.operator.aggregates, epoch.read(epoch.keys(keys, met.keys, (met.starts,))))
     states = lifted(operator.aggregates, batch)
     rows = [pa.concat_arrays([old, new.cast(old.type)]) for old, new in zip(stored_states, states, strict=True)]
-    stored = Windows(met.keys, met.starts, stored_times, np.arange(len(stored_times)))
+    stored = WindowNodes(met.keys, met.starts, stored_times, np.arange(len(stored_times)))
     taken = SlidingRows(codes, times, stream_times(operator, operator.windowing, batch, epoch.context))
     is_each_given = "every" in operator.modes or WITH_OLD_VALUES in operator.modes
     slid = slid_windows(taken, stored, epoch.length_ms, operator.window.grace_ms, is_each_given=is_each_given)
@@ -162,7 +162,7 @@ def _final_place(epoch: _SlidingState, keys: WindowKeys, starts: Integers) -> di
 
 
 def _results(
-    epoch: _SlidingState, made: _MadeWindows, windows: Windows, place: Mapping[str, pa.Array], finish: Finish
+    epoch: _SlidingState, made: _MadeWindows, windows: WindowNodes, place: Mapping[str, pa.Array], finish: Finish
 ) -> pa.RecordBatch:
     keys, places = made.keys.take(windows.keys), pa.array(windows.nodes)
     return _rows(epoch, keys, windows.starts, windows.times, made.states, places, place, finish)

@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 from streamkit.arrays import Integers
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import key_parts
-from streamkit.log.values.slices import RowPart, Slices, join
+from streamkit.log.values.slices import ByteSlices, RowPart, join
 from streamkit.names import DUE, HEADERS, INPUT, OFFSET, ORDER, ORDER_COLUMNS, PARTITION, PATH
 from streamkit.plan.program import Number, Turn
 
@@ -104,7 +104,7 @@ def extended_by(batch: pa.RecordBatch, number: Number, *parts: RowPart) -> pa.Bi
     own = [numbers_of(number, batch), *parts]
     if PATH not in batch.schema.names:
         return join(own)
-    return join([Slices.of(batch[PATH].cast(pa.binary())), *own])
+    return join([ByteSlices.of(batch[PATH].cast(pa.binary())), *own])
 
 
 def at_input(batch: pa.RecordBatch, number: Number) -> pa.RecordBatch:
@@ -125,7 +125,7 @@ def as_moved(batch: pa.RecordBatch, number: Number) -> pa.RecordBatch:
     """
     if not has_place(batch) or PATH not in batch.schema.names:
         return batch
-    path = join([numbers_of(number, batch), Slices.of(batch[PATH].cast(pa.binary()))])
+    path = join([numbers_of(number, batch), ByteSlices.of(batch[PATH].cast(pa.binary()))])
     if DUE in batch.schema.names:
         path = pc.if_else(batch[DUE].is_valid(), batch[PATH].cast(pa.binary()), path)
     return batch.set_column(batch.schema.get_field_index(PATH), PATH, path)

@@ -55,7 +55,7 @@ def read_split(program: Program, plan: EpochPlan, split: ReaderSplit, storage: S
 
 def _run(program: Program, split: ReaderSplit, context: Context, advances: Advances, placed: Collection[int]) -> None:
     """Run the readers' operators on the rows of a split; those of the inputs `placed` carry their place."""
-    stage = _Stage(program.operators_of(0), context)
+    stage = _ReaderStage(program.operators_of(0), context)
     for piece in split.slices:
         for batch in slice_batches(program, piece, context, advances, piece.input in placed):
             stage.take(piece.input, batch)
@@ -75,7 +75,7 @@ def _reports(program: Program, plan: EpochPlan, split: ReaderSplit, context: Con
 
 
 @dataclass
-class _Stage:
+class _ReaderStage:
     """The operators of the readers, fed batch by batch; `waiting` has, by operator, the rows gathered for its next call."""
 
     operators: tuple[Operator, ...]

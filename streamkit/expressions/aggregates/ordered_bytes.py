@@ -18,7 +18,7 @@ from streamkit.data_type import array_of, fields_of, is_nested, to_arrow
 from streamkit.expressions.core.accumulation import Accumulator, chosen
 from streamkit.expressions.core.groups import one_zero
 from streamkit.log.values.keys import decode_leading, encode_keys
-from streamkit.log.values.slices import Slices
+from streamkit.log.values.slices import ByteSlices
 
 
 def order_complaint(type_name: str) -> str | None:
@@ -85,17 +85,17 @@ def decode_lists(lists: pa.Array, type_name: str) -> pa.Array:
 
 def decode_ordered(encoded: pa.BinaryArray, types: Sequence[str], falling: Sequence[bool]) -> list[pa.Array]:
     """The values of each type that bytes stand for, one after the other; the inverse of `encode_ordered`."""
-    rest, columns = Slices.of(encoded), []
+    rest, columns = ByteSlices.of(encoded), []
     for type_name, is_falling in zip(types, falling, strict=True):
         data = np.invert(rest.data) if is_falling else rest.data
-        flat, left = decode_leading(Slices(data, rest.starts, rest.lengths), _flat_types(type_name))
+        flat, left = decode_leading(ByteSlices(data, rest.starts, rest.lengths), _flat_types(type_name))
         columns.append(_whole(iter(flat), type_name))
-        rest = Slices(rest.data, left.starts, left.lengths)
+        rest = ByteSlices(rest.data, left.starts, left.lengths)
     return columns
 
 
 def _turned(encoded: pa.BinaryArray) -> pa.BinaryArray:
-    slices = Slices.of(encoded)
+    slices = ByteSlices.of(encoded)
     offsets = np.append(slices.starts, slices.ends[-1:] if len(slices) else 0).astype(np.int32)
     return pa.BinaryArray.from_buffers(
         pa.binary(), len(encoded), [None, pa.py_buffer(offsets), pa.py_buffer(np.invert(slices.data))]

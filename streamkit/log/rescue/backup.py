@@ -68,7 +68,7 @@ def back_up(root: str, storage: Storage, database: Database, target: str | os.Pa
 
 def _done(storage: Storage, database: SqliteDatabase, folder: str, verify: bool) -> Backup:
     for _ in range(ATTEMPTS):
-        done = _Attempt(storage, database, folder, verify).run()
+        done = _CopyAttempt(storage, database, folder, verify).run()
         if done is not None:
             return done
     raise StreamKitError(f"slabs were deleted faster than they could be copied, {ATTEMPTS} times over; run the backup again")
@@ -87,7 +87,7 @@ def _remove_unfinished_slabs(folder: str) -> None:
             storage.delete(path)
 
 
-class _Attempt:
+class _CopyAttempt:
     """One copy of the catalog, and the slabs it names; with `verify`, slabs that are there already are read."""
 
     def __init__(self, storage: Storage, database: SqliteDatabase, folder: str, verify: bool) -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import Integers, UnsignedIntegers
-from streamkit.log.values.slices import Slices, overlapping
+from streamkit.log.values.slices import ByteSlices, overlapping
 
 ROWS_MIN = 8192  # fewer are compared sooner
 DIGITS_MAX = 8
@@ -29,7 +29,7 @@ Digit = npt.NDArray[np.uint16]
 def byte_order(strings: pa.Array) -> pa.Array:
     """The permutation that sorts binary strings without nulls by their bytes, as row numbers; equal ones stay as they stand."""
     if len(strings) >= ROWS_MIN:
-        digits, are_all = _digits(Slices.of(strings))
+        digits, are_all = _digits(ByteSlices.of(strings))
         order = _order_of(digits, len(strings))
         if are_all or _are_distinct([digit[order] for digit in digits]):
             return pa.array(order)
@@ -51,14 +51,14 @@ def _are_distinct(digits: list[Digit]) -> bool:
     return not same.any()
 
 
-def _digits(rows: Slices) -> tuple[list[Digit], bool]:
+def _digits(rows: ByteSlices) -> tuple[list[Digit], bool]:
     """The first numbers of 16 bits in which the strings differ, the first of them first, and whether these are all."""
     differing = _differing_bytes(rows)
     digits: list[Digit] = [byte << _BYTE | next(differing, _NO_BYTE) for byte in islice(differing, DIGITS_MAX)]
     return digits, next(differing, None) is None
 
 
-def _differing_bytes(rows: Slices) -> Iterator[Digit]:
+def _differing_bytes(rows: ByteSlices) -> Iterator[Digit]:
     """The bytes that are not the same in all strings, from the first on; then the length, as zeros stand for bytes that a string lacks."""
     for word in chain(_words(rows), [rows.lengths.astype(np.uint64)]):
         differs = int(np.bitwise_or.reduce(word ^ word[0]))
@@ -67,7 +67,7 @@ def _differing_bytes(rows: Slices) -> Iterator[Digit]:
                 yield (word >> np.uint64(shift) & np.uint64(0xFF)).astype(np.uint16)
 
 
-def _words(rows: Slices) -> Iterator[UnsignedIntegers]:
+def _words(rows: ByteSlices) -> Iterator[UnsignedIntegers]:
     """Eight bytes after the other of each string, as numbers in their order; zeros stand for bytes behind its end."""
     found = overlapping(np.concatenate([rows.data, np.zeros(WORD_BYTES, np.uint8)]), WORD_BYTES)
     for position in range(0, int(rows.lengths.max()), WORD_BYTES):

@@ -30,7 +30,7 @@ from streamkit.log.values.columns import (
     fixed_values,
     valid_rows,
 )
-from streamkit.log.values.slices import RowPart, Slices, gather, join, overlapping, unless
+from streamkit.log.values.slices import ByteSlices, RowPart, gather, join, overlapping, unless
 
 KAFKA_TYPES = frozenset(("tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary"))  # Kafka has a serialiser
 MURMUR_SEED, MURMUR_FACTOR, MURMUR_SHIFT = np.uint32(0x9747B28C), np.uint32(0x5BD1E995), np.uint32(24)
@@ -56,7 +56,7 @@ def encode_keys(columns: Sequence[pa.Array]) -> pa.BinaryArray:
 
 def decode_keys(encoded: pa.BinaryArray, types: Sequence[str]) -> list[pa.Array]:
     """Return the columns behind encoded keys, one per Spark type; CorruptionError where bytes are not a key of these types."""
-    return decode_key_slices(Slices.of(encoded), types)
+    return decode_key_slices(ByteSlices.of(encoded), types)
 
 
 def key_parts(columns: Sequence[pa.Array]) -> list[RowPart]:
@@ -66,14 +66,14 @@ def key_parts(columns: Sequence[pa.Array]) -> list[RowPart]:
     return [part for column in columns for part in _column_parts(column)]
 
 
-def decode_key_slices(keys: Slices, types: Sequence[str]) -> list[pa.Array]:
+def decode_key_slices(keys: ByteSlices, types: Sequence[str]) -> list[pa.Array]:
     """As `decode_keys`, from slices of a buffer."""
     columns, rest = decode_leading(keys, types)
     _require(rest.lengths == 0, "bytes after the last column")
     return columns
 
 
-def decode_leading(keys: Slices, types: Sequence[str]) -> tuple[list[pa.Array], Slices]:
+def decode_leading(keys: ByteSlices, types: Sequence[str]) -> tuple[list[pa.Array], ByteSlices]:
     """The columns that keys begin with, one per Spark type, and what follows them."""
     data = np.concatenate([keys.data, np.zeros(_PADDING, np.uint8)])
     positions, ends = keys.starts, keys.ends
@@ -81,7 +81,7 @@ def decode_leading(keys: Slices, types: Sequence[str]) -> tuple[list[pa.Array], 
     for type_name in types:
         column, positions = _decode_column(data, positions, ends, type_name)
         columns.append(column)
-    return columns, Slices(keys.data, positions, ends - positions)
+    return columns, ByteSlices(keys.data, positions, ends - positions)
 
 
 def partition_bytes(columns: Sequence[pa.Array]) -> pa.BinaryArray:
@@ -94,12 +94,12 @@ def partition_bytes(columns: Sequence[pa.Array]) -> pa.BinaryArray:
     if serialised is not None:
         return serialised
     valid, encoded = _not_all_null(columns), encode_keys(columns)
-    return encoded if valid is None else gather(Slices.of(encoded), valid)
+    return encoded if valid is None else gather(ByteSlices.of(encoded), valid)
 
 
 def murmur2(values: pa.BinaryArray) -> npt.NDArray[np.int32]:
     """Hash each value as Kafka's default partitioner does (murmur2, 32 bits, Kafka's seed); a null hashes to 0."""
-    hashes = _murmur2(Slices.of(values)).view(np.int32)
+    hashes = _murmur2(ByteSlices.of(values)).view(np.int32)
     if values.null_count:
         hashes[values.is_null().to_numpy(zero_copy_only=False)] = 0
     return hashes
@@ -183,7 +183,7 @@ def key_groups(columns: Sequence[pa.Array], count: int) -> npt.NDArray[np.int32]
 
 def _column_parts(column: pa.Array) -> list[RowPart]:
     if _is_small_dictionary(column):
-        return [Slices.of(encode_keys([_with_null(column.dictionary)])).take(_codes(column))]
+        return [ByteSlices.of(encode_keys([_with_null(column.dictionary)])).take(_codes(column))]
     column, type_name = _canonical_key(column)
     if type_name == "void":
         return [np.zeros(len(column), np.uint8)]
@@ -225,12 +225,12 @@ def _codes(column: pa.DictionaryArray) -> AnyArray:
     return codes
 
 
-def _escaped(column: pa.Array) -> Slices:
+def _escaped(column: pa.Array) -> ByteSlices:
     """The bytes of each row with 0x00 as 0x00 0xFF."""
-    slices = Slices.of(column)
+    slices = ByteSlices.of(column)
     if slices.data.all():
         return slices
-    return Slices.of(check_sound(pc.replace_substring(column.cast(pa.binary()), pattern=b"\x00", replacement=b"\x00\xff")))
+    return ByteSlices.of(check_sound(pc.replace_substring(column.cast(pa.binary()), pattern=b"\x00", replacement=b"\x00\xff")))
 
 
 def _ordered(values: AnyArray, type_name: str) -> AnyArray:
@@ -310,7 +310,7 @@ def _decode_bytes(data: Bytes, positions: Integers, ends: Integers, type_name: s
     ends_of_value = np.where(valid, terminators[np.searchsorted(terminators, positions)], positions)
     after = ends_of_value + 2 * valid
     _require(after <= ends, f"no end of a {type_name}")
-    column = gather(Slices(data, positions, ends_of_value - positions), valid)
+    column = gather(ByteSlices(data, positions, ends_of_value - positions), valid)
     escaped = np.frombuffer(column.buffers()[2] or b"", np.uint8)
     if not escaped.all():
         _require(~_has_stray_zero(column), f"0x00 inside a {type_name} not followed by 0xFF")
@@ -349,10 +349,10 @@ def _kafka_bytes(column: pa.Array) -> pa.BinaryArray | None:
         return column.cast(pa.binary())
     values, valid = fixed_values(column, type_name), valid_rows(column)
     numbers = (_one_zero_one_nan(values) if values.dtype.kind == "f" else values).byteswap()
-    return join([numbers]) if valid is None else gather(Slices.of(join([numbers])), valid)
+    return join([numbers]) if valid is None else gather(ByteSlices.of(join([numbers])), valid)
 
 
-def _murmur2(rows: Slices) -> npt.NDArray[np.uint32]:
+def _murmur2(rows: ByteSlices) -> npt.NDArray[np.uint32]:
     if len(rows) <= FEW_ROWS:
         return np.array([_murmur2_alone(rows.row(number)) for number in range(len(rows))], np.uint32)
     word_counts = rows.lengths >> 2
@@ -378,7 +378,7 @@ def _murmur2_alone(value: bytes) -> int:
     return found ^ found >> 15
 
 
-def _murmur2_sorted(rows: Slices, word_counts: Integers) -> npt.NDArray[np.uint32]:
+def _murmur2_sorted(rows: ByteSlices, word_counts: Integers) -> npt.NDArray[np.uint32]:
     """The hashes of rows in ascending order of their whole words: those that have one more are then always the last ones."""
     words = overlapping(np.concatenate([rows.data, np.zeros(_PADDING, np.uint8)]), 4)
     hashes = rows.lengths.astype(np.uint32) ^ MURMUR_SEED

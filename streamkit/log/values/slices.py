@@ -1,7 +1,7 @@
 """
 Many byte strings in one buffer, copied and joined without Python per row.
 
-A part of a row is either fixed (a one-dimensional numpy array, whose items' memory is the part's bytes) or a `Slices`.
+A part of a row is either fixed (a one-dimensional numpy array, whose items' memory is the part's bytes) or a `ByteSlices`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NUMBER_WIDTHS = (1, 2, 4, 8)  # numpy copies these as numbers, which is faster 
 
 
 @dataclass(frozen=True, eq=False)
-class Slices:
+class ByteSlices:
     """Byte strings: row i is `data[starts[i] : starts[i] + lengths[i]]`; slices may overlap, repeat and leave gaps."""
 
     data: Bytes
@@ -35,7 +35,7 @@ class Slices:
         return self.starts + self.lengths
 
     @classmethod
-    def of(cls, array: pa.Array) -> Slices:
+    def of(cls, array: pa.Array) -> ByteSlices:
         """The rows of a string or binary array, also of a sliced one, without copying them; a null row is empty."""
         _, offsets_buffer, data_buffer = array.buffers()
         if len(array) == 0:
@@ -47,9 +47,9 @@ class Slices:
         data = np.frombuffer(data_buffer or b"", np.uint8)[offsets[0] : offsets[-1]]
         return cls(data, offsets[:-1] - offsets[0], lengths)
 
-    def take(self, rows: AnyArray) -> Slices:
+    def take(self, rows: AnyArray) -> ByteSlices:
         """The slices at these row numbers; the bytes are shared."""
-        return Slices(self.data, self.starts[rows], self.lengths[rows])
+        return ByteSlices(self.data, self.starts[rows], self.lengths[rows])
 
     def row(self, number: int) -> bytes:
         """One byte string; IndexError if it is not within the data."""
@@ -68,7 +68,7 @@ class Slices:
                 _copy(self.data, starts + rest, target, places + rest, width)
 
 
-RowPart: TypeAlias = AnyArray | Slices
+RowPart: TypeAlias = AnyArray | ByteSlices
 
 
 def overlapping(data: Bytes, width: int) -> AnyArray:
@@ -77,13 +77,13 @@ def overlapping(data: Bytes, width: int) -> AnyArray:
     return np.ndarray((max(0, len(data) - width + 1),), kind, data, strides=(1,))
 
 
-def unless(part: RowPart, valid: Mask) -> Slices:
+def unless(part: RowPart, valid: Mask) -> ByteSlices:
     """The part, but empty in the rows that are not valid."""
-    if isinstance(part, Slices):
-        return Slices(part.data, part.starts, np.where(valid, part.lengths, 0))
+    if isinstance(part, ByteSlices):
+        return ByteSlices(part.data, part.starts, np.where(valid, part.lengths, 0))
     width = part.dtype.itemsize
     starts = np.arange(0, len(part) * width, width, dtype=np.int64)
-    return Slices(part.view(np.uint8), starts, np.where(valid, width, 0))
+    return ByteSlices(part.view(np.uint8), starts, np.where(valid, width, 0))
 
 
 def join(parts: Sequence[RowPart]) -> pa.BinaryArray:
@@ -93,17 +93,17 @@ def join(parts: Sequence[RowPart]) -> pa.BinaryArray:
     Raises OverflowError when the result exceeds what one BinaryArray can hold (2 GiB).
     """
     if len(parts[0]) == 1:  # a dozen calls of numpy cost more
-        alone = b"".join(part.row(0) if isinstance(part, Slices) else part.tobytes() for part in parts)
+        alone = b"".join(part.row(0) if isinstance(part, ByteSlices) else part.tobytes() for part in parts)
         _check_size(len(alone))
         return pa.array([alone], pa.binary())
     parts = list(_side_by_side(parts))
-    if len(parts) == 1 and not isinstance(parts[0], Slices):
+    if len(parts) == 1 and not isinstance(parts[0], ByteSlices):
         return _wrap(parts[0].view(np.uint8), _offsets(parts))
     offsets = _offsets(parts)
     data = np.empty(offsets[-1], np.uint8)
     positions = offsets[:-1]
     for part in parts:
-        if isinstance(part, Slices):
+        if isinstance(part, ByteSlices):
             part.copy_to(data, positions)
             positions = positions + part.lengths
         else:
@@ -112,7 +112,7 @@ def join(parts: Sequence[RowPart]) -> pa.BinaryArray:
     return _wrap(data, offsets)
 
 
-def gather(slices: Slices, valid: Mask | None = None) -> pa.BinaryArray:
+def gather(slices: ByteSlices, valid: Mask | None = None) -> pa.BinaryArray:
     """The rows as a binary array of their own, null where not valid."""
     offsets = _offsets([slices])
     data = np.empty(offsets[-1], np.uint8)
@@ -156,7 +156,7 @@ def _side_by_side(parts: Sequence[RowPart]) -> Iterator[RowPart]:
     """The parts, neighbours of fixed width laid into one, so that each row needs fewer copies."""
     run: list[AnyArray] = []
     for part in parts:
-        if not isinstance(part, Slices):
+        if not isinstance(part, ByteSlices):
             run.append(part)
             continue
         if run:
@@ -180,7 +180,7 @@ def _merge(run: list[AnyArray]) -> AnyArray:
 def _offsets(parts: Sequence[RowPart]) -> Integers:
     offsets = np.zeros(len(parts[0]) + 1, np.int64)
     for part in parts:
-        offsets[1:] += part.lengths if isinstance(part, Slices) else part.dtype.itemsize
+        offsets[1:] += part.lengths if isinstance(part, ByteSlices) else part.dtype.itemsize
     np.cumsum(offsets, out=offsets)
     _check_size(offsets[-1])
     return offsets

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from streamkit.errors import TopologyError
 from streamkit.plan.building import Building
-from streamkit.plan.joining import Sources, common_key_types, joined_names, joined_schema, narrowed_join, sources_text
+from streamkit.plan.joining import ColumnSources, common_key_types, joined_names, joined_schema, narrowed_join, sources_text
 from streamkit.plan.keys import check_columns
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
 from streamkit.plan.operator_traits import OperatorTraits
@@ -71,7 +71,7 @@ class ForeignKeyJoin(Operator):
     left_key: Key
     on: Key
     store: str
-    columns: Sources
+    columns: ColumnSources
     skips: bool = False
 
     @property

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from streamkit.plan.building import Building
 from streamkit.plan.joining import (
-    Sources,
+    ColumnSources,
     common_key_types,
     join_columns,
     joined_names,
@@ -42,7 +42,7 @@ class GlobalJoin(Operator):
     how: str
     on: Key
     table_input: int
-    columns: Sources
+    columns: ColumnSources
     table: tuple[Operator, ...] = ()
     table_key: Key = ()
 

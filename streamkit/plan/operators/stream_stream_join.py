@@ -12,7 +12,15 @@ from streamkit.names import ALONE, TIMESTAMP
 from streamkit.plan.building import Building
 from streamkit.plan.demands import Demands
 from streamkit.plan.duration import duration_text
-from streamkit.plan.joining import PRESERVED_SIDES, SIDES, Sources, common_key_types, joined_names, narrowed_join, sources_text
+from streamkit.plan.joining import (
+    PRESERVED_SIDES,
+    SIDES,
+    ColumnSources,
+    common_key_types,
+    joined_names,
+    narrowed_join,
+    sources_text,
+)
 from streamkit.plan.keys import check_columns, make_schema
 from streamkit.plan.node import Node, check_distinct, shortened, words
 from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
@@ -139,7 +147,7 @@ class StreamStreamJoinRows(Operator):
     how: str  # inner, left or outer
     left_key: Key
     right_key: Key
-    columns: Sources
+    columns: ColumnSources
     within: JoinWindow
     delay_ms: int
     streams: tuple[int, ...]
@@ -276,7 +284,7 @@ def _listed(column: SchemaColumn) -> SchemaColumn:
     return SchemaColumn(column.name, f"array<{column.type}>", column.nullable)
 
 
-def _joined_schema(node: StreamStreamJoin, columns: Sources, left: Schema, right: Schema, keys: tuple[Key, Key]) -> Schema:
+def _joined_schema(node: StreamStreamJoin, columns: ColumnSources, left: Schema, right: Schema, keys: tuple[Key, Key]) -> Schema:
     """The columns of the result; those of a side that may be missing may be null, the key if it may be null on a kept side."""
     sides, partners = {"left": left, "right": right}, dict(zip(*keys, strict=True))
     missing = {"inner": (), "left": ("right",), "outer": ("left", "right")}[node.how]

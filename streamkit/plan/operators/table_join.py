@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from streamkit.errors import TopologyError
 from streamkit.plan.building import Building
 from streamkit.plan.joining import (
-    Sources,
+    ColumnSources,
     common_key_types,
     join_columns,
     joined_names,
@@ -45,7 +45,7 @@ class TableJoin(Operator):
     traits: ClassVar[OperatorTraits] = OperatorTraits(stage_min=1, first_gives_rows=True, looks_up=(1,), headers=OF_FIRST_INPUT)
     how: str  # inner or left
     on: Key
-    columns: Sources
+    columns: ColumnSources
     bounds: Key = ()
     settled: Settling | None = None
 
@@ -86,7 +86,7 @@ def table_join(node: Join, left: Step, building: Building) -> Step:
     return building.add(Step(operator, schema, on, partition_key(on, bounds), False, node.at))
 
 
-def kept_sides(node: Join, left: Step, building: Building) -> tuple[Step, Step, Key, Sources]:
+def kept_sides(node: Join, left: Step, building: Building) -> tuple[Step, Step, Key, ColumnSources]:
     """
     Both sides widened to common types of the key, the table kept in its store.
 

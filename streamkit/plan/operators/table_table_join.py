@@ -14,7 +14,7 @@ from streamkit.plan.demands import Demands, emission
 from streamkit.plan.joining import (
     PRESERVED_SIDES,
     SIDES,
-    Sources,
+    ColumnSources,
     common_key_types,
     joined_names,
     joined_schema,
@@ -225,7 +225,7 @@ class TableTableJoinRows(Operator):
     how: str  # inner, left or outer
     left_key: Key
     right_key: Key
-    columns: Sources
+    columns: ColumnSources
     bounds: Key = ()
     skips: tuple[str, ...] = ()
     has_row_times: bool = False
@@ -250,7 +250,7 @@ class TableTableJoinRows(Operator):
         return f"table table join: {self.how}, on {on}, gives {sources_text(self.columns)}"
 
 
-def _check_keys(node: TableTableJoin, pairs: Sources, left: Step, right: Step) -> None:
+def _check_keys(node: TableTableJoin, pairs: ColumnSources, left: Step, right: Step) -> None:
     """TopologyError unless the whole key of one table is joined with the whole key of the other."""
     is_whole = {a for a, _ in pairs} == set(left.key) and {b for _, b in pairs} == set(right.key)
     if (

@@ -10,7 +10,7 @@ from streamkit.errors import TopologyError
 from streamkit.names import TIMESTAMP
 from streamkit.plan.building import Building
 from streamkit.plan.duration import duration_text
-from streamkit.plan.joining import Sources, joined_schema, narrowed_join, read_of, sources_text
+from streamkit.plan.joining import ColumnSources, joined_schema, narrowed_join, read_of, sources_text
 from streamkit.plan.operator import PORT, Exchange, Key, Names, Operator, listed
 from streamkit.plan.operator_traits import OF_FIRST_INPUT, OperatorTraits
 from streamkit.plan.operators.table_join import bounds_on, kept_sides, partition_key
@@ -41,7 +41,7 @@ class VersionedJoin(Operator):
     )
     how: str  # inner or left
     on: Key
-    columns: Sources
+    columns: ColumnSources
     grace_ms: int | None
     waiting: str
     streams: tuple[int, ...]

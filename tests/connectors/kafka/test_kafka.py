@@ -25,7 +25,7 @@ import streamkit as sk
 from streamkit.connectors import run
 from streamkit.connectors.kafka import KafkaSink, KafkaSource
 from streamkit.connectors.kafka.client import Errors, written_ends
-from streamkit.connectors.kafka.target_positions import Claim, key_of, positions_topic, read_claims
+from streamkit.connectors.kafka.target_positions import PartitionClaim, key_of, positions_topic, read_claims
 from streamkit.connectors.runtime.sink_task import SinkTask
 from streamkit.connectors.runtime.task import Orders
 from streamkit.errors import ConfigError, OffsetOutOfRangeError, SchemaError, TopicNotFoundError
@@ -385,10 +385,10 @@ def test_positions_that_are_being_committed(broker, name, monkeypatch):
     producer = kafka.Producer({**client_of(broker), "transactional.id": name})
     producer.init_transactions(30)
     producer.begin_transaction()
-    producer.produce(topic, Claim("writer", 3, 17).to_bytes(), key_of(place))
+    producer.produce(topic, PartitionClaim("writer", 3, 17).to_bytes(), key_of(place))
     producer.flush(30)
     with committed_when_asked(monkeypatch, "target_positions", producer):
-        assert read_claims(sink, Errors(), [place]) == {place: Claim("writer", 3, 17)}
+        assert read_claims(sink, Errors(), [place]) == {place: PartitionClaim("writer", 3, 17)}
 
 
 def test_several_topics_and_tasks(broker, name, log):

@@ -361,31 +361,31 @@ def test_backup_of_a_catalog_in_postgresql_is_refused(postgres, tmp_path):
 
 def trust_names(patch):
     """A slab that is there is not measured."""
-    original = backup._Attempt._bring
+    original = backup._CopyAttempt._bring
 
     def bring(attempt, path, size):
         return "kept" if os.path.exists(os.path.join(attempt._folder, path)) else original(attempt, path, size)
 
-    patch(backup._Attempt, "_bring", bring)
+    patch(backup._CopyAttempt, "_bring", bring)
 
 
 def keep_by_size(patch):
     """A slab that is there is measured, and not read."""
-    patch(backup._Attempt, "_is_kept", lambda attempt, path, size: attempt._target.exists(path))
+    patch(backup._CopyAttempt, "_is_kept", lambda attempt, path, size: attempt._target.exists(path))
 
 
 def sync_no_names(patch):
-    patch(backup._Attempt, "_sync_names", lambda attempt, slabs: None)
+    patch(backup._CopyAttempt, "_sync_names", lambda attempt, slabs: None)
 
 
 def tidy_up_first(patch):
-    original = backup._Attempt.run
+    original = backup._CopyAttempt.run
 
     def run(attempt):
         attempt._remove_others(())
         return original(attempt)
 
-    patch(backup._Attempt, "run", run)
+    patch(backup._CopyAttempt, "run", run)
 
 
 BUGS = {  # and which promise they break

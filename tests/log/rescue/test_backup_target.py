@@ -74,9 +74,9 @@ def overlap(log, target, monkeypatch, place):
                     outcomes[0] = error
 
     if place == "tidying":
-        original = backup._Attempt._remove_others
+        original = backup._CopyAttempt._remove_others
         monkeypatch.setattr(
-            backup._Attempt, "_remove_others", lambda attempt, slabs: (back_up_too(), original(attempt, slabs))[1]
+            backup._CopyAttempt, "_remove_others", lambda attempt, slabs: (back_up_too(), original(attempt, slabs))[1]
         )
         log.backup(target)
     else:
