@@ -25,7 +25,7 @@ GLOBAL_TABLE = "global_table"
 
 @dataclass(frozen=True)
 class Traits:
-    """What a step is; what stands behind `delay` is said of tables, and of a stream has its default."""
+    """What a step is; what stands behind `delay` matters of tables alone."""
 
     relation: str
     """What the step gives: stream, table or global_table."""
