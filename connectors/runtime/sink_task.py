@@ -171,11 +171,11 @@ class SinkTask:
             if until is not None and all(_has_reached(consumer, until) for consumer in consumers):
                 return
             self._linger(consumers, orders)
-            polled = [self._step(consumer) for consumer in consumers]
+            polled = [self._put_next(consumer) for consumer in consumers]
             if not any(polled) and until is None:
                 orders.stop.wait(IDLE_SECONDS)
 
-    def _step(self, consumer: Consumer) -> bool:
+    def _put_next(self, consumer: Consumer) -> bool:
         rows = consumer.poll(0.0)
         if rows is None:
             return False

@@ -75,7 +75,7 @@ class SteppedRun:
         """
         taken = 0
         while self._planner is not None and epochs != 0:
-            claim = self._step(cut())
+            claim = self._next_epoch(cut())
             if claim is None:
                 break
             taken += claim.end.records
@@ -95,7 +95,7 @@ class SteppedRun:
                 run_epoch(planner, before, end, planner.application.tasks, self._stores)
                 self._end = None
 
-    def _step(self, records: int) -> EpochClaim | None:
+    def _next_epoch(self, records: int) -> EpochClaim | None:
         claim, planner = None, self._planner
         assert planner is not None
         with called_twice(), self._mortal():

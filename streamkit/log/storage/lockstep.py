@@ -1,4 +1,4 @@
-"""The parts of a file, handed to several writers in step, so that no more of them are in memory than one step."""
+"""The parts of a file, handed to several writers in step, so that no more of them are in memory than one load."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from streamkit.log.storage.storage import FilePart
 
-STEP_BYTES = 8 * 1024 * 1024
+LOAD_BYTES = 8 * 1024 * 1024
 
 
 class NoMorePartsError(Exception):
@@ -16,15 +16,15 @@ class NoMorePartsError(Exception):
 
 class Lockstep:
     """
-    Parts for writers in threads of their own: no writer gets the next step before all that are left have asked for it.
+    Parts for writers in threads of their own: no writer gets the next load before all that are left have asked for it.
 
     The parts are made in the thread that asks last. An error while they are made is the `failure`.
     """
 
     def __init__(self, parts: Iterable[FilePart], writers: Iterable[int]) -> None:
         self.failure: BaseException | None = None
-        self._steps = _steps(parts)
-        self._step: tuple[FilePart, ...] = ()
+        self._loads = _loads(parts)
+        self._load: tuple[FilePart, ...] = ()
         self._count = 0
         self._writers = set(writers)
         self._asking: set[int] = set()
@@ -33,8 +33,8 @@ class Lockstep:
 
     def parts(self, writer: int) -> Iterator[FilePart]:
         """The parts for one of the writers; NoMorePartsError once there was a failure, or the work was given up."""
-        while step := self._next(writer):
-            yield from step
+        while load := self._next(writer):
+            yield from load
 
     def leave(self, writer: int) -> None:
         """Let the others go on without this writer, which is done or has failed."""
@@ -56,31 +56,31 @@ class Lockstep:
             self._changed.wait_for(lambda: self._is_over or self._count > asked_at)
             if self._is_over:
                 raise NoMorePartsError
-            return self._step
+            return self._load
 
     def _go_on(self) -> None:
-        """Make the next step, if all writers that are left ask for it."""
+        """Make the next load, if all writers that are left ask for it."""
         if self._is_over or not self._writers or self._asking != self._writers:
             return
         self._asking.clear()
-        self._step = ()  # which may go before the next is made
+        self._load = ()  # which may go before the next is made
         try:
-            self._step = next(self._steps, ())
+            self._load = next(self._loads, ())
         except BaseException as error:  # noqa: BLE001  whoever waits for the writers raises it
             self.failure, self._is_over = error, True
         self._count += 1
         self._changed.notify_all()
 
 
-def _steps(parts: Iterable[FilePart]) -> Iterator[tuple[FilePart, ...]]:
-    """The parts in groups of `STEP_BYTES` or somewhat more; the last may have less."""
-    step: list[FilePart] = []
+def _loads(parts: Iterable[FilePart]) -> Iterator[tuple[FilePart, ...]]:
+    """The parts in groups of `LOAD_BYTES` or somewhat more; the last may have less."""
+    load: list[FilePart] = []
     size = 0
     for part in parts:
-        step.append(part)
+        load.append(part)
         size += memoryview(part).nbytes
-        if size >= STEP_BYTES:
-            yield tuple(step)
-            step, size = [], 0
-    if step:
-        yield tuple(step)
+        if size >= LOAD_BYTES:
+            yield tuple(load)
+            load, size = [], 0
+    if load:
+        yield tuple(load)

@@ -9,7 +9,7 @@ import pytest
 
 from streamkit.errors import CorruptionError, NotEnoughReplicasError
 from streamkit.log.slab.slab import check_slab
-from streamkit.log.storage.lockstep import STEP_BYTES, Lockstep, NoMorePartsError
+from streamkit.log.storage.lockstep import LOAD_BYTES, Lockstep, NoMorePartsError
 from streamkit.testing.calls import watched
 from streamkit.testing.faults import FaultyCalls
 from tests.log.storage.replicated import folders, log
@@ -17,8 +17,8 @@ from tests.log.storage.test_replication import PATH, copies_of, storage_of
 
 __all__ = ["folders", "log"]
 
-PART = bytes(STEP_BYTES // 4)
-COUNT = 12  # three steps
+PART = bytes(LOAD_BYTES // 4)
+COUNT = 12  # three loads
 
 
 class Parts:
@@ -47,12 +47,12 @@ def failing_at(folder, count):
     return watched(str(folder), faulty)
 
 
-def test_no_root_falls_behind_by_more_than_a_step(folders):
-    """While parts are made, what was made before lies in the files of all roots, but for a step; then all copies are alike."""
+def test_no_root_falls_behind_by_more_than_a_load(folders):
+    """While parts are made, what was made before lies in the files of all roots, but for a load; then all copies are alike."""
     storage, behind = storage_of(folders), []
     parts = Parts(lambda made: behind.append(made - min((file.stat().st_size for file in copies_of(folders)), default=0)))
     assert storage.create(PATH, parts) == COUNT * len(PART)
-    assert max(behind) < STEP_BYTES and parts.begun == 1
+    assert max(behind) < LOAD_BYTES and parts.begun == 1
     assert list(contents(folders).values()) == [b"".join(Parts())] * 3
 
 
@@ -90,7 +90,7 @@ def test_parts_that_cannot_be_made_are_no_failure_of_a_root(folders, error, capl
     """What is raised while parts are made is raised as it is, whatever it is; no root is blamed, and no file stays."""
 
     def fail(made):
-        if made > STEP_BYTES:
+        if made > LOAD_BYTES:
             raise error
 
     with pytest.raises(type(error)) as caught:
