@@ -12,6 +12,7 @@ from streamkit.connectors.connector import Connector
 from streamkit.connectors.setting import Setting
 from streamkit.errors import FencedError, StorageFullError
 from streamkit.log.consume.consumer import TopicPartition
+from streamkit.log.log import Log
 from streamkit.log.topic.topic import Topic
 from streamkit.names import OFFSET, PARTITION, TOPIC
 
@@ -36,6 +37,9 @@ class Sink(Connector):
     takes_other_names: ClassVar[bool] = False  # True: `_topic` of rows may be a name that a router gave, other than in `ends`
     IS_RAW: ClassVar[bool] = False  # True: rows come as `key binary, value binary`, written by `value.format`
     routes: Mapping[str, str] = {}  # the names that routers gave topics; the runtime says them before `open`
+
+    def use(self, log: Log) -> None:
+        """Hear of the log whose rows go out, before anything else: a sink that names rows for another system needs to know of which log."""
 
     @abstractmethod
     def open(self, generation: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import http.client
 import re
 import ssl
@@ -18,6 +19,7 @@ from streamkit.connectors.setting import Setting
 from streamkit.connectors.sink import Sink
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.consume.consumer import TopicPartition
+from streamkit.log.log import Log
 from streamkit.log.topic.formats import rows_of
 from streamkit.log.topic.topic import Topic
 from streamkit.names import DELETED, LOG_COLUMNS, OFFSET, PARTITION
@@ -45,8 +47,9 @@ class HttpSink(Sink):
 
     A user in `url` is sent as `Authorization: Basic`.
 
-    `Idempotency-Key` is `<connector>/<topic>/<partition>/<offset>`. A request is tried again after 429 and 5xx, as the
-    receiver's `Retry-After` says; any other answer but 2xx is an error of the record. A deletion is a DELETE with the key.
+    `Idempotency-Key` is `<connector>/<topic>/<id>/<partition>/<offset>`; the id is the topic's and its log's, so that no two records
+    have one key. A request is tried again after 408, 425, 429 and 5xx, as the receiver's `Retry-After` says; any other answer but 2xx
+    is an error of the record. A deletion is a DELETE with the key.
     """
 
     takes_other_names = True
@@ -67,8 +70,10 @@ class HttpSink(Sink):
     def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
         super().__init__(name, config, **settings)
         self._connection: http.client.HTTPConnection | None = None
-        self._topics: dict[str, Topic] = {}
-        self._sent: dict[tuple[str, int], int] = {}  # up to which offset a partition was answered
+        self._log: Log | None = None
+        self._topics: dict[str, Topic] = {}  # by the names that routers give
+        self._ids: dict[str, str] = {}  # of what is read, by topic
+        self._sent: dict[tuple[str, int], int] = {}  # up to which offset a partition of what is read was answered
 
     def check(self) -> None:
         """The URL must say a host."""
@@ -141,19 +146,35 @@ class HttpSink(Sink):
         """Opaque values are decoded by the topic's format."""
         self._topics[topic.name] = topic
 
+    def use(self, log: Log) -> None:
+        """Keys of requests say the log and the topic."""
+        self._log = log
+
     def open(self, generation: int, partitions: Sequence[TopicPartition]) -> None:
-        """A webhook keeps no positions: the group's count."""
+        """
+        A webhook keeps no positions: the group's count.
+
+        A topic that is made again has another id, and its offsets begin again. Ids count within a log, and a catalog that is rebuilt may
+        give offsets again that it has lost: its timeline is another one.
+        """
+        assert self._log is not None
+        standing = self._log.catalog.standing()
+        for topic in {place.topic for place in partitions}:
+            known = f"{standing.log_id}/{standing.timeline}/{self._log.topic(topic).id}"
+            self._ids[topic] = hashlib.blake2b(known.encode(), digest_size=8).hexdigest()
 
     def put(self, rows: pa.Table, ends: Mapping[TopicPartition, int]) -> None:
         """Send the records one by one; SchemaError names those that were refused."""
         if not rows.num_rows:
             return
         topic = self._topics[rows[TOPIC_COLUMN][0].as_py()]
+        source = next(iter(ends)).topic  # routers may give one name to several
         refused: dict[int, str] = {}
         for number, row in enumerate(rows_of(topic.format, rows)):
-            place = (topic.name, row[PARTITION])
+            place = (source, row[PARTITION])
             if row[OFFSET] >= self._sent.get(place, 0):
-                answer = self._answered(topic, row)
+                key = f"{self.name}/{source}/{self._ids[source]}/{row[PARTITION]}/{row[OFFSET]}"
+                answer = self._answered(topic, row, key)
                 if answer is not None:
                     refused[number] = answer
                 self._sent[place] = row[OFFSET] + 1
@@ -165,13 +186,13 @@ class HttpSink(Sink):
         if self._connection is not None:
             self._connection.close()
 
-    def _answered(self, topic: Topic, row: Mapping[str, Any]) -> str | None:
+    def _answered(self, topic: Topic, row: Mapping[str, Any], key: str) -> str | None:
         """Send a record until it is taken; what the receiver says if it refuses it. ConnectionError after too many tries."""
         deadline = time.monotonic() + self.settings["retry.timeout.ms"] / 1_000
         wait = 0.1
         while True:
             try:
-                status, said, after = self._request(topic, row)
+                status, said, after = self._request(topic, row, key)
             except (OSError, http.client.HTTPException) as error:
                 self._forget_connection()
                 status, said, after = 0, f"{type(error).__name__}: {error}", None
@@ -184,8 +205,7 @@ class HttpSink(Sink):
                 raise ConnectionError(f"{self._place()} does not take records: {status or ''} {said[:200]}".replace("  ", " "))
             time.sleep(wait)
 
-    def _request(self, topic: Topic, row: Mapping[str, Any]) -> tuple[int, str, float | None]:
-        key = f"{self.name}/{topic.name}/{row[PARTITION]}/{row[OFFSET]}"
+    def _request(self, topic: Topic, row: Mapping[str, Any], key: str) -> tuple[int, str, float | None]:
         values = {name: value for name, value in row.items() if name not in (*LOG_COLUMNS, TOPIC_COLUMN)}
         if row[DELETED]:
             values = {name: row[name] for name in topic.key}

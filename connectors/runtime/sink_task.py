@@ -75,6 +75,7 @@ class SinkTask:
             generation = self._log.catalog.open_producer(group_name(sink.name)).epoch
             self._check()
             stack.callback(close, sink)
+            sink.use(self._log)
             topics = [self._log.topic(name) for name in sink.settings["topics"]]
             targets = targets_of(sink, [topic_of_sink(sink, topic, sink.IS_RAW) for topic in topics])
             for target in {target.name: target for target in targets.values()}.values():

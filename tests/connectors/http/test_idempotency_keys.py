@@ -1,0 +1,104 @@
+"""Keys of requests: no two records have one key, and a key that comes again stands for rows that are there."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+
+import pytest
+
+import streamkit as sk
+from streamkit.connectors.http import HttpSink
+from streamkit.connectors.runtime.sink_task import SinkTask
+from streamkit.connectors.runtime.task import Orders
+from streamkit.failpoints import SimulatedCrash
+from tests.connectors.contract import dies
+from tests.connectors.http.test_http import receiving
+from tests.sampling import TAKES_ALL
+
+TOPICS = ("east", "west")
+TO_ONE_NAME = {
+    "transforms": "r",
+    "transforms.r.type": "RegexRouter",
+    "transforms.r.regex": ".*",
+    "transforms.r.replacement": "all",
+}
+
+
+class Sender:
+    """A log, and a sink of its topics that always has the same name."""
+
+    def __init__(self, folder, port):
+        self.log = sk.open_log(folder)
+        self.settings = {"url": f"http://127.0.0.1:{port}/", "topics": ",".join(TOPICS)}
+        for name in TOPICS:
+            self.create(name)
+
+    def create(self, name):
+        self.log.create_topic(name, "n bigint NOT NULL", key="n", partitions=2)
+
+    def add(self, name, numbers):
+        with self.log.producer() as producer:
+            producer.send_batch(name, [{"n": n} for n in numbers])
+
+    def send(self, **settings):
+        SinkTask(HttpSink("out", self.settings | settings), 0, 1, self.log, is_once=True).run(Orders())
+
+    def make_again(self, name):
+        self.log.delete_topic(name)
+        self.create(name)
+
+
+@pytest.fixture
+def there():
+    with sk.open_log(":memory:") as log:
+        yield log
+
+
+def numbers(log):
+    return sorted(row["n"] for row in log.read("clicks").to_pylist())
+
+
+def test_a_topic_that_was_made_again(tmp_path, there):
+    """Its offsets begin again, and its records are others: a receiver that remembers the former keys takes them."""
+    with receiving(there, schema="n bigint") as post:
+        sender = Sender(tmp_path / "log", post.port)
+        for first in (0, 3, 6):
+            sender.add("east", range(first, first + 3))
+            sender.send()
+            assert numbers(there) == [*range(first + 3)]
+            sender.make_again("east")
+
+
+@pytest.mark.parametrize("settings", [{}, TO_ONE_NAME], ids=["as they are", "to one name"])
+def test_topics_of_two_logs(tmp_path, there, settings):
+    """Sinks of one name send the same offsets of topics of one name: from two logs, and from two topics that a router gives one."""
+    with receiving(there, schema="n bigint") as post:
+        for number, name in enumerate("ab"):
+            sender = Sender(tmp_path / name, post.port)
+            for place, topic in enumerate(TOPICS):
+                sender.add(topic, range(4 * number + 2 * place, 4 * number + 2 * place + 2))
+            sender.send(**settings)
+            assert numbers(there) == [*range(4 * number + 4)]
+
+
+@pytest.mark.parametrize("seed", range(30 if TAKES_ALL else 2))
+def test_every_record_arrives_once(tmp_path, there, seed):
+    """Whatever is made again, whichever log sends, and wherever between its answers and its commit a task dies."""
+    chance, count = random.Random(seed), 0
+    with receiving(there, schema="n bigint") as post:
+        senders = [Sender(tmp_path / name, post.port) for name in "ab"]
+        for _ in range(12):
+            sender, topic = chance.choice(senders), chance.choice(TOPICS)
+            some = chance.randint(1, 4)
+            sender.add(topic, range(count, count + some))
+            count += some
+            settings = {**chance.choice([{}, TO_ONE_NAME]), "batch.rows": chance.choice(["1", "3", "1000"])}
+            with suppress(SimulatedCrash), dies("connect.target_committed", chance.randint(1, 4)):
+                sender.send(**settings)
+            if chance.random() < 0.4:
+                sender.send(**settings)
+                sender.make_again(topic)
+        for sender in senders:
+            sender.send()
+        assert numbers(there) == [*range(count)]
