@@ -99,6 +99,7 @@ class Source(Connector):
     IS_BY_RECORD: ClassVar[bool] = (
         False  # True: polls bring `Unread`, and each record says its key: another one is its own failure
     )
+    GOES_TOGETHER: ClassVar[bool] = True  # False: records do not, such as requests, so later ones may go to another topic
     IS_RAW: ClassVar[bool] = False  # True: tables are `key binary, value binary`, which `value.format` says how to read
 
     def use(self, log: Log) -> None:
@@ -144,10 +145,14 @@ class Source(Connector):
         The topics, before any router, that have what lies before a position of a split, by what is read into each.
 
         What follows it belongs to the same topics: another one, or one that was deleted since, would have a part alone, so a start
-        with such settings is refused. None of a source whose records do not go together, such as requests.
+        with such settings is refused. None of a source whose starts are not compared.
         """
         topic = self.settings["topic"]
         return {"": topic} if topic else {}
+
+    def without_topic(self, position: Position) -> Position | None:
+        """The position to go on from, where the topic with what lies before it was deleted and `recreated.mode` is `begin`; None forgets it."""
+        return position
 
     def topic(self, topic: Topic) -> None:
         """Hear of the topic of the setting `topic`, if it is there and no transform makes other columns of the rows, before `open`."""

@@ -85,11 +85,14 @@ class HttpSource(Source):
         Setting("commit.timeout.ms", "how long a request waits for its commit", "integer", 30_000, least=1),
     )
 
+    GOES_TOGETHER = False
     says_columns = "schema, such as 'id bigint, name string'"
 
     def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
         super().__init__(name, config, **settings)
         self._topic: Topic | None = None
+        self._log: Log | None = None
+        self._topic_id: int | None = None  # of the topic that has the rows of the keys
         self._posted: queue.Queue[Posted] = queue.Queue(1_000)
         self._polled: list[Posted] = []
         self._keys: dict[str, dict[str, None]] = {}
@@ -153,6 +156,7 @@ class HttpSource(Source):
 
     def use(self, log: Log) -> None:
         """Without columns a topic of any JSON is made, which has no key columns."""
+        self._log = log
         says_columns = self.chain is not None or any(
             self.settings[name] for name in ("schema", "topic.schema", "value.", "value.format")
         )
@@ -176,11 +180,12 @@ class HttpSource(Source):
         """The buckets of keys; one task listens, so all are its own."""
         return [f"keys-{64 * self.settings['tasks.max'] * number}" for number in range(BUCKETS)]
 
-    def targets(self, split: str, position: Position) -> None:
-        """Requests do not go together: later ones may go to another topic."""
+    def without_topic(self, position: Position) -> None:
+        """Keys of a topic that is gone stand for no rows."""
 
     def open(self, positions: Mapping[str, Position | None]) -> None:
         """Remember the keys, and listen."""
+        self._topic_id = self._id_now()
         self._keys = {split: dict.fromkeys(position["keys"] if position else ()) for split, position in positions.items()}
         if self._keys and self._server is None:
             self._server = self._listening()
@@ -212,8 +217,20 @@ class HttpSource(Source):
             self._polled.append(posted)
         polled = self._of_requests()
         if polled is None:
+            self._check_topic()
             self._answer(is_committed=True)
         return polled
+
+    def _check_topic(self) -> None:
+        """ConnectionError, after which the task starts again, if the rows of repeats are gone with their topic: no commit would say it."""
+        if self._polled and self._topic_id is not None and self._id_now() != self._topic_id:
+            raise ConnectionError(
+                f"connector {self.name}: topic {self.settings['topic']}, which had the rows of keys that came again, was deleted"
+            )
+
+    def _id_now(self) -> int | None:
+        name = self.settings["topic"]
+        return self._log.topic(name).id if self._log is not None and name in self._log.topics() else None
 
     def without_refused(self, reason_of: Callable[[str, pa.Table], SchemaError | None]) -> Polled | None:
         """Answer the requests with a record that does not fit; the others of the poll."""
@@ -231,6 +248,8 @@ class HttpSource(Source):
     def committed(self, positions: Mapping[str, Position]) -> None:
         """Answer the requests of the poll."""
         self._keys |= self._keys_polled
+        if self._topic_id is None:
+            self._topic_id = self._id_now()
         self._answer(is_committed=True)
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -45,14 +45,18 @@ def send_positions(producer: Producer, connector: str, positions: Mapping[str, P
         producer.send_batch(TOPIC, _rows(connector, positions))
 
 
+def forget_positions(producer: Producer, connector: str, splits: Iterable[str]) -> None:
+    """Have no positions of these splits."""
+    for split in splits:
+        producer.delete(TOPIC, {"connector": connector, "split": split})
+
+
 def change_positions(log: Log, connector: str, positions: Mapping[str, Position | None]) -> None:
     """Commit positions for a connector that does not run; None forgets one, so that the source begins at the beginning there."""
     declare_positions(log)
     with log.producer() as producer, producer.transaction():
         send_positions(producer, connector, {split: position for split, position in positions.items() if position is not None})
-        for split, position in positions.items():
-            if position is None:
-                producer.delete(TOPIC, {"connector": connector, "split": split})
+        forget_positions(producer, connector, [split for split, position in positions.items() if position is None])
 
 
 def _rows(connector: str, positions: Mapping[str, Position]) -> pa.Table:

@@ -117,9 +117,16 @@ class SourceTask:
     def _compare_targets(self, producer: Producer, before: Mapping[str, Targets]) -> None:
         """Find out whether what comes goes where what came before went; a position that does not say it does so from now on."""
         self._topic_ids = topic_ids(self._log)
-        for split, position in self._known().items():
-            if split in before:
-                check_targets(self._source, position, split, before[split], self._topic_ids)
+        known = self._known()
+        gone = {
+            split: self._source.without_topic(known[split])
+            for split in check_targets(self._source, known, before, self._topic_ids)
+        }
+        self._positions.update(gone)
+        forgotten = [split for split, position in gone.items() if position is None]
+        if forgotten:
+            with producer.transaction():
+                positions.forget_positions(producer, self._source.name, forgotten)
         silent = {split: position for split, position in self._known().items() if split not in before}
         said = with_targets(self._source, silent, self._topic_ids)
         if said != silent:

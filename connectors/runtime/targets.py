@@ -36,16 +36,35 @@ def with_targets(source: Source, positions: Mapping[str, Position], ids: Mapping
     return found
 
 
-def check_targets(source: Source, position: Position, split: str, before: Targets, ids: Mapping[str, int]) -> None:
-    """ConfigError if what follows the position would go into other topics than what lies before it."""
+def check_targets(
+    source: Source, positions: Mapping[str, Position], before: Mapping[str, Targets], ids: Mapping[str, int]
+) -> list[str]:
+    """
+    ConfigError if what follows a position would go into other topics than what lies before it.
+
+    Return the splits whose topic was deleted, where `recreated.mode` says that what comes from now on is wanted.
+    """
+    found = {
+        split: _deleted(source, position, split, before[split], ids) for split, position in positions.items() if split in before
+    }
+    for said in dict.fromkeys(said for said in found.values() if said):
+        _LOGGER.warning("%s, and what was made again, since %s=%s", said, RECREATED_MODE, BEGIN)
+    return [split for split, said in found.items() if said]
+
+
+def _deleted(source: Source, position: Position, split: str, before: Targets, ids: Mapping[str, int]) -> str | None:
+    """What is to be said of a topic that was deleted; None if it is there."""
     now = source.targets(split, position)
     if now is None:
-        return
-    if before["routers"] != _routers(source):
+        return None
+    has_moved = before["routers"] != _routers(source)
+    if has_moved and source.GOES_TOGETHER:
         raise ConfigError(_other(source, split, "the topics that transforms name", "others: a router came, went or was changed"))
     for what, (name, topic_id) in before["topics"].items():
         if what in now and now[what] != name:
-            raise ConfigError(_other(source, split, f"topic {name}", f"topic {now[what]}"))
+            if source.GOES_TOGETHER:
+                raise ConfigError(_other(source, split, f"topic {name}", f"topic {now[what]}"))
+            continue
         if what not in now or topic_id is None or ids.get(name) == topic_id:
             continue
         said = (
@@ -54,7 +73,8 @@ def check_targets(source: Source, position: Position, split: str, before: Target
         )
         if source.settings[RECREATED_MODE] != BEGIN:
             raise ConfigError(f"{said}. {_advice(source, split)}")
-        _LOGGER.warning("%s, and what was made again, since %s=%s", said, RECREATED_MODE, BEGIN)
+        return said
+    return None
 
 
 def _other(source: Source, split: str, before: str, now: str) -> str:
@@ -65,6 +85,8 @@ def _other(source: Source, split: str, before: str, now: str) -> str:
 
 
 def _advice(source: Source, split: str) -> str:
+    if not source.GOES_TOGETHER:
+        return f"To go on with a new one, and forget what lies before: {RECREATED_MODE}={BEGIN}, or streamkit connect offsets reset {source.name}"
     return (
         f"To read all again: streamkit connect offsets reset {source.name}; to go on without the former rows: streamkit connect offsets set "
         f"{source.name} {split} POSITION, with the position that streamkit connect offsets show {source.name} says"

@@ -203,7 +203,7 @@ class SourceContract(InWays):
         router = {"type": "RegexRouter", "regex": ".*", "replacement": "elsewhere"}
         routed = {"transforms": "t", **{f"transforms.t.{name}": value for name, value in router.items()}}
         for settings in (routed, self.OTHER_TOPIC):
-            if self.source().targets("in", {}) is None:
+            if not self.source().GOES_TOGETHER:
                 pytest.skip("records that do not go together")
             with pytest.raises(ConfigError, match=r"would go to .*without the former rows.*offsets reset in"):
                 SourceTask(self.source(**settings), 0, 1, log, is_once=True).run(Orders())

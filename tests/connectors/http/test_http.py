@@ -37,13 +37,13 @@ def log(tmp_path):
 
 
 @contextmanager
-def receiving(log, **settings):
+def receiving(log, topic="clicks", **settings):
     """A receiver at a free port, in a task of its own; gives a function that posts."""
-    source = HttpSource("in", port=0, topic="clicks", **settings)
+    source = HttpSource("in", port=0, topic=topic, **settings)
     orders, task = Orders(), SourceTask(source, 0, 1, log)
 
     def run_task():
-        with suppress(SimulatedCrash):
+        with suppress(SimulatedCrash, ConnectionError):  # after which a worker starts it again
             task.run(orders)
 
     thread = threading.Thread(target=run_task, daemon=True)

@@ -8,9 +8,11 @@ from contextlib import suppress
 import pytest
 
 import streamkit as sk
-from streamkit.connectors.http import HttpSink
+from streamkit.connectors import run
+from streamkit.connectors.http import HttpSink, HttpSource
 from streamkit.connectors.runtime.sink_task import SinkTask
 from streamkit.connectors.runtime.task import Orders
+from streamkit.errors import ConfigError
 from streamkit.failpoints import SimulatedCrash
 from tests.connectors.contract import dies
 from tests.connectors.http.test_http import receiving
@@ -102,3 +104,62 @@ def test_every_record_arrives_once(tmp_path, there, seed):
         for sender in senders:
             sender.send()
         assert numbers(there) == [*range(count)]
+
+
+BEGIN = {"recreated.mode": "begin"}
+COLUMNS = {"schema": "n bigint"}
+
+
+def post_each(post, count=8):
+    """Requests whose keys lie in several buckets: the codes of their answers."""
+    return {post({"n": n}, key=f"key {n}")[0] for n in range(count)}
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+@pytest.mark.parametrize("settings", [{}, COLUMNS], ids=["any JSON", "columns"])
+def test_a_topic_of_a_source_that_was_deleted(there, settings, is_made_again):
+    """Its keys stand for rows that are gone: a start is refused with advice, and one that is told so takes the requests again."""
+    with receiving(there, **settings) as post:
+        assert post_each(post) == {200}
+    topic = there.topic("clicks")
+    there.delete_topic("clicks")
+    if is_made_again:
+        form = {"format": "json"} if topic.format else {"schema": str(topic.schema)}
+        there.create_topic("clicks", **form)
+    for _ in range(2):
+        with pytest.raises(
+            ConfigError, match=r"topic clicks, which had .* was deleted.*recreated\.mode=begin, or .*offsets reset in"
+        ):
+            run([HttpSource("in", {"topic": "clicks", "port": 0, **settings})], there, once=True)
+    with receiving(there, **settings, **BEGIN) as post:
+        assert post({"n": 0}, key="key 0")[0] == 200
+        assert there.read("clicks").num_rows == 1
+    for more in ({}, BEGIN):  # the keys are forgotten for good, and the new ones are not
+        with receiving(there, **settings, **more) as post:
+            assert post_each(post) == {200}
+            assert there.read("clicks").num_rows == 8
+
+
+@pytest.mark.parametrize("settings", [{}, BEGIN], ids=["fail", "begin"])
+def test_a_topic_of_a_running_source_that_is_deleted(there, settings):
+    """A repeat is not answered as if its row were there: 503, and the task starts again."""
+    with receiving(there, **COLUMNS) as post:
+        assert post({"n": 1}, key="a")[0] == 200
+    with receiving(there, **COLUMNS, **settings) as post:
+        assert post({"n": 1}, key="a")[0] == 200
+        there.delete_topic("clicks")
+        assert post({"n": 1}, key="a")[0] == 503
+    with receiving(there, **COLUMNS, **BEGIN) as post:
+        assert post({"n": 1}, key="a")[0] == 200
+    assert numbers(there) == [1]
+
+
+def test_another_topic_of_a_source(there):
+    """Requests do not go together, so later ones may go to another topic; a repeat is one all the same, and routers come and go."""
+    with receiving(there, **COLUMNS) as post:
+        assert post({"n": 1}, key="a")[0] == 200
+    for name, settings in (("others", {}), ("others", TO_ONE_NAME), ("clicks", {})):
+        with receiving(there, name, **COLUMNS, **settings) as post:
+            assert post({"n": 1}, key="a")[0] == 200
+            assert post({"n": 2})[0] == 200
+    assert [there.read(name).num_rows for name in ("clicks", "others", "all")] == [2, 1, 1]
