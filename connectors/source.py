@@ -17,8 +17,8 @@ from streamkit.log.topic.topic import Topic
 Position: TypeAlias = Mapping[str, Any]
 RawRecord: TypeAlias = tuple[bytes | None, bytes | None]  # the key and the value, as they were read
 RecordPlace: TypeAlias = tuple[str, int, int]  # of a record where it was read: `_topic`, `_partition` and `_offset`
-# The topic it was bound for, the record, why, and its place
-Refused: TypeAlias = tuple[str, bytes, Exception, RecordPlace | None]
+# The topic it was bound for, the record, why, its place, and its event time in ms
+Refused: TypeAlias = tuple[str, bytes, Exception, RecordPlace | None, int | None]
 RECREATED_MODE, BEGIN = "recreated.mode", "begin"
 
 
@@ -157,16 +157,19 @@ class Source(Connector):
     def topic(self, topic: Topic) -> None:
         """Hear of the topic of the setting `topic`, if it is there and no transform makes other columns of the rows, before `open`."""
 
-    def refuse_record(self, topic: str, record: bytes, error: Exception, place: RecordPlace | None = None) -> None:
+    def refuse_record(
+        self, topic: str, record: bytes, error: Exception, place: RecordPlace | None = None, time_ms: int | None = None
+    ) -> None:
         """
         Leave out a record that cannot even be made a row: within a poll, before it returns.
 
         Raises the error unless `errors.tolerance` is `all`; else the record is counted, and is a dead letter of this poll: by its `place`
-        it stands in its order among rows that fail later on their way, which have `_topic`, `_partition` and `_offset`.
+        it stands in its order among rows that fail later on their way, which have `_topic`, `_partition` and `_offset`. `time_ms` is
+        its event time, as far as the source knows it; else that of now.
         """
         if self.settings["errors.tolerance"] == "none":
             raise error
-        self.refused.append((topic, record, error, place))
+        self.refused.append((topic, record, error, place, time_ms))
 
     def without_refused(self, reason_of: Callable[[str, pa.Table], SchemaError | None]) -> Polled | None:
         """

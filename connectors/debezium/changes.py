@@ -66,18 +66,18 @@ class PolledChanges(Unread):
             return Reading([], [], is_sure=False)
         own = next((one.own_key for one in changes if one.error is None), ())
         self.hear_key(self.key or (own if known is None else known))
-        runs, refused = _RowsByLayout(is_exact=self.is_transformed), list[tuple[RecordPlace, bytes, SchemaError]]()
+        runs, refused = _RowsByLayout(is_exact=self.is_transformed), list[tuple[ChangeRecord, SchemaError]]()
         for number, change in enumerate(changes):
             try:
                 runs.add(self._row(change, known, number), change.types)
             except SchemaError as error:
-                refused.append((change.place, change.record, error))
+                refused.append((change, error))
         tables, bad = runs.tables()
-        refused += [(one.place, changes[one.number].record, error) for one, error in bad]
+        refused += [(changes[one.number], error) for one, error in bad]
         if known is None and not self.key:
             note = {KEY_COLUMNS: json.dumps(own).encode()}
             tables = [table.replace_schema_metadata(note) for table in tables]
-        return Reading(tables, [self._refused(*one) for one in sorted(refused, key=lambda one: one[0])])
+        return Reading(tables, [self._refused(*one) for one in sorted(refused, key=lambda one: one[0].place)])
 
     def _row(self, change: ChangeRecord, known: KeyNames | None, number: int) -> TableRow:
         if change.error is not None:
@@ -98,8 +98,8 @@ class PolledChanges(Unread):
             _refuse_null_key(row, names)
         return TableRow(row, change.is_deletion, change.time_ms, change.place, number)
 
-    def _refused(self, place: RecordPlace, record: bytes, error: SchemaError) -> Refused:
-        return self.topic, record, SchemaError(f"{said_place(place)}: {error}"), place
+    def _refused(self, change: ChangeRecord, error: SchemaError) -> Refused:
+        return self.topic, change.record, SchemaError(f"{said_place(change.place)}: {error}"), change.place, change.time_ms
 
 
 @dataclass

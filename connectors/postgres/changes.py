@@ -15,7 +15,8 @@ from streamkit.errors import SchemaError
 from streamkit.names import DELETED, OFFSET, TIMESTAMP
 from streamkit.names import TOPIC as TOPIC_COLUMN
 
-RefuseRecord = Callable[[str, bytes, Exception], None]  # a record that no row can be made of: topic, record, why
+# A record that no row can be made of: topic, record, why, its place, and its time in ms
+RefuseRecord = Callable[[str, bytes, Exception, None, int | None], None]
 _TIMES = pa.timestamp("us", tz="UTC")
 
 
@@ -47,7 +48,7 @@ class TableChanges:
     refuse: RefuseRecord
     values: list[Sequence[Any]] = field(default_factory=list)
     deleted: list[bool] = field(default_factory=list)
-    times_us: list[int] = field(default_factory=list)
+    times_us: list[int | None] = field(default_factory=list)
     lsns: list[int] = field(default_factory=list)
 
     def add(self, change: Insert | Update | Delete, lsn: int, time_us: int) -> None:
@@ -57,13 +58,13 @@ class TableChanges:
             self._append(change.new, False, lsn, time_us)
             return
         if not layout.key:
-            self._refuse(change, lsn, _without_key(layout, change))
+            self._refuse(change, lsn, time_us, _without_key(layout, change))
         elif isinstance(change, Delete):
             self._append(change.old, True, lsn, time_us)
         else:
             new = completed(change)
             if UNCHANGED in new:
-                self._refuse(change, lsn, _unchanged(layout, new))
+                self._refuse(change, lsn, time_us, _unchanged(layout, new))
                 return
             if change.old is not None and layout.key_of(change.old) != layout.key_of(new):
                 self._append(change.old, True, lsn, time_us)
@@ -77,7 +78,7 @@ class TableChanges:
                 break
             for row in sorted(bad):
                 error = SchemaError(f"table {self.layout.table}, LSN {lsn_text(self.lsns[row])}, {bad[row]}")
-                self.refuse(self.layout.topic, self.layout.shown(self.values[row]), error)
+                self.refuse(self.layout.topic, self.layout.shown(self.values[row]), error, None, _ms(self.times_us[row]))
             self._drop(bad)
         deleted = pa.array(self.deleted, pa.bool_())
         return pa.table(
@@ -118,9 +119,14 @@ class TableChanges:
         self.times_us = [self.times_us[row] for row in kept]
         self.lsns = [self.lsns[row] for row in kept]
 
-    def _refuse(self, change: Update | Delete, lsn: int, error: SchemaError) -> None:
+    def _refuse(self, change: Update | Delete, lsn: int, time_us: int, error: SchemaError) -> None:
         record = self.layout.shown(change.new if isinstance(change, Update) else change.old)
-        self.refuse(self.layout.topic, record, SchemaError(f"table {self.layout.table}, LSN {lsn_text(lsn)}: {error}"))
+        said = SchemaError(f"table {self.layout.table}, LSN {lsn_text(lsn)}: {error}")
+        self.refuse(self.layout.topic, record, said, None, _ms(time_us))
+
+
+def _ms(time_us: int | None) -> int | None:
+    return None if time_us is None else time_us // 1_000
 
 
 def completed(change: Update) -> Sequence[Any]:

@@ -584,7 +584,7 @@ class PostgresSource(Source):
 
     def _snapshot_rows(self, layout: TableLayout, texts: Sequence[Sequence[str | None]]) -> pa.Table:
         changes = TableChanges(
-            layout, self.refuse_record, [*texts], [False] * len(texts), [0] * len(texts), [self._lsn] * len(texts)
+            layout, self.refuse_record, [*texts], [False] * len(texts), [None] * len(texts), [self._lsn] * len(texts)
         )
         return changes.rows().drop_columns([TIMESTAMP])
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.runtime.failed_records import FailedConnector, class_of
 from streamkit.connectors.runtime.pipeline import RecordFailure
+from streamkit.connectors.runtime.sound_texts import shown_value
 from streamkit.names import OFFSET, PARTITION, TIMESTAMP, TOPIC
 
 _LOGGER = logger_of(__name__)
@@ -31,6 +32,7 @@ def log_failures(
 
 def _where(topic: str, rows: pa.Table, failure: RecordFailure) -> str:
     """The place of a record, and never its contents."""
-    found = {name: rows[name][failure.row].as_py() for name in (TOPIC, PARTITION, OFFSET, TIMESTAMP) if name in rows.column_names}
+    row = rows.slice(failure.row, 1)  # whose time may be of a year that no datetime has
+    found = {name: shown_value(row[name]) for name in (TOPIC, PARTITION, OFFSET, TIMESTAMP) if name in rows.column_names}
     said = {"topic": repr(found.pop(TOPIC, topic)), **{name.removeprefix("_"): value for name, value in found.items()}}
     return f", where the record is {{{', '.join(f'{name}={value}' for name, value in said.items())}}}"

@@ -28,7 +28,7 @@ from streamkit.log.log import Log
 from streamkit.log.produce.producer import Producer
 from streamkit.log.topic.formats import KEY, OPAQUE_SCHEMA, VALUE
 from streamkit.log.topic.topic import Topic
-from streamkit.names import OFFSET, PARTITION, ROW_NUMBER, TOPIC
+from streamkit.names import OFFSET, PARTITION, ROW_NUMBER, TIMESTAMP, TOPIC
 
 PlacedRecord: TypeAlias = tuple[RecordPlace | None, dict[str, object]]  # a dead letter, and where its record was read
 _SETTLE_TRIES = 20
@@ -255,8 +255,10 @@ class SourceTask:
         """Dead letters of what never was a row."""
         refused, self._source.refused = self._source.refused, []
         letters: list[PlacedRecord] = []
-        for topic, record, error, place in refused:
-            rows = pa.table({KEY: pa.nulls(1, pa.binary()), VALUE: pa.array([record], pa.binary()), **_place_columns(place)})
+        for topic, record, error, place, time_ms in refused:
+            times = {} if time_ms is None else {TIMESTAMP: pa.array([time_ms], pa.timestamp("ms", tz="UTC"))}
+            value = pa.array([record], pa.binary())
+            rows = pa.table({KEY: pa.nulls(1, pa.binary()), VALUE: value, **_place_columns(place), **times})
             found = self._letters(topic, rows, [RecordFailure(0, "VALUE_CONVERTER", error)], is_of_poll=False)
             letters += [(place, letter) for _, letter in found]
         return letters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import random
 from collections.abc import Sequence
@@ -132,10 +133,9 @@ def outcome(records: Sequence[Record], cuts: Sequence[int], **settings: Any) -> 
             log.create_topic(name, format="bytes", partitions=1)
         for start, end in pairwise(cuts):
             with log.producer() as producer:
-                for key, value in records[start:end]:
-                    producer.send(
-                        "raw", {"key": None if key is None else json.dumps(key).encode(), "value": json.dumps(value).encode()}
-                    )
+                for number, (key, value) in enumerate(records[start:end], start):
+                    record = {"key": None if key is None else json.dumps(key).encode(), "value": json.dumps(value).encode()}
+                    producer.send("raw", record, timestamp_ms=1_000 * number)
             errors = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "bad"}
             config = {
                 "source.topic": "raw",
@@ -149,7 +149,7 @@ def outcome(records: Sequence[Record], cuts: Sequence[int], **settings: Any) -> 
         names = [*log.topic("rows").schema.names, "_deleted"] if "rows" in log.topics() else []
         rows = log.read("rows").to_pylist() if names else []
         columns = [log.topic("rows").key, sorted(str(column) for column in log.topic("rows").schema)] if names else []
-        bad = [row["value"] for row in log.read("bad").to_pylist()]
+        bad = [(row["value"], row["_timestamp"]) for row in log.read("bad").to_pylist()]
     return [{name: row.get(name) or None for name in sorted(names)} for row in rows], columns, bad
 
 
@@ -216,6 +216,7 @@ def test_one_rule_for_all_cuts_and_starts(name):
     assert outcome(records, [0, len(records)], **settings) == alone
     rows, columns, bad = alone
     assert columns[0] == key and "name='new'" not in str(columns)
-    assert sorted(bad) == sorted(json.dumps(records[number][1]).encode() for number in refused)
+    times = [dt.datetime.fromtimestamp(number, dt.timezone.utc) for number in range(len(records))]
+    assert sorted(bad) == sorted((json.dumps(records[number][1]).encode(), times[number]) for number in refused)
     dropped = sum(one == {"op": "c", "after": {"id": 1, "w": 1, "n": 0}} for _, one in records)
     assert len(rows) == len(records) - len(refused) - dropped

@@ -78,10 +78,10 @@ def by_key(log):
     return changes
 
 
-def envelope(op, before=None, after=None, key=None):
+def envelope(op, before=None, after=None, key=None, ts_ms=5):
     return {
         "key": None if key is None else json.dumps(key),
-        "value": json.dumps({"op": op, "before": before, "after": after, "source": {"ts_ms": 5}}),
+        "value": json.dumps({"op": op, "before": before, "after": after, "source": {"ts_ms": ts_ms}}),
     }
 
 
@@ -432,6 +432,37 @@ def test_a_dead_letter_is_the_record(log, transforms):
         pair["value"] for row in log.read("bad", ["_headers"]).to_pylist() for pair in row["_headers"] if ".offset" in pair["key"]
     ]
     assert places == [b"1", b"2", b"3", b"4"]
+
+
+@pytest.mark.parametrize(
+    "transforms", [{}, {"transforms": "t", "transforms.t.type": "expr", "transforms.t.select": "*, v + 1 AS w"}]
+)
+@pytest.mark.parametrize("far_ms", [2**62, -(2**62)])
+def test_a_dead_letter_has_the_time_of_the_record(log, caplog, transforms, far_ms):
+    """That of the change if the envelope says it, else that of the record, wherever it failed; one that no topic takes is in a header."""
+    bad = [
+        ({"key": '{"id": 2}', "value": "{"}, 1_000),
+        ({"key": '{"id": 2}', "value": '{"op": "zz", "source": {"ts_ms": 5}}'}, 2_000),
+        (envelope("c", after={"id": 2, "v": "text"}, key={"id": 2}, ts_ms=7_000), 7_000),  # does not fit the topic
+        (envelope("d", before={"v": 1}, ts_ms=8_000), 8_000),
+        (envelope("d", before={"v": 1}, ts_ms=far_ms), None),
+    ]
+    good = envelope("c", after={"id": 1, "v": 1}, key={"id": 1}, ts_ms=9_000)
+    for name in ("raw", "bad"):
+        log.create_topic(name, format="bytes", partitions=1)
+    with log.producer() as producer:
+        for number, one in enumerate([good, *(one for one, _ in bad)]):
+            record = {name: text and text.encode() for name, text in one.items()}
+            producer.send("raw", record, timestamp_ms=1_000 * number)
+    logged = {"errors.log.enable": "true", "errors.log.include.messages": "true"}
+    errors = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "bad"}
+    config = {"source.topic": "raw", "topic": "rows", **errors, **logged}
+    run([DebeziumSource("in", {**config, **transforms})], log, once=True)
+    found = log.read("bad", ["value", "_timestamp", "_headers"]).to_pylist()
+    assert [row["value"].decode() for row in found] == [one["value"] for one, _ in bad]
+    assert [row["_timestamp"].timestamp() * 1_000 for row in found[:-1]] == [time_ms for _, time_ms in bad[:-1]]
+    assert [pair["key"] for pair in found[-1]["_headers"]][-1] == "__connect.errors.timestamp"
+    assert "timestamp=1970-01-01 00:00:01+00:00" in caplog.text
 
 
 def with_schema(row, *fields):

@@ -371,6 +371,9 @@ def test_values_that_do_not_fit(log, url, database):
     bring(log, source(url, "days", errors_tolerance="all", errors_deadletterqueue_topic_name="bad"))
     assert [row["id"] for row in rows(log, "days")] == [2]
     assert sorted(json.loads(row["value"])["id"] for row in log.read("bad").to_pylist()) == ["1", "3"]
+    assert {row["_timestamp"] for row in log.read("bad").to_pylist()} == {
+        row["_timestamp"] for row in log.read("days").to_pylist()
+    }
 
 
 NUMBERS = ["1.50", "NaN", "Infinity", "-Infinity", "123456789012345678901234567890.5", "0.0000000000000000000001"]
