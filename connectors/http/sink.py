@@ -10,7 +10,7 @@ import ssl
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 import pyarrow as pa
 
@@ -38,6 +38,7 @@ _OURS = (
     "upgrade",
 )  # each says its own
 _CHARSET = re.compile(r"(?i);\s*charset\s*=(?!\s*\"?utf-?8\b)")
+_BARE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 RETRIED = (408, 425, 429, 500, 502, 503, 504)
 
 
@@ -98,6 +99,11 @@ class HttpSink(Sink):
         if not path.isascii():
             raise ConfigError(
                 "the url has letters behind the host that no request can have; expected them percent-encoded, such as %C3%A4 for ä"
+            )
+        if not all(_is_encoded(text) for text in (found.username, found.password) if text):
+            raise ConfigError(
+                "the url has a user or a password that is not percent-encoded: a % that begins no code, or codes that are no UTF-8; expected %25 "
+                "for a %, and %C3%BC for ü"
             )
         if ":" in unquote(found.username or ""):
             raise ConfigError(
@@ -239,3 +245,12 @@ class HttpSink(Sink):
     def _place(self) -> str:
         target = urlsplit(self.settings["url"])
         return f"{target.scheme}://{target.hostname}{f':{target.port}' if target.port else ''}{target.path}"
+
+
+def _is_encoded(text: str) -> bool:
+    """Whether a text of an address has whole codes alone, and these are UTF-8."""
+    try:
+        unquote_to_bytes(text).decode()
+    except UnicodeDecodeError:
+        return False
+    return not _BARE_PERCENT.search(text)

@@ -418,6 +418,10 @@ def test_a_user_in_the_address(log, receiver, people, user, sent):
         ({"url": "http://h/\u00e4"}, "percent-encoded"),
         ({"url": "http://h/?q=\u00e4"}, "percent-encoded"),
         ({"url": "http://a%3Ab:p@h/"}, "a : in the name of its user"),
+        *(
+            ({"url": f"http://{user}@h/"}, "not percent-encoded")
+            for user in ("u%zz:p", "u:p%", "u:%4", "u:p%FF", "%fc:p", "u:%4é")
+        ),
     ],
 )
 def test_requests_that_nobody_could_mean(settings, said):
