@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib
 import io
 import os
 import zlib
@@ -12,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
-from streamkit.connectors.connector import needed
+import pyarrow as pa
+
 from streamkit.connectors.files.record_file import FileFormat
 from streamkit.connectors.files.zstd_file import ZstdFile
 from streamkit.errors import ConfigError, SchemaError
@@ -23,6 +23,7 @@ SUFFIXES = {
 START_BYTES = 4096  # the beginning of a file, which tells it from another file of the same name, size and time
 _PARQUET, _ENCRYPTED = b"PAR1", b"PARE"  # how its files end
 COMPRESSIONS = {".gz": "gz", ".zst": "zst"}
+_ZSTD_LEVEL = 3  # that of the program zstd; Arrow's own is 1
 
 
 def compression_of(path: Path) -> str:
@@ -49,12 +50,9 @@ class CutOffError(SchemaError):
 @contextmanager
 def whole(path: Path) -> Iterator[None]:
     """CutOffError where a compressed file turns out to be cut off or damaged."""
-    damages: tuple[type[Exception], ...] = (EOFError, zlib.error, gzip.BadGzipFile)
-    if compression_of(path) == "zst":
-        damages = (*damages, _zstandard().ZstdError)
     try:
         yield
-    except damages as error:
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise CutOffError(f"{path} is cut off or damaged, {error}; expected a whole file of {path.suffix}") from error
 
 
@@ -64,7 +62,7 @@ def open_reading(path: Path) -> BinaryIO:
     if compression == "gz":
         return cast(BinaryIO, gzip.open(path, "rb"))
     if compression == "zst":
-        return io.BufferedReader(ZstdFile(path, _zstandard()))
+        return io.BufferedReader(ZstdFile(path))
     return open(path, "rb")
 
 
@@ -72,7 +70,9 @@ def compressed(data: bytes, compression: str) -> bytes:
     """The bytes of a whole file; the same for the same data."""
     if compression == "gz":
         return gzip.compress(data, mtime=0)
-    return cast(bytes, _zstandard().compress(data)) if compression == "zst" else data
+    if compression == "zst":
+        return cast(bytes, pa.Codec("zstd", compression_level=_ZSTD_LEVEL).compress(data, asbytes=True))
+    return data
 
 
 def mark_of(path: Path) -> list[int]:
@@ -105,10 +105,3 @@ def sync(file: IO[Any]) -> None:
     """Make what was written durable."""
     file.flush()
     os.fsync(file.fileno())
-
-
-def _zstandard() -> Any:
-    try:
-        return importlib.import_module("zstandard")
-    except ModuleNotFoundError:
-        raise needed("zstandard", "files") from None

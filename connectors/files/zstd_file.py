@@ -1,4 +1,4 @@
-"""What a `.zst` file holds, to its end: the library's own reader takes a file that is cut off for a whole one."""
+"""What a `.zst` file holds, decompressed by Arrow."""
 
 from __future__ import annotations
 
@@ -6,19 +6,15 @@ import io
 from pathlib import Path
 from typing import Any
 
-CHUNK_BYTES = 128 << 10
+import pyarrow as pa
 
 
 class ZstdFile(io.RawIOBase):
-    """The content of a file of one frame or several, read from its beginning; EOFError if its last frame is cut off."""
+    """The content of a file of one frame or several, read from its beginning; EOFError if it is cut off or damaged."""
 
-    def __init__(self, path: Path, library: Any) -> None:
+    def __init__(self, path: Path) -> None:
         super().__init__()
-        self._file = path.open("rb")
-        self._decompressor = library.ZstdDecompressor()
-        self._frame: Any = None  # that is under way
-        self._compressed = b""  # behind the frame before
-        self._content = memoryview(b"")
+        self._stream = pa.CompressedInputStream(path.open("rb"), "zstd")
         self._position = 0
 
     def readable(self) -> bool:
@@ -26,28 +22,21 @@ class ZstdFile(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """How many bytes of the content were read."""
+        """How many bytes of the content were read: Arrow's own stream does not say."""
         return self._position
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a part of the buffer, at least a byte; 0 is the end."""
-        while not self._content:
-            data, self._compressed = self._compressed or self._file.read(CHUNK_BYTES), b""
-            if not data:
-                if self._frame is not None:
-                    raise EOFError("it ends within a frame")
-                return 0
-            self._frame = self._frame or self._decompressor.decompressobj()
-            self._content = memoryview(self._frame.decompress(data))
-            if self._frame.eof:
-                self._compressed, self._frame = self._frame.unused_data, None
-        count = min(len(buffer), len(self._content))
-        buffer[:count] = self._content[:count]
-        self._content = self._content[count:]
+        """Fill the buffer as far as there is content; 0 is the end."""
+        try:
+            count = self._stream.readinto(buffer)
+        except OSError as error:
+            if error.errno is None:  # it cannot be decompressed; an error of the disk has a number
+                raise EOFError(str(error)) from error
+            raise
         self._position += count
-        return count
+        return int(count)
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        self._stream.close()
         super().close()

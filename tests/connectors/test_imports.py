@@ -19,7 +19,6 @@ FOREIGN = (
     "adbc_driver_postgresql",
     "psycopg",
     "deltalake",
-    "zstandard",
     "pyspark",
     "pandas",
     "google.protobuf",
