@@ -309,7 +309,7 @@ class KafkaSink(Sink):
     def _claim(self, ends: Mapping[TopicPartition, int | None]) -> None:
         for place, end in ends.items():
             claim = PartitionClaim(self._writer, self._generation, end, self._targets.get(self._target(place.topic)))
-            self._producer.produce(positions_topic(self.name), claim.to_bytes(), key_of(place), 0, on_delivery=self._delivered)
+            self._produce_one(positions_topic(self.name), claim.to_bytes(), key_of(place), 0)
 
     def _produce(self, rows: pa.Table) -> None:
         name = rows[TOPIC_COLUMN][0].as_py()
@@ -336,14 +336,28 @@ class KafkaSink(Sink):
         """-1, by which the partitioner says it; but for an empty key, which one of them deals at random, and its twin `consistent` to the first."""
         return 0 if key == b"" and self.settings["kafka."].get("partitioner") == DEALS_EMPTY_KEYS else -1
 
-    def _produce_one(self, target: str, value: Any, key: Any, partition: int, time_ms: int, headers: Any) -> None:
+    def _produce_one(self, target: str, value: Any, key: Any, partition: int, time_ms: int = 0, headers: Any = None) -> None:
+        """Hand a record to the client once its queue has room; ConfigError for one that not even an empty queue takes. Time 0 is now."""
+        is_empty = False
         while True:
             try:
                 self._producer.produce(target, value, key, partition, self._delivered, None, time_ms, headers or None)
             except BufferError:
+                if is_empty:
+                    raise self._narrow(target, len(value or b"") + len(key or b"")) from None
                 self._producer.poll(0.1)
+                is_empty = not len(self._producer)
             else:
                 return
+
+    def _narrow(self, target: str, size: int) -> ConfigError:
+        given = self.settings["kafka."]
+        names = ("queue.buffering.max.kbytes", "queue.buffering.max.messages")
+        said = " and ".join(f"kafka.{name}={given[name]}" for name in names if name in given)
+        return ConfigError(
+            f"connector {self.name}: the client's queue has no room for a record of {size} bytes for the topic {target}, though it is empty, by "
+            f"{said or 'its settings'}; expected a larger queue"
+        )
 
 
 class _BatchRefusedError(Exception):

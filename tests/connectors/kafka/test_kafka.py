@@ -510,3 +510,24 @@ def test_a_broker_that_is_away(broker, name, log, away_seconds):
         wait_until(lambda: len(consume(broker, f"{name}-back")) >= 201)
     assert sorted(values()) == sorted([*(f"{letter}{n}" for letter in "ab" for n in range(100)), "own"])
     assert sorted(message.value().decode() for message in consume(broker, f"{name}-back")) == sorted(values())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"kafka.queue.buffering.max.messages": "1"}, {"kafka.queue.buffering.max.kbytes": "1"}],
+    ids=["messages", "kbytes"],
+)
+def test_a_queue_that_is_full(broker, log, name, settings):
+    """The sink waits for room, for records and positions alike; a record that has none in an empty queue is said with the setting."""
+    log.create_topic("numbers", format="bytes", partitions=3)
+    values = [f"{n} {'x' * 150}".encode() for n in range(12)]
+    with log.producer() as producer:
+        for number, value in enumerate(values):
+            producer.send("numbers", {"key": b"%d" % (number % 3), "value": value})
+    run([sink_of(broker, name, topics="numbers", **settings)], log, once=True)
+    assert sorted(message.value() for message in consume(broker, name)) == sorted(values)
+    if "kafka.queue.buffering.max.kbytes" in settings:
+        with log.producer() as producer:
+            producer.send("numbers", {"key": b"k", "value": b"x" * 3_000})
+        with pytest.raises(ConfigError, match=r"3001 bytes .*kafka\.queue\.buffering\.max\.kbytes=1; expected a larger queue"):
+            run([sink_of(broker, name, topics="numbers", **settings)], log, once=True)
