@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
 
 class CogroupedStream(NamedTuple):
-    """A stream, the key by which it is grouped, and the function that its records are given to."""
+    """A stream, the key by which it is grouped, the function that its records are given to, and when it was grouped by another key."""
 
     node: Node
     key: GroupKey
     update: PythonFunction
+    declared: int | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,7 +53,9 @@ class Cogrouped(ForeignNames):
             raise TopologyError(
                 f"the groups have two kinds of windows: {window}, and {grouped.windows}; expected one", user_location()
             )
-        return replace(self, streams=(*self.streams, CogroupedStream(node, grouped.key, function)), windows=window)
+        return replace(
+            self, streams=(*self.streams, CogroupedStream(node, grouped.key, function, grouped.declared)), windows=window
+        )
 
     def windowed_by(self, window: Window) -> Cogrouped:
         """Divide each group into windows of event time, as `Grouped.windowed_by` does."""
@@ -76,5 +79,6 @@ class Cogrouped(ForeignNames):
         updates = [one.update for one in self.streams]
         folding = arguments.folding("aggregate", initial, updates, schema, merge, tombstones)
         nodes, keys = tuple(one.node for one in self.streams), tuple(one.key for one in self.streams)
-        node = FunctionAggregateNode(nodes, keys, folding, self.windows, store, at=user_location())
+        grouped_at = tuple(one.declared for one in self.streams)
+        node = FunctionAggregateNode(nodes, keys, folding, self.windows, store, at=user_location(), grouped_at=grouped_at)
         return self.topology._table(arguments.with_on_error(node, on_error), store)

@@ -31,13 +31,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Grouped(ForeignNames):
-    """The records of a stream, grouped; `key` None stands for the stream's own."""
+    """The records of a stream, grouped; `key` None stands for the stream's own, another one was `declared` with the group."""
 
     node: Node
     key: tuple[arguments.NamedExpression, ...] | None
     windows: Window | None
     topology: Topology = field(compare=False)
     late_topic: str | None = None
+    declared: int | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return handle_line("Grouped", self.node, self._text())
@@ -76,7 +77,9 @@ class Grouped(ForeignNames):
         policy, named = arguments.told_apart(on_error, named)
         store, named = arguments.store_told_apart(store, named)
         aggregates = (*arguments.aliased(columns, "aggregate"), *arguments.keyworded(named))
-        node = AggregateNode(self.node, self.key, aggregates, self.windows, store, at=user_location())
+        node = AggregateNode(
+            self.node, self.key, aggregates, self.windows, store, at=user_location(), grouped_at=(self.declared,)
+        )
         return self._table(arguments.with_on_error(node, policy), store)
 
     def _table(self, node: Node, store: str | None) -> Table:
@@ -153,8 +156,10 @@ class Grouped(ForeignNames):
                 user_location(),
             )
         function = arguments.folding_function(update, "cogroup", 2)
-        return Cogrouped((CogroupedStream(self.node, self.key, function),), self.windows, self.topology)
+        return Cogrouped((CogroupedStream(self.node, self.key, function, self.declared),), self.windows, self.topology)
 
     def _folded(self, folding: Folding, store: str | None, on_error: OnError | None) -> Table:
-        node = FunctionAggregateNode((self.node,), (self.key,), folding, self.windows, store, at=user_location())
+        node = FunctionAggregateNode(
+            (self.node,), (self.key,), folding, self.windows, store, at=user_location(), grouped_at=(self.declared,)
+        )
         return self._table(arguments.with_on_error(node, on_error), store)

@@ -19,7 +19,7 @@ from streamkit.formats.format import Schemas
 from streamkit.plan.encoding import Encoding
 from streamkit.plan.expression import Call, Expression, Literal
 from streamkit.plan.location import user_location
-from streamkit.plan.node import Node, words
+from streamkit.plan.node import Node, next_declaration, words
 from streamkit.plan.on_error import OnError
 from streamkit.plan.operators.distinct import DistinctNode
 from streamkit.plan.operators.explode import ExplodeNode
@@ -449,7 +449,7 @@ class Stream(ForeignNames):
 
             flights.group_by("origin", day=F.to_date("time_hour"))
         """
-        return Grouped(self.node, arguments.selected(columns, named), None, self.topology)
+        return Grouped(self.node, arguments.selected(columns, named), None, self.topology, declared=next_declaration())
 
     def group_by_key(self) -> Grouped:
         """Group the records by the stream's own key, to be aggregated; records with a null key are dropped, and counted."""

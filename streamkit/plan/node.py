@@ -220,6 +220,11 @@ class Node:
         return hash(self._identity)
 
 
+def next_declaration() -> int:
+    """When something is declared, as nodes count it."""
+    return next(_DECLARATIONS)
+
+
 def structure_hash(node: Node) -> str:
     """
     Eight hexadecimal digits that depend on the structure below a node and on nothing else.

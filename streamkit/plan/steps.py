@@ -22,7 +22,8 @@ class Step:
     An operator, and the rows that leave it: their own columns, their key, and the part of it that chooses a partition.
 
     `table` says that rows may delete their key. `at` is the user's line, `declared` when the step was declared, among all, and
-    `became_table` when the stream was declared to be a table of which the rows are, which adds no step. `has_row_times` says that a change
+    `became_table` when the stream was declared to be a table of which the rows are, which adds no step. `grouped_at` says when each
+    input was grouped by another key, if it was. `has_row_times` says that a change
     may bring a row of another time than its own: that of what a join has left without a partner.
     """
 
@@ -34,6 +35,7 @@ class Step:
     at: Location | None = field(default=None, compare=False, repr=False)
     declared: int = field(default=0, compare=False, repr=False)
     became_table: int | None = field(default=None, compare=False, repr=False)
+    grouped_at: tuple[int | None, ...] = field(default=(), compare=False, repr=False)
     has_row_times: bool = False
 
     @property

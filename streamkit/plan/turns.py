@@ -220,7 +220,9 @@ class _Ways:
             if hands_on(taker, step) or taker.id in self.tellers:
                 yield from self._found(taker, origin, moved, begins)
             else:
+                grouped_at = taker.grouped_at[place] if taker.grouped_at else None
                 since = taker.declared if begins is None or taker.id in self.told else begins
+                since = since if grouped_at is None else grouped_at
                 waits = bool(moved) and not self._comes_before(moved[0], taker, place, step)
                 yield _StepArrival(waits, since, taker.declared, place, taker, origin, moved)
 

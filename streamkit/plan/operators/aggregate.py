@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeAlias
 
 from streamkit.errors import Location, TopologyError
@@ -41,7 +41,8 @@ class Grouping(Node):
     """
     A table: something of each group of a stream's records, per window if there is one.
 
-    `streams` are what is grouped, `group_key` the columns of the first by which it is: None for the stream's own key.
+    `streams` are what is grouped, `group_key` the columns of the first by which it is: None for the stream's own key. `grouped_at` says when
+    each stream was grouped by another key, if it was: there Kafka Streams gives its rows that key.
     """
 
     shape: ClassVar[str] = CYLINDER
@@ -49,6 +50,7 @@ class Grouping(Node):
     grouped_relation: ClassVar[str] = STREAM
     window: Window | None
     store: str | None
+    grouped_at: tuple[int | None, ...]
 
     @property
     def streams(self) -> tuple[Node, ...]:
@@ -143,6 +145,7 @@ class AggregateNode(Grouping):
     aggregates: tuple[tuple[str, Expression], ...]
     window: Window | None = None
     store: str | None = None
+    grouped_at: tuple[int | None, ...] = field(default=(), kw_only=True, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -188,7 +191,7 @@ class AggregateNode(Grouping):
         bounds = [SchemaColumn(name, "timestamp", False) for name in self.bounds]
         results = [SchemaColumn(one.name, one.type, one.nullable) for one in aggregates]
         schema = make_schema([*rows.schema.select(key), *bounds, *results], self.at)
-        return building.add(Step(operator, schema, (*key, *self.bounds), key, True, self.at))
+        return building.add(Step(operator, schema, (*key, *self.bounds), key, True, self.at, grouped_at=self.grouped_at))
 
     def _check_states(self, key: Key, states: Schema) -> None:
         """TopologyError if a column of the group is called like a state, which travels beside it when rows are folded before."""
@@ -299,13 +302,15 @@ def _gives_state(operator: Operator) -> bool:
     return isinstance(operator, Fold) or (isinstance(operator, Receive) and operator.folded)
 
 
-def grouped(node: Grouping, group_key: GroupKey, rows: Step, step_id: str, building: Building) -> tuple[Step, Key]:
+def grouped(
+    node: Grouping, group_key: GroupKey, rows: Step, step_id: str, building: Building, place: int = 0
+) -> tuple[Step, Key]:
     """
     The rows with the columns they are grouped by, which a step of this id computes, and the names of those.
 
     A deletion among a table's rows has no values, so none is computed of it.
     """
-    rows, key = _with_key(node, group_key, rows, step_id, building)
+    rows, key = _with_key(node, group_key, rows, step_id, building, place)
     for name in node.bounds:
         if name in key:
             raise TopologyError(
@@ -314,7 +319,7 @@ def grouped(node: Grouping, group_key: GroupKey, rows: Step, step_id: str, build
     return rows, key
 
 
-def _with_key(node: Grouping, group_key: GroupKey, rows: Step, step_id: str, building: Building) -> tuple[Step, Key]:
+def _with_key(node: Grouping, group_key: GroupKey, rows: Step, step_id: str, building: Building, place: int) -> tuple[Step, Key]:
     if group_key is None:
         if not rows.key:
             raise TopologyError(
@@ -339,7 +344,7 @@ def _with_key(node: Grouping, group_key: GroupKey, rows: Step, step_id: str, bui
     columns = (*((name, column_of(rows.schema, name)) for name in rows.schema.names), *computed)
     schema = make_schema(typed_columns(columns, rows.schema), node.at)
     operator = Project(step_id, UNSTAGED, (rows.id,), columns, key if node.grouped_relation == STREAM else ())
-    return building.add(Step(operator, schema, key, key, False, node.at)), key
+    return building.add(Step(operator, schema, key, key, False, node.at, grouped_at=node.grouped_at[place : place + 1])), key
 
 
 def _is_column(expression: Expression, name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from streamkit.data_type import struct_of
@@ -53,6 +53,7 @@ class FunctionAggregateNode(Grouping):
     folding: Folding
     window: Window | None = None
     store: str | None = None
+    grouped_at: tuple[int | None, ...] = field(default=(), kw_only=True, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -96,7 +97,7 @@ class FunctionAggregateNode(Grouping):
         )  # fmt: skip
         bounds = [SchemaColumn(name, "timestamp", False) for name in self.bounds]
         schema = make_schema([*rows.schema.select(key), *bounds, *columns], self.at)
-        return building.add(Step(operator, schema, (*key, *self.bounds), key, True, self.at))
+        return building.add(Step(operator, schema, (*key, *self.bounds), key, True, self.at, grouped_at=self.grouped_at))
 
     def with_old_values(self, building: Building) -> Step:
         kept = building.lower(self)
@@ -116,7 +117,7 @@ class FunctionAggregateNode(Grouping):
     def _input(self, place: int, building: Building) -> tuple[Step, Key]:
         rows = building.lower(self.sources[place])
         group = f"{building.name(self)}:group" + (f"-{place}" if place else "")
-        return grouped(self, self.keys[place], rows, group, building)
+        return grouped(self, self.keys[place], rows, group, building, place)
 
     def _check_alike(self, one: Schema, other: Schema) -> None:
         """TopologyError unless the groups of two streams have keys of the same types, so that equal ones meet."""

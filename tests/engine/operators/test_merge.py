@@ -81,6 +81,18 @@ def test_streams_that_are_grouped_together_have_an_order_too(app, stream, option
     assert read(app, options, "text", count=4) == ["s", "other_s", "t", "other_t", "u", "other_u", "v", "other_v"]
 
 
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_stream_has_its_turn_from_when_it_was_grouped(app, stream, is_first):
+    """Kafka Streams gives rows another key where they are grouped, whenever the groups are counted."""
+    one = stream.group_by("v") if is_first else None
+    other = stream.select(v=F.concat(F.lit("other_"), "v")).group_by("v")
+    counted = (
+        (one or stream.group_by("v")).cogroup(last_of_text).cogroup(other, last_of_text).aggregate({"text": ""}, "text string")
+    )
+    counted.to_stream().select_key(one=F.lit(1)).repartition().to("out")
+    assert read(app, {}, "text", count=1) == (["s", "other_s"] if is_first else ["other_s", "s"])
+
+
 def test_streams_of_other_records_keep_their_places_as_they_are(app, stream):
     """Where no record comes by two streams, nothing is added to a row, since each has a place of its own."""
     stream.merge(app.stream("other", schema=SCHEMA, key="k")).to("both")
