@@ -69,7 +69,7 @@ class Hiding:
         (Hiding(), None, None),
         (max, None, None),
     ],
-    ids=str,
+    ids=["plain", "with rate", "cached", "cached with rate", "logged", "partial", "hiding", "built in"],
 )
 def test_a_function_takes_what_its_decorator_takes(function: Any, called: str | None, taken: str | None) -> None:
     """A decorator that takes anything says nothing, so the function below it does; a function in C may say nothing at all."""
