@@ -41,6 +41,7 @@ def test_matches_and_their_groups(text, found):
         ("b$", [False, False, True, False, False, None]),
         ("^$", [True, False, False, False, False, None]),
         ("a$b", [False, False, False, False, False, None]),
+        ("b$?2", [False, True, False, False, False, None]),
         ("(22$|x$)", [False, True, False, False, True, None]),
         (r"\\bét", [False, False, False, True, False, None]),
         (r"t\\b", [False] * 5 + [None]),

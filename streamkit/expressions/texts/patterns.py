@@ -119,7 +119,7 @@ class RegularExpression:
 
 _PYTHON_ASSERTIONS = {
     "open": "(",
-    "end": r"(?=(?:\r\n|[\n\r\x85\u2028\u2029])?\Z)(?!(?<=\r)\n)",
+    "end": r"(?:(?=(?:\r\n|[\n\r\x85\u2028\u2029])?\Z)(?!(?<=\r)\n))",
     "stop": r"\Z",
 }
 
@@ -156,7 +156,7 @@ def _python_text(text: str) -> str:
 @lru_cache(maxsize=256)
 def regular_expression(pattern: str) -> RegularExpression:
     """Java's regular expression; ValueError names the construct for which there is no translation."""
-    reader = _JavaPattern(pattern)
+    reader = JavaPattern(pattern)
     found = RegularExpression(tuple(reader.tokens()), reader.groups)
     try:
         pc.match_substring_regex(pa.array([""]), found.re2())
@@ -180,8 +180,8 @@ def re2_pattern(pattern: str) -> str:
     return "".join(parts)
 
 
-class _JavaPattern:
-    """A reader of one pattern, from left to right."""
+class JavaPattern:
+    """A reader of one pattern, from left to right; what RE2 reads otherwise is a ValueError that names it."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -348,8 +348,12 @@ class _JavaPattern:
 
 
 @lru_cache(maxsize=256)
-def java_replacement(text: str, groups: int) -> tuple[str | int, ...]:
-    """What Java puts in place of a match: texts, and numbers of groups; ValueError if a group does not exist, as in Java."""
+def java_replacement(text: str, groups: int, names: tuple[tuple[str, int], ...] = ()) -> tuple[str | int, ...]:
+    """
+    What Java puts in place of a match: texts, and numbers of groups; `names` are those of named groups with their numbers.
+
+    ValueError if a group does not exist, as in Java.
+    """
     parts: list[str | int] = []
     place = 0
     while place < len(text):
@@ -361,14 +365,15 @@ def java_replacement(text: str, groups: int) -> tuple[str | int, ...]:
             parts.append(text[place])
             place += 1
         elif character == "$":
-            match = re.match(r"[0-9]+", text[place:])
+            match = re.match(r"([0-9]+)|\{([a-zA-Z][a-zA-Z0-9]*)\}", text[place:])
             if not match:
                 raise ValueError(f"the replacement {text!r} has a $ without the number of a group; write \\\\$ for the character")
-            digits = max((n for n in range(1, len(match[0]) + 1) if int(match[0][:n]) <= groups), default=0)
-            if not digits:
+            named = dict(names).get(match[2])
+            digits = max((n for n in range(1, len(match[1] or "") + 1) if int(match[1][:n]) <= groups), default=0)
+            if named is None and not digits:
                 raise ValueError(f"the replacement {text!r} names a group that is not there; the regular expression has {groups}")
-            parts.append(int(match[0][:digits]))
-            place += digits
+            parts.append(int(match[1][:digits]) if named is None else named)
+            place += digits if named is None else len(match[0])
         else:
             parts.append(character)
     return tuple(parts)
