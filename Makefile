@@ -28,14 +28,14 @@ test: $(STAMP) $(CLASSES) ## run the whole test suite, or TESTS="paths"; build/d
 	@$(IN) python -m pytest -n $(WORKERS) --durations=25 --durations-min=1 $(TESTS)
 
 test-busy: $(STAMP) ## run what depends on time twenty times beside six busy loops (hours), or TESTS="paths"
-	@$(IN) python -m tests.busy $(TESTS)
+	@$(IN) python -m tests.harness.busy $(TESTS)
 
 bench: $(STAMP) ## measure, print the table, write build/bench.json
 	@$(IN) python -m tests.bench
 
 torture: $(STAMP) ## break log and engine in every way at full count (hours), or HARNESSES="names"; build/torture.txt says what was tried
-	@$(IN) python -m tests.torture --workers $(WORKERS) $(HARNESSES)
-	@test -n "$(HARNESSES)" || $(IN) python tests/crash/torture.py
+	@$(IN) python -m tests.harness.torture --workers $(WORKERS) $(HARNESSES)
+	@test -n "$(HARNESSES)" || $(IN) python tests/harness/crash/torture.py
 
 lint: $(STAMP) ## ruff: rules and format
 	@$(IN) ruff check .
@@ -64,7 +64,7 @@ $(STAMP): pyproject.toml requirements/pinned.txt
 # Classes that the JVMs of tests need not load and check one by one.
 $(CLASSES): $(STAMP)
 	@echo 'Making $@, once'
-	-@$(IN) python -m tests.spark.class_archive $@ >/dev/null 2>&1
+	-@$(IN) python -m tests.kit.spark.class_archive $@ >/dev/null 2>&1
 
 clean: ## remove what can be made again; keeps .streamkit, the log
 	rm -rf $(VENV) build dist pyspark_streamkit.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

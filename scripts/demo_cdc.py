@@ -18,9 +18,9 @@ import streamkit as sk
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.connectors.servers.kafka import start_broker  # noqa: E402
-from tests.postgres import Server, binaries  # noqa: E402
-from tests.waiting import wait_until  # noqa: E402
+from tests.kit.postgres import Server, binaries  # noqa: E402
+from tests.kit.servers.kafka import start_broker  # noqa: E402
+from tests.kit.waiting import wait_until  # noqa: E402
 
 PAYMENTS = 2_000
 Sums = dict[str, int]

@@ -3,7 +3,7 @@ Columns in chunks, made one: with all their rows, or with an error, never with t
 
 A column of texts, bytes or arrays counts in 32 bits: it holds 2 GiB, or as many elements. Arrow gathers a table of more into several
 chunks without a word, and some of what makes columns counts past the end. So nothing else in this project takes chunks apart:
-`tests/test_chunks.py` forbids it.
+`tests/unit/test_chunks.py` forbids it.
 """
 
 from __future__ import annotations

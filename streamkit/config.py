@@ -3,7 +3,7 @@ Settings: what holds unless code or command line says otherwise.
 
 They come, strongest first, from the environment (`STREAMKIT_LOG`, `STREAMKIT_KEY_GROUPS` …), from a TOML file
 (`STREAMKIT_CONF`, else `conf/streamkit.toml` in the working folder) and from the defaults below.
-`conf/streamkit.toml` describes every one of them; `tests/test_config.py` compares the two.
+`conf/streamkit.toml` describes every one of them; `tests/unit/test_config.py` compares the two.
 """
 
 from __future__ import annotations

@@ -16,16 +16,23 @@ import typer.testing
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
-from tests.compiled import compile_all
-from tests.durations import all_reports, write_durations
-from tests.places import KINDS, SHARED_KINDS, Place, file_place, memory_place, postgres_place
-from tests.postgres import Server, binaries
-from tests.reporting import run_and_tell
-from tests.sampling import TAKES_ALL
-from tests.scheduling import OneSessionScheduling, further_bugs, further_catalogs, long_first, named_files, write_session_tests
-from tests.spark import faults, ready_planner
-from tests.spark.class_archive import java_options
-from tests.torture.harnesses import changed, harness_of
+from tests.harness.torture.harnesses import changed, harness_of
+from tests.kit.compiled import compile_all
+from tests.kit.durations import all_reports, write_durations
+from tests.kit.places import KINDS, SHARED_KINDS, Place, file_place, memory_place, postgres_place
+from tests.kit.postgres import Server, binaries
+from tests.kit.reporting import run_and_tell
+from tests.kit.sampling import TAKES_ALL
+from tests.kit.scheduling import (
+    OneSessionScheduling,
+    further_bugs,
+    further_catalogs,
+    long_first,
+    named_files,
+    write_session_tests,
+)
+from tests.kit.spark import faults, ready_planner
+from tests.kit.spark.class_archive import java_options
 
 ROOT = Path(__file__).parents[1]
 SESSION_TESTS = "session_tests"
@@ -37,7 +44,7 @@ SETTINGS = {  # of the session of the run, besides those of a session that Strea
     "spark.driver.host": "127.0.0.1",
     "spark.pyspark.python": sys.executable,
     "spark.pyspark.driver.python": sys.executable,
-    "spark.python.daemon.module": "tests.spark.ready_daemon",
+    "spark.python.daemon.module": "tests.kit.spark.ready_daemon",
     "spark.python.task.killTimeout": "20s",  # a zombie lives long enough to be one
     "spark.sql.shuffle.partitions": "2",
     "spark.log.level": "OFF",
@@ -123,7 +130,7 @@ def pytest_report_header(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """What runs, and in which order: see tests/scheduling.py."""
+    """What runs, and in which order: see tests/kit/scheduling.py."""
     named = named_files(config.invocation_params.args, config.invocation_params.dir)
     harnesses = {None, *changed()}
     is_all = config.getoption("--all") or "STREAMKIT_TORTURE" in os.environ

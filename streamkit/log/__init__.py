@@ -1,7 +1,7 @@
 """
 The log: topics of typed rows in checked, immutable files, made visible by one transactional catalog.
 
-It lies in rooms, each of which imports only from itself and those before it (`tests/test_layers.py`):
+It lies in rooms, each of which imports only from itself and those before it (`tests/unit/test_layers.py`):
 
     values        numbers, keys as bytes, sound texts, Python's values
     topic         the declaration of a topic, its settings, schema versions and formats

@@ -27,9 +27,9 @@ from streamkit.log.log import Log
 from streamkit.log.opening import open_log
 from tests.bench.connect_peers import DEBEZIUM, MIRROR, Debezium, mirror_rate
 from tests.bench.row import Row, absent
-from tests.connectors.servers.distributed import Cluster, start_cluster
-from tests.connectors.servers.kafka import Broker, free_ports, start_broker
-from tests.postgres import Server, binaries
+from tests.kit.postgres import Server, binaries
+from tests.kit.servers.distributed import Cluster, start_cluster
+from tests.kit.servers.kafka import Broker, free_ports, start_broker
 
 ROUNDS = 3
 RECORDS = 1_000_000

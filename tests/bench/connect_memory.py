@@ -20,8 +20,8 @@ from streamkit.log.log import Log
 from streamkit.log.opening import open_log
 from tests.bench.memory import peak_megabytes_of
 from tests.bench.row import Row, absent
-from tests.connectors.servers.kafka import start_broker
-from tests.postgres import Server, binaries
+from tests.kit.postgres import Server, binaries
+from tests.kit.servers.kafka import start_broker
 
 RECORDS = 5_000_000  # of the larger input
 TIMES = 10

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import confluent_kafka as kafka
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from tests.connectors.servers.debezium import postgres_connector
-from tests.connectors.servers.distributed import Cluster
+from tests.kit.servers.debezium import postgres_connector
+from tests.kit.servers.distributed import Cluster
 
 QUIET_SECONDS = 3.0  # without a new record: then all are there
 LOOK_SECONDS = 0.05

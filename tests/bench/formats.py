@@ -19,7 +19,7 @@ from streamkit.formats.codec import Codec, declare_format
 from streamkit.formats.wire import HEADER_BYTES
 from streamkit.schema import Schema
 from tests.bench.row import Row
-from tests.connectors.servers.apicurio import start_registry
+from tests.kit.servers.apicurio import start_registry
 
 RECORDS = 500_000
 BATCH_ROWS = 65_536

@@ -14,7 +14,7 @@ from tests.bench.one_key import fill_table
 from tests.bench.operators import OPERATORS
 from tests.bench.rates import EPOCHS, FILES_AN_EPOCH, medians, part_of
 from tests.bench.rows import Rows, fill
-from tests.engine.engine_run import fresh_log
+from tests.kit.engine_run import fresh_log
 
 
 def run(app, log, *, drain=False):

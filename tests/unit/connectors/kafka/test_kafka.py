@@ -1,0 +1,533 @@
+"""Kafka in and out, against a broker: the contract, what a record carries, partitions, and errors that are told apart."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import threading
+import time
+from typing import Any, ClassVar
+
+import confluent_kafka as kafka
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+import streamkit as sk
+from streamkit.connectors import run
+from streamkit.connectors.kafka import KafkaSink, KafkaSource
+from streamkit.connectors.kafka.client import Errors, written_ends
+from streamkit.connectors.kafka.target_positions import PartitionClaim, key_of, positions_topic, read_claims
+from streamkit.connectors.runtime.sink_task import SinkTask
+from streamkit.connectors.runtime.task import Orders
+from streamkit.errors import ConfigError, OffsetOutOfRangeError, SchemaError, TopicNotFoundError
+from streamkit.log.consume.consumer import TopicPartition
+from tests.kit.sampling import TAKES_ALL
+from tests.kit.waiting import wait_until
+from tests.unit.connectors.contract import RefusingContract, SinkContract, SourceContract, reason_of
+
+pytestmark = pytest.mark.foreign("kafka")
+NAMES = itertools.count()
+READY = {"enable.sparse.connections": "false"}  # else a client looks for a connection that is ready, twice a second
+SOON = {**READY, "fetch.wait.max.ms": 20}  # a broker tells the end of a partition when a fetch has waited for so long
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch):
+    """A poll takes as long as it may if there are not very many records."""
+    monkeypatch.setattr("streamkit.connectors.kafka.source.WAIT_SECONDS", 0.04)
+
+
+@pytest.fixture
+def name():
+    """A topic of Kafka that no other test uses."""
+    return f"topic-{next(NAMES)}"
+
+
+@pytest.fixture
+def log(tmp_path):
+    with sk.open_log(tmp_path / "log") as log:
+        yield log
+
+
+def client_of(broker):
+    """What every client of a test is made with."""
+    return {"bootstrap.servers": broker.address, **READY}
+
+
+def prefixed(settings):
+    """Settings of the client, as a connector has them."""
+    return {f"kafka.{name}": value for name, value in settings.items()}
+
+
+def create(broker, name, partitions=2, **config):
+    admin = AdminClient(client_of(broker))  # its requests end with it
+    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(30)
+
+
+def produce(broker, name, records, **config):
+    """Records as dicts of what `produce` takes."""
+    producer = kafka.Producer({**client_of(broker), "linger.ms": 1, **config})
+    for record in records:
+        producer.produce(name, **record)
+    assert producer.flush(30) == 0
+
+
+def source_of(broker, name, connector="in", **settings):
+    """A source that hears soon that it is at the end."""
+    return KafkaSource(connector, {"bootstrap.servers": broker.address, "kafka.topic": name, **prefixed(SOON)} | settings)
+
+
+def sink_of(broker, name, *, connector=None, **settings):
+    """A sink whose clients are ready soon."""
+    given = {"bootstrap.servers": broker.address, "kafka.topic": name, **prefixed(READY)}
+    return KafkaSink(connector or f"out-{name}", given | settings)
+
+
+def ends_of(broker, name):
+    """Where the partitions of a topic end."""
+    admin = AdminClient(client_of(broker))
+    places = [kafka.TopicPartition(name, partition) for partition in admin.list_topics(name, 30).topics[name].partitions]
+    found = admin.list_offsets(
+        {place: OffsetSpec.latest() for place in places}, isolation_level=kafka.IsolationLevel.READ_UNCOMMITTED
+    )
+    return {place.partition: future.result(30).offset for place, future in found.items()}
+
+
+def consume(broker, name):
+    """All committed records of a topic, by partition in their order; a commit returns before its records can be read, so read to the true end."""
+    consumer = kafka.Consumer(
+        {
+            "bootstrap.servers": broker.address,
+            "group.id": "reader",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            **SOON,
+        }
+    )
+    ends = ends_of(broker, name)
+    consumer.list_topics(name, 30)  # else it looks for the leaders of partitions once a second
+    consumer.assign([kafka.TopicPartition(name, partition, kafka.OFFSET_BEGINNING) for partition in ends])
+    found = []
+    at = dict.fromkeys(ends, 0)
+    while any(at[partition] < end for partition, end in ends.items()):
+        for message in (
+            one for one in [consumer.poll(0.05), *consumer.consume(1000, 0)] if one is not None
+        ):  # a tombstone is falsy
+            error = message.error()
+            if error is None:
+                found.append(message)
+            else:
+                assert error.code() == kafka.KafkaError._PARTITION_EOF, error
+                at[message.partition() or 0] = message.offset() or 0
+    consumer.close()
+    return sorted(found, key=lambda message: (message.partition(), message.offset()))
+
+
+class TestSource(SourceContract):
+    """A topic of three partitions, of bytes."""
+
+    CHANGES: ClassVar[dict[str, str]] = {
+        "transforms": "held",
+        "transforms.held.type": "HoistField$Value",
+        "transforms.held.field": "words",
+    }
+
+    @pytest.fixture(autouse=True)
+    def _topic(self, broker, name):
+        self.broker, self.name = broker, name
+        create(broker, name, 3)
+
+    def make_again(self):
+        admin = AdminClient(client_of(self.broker))
+        admin.delete_topics([self.name])[self.name].result(30)
+        wait_until(self._is_made)
+        return True
+
+    def _is_made(self):
+        try:
+            create(self.broker, self.name, 3)
+        except kafka.KafkaException:  # it is still being deleted
+            return False
+        return True
+
+    def source(self, **settings):
+        return source_of(self.broker, self.name, **{"topic": "numbers", **settings})
+
+    def add(self, first, count):
+        produce(self.broker, self.name, [{"key": str(n), "value": f"text {n}"} for n in range(first, first + count)])
+
+    def expected(self, first, count):
+        return [(str(n).encode(), f"text {n}".encode()) for n in range(first, first + count)]
+
+    def found(self, log):
+        return [(row["key"], row["value"]) for row in log.read("numbers").to_pylist()]
+
+
+class TestSink(SinkContract):
+    """A topic that the sink creates."""
+
+    @pytest.fixture(autouse=True)
+    def _topic(self, broker, name):
+        self.broker, self.name = broker, name
+
+    def sink(self, tasks=1):
+        return sink_of(self.broker, self.name, topics="numbers", **{"tasks.max": tasks})
+
+    def written(self):
+        rows = [json.loads(message.value()) for message in consume(self.broker, self.name)]
+        return [(row["n"], row["text"]) for row in rows]
+
+    def drop(self):
+        self.delete(self.name)
+        return f"delete the topic __streamkit_positions.out-{self.name}"
+
+    def forget(self):
+        self.delete(f"__streamkit_positions.out-{self.name}")
+
+    def delete(self, topic):
+        admin = AdminClient(client_of(self.broker))
+        admin.delete_topics([topic])[topic].result(30)
+        wait_until(lambda: topic not in admin.list_topics(timeout=30).topics)
+
+
+class TestRefused(RefusingContract):
+    """Records too large for the topic or for the client."""
+
+    WAYS = ("topic", "client")
+
+    @pytest.fixture(autouse=True)
+    def _topic(self, broker, name, way):
+        self.broker, self.name, self.why = broker, name, way
+
+    def refusing(self, batch_rows):
+        settings = {"kafka.message.max.bytes": "2000"} if self.why == "client" else {}
+        return sink_of(self.broker, self.name, topics="numbers", **{"batch.rows": batch_rows}, **self.ERRORS, **settings)
+
+    def begin(self, refused):
+        create(self.broker, self.name, 1, **({"max.message.bytes": "2000"} if self.why == "topic" else {}))
+
+    def bad(self, n):
+        return (n, "x" * (3000 + n))
+
+    def reason(self, n):
+        return rf"a record of {3000 + n + len(json.dumps({'n': n, 'text': ''}, separators=(',', ':'))) + len(str(n))} bytes"
+
+    def kept(self):
+        return [json.loads(message.value())["n"] for message in consume(self.broker, self.name)]
+
+
+def test_records_that_the_broker_refuses(broker, name, log):
+    """A compacted topic takes no record without a key, and with it its whole batch: the others are written."""
+    create(broker, name, 1, **{"cleanup.policy": "compact"})
+    log.create_topic(name, format="bytes", partitions=1)
+    records = [(None if n in (3, 4, 11) else b"k", b"%d" % n) for n in range(20)]
+    with log.producer() as producer:
+        producer.send_batch(name, [{"key": key, "value": value} for key, value in records])
+    SinkTask(sink_of(broker, name, topics=name, **RefusingContract.ERRORS), 0, 1, log, is_once=True).run(Orders())
+    assert [message.value() for message in consume(broker, name)] == [value for key, value in records if key]
+    letters = log.read("bad", columns=["value", "_headers"]).to_pylist()
+    assert sorted(int(one["value"]) for one in letters) == [3, 4, 11]
+    assert all("cleanup.policy=compact needs keys" in reason_of(one) for one in letters)
+
+
+def test_a_mirror_and_back(broker, name, log):
+    """Keys, values, headers, times, tombstones, partitions and the order within them come and go unchanged."""
+    create(broker, name, 3)
+    records = [
+        {"key": f"k{n % 7}".encode() if n % 5 else None, "value": None if n % 11 == 10 and n % 5 else f"v{n}".encode(), "timestamp": 1_700_000_000_000 + n,
+         "headers": [("a", b"1"), ("a", None)] if n % 3 == 0 else None, "partition": n % 3}
+        for n in range(100)
+    ]  # fmt: skip
+    produce(broker, name, records)
+    back = f"{name}-back"
+    run([source_of(broker, name)], log, once=True)
+    run([sink_of(broker, back, connector="out", topics=name)], log, once=True)
+
+    def shown(message):
+        return (message.partition(), message.key(), message.value(), message.timestamp(), message.headers())
+
+    assert log.topic(name).partitions == 3
+    assert [shown(message) for message in consume(broker, back)] == [shown(message) for message in consume(broker, name)]
+
+
+def test_records_with_neither_key_nor_value(broker, name, log):
+    """They come and go as they are, in their order, with their headers; a compacted topic refuses them by their place in Kafka."""
+    create(broker, name, 1)
+    records: list[dict[str, Any]] = [{"key": b"k", "value": b"v"}, {"headers": [("a", b"1")]}, {"key": b"k"}, {}]
+    produce(broker, name, [{"value": None, "partition": 0, **record} for record in records])
+    run([source_of(broker, name)], log, once=True)
+    found = log.read(name).select(["key", "value", "_deleted", "_offset"]).to_pylist()
+    assert [tuple(row.values()) for row in found] == [
+        (b"k", b"v", False, 0),
+        (None, None, False, 1),
+        (b"k", None, True, 2),
+        (None, None, False, 3),
+    ]
+    create(broker, f"{name}-back", 1)
+    run([sink_of(broker, f"{name}-back", connector="out", topics=name)], log, once=True)
+    back = [(message.key(), message.value(), message.headers()) for message in consume(broker, f"{name}-back")]
+    assert back == [(b"k", b"v", None), (None, None, [("a", b"1")]), (b"k", None, None), (None, None, None)]
+
+    log.create_topic("newest", format="bytes", partitions=1, config={"cleanup.policy": "compact"})
+    with pytest.raises(SchemaError, match=rf"{name}, partition 0, offset 1.*key"):
+        run([source_of(broker, name, "keyed", topic="newest")], log, once=True)
+    assert not log.read("newest").num_rows
+    run([source_of(broker, name, "keyed", topic="newest", **{"errors.tolerance": "all"})], log, once=True)
+    assert [(row["key"], row["value"]) for row in log.read("newest").to_pylist()] == [(b"k", b"v"), (b"k", None)]
+
+
+def test_partitions_of_an_empty_key(broker, name, log):
+    """It is a key: its records are in one partition, in their order, also with the partitioner that deals them at random."""
+    log.create_topic("words", format="bytes", partitions=1)
+    with log.producer() as producer:
+        producer.send_batch("words", [{"key": b"", "value": str(n).encode()} for n in range(12)])
+    create(broker, name, 5)
+    client = prefixed({"partitioner": "consistent_random", "sticky.partitioning.linger.ms": "0"})
+    run([sink_of(broker, name, topics="words", **client)], log, once=True)
+    found = consume(broker, name)
+    assert [message.value() for message in found] == [str(n).encode() for n in range(12)]
+    assert len({message.partition() for message in found}) == 1
+
+
+def test_partitions_of_kafkas_own_partitioner(broker, name, log):
+    """Where a record of a topic with other partitions goes, Kafka's own partitioner says by its key."""
+    log.create_topic("words", format="string", partitions=2)
+    with log.producer() as producer:
+        for n in range(40):
+            producer.send("words", {"key": f"k{n}", "value": "x"})
+    for target, config in ((name, {}), (f"{name}-own", {"partitioner": "murmur2_random"})):
+        create(broker, target, 5)
+        if config:
+            produce(broker, target, [{"key": f"k{n}", "value": "x"} for n in range(40)], **config)
+    run([sink_of(broker, name, connector="out", topics="words")], log, once=True)
+    places = [{(message.key(), message.partition()) for message in consume(broker, topic)} for topic in (name, f"{name}-own")]
+    assert places[0] == places[1]
+
+
+def test_open_and_aborted_transactions(broker, name, log):
+    """Records of a transaction that was aborted are not read, and gaps in offsets do not matter."""
+    create(broker, name, 1)
+    producer = kafka.Producer({**client_of(broker), "transactional.id": name})
+    producer.init_transactions(30)
+    for n in range(4):
+        producer.begin_transaction()
+        producer.produce(name, f"v{n}")
+        producer.flush(30)  # a record that never left would leave nothing to abort
+        (producer.abort_transaction if n % 2 else producer.commit_transaction)()
+    source = source_of(broker, name, topic="rows")
+    for _ in range(2):
+        run([source], log, once=True)
+    assert [row["value"] for row in log.read("rows").to_pylist()] == [b"v0", b"v2"]
+
+
+@contextlib.contextmanager
+def committed_when_asked(monkeypatch, module, producer):
+    """A transaction that is open until somebody has asked where the partitions end: as a commit whose records cannot be read yet."""
+    ask = written_ends
+
+    def ask_and_commit(*arguments):
+        found = ask(*arguments)
+        producer.commit_transaction(30)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(f"streamkit.connectors.kafka.{module}.written_ends", ask_and_commit)
+        yield
+
+
+def test_transactions_that_are_being_committed(broker, name, log, monkeypatch):
+    """What is there now has transactions that are being committed, but does not wait for one that stays open."""
+    create(broker, name, 2)
+    producer = kafka.Producer({**client_of(broker), "transactional.id": name})
+    producer.init_transactions(30)
+    source = source_of(broker, name, topic="rows")
+    for number in range(2):
+        producer.begin_transaction()
+        producer.produce(name, f"v{number}")
+        producer.flush(30)
+        if number:
+            monkeypatch.setattr("streamkit.connectors.kafka.source.COMMITTING_SECONDS", 0.05)
+            run([source], log, once=True)
+            producer.abort_transaction(30)
+        else:
+            with committed_when_asked(monkeypatch, "source", producer):
+                run([source], log, once=True)
+        assert [row["value"] for row in log.read("rows").to_pylist()] == [b"v0"]
+
+
+def test_a_partition_without_a_leader_yet(broker, name, monkeypatch):
+    """A topic that was made a moment ago has no leader yet: its end is asked for again, and not for ever."""
+    source = source_of(broker, name, topic="rows")
+    comes = threading.Timer(0.3, create, (broker, name, 1))
+    comes.start()
+    assert written_ends(source, Errors(), [(name, 0)]) == {(name, 0): 0}
+    comes.join()
+
+    monkeypatch.setattr("streamkit.connectors.kafka.client.LEADER_SECONDS", 0.1)
+    with pytest.raises(ConnectionError, match="No leaders found"):
+        written_ends(source, Errors(), [(f"{name}-never", 0)])
+
+
+def test_positions_that_are_being_committed(broker, name, monkeypatch):
+    """Who takes a partition over reads the newest position, also where its commit is under way."""
+    sink = sink_of(broker, name, connector=name, topics="numbers")
+    place, topic = TopicPartition("numbers", 0), positions_topic(name)
+    create(broker, topic, 1)
+    producer = kafka.Producer({**client_of(broker), "transactional.id": name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, PartitionClaim("writer", 3, 17).to_bytes(), key_of(place))
+    producer.flush(30)
+    with committed_when_asked(monkeypatch, "target_positions", producer):
+        assert read_claims(sink, Errors(), [place]) == {place: PartitionClaim("writer", 3, 17)}
+
+
+def test_several_topics_and_tasks(broker, name, log):
+    """Several topics go each to its own, by tasks that share the partitions."""
+    for topic in (f"{name}-a", f"{name}-b"):
+        create(broker, topic, 3)
+        produce(broker, topic, [{"value": f"{topic} {n}"} for n in range(30)])
+    run([source_of(broker, f"{name}-a,{name}-b", topic="from.${topic}", **{"tasks.max": 2})], log, once=True)
+    for topic in (f"{name}-a", f"{name}-b"):
+        assert {row["value"] for row in log.read(f"from.{topic}").to_pylist()} == {f"{topic} {n}".encode() for n in range(30)}
+
+
+def test_a_position_that_is_gone(broker, name, log):
+    """A position that retention has overtaken is an error that says what is there and how to go on, not a gap."""
+    create(broker, name, 1)
+    produce(broker, name, [{"value": f"v{n}"} for n in range(10)])
+    source = source_of(broker, name, topic="rows")
+    run([source], log, once=True)
+    produce(broker, name, [{"value": "later"} for _ in range(5)])
+    admin = AdminClient(client_of(broker))
+    admin.delete_records([kafka.TopicPartition(name, 0, 13)])[kafka.TopicPartition(name, 0)].result(30)
+    with pytest.raises(
+        OffsetOutOfRangeError, match=rf"partition 0 has no offset 10 any more; it has 13 to 15.*connect offsets set in {name}-0"
+    ):
+        run([source], log, once=True)
+
+
+def test_what_is_missing_or_refused(broker, name, log):
+    """A missing topic, a broker that is gone and a password that is wrong are told apart, and the password is not shown."""
+    with pytest.raises(TopicNotFoundError, match=f"has no topic '{name}'"):
+        run([source_of(broker, name)], log, once=True)
+    secured = {
+        "bootstrap.servers": broker.secured_address, "kafka.topic": name, "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "me", **prefixed(SOON),
+    }  # fmt: skip
+    create(broker, name, 1)
+    produce(broker, name, [{"value": "x"}])
+    with pytest.raises(ConfigError, match="does not let the connector in") as raised:
+        run([KafkaSource("in", secured | {"kafka.sasl.password": "wrong-one"})], log, once=True)
+    assert "wrong-one" not in str(raised.value)
+    run([KafkaSource("in", secured | {"kafka.sasl.password": "hunter2"})], log, once=True)
+    assert [row["value"] for row in log.read(name).to_pylist()] == [b"x"]
+    with pytest.raises(ConfigError, match="No such configuration property"):
+        run(
+            [KafkaSource("in", {"bootstrap.servers": broker.address, "kafka.topic": name, "kafka.nonsense": "1"})], log, once=True
+        )
+
+
+def limit(broker, name, size):
+    """Give a topic its `max.message.bytes`."""
+    entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
+    admin = AdminClient(client_of(broker))
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+def test_what_the_broker_finds_too_large(broker, name, log):
+    """A batch that is too large for the topic is cut; a record that is stops the task and is named, or is a dead letter; with room it goes."""
+    create(broker, name, 1, **{"max.message.bytes": "2000"})
+    log.create_topic(name, format="bytes", partitions=1)
+
+    def write(values):
+        with log.producer() as producer:
+            producer.send_batch(name, [{"key": None, "value": value} for value in values])
+
+    def send(connector, **settings):
+        sink = sink_of(broker, name, connector=connector, topics=name, **settings)
+        SinkTask(sink, 0, 1, log, is_once=True).run(Orders())
+
+    small = [b"%03d" % n * 100 for n in range(30)]
+    write(small)
+    send("out")
+    assert [message.value() for message in consume(broker, name)] == small
+    write([b"large" * 1000, b"small"])
+    with pytest.raises(
+        SchemaError,
+        match=rf"topic {name}, partition 0, offset 30, TASK_PUT: Kafka at .* a record of 5000 bytes for the topic {name}; expected at most "
+        r"max\.message\.bytes=2000.*raise it.*errors\.tolerance=all",
+    ):
+        send("out")
+    limit(broker, name, 20_000)
+    send("out")
+    assert [message.value() for message in consume(broker, name)] == [*small, b"large" * 1000, b"small"]
+    if not TAKES_ALL:
+        return
+    limit(broker, name, 2_000)
+    send("again", **RefusingContract.ERRORS)
+    assert [message.value() for message in consume(broker, name)][32:] == [*small, b"small"]
+    assert [row["value"] for row in log.read("bad").to_pylist()] == [b"large" * 1000]
+
+
+@pytest.mark.skipif(not TAKES_ALL, reason="kills a broker: make torture")
+@pytest.mark.parametrize("away_seconds", [0, 60])
+def test_a_broker_that_is_away(broker, name, log, away_seconds):
+    """A broker that dies and comes back at once, or after a minute, is waited for: nothing is lost, nothing comes twice."""
+    create(broker, name, 1)
+    source = KafkaSource(
+        "in", {"bootstrap.servers": broker.address, "kafka.topic": name, "topic": "rows", "kafka.socket.timeout.ms": "2000"}
+    )
+    sink = KafkaSink(
+        f"{name}-out",  # a broker remembers what a connector has written
+        {"bootstrap.servers": broker.address, "kafka.topic": f"{name}-back", "topics": "rows", "kafka.socket.timeout.ms": "2000"},
+    )
+    log.create_topic("rows", format="bytes", partitions=1)
+
+    def values():
+        return [row["value"].decode() for row in log.read("rows").to_pylist()]
+
+    with run([source, sink], log):
+        produce(broker, name, [{"value": f"a{n}"} for n in range(100)])
+        wait_until(lambda: len(values()) == 100)
+        broker.kill()
+        with log.producer() as producer:
+            producer.send_batch("rows", [{"key": None, "value": b"own"}])
+        time.sleep(away_seconds)
+        broker.start()
+        produce(broker, name, [{"value": f"b{n}"} for n in range(100)])
+        wait_until(lambda: len(values()) == 201)
+        wait_until(lambda: len(consume(broker, f"{name}-back")) >= 201)
+    assert sorted(values()) == sorted([*(f"{letter}{n}" for letter in "ab" for n in range(100)), "own"])
+    assert sorted(message.value().decode() for message in consume(broker, f"{name}-back")) == sorted(values())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"kafka.queue.buffering.max.messages": "1"}, {"kafka.queue.buffering.max.kbytes": "1"}],
+    ids=["messages", "kbytes"],
+)
+def test_a_queue_that_is_full(broker, log, name, settings):
+    """The sink waits for room, for records and positions alike; a record that has none in an empty queue is said with the setting."""
+    log.create_topic("numbers", format="bytes", partitions=3)
+    values = [f"{n} {'x' * 150}".encode() for n in range(12)]
+    with log.producer() as producer:
+        for number, value in enumerate(values):
+            producer.send("numbers", {"key": b"%d" % (number % 3), "value": value})
+    run([sink_of(broker, name, topics="numbers", **settings)], log, once=True)
+    assert sorted(message.value() for message in consume(broker, name)) == sorted(values)
+    if "kafka.queue.buffering.max.kbytes" in settings:
+        with log.producer() as producer:
+            producer.send("numbers", {"key": b"k", "value": b"x" * 3_000})
+        with pytest.raises(ConfigError, match=r"3001 bytes .*kafka\.queue\.buffering\.max\.kbytes=1; expected a larger queue"):
+            run([sink_of(broker, name, topics="numbers", **settings)], log, once=True)

@@ -1,0 +1,94 @@
+"""An error in the data names the record: topic, partition, offset, key, and the user's line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.engine.runs.compile import compile
+from streamkit.errors import EvaluationError
+from streamkit.testing import TopologyTestDriver
+from tests.kit.engine_run import Run, append, execute, fresh_log
+from tests.kit.sampling import in_turn
+
+LARGE = 2**62
+
+
+def failing(app: sk.Topology, values: list[int], user: str = "u{place}") -> str:
+    """What a run of the topology over these values, one a record, ends with; each record has a user of its own, or `user`."""
+    with fresh_log() as log:
+        log.create_topic("in", "user string, n bigint", key="user", partitions=1)
+        append(log, "in", [{"user": user.format(place=place), "n": n, "ts": place} for place, n in enumerate(values)])
+        with pytest.raises(EvaluationError) as raised:
+            execute(log, compile(app, log), Run(drain=False))
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(("verb", "place"), in_turn(["agg", "select", "filter", "join"], [0, 1, 40, 99]))
+def test_an_error_names_the_record_and_the_line(verb: str, place: int) -> None:
+    """Whatever the step, and whether its rows are folded in the readers or run in a kernel, the record that fails is named."""
+    app = sk.Topology("failing")
+    stream, product = app.stream("in"), F.col("n") * 4
+    if verb == "select":
+        stream.select(product=product).to("out")
+    elif verb == "filter":
+        stream.filter(product > 1).to("out")
+    elif verb == "agg":
+        stream.group_by_key().agg(total=F.sum(product), store="totals")
+    else:
+        stream.join(app.table("in").rename(n="m")).select(product=product).to("out")
+
+    message = failing(app, [LARGE if one == place else 1 for one in range(100)])
+
+    assert message.startswith(f"topic in, partition 0, offset {place}, key user = 'u{place}': n * 4 failed with n = {LARGE}")
+    assert Path(__file__).name in message.splitlines()[-1]
+
+
+def test_an_error_of_a_result_names_the_line() -> None:
+    """Of a sum that passes the type, the record that made it do so is named."""
+    app = sk.Topology("failing")
+    app.stream("in").group_by_key().agg(total=F.sum("n"), store="totals").emit("every").to("out")
+
+    message = failing(app, [2**63 - 1, 1], user="a")
+
+    assert message.startswith("topic in, partition 0, offset 1, key user = 'a': found 9223372036854775808 for total = sum(n)")
+    assert Path(__file__).name in message.splitlines()[-1]
+
+
+AGGREGATED = {
+    "count": lambda stream: stream.group_by_key().count(),
+    "members": lambda stream: stream.group_by("n").agg(most=F.max("n")),
+    "steps": lambda stream: stream.with_columns(m=F.col("n") + 1).group_by_key().agg(total=F.sum("m")),
+    "windows": lambda stream: stream.group_by_key().windowed_by(sk.tumbling("1 hour", grace="1 minute")).count(),
+    "hopping": lambda stream: stream.group_by_key().windowed_by(sk.hopping("1 hour", "1 minute", grace="1 minute")).count(),
+    "sessions": lambda stream: stream.group_by_key().windowed_by(sk.session("1 hour", grace="1 minute")).count(),
+    "sliding": lambda stream: stream.group_by_key().windowed_by(sk.sliding("1 hour", grace="1 minute")).count(),
+    "table": lambda stream: stream.to_table().group_by("n").count(),
+}
+
+
+@pytest.mark.parametrize("on_error", ["fail", "skip", "one step skips", "dead letters"])
+@pytest.mark.parametrize("kind", AGGREGATED)
+def test_a_record_without_event_time_is_named_in_front_of_any_aggregation(kind: str, on_error: str) -> None:
+    """Also where rows are folded by the readers and have no place: then they are read again; where it is left out, the others go on."""
+    policy: Any = {"fail": "fail", "one step skips": "fail", "skip": "skip", "dead letters": sk.dead_letter("dead")}[on_error]
+    app = sk.Topology("failing", on_error=policy)
+    stream = app.stream("in", schema="user string, n bigint, at bigint", key="user", timestamp="at").select("n")
+    if on_error == "one step skips":
+        stream = stream.filter("n > 0", on_error="skip")
+    AGGREGATED[kind](stream).to("out")
+    rows = [{"user": "a", "n": 1, "at": 1}, {"user": "b", "n": 1, "at": None}, {"user": "c", "n": 1, "at": 2}]
+    with TopologyTestDriver(app) as driver:
+        if policy == "fail":
+            with pytest.raises(
+                EvaluationError, match="topic in, partition 0, offset 1, key user = 'b': its event time, column 'at'"
+            ):
+                driver.pipe("in", rows)
+            return
+        driver.pipe("in", rows)
+        assert driver.newest("out")
+        assert on_error == "skip" or [row["offset"] for row in driver.read("dead")] == [1]

@@ -1,0 +1,89 @@
+"""Keys 0.0 and -0.0 are one, and a result has the same zero whether its row came just now or was kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.testing import TopologyTestDriver
+from tests.kit.sampling import TAKES_ALL
+
+WITHIN = sk.within("5 ms", grace="10 ms")
+TOPICS = {
+    "s": {"schema": "d double, n int, e double", "key": "d"},
+    "t": {"schema": "d double, n int, e float", "key": "d"},
+    "u": {"schema": "d double, m int", "key": "d"},
+}
+ZEROS = (-0.0, 0.0, 0.0, -0.0, -0.0, 0.0)
+WAYS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "streams": lambda s, t, u: s.stream().join(u.stream(), within=WITHIN),
+    "streams, all rows": lambda s, t, u: s.stream().join(u.stream(), within=WITHIN, how="outer"),
+    "a stream that waits for versions": lambda s, t, u: s.stream().join(u.versions(), on="d", how="left", grace="10 ms"),
+    "tables": lambda s, t, u: t.table().join(u.table(), how="outer").emit("every", old=True),
+    "tables by foreign keys": lambda s, t, u: t.table().join(u.table(), on={"e": "d"}).emit("every"),
+    "tables by foreign keys, all rows": lambda s, t, u: t.table().join(u.table(), on={"e": "d"}, how="left").emit("every"),
+    "groups": lambda s, t, u: s.stream().group_by("e").agg(F.count("*").alias("c")).emit("every"),
+    "groups of a table": lambda s, t, u: t.table().group_by("e").agg(all=F.collect_list("d")).emit("every"),
+    "windows": lambda s, t, u: s.stream().group_by("e").windowed_by(sk.tumbling("9 ms", grace="0 s")).count().emit("final"),
+    "what is kept": lambda s, t, u: s.stream().select_key("e").to_table(store="kept").emit("every", old=True),
+    "what waits": lambda s, t, u: t.table().suppress(until=sk.time_limit("3 ms")).emit("every"),
+    "the first of equals": lambda s, t, u: s.stream().drop_duplicates("e", within="4 ms"),
+}
+WITH_HISTORY = "a stream that waits for versions"  # of a topic that the others read as a table without
+TOGETHER = [[way for way in WAYS if way != WITH_HISTORY], [WITH_HISTORY]]  # in one topology each
+
+
+class Topic:
+    def __init__(self, app: sk.Topology, name: str) -> None:
+        self.app, self.name = app, name
+
+    def stream(self) -> Any:
+        return self.app.stream(self.name)
+
+    def table(self) -> Any:
+        return self.app.table(self.name)
+
+    def versions(self) -> Any:
+        return self.app.table(self.name, versioned="50 ms")
+
+
+@pytest.mark.parametrize("ways", [[way] for way in WAYS] if TAKES_ALL else TOGETHER, ids=lambda ways: ways[0])
+def test_zeros_do_not_depend_on_the_cut(ways: list[str]) -> None:
+    """One task and one epoch, and three with an epoch for each record, or for two, give the same rows."""
+    found = []
+    for tasks, batching in ((1, "all"), (3, "one" if TAKES_ALL else 2)):
+        app = sk.Topology("zeros")
+        for number, way in enumerate(ways):
+            WAYS[way](*(Topic(app, name) for name in TOPICS)).to(f"out{number}")
+        with TopologyTestDriver(app, topics=TOPICS, tasks=tasks, batching=batching) as driver:
+            for number, (zero, other) in enumerate(pairwise(ZEROS)):
+                driver.pipe("s", {"d": zero, "n": number, "e": other}, timestamp=1000 + 4 * number)
+                driver.pipe("u", {"d": other, "m": number}, timestamp=1001 + 4 * number)
+                driver.pipe("t", {"d": zero, "n": number % 3, "e": other}, timestamp=1002 + 4 * number)
+            driver.drain()
+            rows = {way: driver.read_all(f"out{number}") for number, way in enumerate(ways)}
+        found.append({way: sorted(map(shown, those)) for way, those in rows.items()})
+    assert all(found[0].values())
+    assert found[0] == found[1]
+
+
+def shown(row: dict[str, Any]) -> str:
+    return repr({name: value for name, value in row.items() if not name.startswith("_")})
+
+
+@pytest.mark.parametrize("format", ["json", "csv", "string", "avro"])
+def test_equal_keys_have_the_same_bytes(format: str) -> None:
+    """A deletion of 0.0 deletes -0.0 in an opaque topic, too."""
+    app = sk.Topology("bytes")
+    app.table("in", schema="d double, n int", key="d", store="kept").to("out", value_format="json", key_format=format)
+    with TopologyTestDriver(app, partitions=3) as driver:
+        for zero in (-0.0, 0.0):
+            driver.pipe("in", {"d": zero, "n": 1}, timestamp=1)
+        driver.delete("in", {"d": -0.0}, timestamp=2)
+        found = driver.read_arrow("out")
+    assert len(set(found["key"].to_pylist())) == 1 and len(set(found["_partition"].to_pylist())) == 1

@@ -1,0 +1,173 @@
+"""A topology file with `--local`: a process without Spark, its output, its signals, its codes; and how long a newcomer waits."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from streamkit.launch.main import main
+from streamkit.log.opening import open_log
+from tests.kit.program import Program
+from tests.kit.waiting import wait_until
+from tests.unit.spark.conftest import append_flights, assert_equals_pandas, flights_of, load_few
+from topologies import flight_delays
+
+ROOT = Path(__file__).parents[3]
+FILE = Path(flight_delays.__file__)
+WAIT_SECONDS = 100
+PLANES = 3_322
+NO_SPARK = "import sys; sys.modules['pyspark'] = sys.modules['py4j'] = None; "  # importing them fails from now on
+COMMANDS = """
+import json
+from streamkit.cli.main import main
+
+ends = []
+for words in sys.argv[1:]:
+    sys.argv[1:] = json.loads(words)
+    try:
+        main()
+    except SystemExit as end:
+        ends.append(end.code)
+sys.exit(any(ends))
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory):
+    """A log with the flights of two days, which is copied."""
+    folder = tmp_path_factory.mktemp("loaded") / "log"
+    load_few(folder, 2, 2)
+    return folder
+
+
+@pytest.fixture
+def folder(loaded, tmp_path):
+    """A log of the test's own with the flights of two days."""
+    return str(shutil.copytree(loaded, tmp_path / "log"))
+
+
+@pytest.fixture
+def started(tmp_path):
+    """Starts commands in process groups of their own; none outlives the test."""
+    processes = []
+
+    def start(*command):
+        with (tmp_path / "output.txt").open("a") as output:
+            processes.append(subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, start_new_session=True))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def finished(*command):
+    """What a command printed; it must end with 0."""
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
+    assert answer.returncode == 0, answer.stderr
+    return answer
+
+
+def has_committed_or_ended(folder, before, process):
+    return epoch(folder) > before or process.poll() is not None
+
+
+def epoch(folder):
+    with open_log(folder) as log:
+        states = log.catalog.applications()
+    return states[0].epoch if states else 0
+
+
+def test_a_file_runs_where_there_is_no_spark(folder):
+    """
+    `python FILE --local` and `streamkit run FILE --local` need no pyspark, and give what pandas gives.
+
+    Nor does `streamkit explain FILE`, which shows every pass; Spark's plan is for who asks for it.
+    """
+    words = ["--local", "--drain", "--log", folder]
+    run_file = f"{NO_SPARK}import runpy; sys.argv[1:] = {words!r}; runpy.run_path({str(FILE)!r}, run_name='__main__')"
+    run_commands = f"{NO_SPARK}{COMMANDS}"
+    said = finished(sys.executable, "-c", run_file).stderr
+    with open_log(folder) as log:
+        assert_equals_pandas(log, flights_of(2))
+        append_flights(log, flights_of(3).iloc[len(flights_of(2)) :])
+    explain = json.dumps(["explain", str(FILE), "--json", "--log", folder])
+    again = finished(sys.executable, "-c", run_commands, explain, json.dumps(["run", str(FILE), *words]))
+
+    shown = json.loads(again.stdout)
+    assert list(shown) == ["program", "fingerprint", "passes"]
+    assert "== infer_types ==" in shown["passes"]
+    summary = r"^flight-delays: ([\d,]+) records, epoch (\d), \d+ tasks, (\d+) late, 0 null key$"
+    assert re.findall(summary, said, re.MULTILINE) == [(f"{len(flights_of(2)) + PLANES:,}", "2", "0")]
+    assert re.search(summary, again.stderr, re.MULTILINE)
+
+
+def test_signals(folder, started, tmp_path):
+    """A signal ends a local run without a traceback, with the code that shells expect; whole epochs are left, and the next goes on."""
+    for count, number in enumerate((signal.SIGTERM, signal.SIGINT), 1):
+        before = epoch(folder)
+        process = started(sys.executable, str(FILE), "--local", "--log", folder, "--max-records-per-epoch", "100")
+        wait_until(partial(has_committed_or_ended, folder, before, process), WAIT_SECONDS)
+        os.killpg(process.pid, number)
+
+        assert process.wait(WAIT_SECONDS) == 128 + number
+        output = (tmp_path / "output.txt").read_text()
+        assert "Traceback" not in output and output.count("flight-delays: ") == count
+    main(flight_delays.app, ["--local", "--drain", "--log", folder])
+    with open_log(folder) as log:
+        assert_equals_pandas(log, flights_of(2))
+
+
+HANGS = """
+import pathlib, runpy, sys, time
+from streamkit import failpoints
+
+def hang():
+    pathlib.Path(sys.argv[-1], "hangs").touch()
+    time.sleep(1000)
+
+failpoints._armed["kernel.in_operator"] = hang
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+"""
+
+
+def test_a_second_signal_leaves_the_epoch(folder):
+    """Where an epoch does not come to its end, a second signal ends the process at once, and nothing is committed."""
+    process = Program(None, str(FILE), "--local", "--log", folder, code=HANGS)
+    wait_until(Path(folder, "hangs").exists, WAIT_SECONDS)
+    process.send_signal(signal.SIGTERM)
+    with pytest.raises(AssertionError, match="does not end"):
+        process.wait(0.5)
+    process.send_signal(signal.SIGINT)
+
+    assert process.wait(WAIT_SECONDS) == 130
+    assert epoch(folder) == 0
+
+
+def test_errors_end_it_with_1(folder, capsys):
+    """An error is one message without a traceback, and the code 1; a log that does not exist is one."""
+    with open_log(folder) as log:
+        log.delete_topic("planes")
+    for words, message in ((["--log", folder], "'planes'"), (["--log", f"{folder}/none"], "there is no log at")):
+        with pytest.raises(SystemExit) as end:
+            main(flight_delays.app, ["--local", "--drain", *words])
+        said = capsys.readouterr().err
+
+        assert end.value.code == 1
+        assert message in said and "Traceback" not in said and "Spark" not in said
+
+
+def test_it_returns_where_nothing_was_wrong(folder, capsys):
+    """In a file or a notebook, `sk.main` returns when the run has ended, so that code behind it goes on."""
+    main(flight_delays.app, ["--local", "--drain", "--log", folder])
+    assert "flight-delays: " in capsys.readouterr().err

@@ -1,0 +1,231 @@
+"""Each call of a view sees one committed epoch, whole, whatever the application and the maintenance do meanwhile."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.engine.runs.compile import compile
+from streamkit.engine.runs.local import run_available
+from streamkit.engine.runs.start import start
+from streamkit.errors import CorruptionError, StoreNotFoundError
+from streamkit.failpoints import armed
+from streamkit.log.catalog import epochs
+from streamkit.log.maintenance.trash import NEVER_MS, empty_trash
+from streamkit.state import view
+from streamkit.state.task_state import TaskState
+from tests.kit.engine_run import append, fresh_log
+from tests.kit.sampling import TAKES_ALL
+
+KEYS = range(40)
+TASKS = 2
+HOUR_MS = 3_600_000
+
+
+class Counting:
+    """An application that counts how often each key came: every epoch adds 1 to all of them."""
+
+    def __init__(self, log):
+        self.log = log
+        log.create_topic("in", "k int, a bigint", key="k", partitions=1)
+        app = sk.Topology("app")
+        keyed = app.stream("in").group_by("k")
+        keyed.agg(n=F.sum("a"), store="plain").to("plain_out")
+        hourly = keyed.windowed_by(sk.tumbling("1 hour", grace="0 s", retention="2 hours"))
+        hourly.agg(n=F.sum("a"), store="hourly").emit("latest").to("hourly_out")
+        self._program = compile(app, log)
+        self.start()
+
+    def start(self):
+        self._planner = start(self.log.catalog, self.log.storage, self._program, tasks=TASKS)
+
+    def run_epoch(self, time_ms=1):
+        append(self.log, "in", [{"k": k, "a": 1, "ts": time_ms} for k in KEYS])
+        run_available(self._planner)
+
+    def view(self, store="plain"):
+        return self.log.store("app", store)
+
+
+@pytest.fixture(scope="module")
+def shared(request):
+    with fresh_log(on_disk=True) as log:
+        counting = Counting(log)
+        counting.run_epoch()
+        counting.run_epoch()
+        yield counting
+
+
+METHODS = {
+    "to_arrow": ("plain", lambda view: view.to_arrow()["n"].to_pylist()),
+    "to_pandas": ("plain", lambda view: view.to_pandas()["n"].tolist()),
+    "range": ("plain", lambda view: view.range()["n"].to_pylist()),
+    "range of windows": ("hourly", lambda view: view.range(0, HOUR_MS)["n"].to_pylist()),
+    "find": ("plain", lambda view: view.find(7)["n"].to_pylist()),
+    "find in a window": ("hourly", lambda view: view.find(7, window_start=0)["n"].to_pylist()),
+    "get": ("plain", lambda view: [view.get(7)["n"]]),
+}
+
+
+@pytest.mark.parametrize("method", [one for one in METHODS if TAKES_ALL or one not in ("to_pandas", "range")])
+def test_a_call_sees_one_epoch(shared, method, monkeypatch):
+    """Although an epoch is committed before each store is opened, all rows of a call are of one epoch."""
+    store, call = METHODS[method]
+    found_view, original, openings = shared.view(store), view.StoreView._open, []
+
+    def opened(self, groups, is_local=True):
+        shared.run_epoch()
+        openings.append(groups)
+        return original(self, groups, is_local)
+
+    monkeypatch.setattr(view.StoreView, "_open", opened)
+    before = shared.log.catalog.application("app").epoch
+    found = call(found_view)
+
+    assert openings
+    assert len(found) == (1 if "find" in method or method == "get" else len(KEYS))
+    assert len(set(found)) == 1
+    assert before <= found[0] <= before + len(openings)
+
+
+def test_a_store_that_was_moved_on_is_not_read(shared, monkeypatch):
+    """Where the application outruns every snapshot, the changelogs answer, as of the last of them."""
+    original, snapshots = view.StoreView._now, []
+
+    def outrun(self):
+        snapshots.append(original(self))
+        shared.run_epoch()
+        shared.run_epoch()
+        return snapshots[-1]
+
+    monkeypatch.setattr(view.StoreView, "_now", outrun)
+    assert set(shared.view().to_arrow()["n"].to_pylist()) == {snapshots[-1]._snapshot.application.epoch}
+    assert len(snapshots) == view.ATTEMPTS
+
+
+def test_slabs_that_were_deleted_since_the_snapshot_are_looked_for_again(shared, monkeypatch):
+    """A call that outlasts the delay of deleted files takes another snapshot; what is lost for good is an error."""
+    for _ in range(8):  # with fewer the files of changes are not merged
+        shared.run_epoch()
+    shutil.rmtree(Path(shared.log.root, "stores"))
+    original, snapshots = view.StoreView._now, []
+
+    def outlasted(self):
+        snapshots.append(original(self))
+        if len(snapshots) == 1:
+            for topic in {*shared.log.topics(), *shared.log.topics(internal=True)}:  # an epoch's slab has frames of all of them
+                shared.log.merge(topic)
+            assert empty_trash(shared.log.storage, shared.log.catalog, NEVER_MS)
+        return snapshots[-1]
+
+    monkeypatch.setattr(view.StoreView, "_now", outlasted)
+    assert shared.view().to_arrow().num_rows == len(KEYS)
+    assert len(snapshots) == 2
+
+    slabs = {Path(shared.log.root, extent.path) for extent in snapshots[-1]._snapshot.changes.extents}
+    for slab in slabs:
+        slab.rename(f"{slab}.away")
+    try:
+        with pytest.raises(CorruptionError, match="is missing"):
+            shared.view().to_arrow()
+    finally:
+        for slab in slabs:
+            Path(f"{slab}.away").rename(slab)
+
+
+def test_a_range_of_windows_holds_those_that_start_in_it(shared):
+    """Bounds are [start, end), either may be left out, and nothing starts between a bound and one before it."""
+    shared.run_epoch(HOUR_MS + 1)
+    hourly = shared.view("hourly")
+    counts = [
+        hourly.range(*bounds).num_rows // len(KEYS)
+        for bounds in ((), (0,), (1,), (None, HOUR_MS), (None, HOUR_MS + 1), (HOUR_MS, 0), (-1, 1))
+    ]
+    assert counts == [2, 2, 1, 1, 2, 0, 1]
+    assert set(pd.DatetimeIndex(hourly.range(1).to_pandas()["window_start"])) == {pd.Timestamp(HOUR_MS, unit="ms", tz="UTC")}
+
+
+def test_a_view_tells_what_retention_has_deleted(shared):
+    """A window has expired as soon as its row is gone, and not before; a store without windows keeps all."""
+    hourly = shared.view("hourly")
+    while hourly.get(7, window_start=0) is not None:
+        assert not hourly.expiry().has_taken(0)
+        shared.run_epoch((shared.log.catalog.application("app").stream_time_ms or 0) + HOUR_MS // 2)
+    assert hourly.expiry().has_taken("1970-01-01")
+    assert not hourly.expiry().has_taken(HOUR_MS)
+    assert shared.view("plain").expiry() is None
+
+
+def test_a_copy_of_a_store_is_used_however_old_it_is(monkeypatch):
+    """Epochs that the catalog has forgotten long ago do not cost a restore: a copy of before catches up, across starts too."""
+    monkeypatch.setattr(epochs, "HISTORY_EPOCHS", 2)
+    with fresh_log(on_disk=True) as log, armed("state.untrusted", pytest.fail):
+        counting = Counting(log)
+        for _ in range(3):
+            counting.run_epoch()
+        stores, copy = Path(log.root, "stores"), Path(log.root, "copy")
+        shutil.copytree(stores, copy)
+        for _ in range(2):
+            for _ in range(4):
+                counting.run_epoch()
+            counting.start()
+        assert 2 not in log.catalog.epoch_tokens(log.catalog.application("app").id)  # the epoch at which the copy stands
+        shutil.rmtree(stores)
+        copy.rename(stores)
+        counting.run_epoch()
+        assert counting.view().to_arrow()["n"].to_pylist() == [12] * len(KEYS)
+
+
+def test_a_view_of_a_store_that_is_gone_says_so():
+    """After a reset the stores are gone until the next start."""
+    with fresh_log(on_disk=True) as log:
+        counting = Counting(log)
+        counting.run_epoch()
+        found = counting.view()
+        log.catalog.reset_application("app")
+        with pytest.raises(
+            StoreNotFoundError, match="the store 'plain' of the application 'app' was reset; start the application"
+        ):
+            found.to_arrow()
+
+
+def test_a_view_is_one_line(shared):
+    """It names application, store, key, windows and columns, and nothing of the program behind it."""
+    assert repr(shared.view()) == "StoreView('app', 'plain': key k; columns n)"
+    assert repr(shared.view("hourly")) == "StoreView('app', 'hourly': key k; windows of 1 hour; columns n)"
+
+
+def test_a_notebook_shows_the_first_rows(monkeypatch):
+    """Ten rows and no more, those with which `to_arrow` begins, times as text; after a reset the columns alone."""
+    with fresh_log(on_disk=True) as log:
+        counting = Counting(log)
+        counting.run_epoch()
+        hourly = counting.view("hourly")
+        shown, rows = hourly._repr_html_(), hourly.to_arrow().slice(0, view.ROWS_SHOWN).to_pylist()
+        assert shown.count("<tr>") == 1 + view.ROWS_SHOWN
+        assert "<th>k</th><th>window_start</th><th>window_end</th><th>n</th>" in shown
+        start, end = "1970-01-01 00:00:00+00:00", "1970-01-01 01:00:00+00:00"
+        assert all(f"<tr><td>{row['k']}</td><td>{start}</td><td>{end}</td><td>1</td></tr>" in shown for row in rows)
+        for count in range(1, view.ROWS_SHOWN):  # a key group may hold more rows than are still wanted
+            monkeypatch.setattr(view, "ROWS_SHOWN", count)
+            assert hourly._repr_html_().count("<tr>") == 1 + count
+        log.catalog.reset_application("app")
+        assert hourly._repr_html_() == shown[: shown.index("</tr>")] + "</tr></table></div>"
+
+
+def test_a_notebook_reads_no_more_than_it_shows(shared, monkeypatch):
+    """The first rows of a large store cost as little as those of a small one: no key group is read after ten rows."""
+    original, read = TaskState.scan, []
+
+    def scan(self, ranges):
+        read.append(original(self, ranges))
+        return read[-1]
+
+    monkeypatch.setattr(TaskState, "scan", scan)
+    shared.view()._repr_html_()
+    assert sum(len(keys) for keys, _ in read[:-1]) < view.ROWS_SHOWN <= sum(len(keys) for keys, _ in read)
