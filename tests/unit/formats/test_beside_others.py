@@ -25,7 +25,7 @@ EXAMPLES = examples(150, share=6)
 TYPES = (
     "bigint", "tinyint", "double", "float", "decimal(38,2)", "decimal(10,4)", "string", "boolean", "timestamp", "timestamp_ntz",
     "date", "binary", "array<double>", "array<decimal(20,2)>", "struct<a:int,b:timestamp>", "map<string,double>",
-    "map<string,decimal(38,2)>", "map<int,struct<a:bigint>>",
+    "map<string,decimal(38,2)>", "map<int,struct<a:bigint>>", "map<double,int>",
 )  # fmt: skip
 NUMBERS = (
     "0", "-0", "-0.0", "1", "-1", "1.0", "1.5", "1e2", "1E-2", "127", "128", "90071992547409931.25", "12345678901234567890.01",
@@ -56,7 +56,7 @@ def texts_of_json(draw, depth=2):
     parts = draw(st.lists(texts_of_json(depth - 1), max_size=3))
     if draw(st.booleans()):
         return "[" + ",".join(f"{draw(space)}{part}{draw(space)}" for part in parts) + "]"
-    names = [draw(st.sampled_from(("a", "b", "k", "1"))) for _ in parts]
+    names = [draw(st.sampled_from(("a", "b", "k", "1", "01", "1.0"))) for _ in parts]
     pairs = (f'{draw(space)}"{name}"{draw(space)}:{draw(space)}{part}' for name, part in zip(names, parts, strict=True))
     return "{" + ",".join(pairs) + draw(space) + "}"
 
@@ -112,6 +112,30 @@ def test_json_is_read_one_way(type, document):
         assert repr(python_values(found.rows.column(0))) == repr(python_values(alone))
 
 
+@pytest.mark.parametrize(
+    ("type", "names"),
+    [
+        ("map<int,int>", ("1", "01")),
+        ("map<decimal(5,2),int>", ("1", "1.00")),
+        ("map<double,int>", ("0", "-0")),
+        ("map<float,int>", ("1", "1.0")),
+        ("map<timestamp,int>", ("2024-05-06T00:00:00Z", "2024-05-06T02:00:00+02:00")),
+        ("map<binary,int>", ("AA==", "AB==")),
+        ("map<boolean,int>", ("true", "1")),
+        ("array<struct<m:map<int,int>>>", ("1", "01")),
+    ],
+)
+def test_two_names_that_are_one_key_are_refused(type, names):
+    """A map has each key once, however its names are spelled, and other documents are as they were."""
+    good, bad = (json.dumps({name: 1 for name in some}) for some in (names[:1], names))
+    form = '{"v":[{"m":%s}]}' if type.startswith("array") else '{"v":%s}'
+    values = [(form % text).encode() for text in (good, bad, good)]
+    codec = Codec(declare_format("json"), Schema.parse(f"v {type}"))
+
+    assert set(codec.attempt(pa.array(values, pa.binary())).failures) == {1}
+    check_alone_and_together(codec, values)
+
+
 def test_many_refused_values_change_no_others():
     """Beyond so many refusals of Arrow's reader all that is left is read one by one, and gives the same."""
     values = [b'{"v":%d.5}' % number if number % 7 else b'{"v":"soon"}' for number in range(3_000)]
@@ -154,6 +178,7 @@ LINES = (
     b"1,2,3",
     b"\xff,1",
     b"NaN,inf",
+    *(b"\xef\xbb\xbf" + line for line in (b"", b"1", b"1,2", b'"1",2', b"\xef\xbb\xbf1,2")),
 )
 
 
