@@ -83,15 +83,21 @@ class Building:
             self.under_way.pop()
         return self.changed[table]
 
-    def add(self, step: Step, of_table: Node | None = None, declared_with: Node | None = None) -> Step:
+    def add(
+        self,
+        step: Step,
+        of_table: Node | None = None,
+        declared_with: Node | None = None,
+        grouped_at: tuple[int | None, ...] = (),
+    ) -> Step:
         """
         Append a step, unless it stands there already; TopologyError if its key cannot be one.
 
         `of_table` is its node if that is a step of a table whose changes may be left out where they fail, since each stands for itself.
-        `declared_with` is its node if that is a step of a table whose changes may not.
+        `declared_with` is its node if that is a step of a table whose changes may not. `grouped_at` says when its inputs were grouped.
         """
         check_key_types(step.key, step.schema, step.at)
-        step = replace(step, declared=self._declared(step, of_table or declared_with))
+        step = replace(step, declared=self._declared(step, of_table or declared_with), grouped_at=grouped_at)
         is_new = step.id not in self.steps
         known = self.steps.setdefault(step.id, step)
         assert known == step, f"two different steps are called {step.id!r}"

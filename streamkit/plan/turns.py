@@ -154,7 +154,8 @@ class _Ways:
 
     A table that is kept for joins hands its changes on to them, as an exchange does; `behind` are such ends of exchanges, and steps, whose
     rows have another key and wait until the record is through. Of the exchanges among them those in `moved_once` take the new key itself,
-    so that Kafka Streams has one topic there for all that is made of a table. `tellers` are steps that make a stream of all changes of a
+    so that Kafka Streams has one topic there for all that is made of a table.
+    `key_givers` are the steps that give rows another key. `tellers` are steps that make a stream of all changes of a
     table, and stand in front of views that were declared before; `told` are these views, and when the stream was declared.
     """
 
@@ -163,6 +164,7 @@ class _Ways:
         self.takers: dict[str, list[tuple[Step, int]]] = {}
         self.behind: set[str] = set()
         self.moved_once: set[str] = set()
+        self.key_givers: set[str] = set()
         self.merges = {step.id for step in plan.steps if step.operator.kind == "merge"}
         rekeyed: set[str] = set()
         for step in plan.steps:
@@ -170,6 +172,8 @@ class _Ways:
             for place, source in enumerate(sources):
                 self.takers.setdefault(source.id, []).append((step, place))
             has_new_key = bool(sources) and operator.rekeys(sources[0].key, step.key)
+            if has_new_key:
+                self.key_givers.add(step.id)
             has_new_key |= operator.kind != "receive" and any(source.id in rekeyed for source in sources)
             if has_new_key:
                 rekeyed.add(step.id)
@@ -211,19 +215,24 @@ class _Ways:
             together.setdefault((one.is_behind, what), []).append(one)
         return list(together.values())
 
-    def _found(self, step: Step, origin: Step, moved: _Topics = (), begins: int | None = None) -> Iterator[_StepArrival]:
+    def _found(
+        self, step: Step, origin: Step, moved: _Topics = (), begins: int | None = None, *, is_by_key: bool = False
+    ) -> Iterator[_StepArrival]:
         if step.id in self.behind:
             is_same = bool(moved) and self._is_one_topic(moved[-1][-1], step)
             moved = (*moved[:-1], (*moved[-1], step.id)) if is_same else (*moved, (step.id,))
         begins = self.told.get(step.id, begins)
+        if step is not origin and step.id in self.key_givers and begins is None:
+            begins = step.declared
         for taker, place in self.takers.get(step.id, ()):
             if hands_on(taker, step) or taker.id in self.tellers:
-                yield from self._found(taker, origin, moved, begins)
+                is_kept = is_by_key or (bool(moved) and taker.operator.exchange(place, step) is not None)  # by a table
+                yield from self._found(taker, origin, moved, begins, is_by_key=is_kept)
             else:
                 grouped_at = taker.grouped_at[place] if taker.grouped_at else None
                 since = taker.declared if begins is None or taker.id in self.told else begins
                 since = since if grouped_at is None else grouped_at
-                waits = bool(moved) and not self._comes_before(moved[0], taker, place, step)
+                waits = bool(moved) and (is_by_key or not self._comes_before(moved[0], taker, place, step))
                 yield _StepArrival(waits, since, taker.declared, place, taker, origin, moved)
 
     def _is_one_topic(self, before: str, step: Step) -> bool:

@@ -191,7 +191,7 @@ class AggregateNode(Grouping):
         bounds = [SchemaColumn(name, "timestamp", False) for name in self.bounds]
         results = [SchemaColumn(one.name, one.type, one.nullable) for one in aggregates]
         schema = make_schema([*rows.schema.select(key), *bounds, *results], self.at)
-        return building.add(Step(operator, schema, (*key, *self.bounds), key, True, self.at, grouped_at=self.grouped_at))
+        return building.add(Step(operator, schema, (*key, *self.bounds), key, True, self.at), grouped_at=self.grouped_at)
 
     def _check_states(self, key: Key, states: Schema) -> None:
         """TopologyError if a column of the group is called like a state, which travels beside it when rows are folded before."""
@@ -344,7 +344,7 @@ def _with_key(node: Grouping, group_key: GroupKey, rows: Step, step_id: str, bui
     columns = (*((name, column_of(rows.schema, name)) for name in rows.schema.names), *computed)
     schema = make_schema(typed_columns(columns, rows.schema), node.at)
     operator = Project(step_id, UNSTAGED, (rows.id,), columns, key if node.grouped_relation == STREAM else ())
-    return building.add(Step(operator, schema, key, key, False, node.at, grouped_at=node.grouped_at[place : place + 1])), key
+    return building.add(Step(operator, schema, key, key, False, node.at), grouped_at=node.grouped_at[place : place + 1]), key
 
 
 def _is_column(expression: Expression, name: str) -> bool:

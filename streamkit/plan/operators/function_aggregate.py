@@ -97,7 +97,7 @@ class FunctionAggregateNode(Grouping):
         )  # fmt: skip
         bounds = [SchemaColumn(name, "timestamp", False) for name in self.bounds]
         schema = make_schema([*rows.schema.select(key), *bounds, *columns], self.at)
-        return building.add(Step(operator, schema, (*key, *self.bounds), key, True, self.at, grouped_at=self.grouped_at))
+        return building.add(Step(operator, schema, (*key, *self.bounds), key, True, self.at), grouped_at=self.grouped_at)
 
     def with_old_values(self, building: Building) -> Step:
         kept = building.lower(self)

@@ -20,6 +20,8 @@ from streamkit.plan.program import Program
 from streamkit.testing import TopologyTestDriver
 from tests.harness.conformance.builder import Json
 from tests.harness.conformance.diamonds import Diamonds
+from tests.harness.conformance.interpreter.rules import Rules
+from tests.harness.conformance.interpreter.run import results
 from tests.harness.conformance.test_random_topologies import stepwise_difference
 from tests.harness.conformance.ways import Way, difference, difference_of_ways
 from tests.kit.sampling import PARTS, TAKES_ALL, in_turn, seeds
@@ -192,6 +194,27 @@ def test_rows_that_go_through_topics_come_as_kafka_streams_gives_them(part: int,
     found = {case["name"]: stepwise_difference(case) for case in cases}
     record_property("tried", {"diamonds through topics, step by step": len(found)})
     assert {name: one for name, one in found.items() if one is not None} == {}
+
+
+@pytest.mark.parametrize("is_stream_first", [False, True])
+def test_a_stream_meets_a_table_of_its_records_by_which_got_its_key_first(is_stream_first: bool) -> None:
+    """Each is behind a topic of its own; these two cases are what Kafka Streams 4.3.0 gives."""
+    rekeyed: Json = {"id": "r", "op": "select_key", "in": "s", "fn": "value"}
+    table: list[Json] = [{"id": "m", "op": "map", "in": "s", "fn": "value_value"}, {"id": "t", "op": "to_table", "in": "m"}]
+    joined: Json = {
+        "id": "j",
+        "op": "join",
+        "kind": "stream_table",
+        "type": "left",
+        "left": "r",
+        "right": "t",
+        "joiner": "concat(+)",
+    }
+    nodes = [STREAM, *([rekeyed, *table] if is_stream_first else [*table, rekeyed]), joined]
+    case = case_of(nodes, [("a", "x", 0), ("b", "x", 4), ("c", "y", 5), ("a", "x", 5)])
+    met = ["x+null", "x+x", "y+null", "x+x"] if is_stream_first else ["x+x", "x+x", "y+y", "x+x"]
+    assert [row["value"] for step in results(case, Rules.streamkit()) for row in step] == met
+    assert stepwise_difference(case) is None
 
 
 def has_one_order(case: Json) -> bool:

@@ -633,7 +633,6 @@ class Functional(Interpreter):
     def process(self, record: Record) -> None:
         row, amount = record.row, record.row["amount"]
         self._divided(record, row, amount)
-        self.items.put({"item": row["item"], "customer": row["customer"], "amount": amount}, record.timestamp, record.deleted)
         for place in (0, 1) if amount is not None else ():
             doubled = {"customer": row["customer"], "place": place, "amount": amount}
             self.write("batches", self.counts.add(doubled, record.timestamp, record.order))
@@ -642,6 +641,8 @@ class Functional(Interpreter):
         item = "none" if record.deleted else row["item"] or "?"
         met = self.items.get(item) or {"customer": None, "amount": None}
         self.write("met", [Emitted({"customer": row["customer"], "item": item, "amount": met["amount"]}, record.timestamp)])
+        # it meets the row before, since the stream that looks it up is declared before the one that becomes the table
+        self.items.put({"item": row["item"], "customer": row["customer"], "amount": amount}, record.timestamp, record.deleted)
 
     def _divided(self, record: Record, row: Row, amount: int | None) -> None:
         if amount is not None and amount > 20:

@@ -235,7 +235,8 @@ def test_where_former_rows_count_nothing_is_left_out(use: str) -> None:
     ):
         driver.pipe("in", [{"k": "a", "v": 1}, {"k": "a", "v": 0}])
     with pytest.raises(
-        TopologyError, match=r"(?s)found on_error=skip of a step of a table of which.*to_stream\(\).*to_table\(\)"
+        TopologyError,
+        match=r"(?s)found on_error=skip of a step of a table whose old values must be known.*to_stream\(\).*to_table\(\)",
     ):
         compile(made("skip", "fail"))
 

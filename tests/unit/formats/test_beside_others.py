@@ -127,7 +127,7 @@ def test_json_is_read_one_way(type, document):
 )
 def test_two_names_that_are_one_key_are_refused(type, names):
     """A map has each key once, however its names are spelled, and other documents are as they were."""
-    good, bad = (json.dumps({name: 1 for name in some}) for some in (names[:1], names))
+    good, bad = (json.dumps(dict.fromkeys(some, 1)) for some in (names[:1], names))
     form = '{"v":[{"m":%s}]}' if type.startswith("array") else '{"v":%s}'
     values = [(form % text).encode() for text in (good, bad, good)]
     codec = Codec(declare_format("json"), Schema.parse(f"v {type}"))
