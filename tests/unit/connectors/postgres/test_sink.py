@@ -32,7 +32,8 @@ def log(tmp_path):
 
 
 def rows_of(url, statement):
-    with psycopg.connect(url) as connection:
+    """What a statement finds, however short a time the database gives to statements."""
+    with psycopg.connect(url, options="-c statement_timeout=0 -c lock_timeout=0") as connection:
         return connection.execute(statement).fetchall()
 
 
