@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -137,7 +136,7 @@ PARTS_OF_TABLES: dict[str, Callable[[sk.Table], sk.Table]] = {
 @pytest.mark.parametrize("part", PARTS_OF_TABLES)
 def test_a_stream_of_a_table_is_pushed_before_joins_that_were_declared_later(part: str, further: int) -> None:
     """Whatever the table is made of, who keeps it, and which streams of it are declared later still."""
-    for how, side, store in itertools.product(["inner", "left", "outer"], ["left", "right"], [None, "T"]):
+    for how, side, store in in_turn(["inner", "left", "outer"], ["left", "right"], [None, "T"]):
         app = sk.Topology("x")
         table = app.table("in", schema="k string, v bigint", key="k", store=store)
         own = PARTS_OF_TABLES[part](table)
