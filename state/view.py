@@ -19,7 +19,6 @@ from streamkit.arrays import Integers
 from streamkit.errors import ConfigError, CorruptionError, FormatVersionError, StreamKitError
 from streamkit.expressions.aggregates import per_aggregate, result_or_null
 from streamkit.expressions.python.python_functions import exact_array
-from streamkit.expressions.times.calendar_windows import ends_of
 from streamkit.html_table import html_table
 from streamkit.log.catalog.applications import TIMES_METRIC
 from streamkit.log.catalog.catalog import Catalog
@@ -353,9 +352,9 @@ class StoreView:
         _, times, columns = layout.split(keys, [column.type for column in self.store.key])
         rows: dict[str, pa.Array] = dict(zip(self.store.key.names, columns, strict=True))
         shown = layout.shown(times, self.store.window_size_ms)
-        window = self.program.keeper(self.store.name).windowing
-        if window is not None and window.calendar is not None:
-            shown |= layout.shown([times[0], ends_of(window.calendar, times[0])])
+        keeper = self.program.keeper(self.store.name)
+        if keeper.windowing is not None and keeper.traits.closes_windows and layout.starts_first:
+            shown = layout.shown(keeper.windowing.bounds(times[0]))  # windows of a calendar have several lengths
         return pa.RecordBatch.from_pydict({**rows, **shown, **self._values(values)})
 
     def _values(self, values: pa.BinaryArray) -> dict[str, pa.Array]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from streamkit.dsl.table import GlobalTable, Table
     from streamkit.dsl.topology import Topology
     from streamkit.dsl.until import time_limit, window_closes
-    from streamkit.dsl.windows import hopping, session, sliding, tumbling, within
+    from streamkit.dsl.within import within
     from streamkit.engine.processors.context import ProcessorContext, Record, RecordMetadata
     from streamkit.engine.runs.compile import compile, explain
     from streamkit.errors import StreamKitError
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from streamkit.log.opening import open_log
     from streamkit.plan.on_error import dead_letter
     from streamkit.plan.program import Program
+    from streamkit.plan.window_kinds.hopping import hopping
+    from streamkit.plan.window_kinds.session import session
+    from streamkit.plan.window_kinds.sliding import sliding
+    from streamkit.plan.window_kinds.tumbling import tumbling
     from streamkit.schema import Schema
 
 _HOMES = {
@@ -68,7 +72,7 @@ _HOMES = {
     "explain": "streamkit.engine.runs.compile",
     "files": "streamkit.dsl.endpoint",
     "functions": "",
-    "hopping": "streamkit.dsl.windows",
+    "hopping": "streamkit.plan.window_kinds.hopping",
     "http": "streamkit.dsl.endpoint",
     "kafka": "streamkit.dsl.endpoint",
     "key_value_store": "streamkit.dsl.stores",
@@ -76,15 +80,15 @@ _HOMES = {
     "open_log": "streamkit.log.opening",
     "postgres": "streamkit.dsl.endpoint",
     "run": "streamkit.launch.run",
-    "session": "streamkit.dsl.windows",
+    "session": "streamkit.plan.window_kinds.session",
     "session_store": "streamkit.dsl.stores",
-    "sliding": "streamkit.dsl.windows",
+    "sliding": "streamkit.plan.window_kinds.sliding",
     "time_limit": "streamkit.dsl.until",
-    "tumbling": "streamkit.dsl.windows",
+    "tumbling": "streamkit.plan.window_kinds.tumbling",
     "versioned_store": "streamkit.dsl.stores",
     "window_closes": "streamkit.dsl.until",
     "window_store": "streamkit.dsl.stores",
-    "within": "streamkit.dsl.windows",
+    "within": "streamkit.dsl.within",
 }
 
 __all__ = [

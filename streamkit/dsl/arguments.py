@@ -22,6 +22,7 @@ from streamkit.names import DELETED
 from streamkit.plan.encoding import Encoding
 from streamkit.plan.expression import Alias, Call, Expression, Reference
 from streamkit.plan.expression_size import TOO_DEEP
+from streamkit.plan.join_window import JoinWindow
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node, check_distinct
 from streamkit.plan.on_error import OnError, checked_on_error
@@ -41,7 +42,8 @@ from streamkit.plan.python_function import (
     python_function,
 )
 from streamkit.plan.store_definition import StoreDefinition
-from streamkit.plan.windows import CalendarWindow, JoinWindow, SessionWindow, SlidingWindow, TimeWindow, Window
+from streamkit.plan.window_kinds import CALLED
+from streamkit.plan.windows import WindowKind
 from streamkit.schema import Schema, check_user_schema
 
 if TYPE_CHECKING:
@@ -190,24 +192,20 @@ def handle_node(handle: object, topology: Topology, verb: str, expected: str) ->
     return node
 
 
-def windowed(window: Any, own: Window | None) -> Window:
+def windowed(window: Any, own: WindowKind | None) -> WindowKind:
     """The windows of groups; TopologyError if they are none, or the groups have windows of their `own` already."""
-    if not isinstance(window, TimeWindow | SessionWindow | SlidingWindow | CalendarWindow):
-        raise TopologyError(
-            f"windowed_by() was given {window!r}; expected tumbling(…), hopping(…), session(…) or sliding(…)", user_location()
-        )
+    if not isinstance(window, WindowKind):
+        raise TopologyError(f"windowed_by() was given {window!r}; expected {CALLED}", user_location())
     if own is not None:
         raise TopologyError(f"the groups have windows already: {own}; expected windowed_by() once", user_location())
     return window
 
 
-def windows_read(window: Any, topic: str) -> Window | None:
+def windows_read(window: Any, topic: str) -> WindowKind | None:
     """The windows in the keys of a topic; TopologyError if they are none."""
-    if window is not None and not isinstance(window, TimeWindow | SessionWindow | SlidingWindow | CalendarWindow):
+    if window is not None and not isinstance(window, WindowKind):
         raise TopologyError(
-            f"table({topic!r}) was given windowed={window!r}; expected the windows of the topic's keys: tumbling(…), hopping(…), "
-            "session(…) or sliding(…)",
-            user_location(),
+            f"table({topic!r}) was given windowed={window!r}; expected the windows of the topic's keys: {CALLED}", user_location()
         )
     return window
 

@@ -15,7 +15,7 @@ from streamkit.plan.on_error import OnError
 from streamkit.plan.operators.aggregate import GroupKey
 from streamkit.plan.operators.function_aggregate import FunctionAggregateNode
 from streamkit.plan.python_function import PythonFunction
-from streamkit.plan.windows import Window
+from streamkit.plan.windows import WindowKind
 
 if TYPE_CHECKING:
     from streamkit.dsl.grouped import Grouped
@@ -37,7 +37,7 @@ class Cogrouped(ForeignNames):
     """The records of several streams, grouped by keys of the same types, each with its function."""
 
     streams: tuple[CogroupedStream, ...]
-    windows: Window | None
+    windows: WindowKind | None
     topology: Topology = field(compare=False)
 
     def __repr__(self) -> str:
@@ -57,7 +57,7 @@ class Cogrouped(ForeignNames):
             self, streams=(*self.streams, CogroupedStream(node, grouped.key, function, grouped.declared)), windows=window
         )
 
-    def windowed_by(self, window: Window) -> Cogrouped:
+    def windowed_by(self, window: WindowKind) -> Cogrouped:
         """Divide each group into windows of event time, as `Grouped.windowed_by` does."""
         return replace(self, windows=arguments.windowed(window, self.windows))
 

@@ -22,7 +22,7 @@ from streamkit.plan.operators.aggregate import AggregateNode
 from streamkit.plan.operators.function_aggregate import Folding, FunctionAggregateNode
 from streamkit.plan.operators.late import LateNode
 from streamkit.plan.operators.write import To
-from streamkit.plan.windows import Window
+from streamkit.plan.windows import WindowKind
 
 if TYPE_CHECKING:
     from streamkit.dsl.table import Table
@@ -35,7 +35,7 @@ class Grouped(ForeignNames):
 
     node: Node
     key: tuple[arguments.NamedExpression, ...] | None
-    windows: Window | None
+    windows: WindowKind | None
     topology: Topology = field(compare=False)
     late_topic: str | None = None
     declared: int | None = field(default=None, compare=False)
@@ -50,7 +50,7 @@ class Grouped(ForeignNames):
         key = named_text(self.key) if self.key else "key"
         return f"group by {key}" + (f", {self.windows}" if self.windows else "")
 
-    def windowed_by(self, window: Window, *, late_to: str | None = None) -> Grouped:
+    def windowed_by(self, window: WindowKind, *, late_to: str | None = None) -> Grouped:
         """
         Divide each group into windows of event time: `tumbling(…)`, `hopping(…)`, `session(…)` or `sliding(…)`.
 

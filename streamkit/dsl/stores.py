@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streamkit.dsl.length import Duration, length_ms
 from streamkit.errors import ConfigError, SchemaError, TopologyError
+from streamkit.plan.length import Duration, length_ms
 from streamkit.plan.location import user_location
 from streamkit.plan.store_definition import KEY_VALUE, SESSION, VERSIONED, WINDOW, StoreDefinition
 from streamkit.schema import Schema, check_user_schema

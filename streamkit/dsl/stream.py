@@ -12,12 +12,13 @@ from streamkit.dsl.endpoint import Endpoint, topic_of
 from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.grouped import Grouped
 from streamkit.dsl.handle_text import handle_line, handle_table
-from streamkit.dsl.length import Duration, length_ms
 from streamkit.dsl.split import Split
 from streamkit.errors import TopologyError
 from streamkit.formats.format import Schemas
 from streamkit.plan.encoding import Encoding
 from streamkit.plan.expression import Call, Expression, Literal
+from streamkit.plan.join_window import JoinWindow
+from streamkit.plan.length import Duration, length_ms
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node, next_declaration, words
 from streamkit.plan.on_error import OnError
@@ -32,7 +33,6 @@ from streamkit.plan.operators.project import Drop, Rename, Select, SelectKey, Wi
 from streamkit.plan.operators.repartition import RepartitionNode
 from streamkit.plan.operators.stream_stream_join import StreamStreamJoin
 from streamkit.plan.operators.write import To
-from streamkit.plan.windows import JoinWindow
 
 if TYPE_CHECKING:
     from streamkit.dsl.processed import Processed

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from streamkit.dsl import arguments
 from streamkit.dsl.endpoint import Endpoint, merged, topic_of
 from streamkit.dsl.foreign_names import ForeignNames
-from streamkit.dsl.length import Duration, length_ms
 from streamkit.dsl.processed import Processed
 from streamkit.dsl.stream import Stream
 from streamkit.dsl.table import GlobalTable, Table
@@ -21,6 +20,7 @@ from streamkit.names import check_name
 from streamkit.plan.connection import Connection
 from streamkit.plan.decoding import Decoding, declared_decoding
 from streamkit.plan.describe import describe
+from streamkit.plan.length import Duration, length_ms
 from streamkit.plan.location import user_call, user_location
 from streamkit.plan.mermaid import mermaid
 from streamkit.plan.node import Node
@@ -31,7 +31,7 @@ from streamkit.plan.operators.write import To
 from streamkit.plan.picture import picture
 from streamkit.plan.store_definition import StoreDefinition
 from streamkit.plan.tree import walk
-from streamkit.plan.windows import Window
+from streamkit.plan.windows import WindowKind
 from streamkit.schema import Schema, check_user_schema
 from streamkit.time_zone import ZoneError, canonical_zone
 
@@ -148,7 +148,7 @@ class Topology(ForeignNames):
         bootstrap: bool = False,
         store: str | None = None,
         versioned: Duration | None = None,
-        windowed: Window | None = None,
+        windowed: WindowKind | None = None,
         name: str | None = None,
     ) -> Table:
         """

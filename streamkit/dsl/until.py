@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from streamkit.dsl.length import length_ms
+from streamkit.plan.length import length_ms
 from streamkit.plan.operators.suppress import TimeLimit, WindowCloses
 
 

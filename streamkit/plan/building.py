@@ -102,7 +102,7 @@ class Building:
         known = self.steps.setdefault(step.id, step)
         assert known == step, f"two different steps are called {step.id!r}"
         policy = self.policy if of_table is None else self.policy_of(of_table)
-        if is_new and step.operator.traits.leaves_out and policy != FAIL:
+        if is_new and step.operator.leaves_out and policy != FAIL:
             self.policies[step.id] = policy
         return known
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from streamkit.plan.windows import Window
+    from streamkit.plan.windows import WindowKind
 
-Finals = tuple["Window", ...]  # windows whose final results were awaited, those of one behind those of the other
+Finals = tuple["WindowKind", ...]  # windows whose final results were awaited, those of one behind those of the other
 
 
 @dataclass(frozen=True)
@@ -17,17 +17,17 @@ class Delay:
     """
     The longest of some waits, each of windows' final results and of a time beside.
 
-    How long final results are behind depends on who asks: for windows that cover their own (`Window.covers`) it is less. So a delay is
+    How long final results are behind depends on who asks: for windows that cover their own (`WindowKind.covers`) it is less. So a delay is
     known before the windows are for which it counts. `waits` has the longest time beside the final results of the same windows.
     """
 
     waits: Mapping[Finals, int] = field(default_factory=lambda: {(): 0})
 
-    def ms(self, window: Window) -> int:
+    def ms(self, window: WindowKind) -> int:
         """How much longer than its grace `window` must wait for the rows."""
         return max(ms + sum(one.final_delay_ms(window.covers(one)) for one in finals) for finals, ms in self.waits.items())
 
-    def longer(self, ms: int, *finals: Window) -> Delay:
+    def longer(self, ms: int, *finals: WindowKind) -> Delay:
         """The delay of rows that waited for so long, too, or for the final results of windows."""
         return Delay({(*before, *finals): time + ms for before, time in self.waits.items()})
 

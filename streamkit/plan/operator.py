@@ -69,6 +69,16 @@ class Operator:
         return tuple(source_of(name) for name in self.inputs)
 
     @property
+    def stored_kind(self) -> str:
+        """The kind under which programs have it, and by which its stores are compared with those of an earlier program."""
+        return self.kind
+
+    @property
+    def leaves_out(self) -> str:
+        """How a row that makes it fail is found, as `OperatorTraits.leaves_out`."""
+        return self.traits.leaves_out
+
+    @property
     def stores(self) -> tuple[str, ...]:
         """The stores it keeps."""
         return ()
@@ -122,6 +132,10 @@ class Operator:
         """The aggregates whose states are the values of one of its stores; empty if that keeps rows as they are."""
         return ()
 
+    def with_aggregates(self, aggregates: tuple[TypedAggregate, ...]) -> Operator:
+        """The operator with these aggregates in place of its own."""
+        return replace(self, aggregates=aggregates)  # type: ignore[call-arg]
+
     @property
     def windowing(self) -> Windowing | None:
         """The windows that its store keeps."""
@@ -129,8 +143,8 @@ class Operator:
 
     @property
     def declared_times(self) -> Mapping[str, str]:
-        """The times that users said, as text, by what they are, where its windows were not declared by their size; else nothing."""
-        return {}
+        """The times that users said of its windows, as text, by what they are; nothing if it has none."""
+        return {} if self.windowing is None else self.windowing.declared
 
     @property
     def keeps_ahead(self) -> bool:
@@ -170,10 +184,10 @@ class Operator:
 
     @property
     def folds(self) -> bool:
-        """Whether its rows can be combined before they travel, by the step that `fold` gives."""
+        """Whether its rows can be combined before they travel, by the step that `early_fold` gives."""
         return False
 
-    def fold(self, step: Step, source: Step, state: Schema) -> Step:
+    def early_fold(self, step: Step, source: Step, state: Schema) -> Step:
         """The step that combines the rows of `source` into rows of state; `state` are the columns of its store."""
         raise NotImplementedError
 

@@ -27,11 +27,11 @@ def _pushed(plan: Plan, step: Step) -> Plan:
     (store,) = (one for one in plan.stores if one.name in step.operator.stores)
     is_moved = bool(arrived.sources) and plan.step(arrived.inputs[0]).stage < arrived.stage
     if not is_moved:
-        fold = step.operator.fold(step, arrived, store.value)
+        fold = step.operator.early_fold(step, arrived, store.value)
         return _changed(plan, {step.id: [fold, with_operator(step, inputs=(fold.id,), folded=True)]})
     send = plan.step(arrived.inputs[0])
     source = plan.step(send.inputs[0])
-    fold = replace(step.operator.fold(step, source, store.value))
+    fold = replace(step.operator.early_fold(step, source, store.value))
     fold = with_operator(fold, inputs=send.inputs)
     changed = {
         send.id: [fold, replace(with_operator(send, inputs=(fold.id,)), schema=fold.schema, key=fold.key)],

@@ -33,7 +33,8 @@ def from_plain(expected: Any, value: Any, kinds: Mapping[str, type] = NO_KINDS) 
     """
     The value of type `expected` behind a plain one; `kinds` are the classes behind "kind".
 
-    A missing field gets its default, so that values from before the field existed can be read; KeyError if it has none.
+    A missing field gets its default, so that values from before the field existed can be read; KeyError if it has none. A class behind
+    a kind that has a `from_json` of its own is read by that.
     """
     return _reader(expected)(value, kinds)
 
@@ -106,6 +107,8 @@ def _inner_reader(expected: Any) -> ReadPlain:
 
 def _from_dict(expected: type, value: Mapping[str, Any], kinds: Mapping[str, type]) -> Any:
     cls: Any = kinds[value[KIND]] if _is_base(expected, kinds) else expected
+    if cls is not expected and hasattr(cls, "from_json"):
+        return cls.from_json(value)
     return cls(
         **{name: read(value[name], kinds) for name, read, is_required in _field_readers(cls) if name in value or is_required}
     )

@@ -223,7 +223,8 @@ class Program:
                 f"the program has format {value.get('format')!r}, and this version of StreamKit reads {PROGRAM_FORMAT}; "
                 "use the version that compiled it, or compile it again"
             )
-        import streamkit.plan.operators  # noqa: F401  # knows every kind of operator; it imports this module
+        import streamkit.plan.operators  # knows every kind of operator; it imports this module
+        import streamkit.plan.window_kinds  # noqa: F401  # and every kind of windows
 
         program: Program = from_plain(cls, value, KINDS)
         return program

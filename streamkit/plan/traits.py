@@ -16,7 +16,7 @@ from streamkit.plan.delay import NO_DELAY, Delay, longest
 if TYPE_CHECKING:
     from streamkit.plan.node import Node
     from streamkit.plan.python_function import PythonFunction
-    from streamkit.plan.windows import Window
+    from streamkit.plan.windows import WindowKind
 
 STREAM = "stream"
 TABLE = "table"
@@ -75,7 +75,7 @@ class Traits:
     history_ms: int | None = None
     """How long a table that keeps history knows which rows it had before; None if it keeps none."""
 
-    window: Window | None = None
+    window: WindowKind | None = None
     """The windows that the keys have; None if they have none, or it is not known which."""
 
     reads_windows: bool = False

@@ -1,290 +1,65 @@
-"""Windows of event time: as the user declares them, and as the operators of a program apply them."""
+"""
+Windows of event time: what every kind of them says, and how the operators of a program apply them.
+
+A kind stands in a file of `streamkit.plan.window_kinds`: its `WindowKind` is what users declare, its `Windowing` what operators apply. Most
+are a grid, windows of one size that start at every advance; that is what `Windowing` itself is.
+
+An operator knows a window by one number, the first time in its key in the store. Of a grid that is the start.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
-from typing import TypeAlias
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import gcd
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
+from streamkit.arrays import Integers, Mask
 from streamkit.errors import TopologyError
 from streamkit.plan.duration import duration_text
+from streamkit.plan.plain import from_plain, to_plain
 
-DAY_MS, LONGEST_DAYS = 86_400_000, {"day": 1, "week": 7, "month": 31}
-WINDOWS_PER_RECORD_MAX = 1_500  # each is a row while an epoch is processed; a day by the minute is 1,440
+ASSIGNED, SLIDING, SESSION = ASSIGNERS = ("", "sliding", "session")  # how rows come into windows
 
 
-@dataclass(frozen=True)
-class TimeWindow:
+class WindowKind(ABC):
     """
-    Windows of `size_ms` that start every `advance_ms`, open until stream time is `grace_ms` past their end.
+    Windows as users declare them: which there are, until when they take records, how long they are kept.
 
-    They close before that if no input has had a record for `close_after_idle_ms`, by the clock; None if they wait for records.
+    They take late records until stream time is `grace_ms` past their end. They close before that if no input has had a record for
+    `close_after_idle_ms`, by the clock; None if they wait for records. Each kind is a frozen dataclass with these times among its fields;
+    its `repr` is part of the names of stores, and stays as it is.
     """
 
-    size_ms: int
-    advance_ms: int
-    grace_ms: int
-    retention_ms: int
-    close_after_idle_ms: int | None = None
+    if TYPE_CHECKING:  # fields of the kinds: a dataclass would take what stands here for their defaults
 
-    def __post_init__(self) -> None:
-        if self.size_ms <= 0:
-            raise TopologyError("a window's size is 0; expected a positive length of time")
-        if not 0 < self.advance_ms <= self.size_ms:
-            raise TopologyError(
-                f"a window of {duration_text(self.size_ms)} cannot advance by {duration_text(self.advance_ms)}; "
-                "expected more than 0 and at most the size, else records would fall between the windows"
-            )
-        if self.per_record > WINDOWS_PER_RECORD_MAX:
-            raise TopologyError(
-                f"a window of {duration_text(self.size_ms)} that advances by {duration_text(self.advance_ms)} puts each record into "
-                f"{self.per_record:,} windows; expected at most {WINDOWS_PER_RECORD_MAX:,}: make the advance longer, or the size shorter"
-            )
-        if self.close_after_idle_ms is not None and self.close_after_idle_ms < 1:
-            raise TopologyError("close_after_idle is 0; expected a positive length of time, or None to wait for records")
-        if self.grace_ms < 0:
-            raise TopologyError(f"the grace {self.grace_ms} ms is negative; expected 0 or more")
-        if self.retention_ms < self.size_ms + self.grace_ms:
-            raise TopologyError(
-                f"the retention {duration_text(self.retention_ms)} is shorter than size and grace together "
-                f"({duration_text(self.size_ms + self.grace_ms)}); expected at least that, else open windows would be lost"
-            )
-
-    def __repr__(self) -> str:
-        """As a dataclass, without what is not set: names of stores depend on it, and must stay as they are."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
-        return f"TimeWindow({', '.join(f'{name}={value!r}' for name, value in values.items() if value is not None)})"
+        @property
+        def grace_ms(self) -> int: ...
+        @property
+        def retention_ms(self) -> int: ...
+        @property
+        def close_after_idle_ms(self) -> int | None: ...
 
     @property
-    def per_record(self) -> int:
-        """The windows that a record is in, at most."""
-        return -(-self.size_ms // self.advance_ms)
-
-    @property
+    @abstractmethod
     def words(self) -> tuple[str, ...]:
         """What tells the windows apart in a generated name."""
-        return ("per", duration_text(self.size_ms))
 
-    def covers(self, finer: Window) -> bool:
-        """Whether every window of `finer` lies within each window that holds its start."""
-        if not isinstance(finer, TimeWindow):
-            return False
-        is_tumbling = self.advance_ms == self.size_ms and finer.advance_ms == finer.size_ms
-        return is_tumbling and self.size_ms % finer.size_ms == 0
-
-    @property
-    def layout(self) -> str:
-        """How the store of the windows has its keys."""
-        return "window"
-
-    @property
-    def shown_size_ms(self) -> int | None:
-        """How far a window's end is behind its start; None if that differs."""
-        return self.size_ms
-
-    @property
-    def kept_ms(self) -> int:
-        """How long the store keeps a window, from its start."""
-        return self.retention_ms
-
+    @abstractmethod
     def windowing(self, streams: tuple[int, ...], store: str, may_lead: bool) -> Windowing:
         """How an operator applies them."""
-        return Windowing(self.size_ms, self.advance_ms, self.grace_ms, streams, store, self.close_after_idle_ms, may_lead)
 
     @property
-    def closes_after_ms(self) -> int:
-        """How far stream time is past a window's end when the window closes."""
-        return self.grace_ms
+    @abstractmethod
+    def shown_size_ms(self) -> int | None:
+        """How far a window's end is behind its start, as a store says it of all its windows; None if that differs."""
 
+    @abstractmethod
     def final_delay_ms(self, is_covered: bool) -> int:
         """How far a final result's own time may be behind the moment at which it comes; less if a wider window covers these."""
-        return self.closes_after_ms + (1 if is_covered else self.size_ms)
-
-    def __str__(self) -> str:
-        advance = "" if self.advance_ms == self.size_ms else f" every {duration_text(self.advance_ms)}"
-        shape = "hopping" if advance else "tumbling"
-        return f"{shape} {duration_text(self.size_ms)}{advance}, grace {duration_text(self.grace_ms)}{_idle_text(self)}"
-
-
-@dataclass(frozen=True)
-class JoinWindow:
-    """
-    Which records of two streams meet: a left record at t meets those of the right stream in [t - before_ms, t + after_ms].
-
-    Either may be negative. `grace_ms` is how long past its window a record without a partner waits for late ones.
-    """
-
-    before_ms: int
-    after_ms: int
-    grace_ms: int
-
-    def __post_init__(self) -> None:
-        if self.before_ms + self.after_ms < 0:
-            raise TopologyError(
-                f"the window of a join ends before it begins: before={duration_text(self.before_ms)}, "
-                f"after={duration_text(self.after_ms)}; expected -before to be at most after"
-            )
-        if self.grace_ms < 0:
-            raise TopologyError(f"the grace {self.grace_ms} ms is negative; expected 0 or more")
-
-    @property
-    def size_ms(self) -> int:
-        """From its first to its last moment."""
-        return self.before_ms + self.after_ms
-
-    def __str__(self) -> str:
-        sides = f"{duration_text(self.before_ms)} before to {duration_text(self.after_ms)} after"
-        return f"within {sides}, grace {duration_text(self.grace_ms)}"
-
-
-@dataclass(frozen=True)
-class SessionWindow:
-    """Windows of activity: a record extends the session of its key that is at most `gap_ms` away, or begins one."""
-
-    gap_ms: int
-    grace_ms: int
-    retention_ms: int
-    close_after_idle_ms: int | None = None
-
-    def __post_init__(self) -> None:
-        _check_times(self.grace_ms, self.retention_ms, self.gap_ms + self.grace_ms, "gap and grace")
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """What tells the windows apart in a generated name."""
-        return ("session", duration_text(self.gap_ms))
-
-    def covers(self, finer: Window) -> bool:
-        """False: where a session ends depends on its records."""
-        return False
-
-    @property
-    def layout(self) -> str:
-        """How the store of the windows has its keys."""
-        return "session"
-
-    @property
-    def shown_size_ms(self) -> int | None:
-        """How far a window's end is behind its start; None if that differs."""
-        return None
-
-    @property
-    def kept_ms(self) -> int:
-        """How long the store keeps a window, from its end: until its result has come, at least."""
-        return max(self.retention_ms, self.gap_ms + self.grace_ms + 1)
-
-    def windowing(self, streams: tuple[int, ...], store: str, may_lead: bool) -> Windowing:
-        """How an operator applies them: by its last record each may be extended for the gap, and closes a millisecond later, plus grace."""
-        return Windowing(self.gap_ms + 1, 1, self.grace_ms, streams, store, self.close_after_idle_ms, may_lead)
-
-    @property
-    def closes_after_ms(self) -> int:
-        """How far stream time is past a session's end when the session closes."""
-        return self.gap_ms + self.grace_ms + 1
-
-    def final_delay_ms(self, is_covered: bool) -> int:
-        """How far a final result's own time may be behind the moment at which it comes; it has the time of the session's last record."""
-        return self.closes_after_ms
-
-    def __str__(self) -> str:
-        return f"session gap {duration_text(self.gap_ms)}, grace {duration_text(self.grace_ms)}{_idle_text(self)}"
-
-
-@dataclass(frozen=True)
-class SlidingWindow:
-    """Windows of the records that are at most `difference_ms` apart: one ends at each record, one begins just behind it."""
-
-    difference_ms: int
-    grace_ms: int
-    retention_ms: int
-    close_after_idle_ms: int | None = None
-
-    def __post_init__(self) -> None:
-        _check_times(self.grace_ms, self.retention_ms, self.difference_ms + self.grace_ms, "difference and grace")
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """What tells the windows apart in a generated name."""
-        return ("sliding", duration_text(self.difference_ms))
-
-    def covers(self, finer: Window) -> bool:
-        """False: where windows begin depends on the records."""
-        return False
-
-    @property
-    def layout(self) -> str:
-        """How the store of the windows has its keys."""
-        return "sliding"
-
-    @property
-    def shown_size_ms(self) -> int | None:
-        """How far a window's end is behind its start; None if that differs."""
-        return self.difference_ms
-
-    @property
-    def kept_ms(self) -> int:
-        """How long the store keeps a window, from its start: as long as a record in time can still meet it, at least."""
-        return max(self.retention_ms, 2 * self.difference_ms + self.grace_ms + 2)
-
-    def windowing(self, streams: tuple[int, ...], store: str, may_lead: bool) -> Windowing:
-        """How an operator applies them: the last moment is part of a window."""
-        return Windowing(self.difference_ms + 1, 1, self.grace_ms, streams, store, self.close_after_idle_ms, may_lead)
-
-    @property
-    def closes_after_ms(self) -> int:
-        """How far stream time is past a window's end when the window closes: the last moment is part of it."""
-        return self.grace_ms + 1
-
-    def final_delay_ms(self, is_covered: bool) -> int:
-        """How far a final result's own time may be behind the moment at which it comes; all records may be at the window's start."""
-        return self.difference_ms + self.closes_after_ms
-
-    def __str__(self) -> str:
-        return f"sliding {duration_text(self.difference_ms)}, grace {duration_text(self.grace_ms)}{_idle_text(self)}"
-
-
-@dataclass(frozen=True)
-class Calendar:
-    """So many days, weeks (from Monday) or months of a time zone, counted from 1970."""
-
-    unit: str
-    count: int
-    zone: str
-
-    @property
-    def longest_ms(self) -> int:
-        """The most that one of them lasts: a zone may put its clocks back, by a day if it crosses the date line."""
-        return (LONGEST_DAYS[self.unit] * self.count + 1) * DAY_MS
-
-    def __str__(self) -> str:
-        return f"{self.count} {self.unit}{'s' if self.count > 1 else ''} of {self.zone}"
-
-
-@dataclass(frozen=True)
-class CalendarWindow:
-    """Windows of local days, weeks or months, side by side: the calendar says where each ends."""
-
-    calendar: Calendar
-    grace_ms: int
-    retention_ms: int
-    close_after_idle_ms: int | None = None
-
-    def __post_init__(self) -> None:
-        _check_times(self.grace_ms, self.retention_ms, self.size_ms + self.grace_ms, "the longest window and grace")
-
-    @property
-    def size_ms(self) -> int:
-        """The most that a window lasts."""
-        return self.calendar.longest_ms
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """What tells the windows apart in a generated name."""
-        return ("per", str(self.calendar).replace("/", " "))
-
-    def covers(self, finer: Window) -> bool:
-        """False: windows of a calendar lie within others of it by chance alone."""
-        return False
 
     @property
     def layout(self) -> str:
@@ -292,35 +67,62 @@ class CalendarWindow:
         return "window"
 
     @property
-    def shown_size_ms(self) -> int | None:
-        """The most that a window's end is behind its start."""
-        return self.size_ms
-
-    @property
     def kept_ms(self) -> int:
-        """How long the store keeps a window, from its start."""
+        """How long the store keeps a window, from the first time in its key: mostly its start."""
         return self.retention_ms
-
-    def windowing(self, streams: tuple[int, ...], store: str, may_lead: bool) -> Windowing:
-        """How an operator applies them."""
-        size_ms, idle_ms = self.size_ms, self.close_after_idle_ms
-        return Windowing(size_ms, size_ms, self.grace_ms, streams, store, idle_ms, may_lead, calendar=self.calendar)
 
     @property
     def closes_after_ms(self) -> int:
         """How far stream time is past a window's end when the window closes."""
         return self.grace_ms
 
-    def final_delay_ms(self, is_covered: bool) -> int:
-        """How far a final result's own time may be behind the moment at which it comes."""
-        return self.closes_after_ms + self.size_ms
+    @property
+    def has_one_length(self) -> bool:
+        """Whether the start of a window tells its end, so that keys of tables need no more than that."""
+        return True
 
-    def __str__(self) -> str:
-        return f"tumbling {self.calendar}, grace {duration_text(self.grace_ms)}{_idle_text(self)}"
+    @property
+    def merges(self) -> bool:
+        """
+        Whether a record may make one window of two.
 
+        Functions then need one that makes one state of two, and which records are late the aggregation alone knows.
+        """
+        return False
 
-Window: TypeAlias = TimeWindow | SessionWindow | SlidingWindow | CalendarWindow
-INSTANT = TimeWindow(1, 1, 0, 1)  # covers nothing: no final result is nearer than the size of its own window
+    @property
+    def identity(self) -> Hashable:
+        """What windows of two tables have in common if their keys can be equal."""
+        return type(self), self.shown_size_ms
+
+    @property
+    def why_not_read(self) -> str:
+        """Why windows in the keys of a topic cannot be declared so, and what is expected; empty if they can."""
+        return ""
+
+    def covers(self, finer: WindowKind) -> bool:
+        """Whether every window of `finer` lies within each window that holds its start; by chance alone, or depending on the records, is no."""
+        return False
+
+    def delayed(self, delay_ms: int) -> WindowKind:
+        """The windows as they close for rows that stand so far behind stream time."""
+        grace_ms, retention_ms = self.grace_ms + delay_ms, self.retention_ms + delay_ms
+        return replace(self, grace_ms=grace_ms, retention_ms=retention_ms)  # type: ignore[type-var]  # kinds are dataclasses
+
+    def check_times(self, needed_ms: int, what: str) -> None:
+        """TopologyError if the grace is negative, or the retention is shorter than what is needed: size, gap or difference, and grace."""
+        if self.grace_ms < 0:
+            raise TopologyError(f"the grace {self.grace_ms} ms is negative; expected 0 or more")
+        if self.retention_ms < needed_ms:
+            raise TopologyError(
+                f"the retention {duration_text(self.retention_ms)} is shorter than {what} together ({duration_text(needed_ms)}); "
+                "expected at least that, else open windows would be lost"
+            )
+
+    @property
+    def ending_text(self) -> str:
+        """When the windows close, in words."""
+        return f"grace {duration_text(self.grace_ms)}{_idle_text(self)}"
 
 
 @dataclass(frozen=True)
@@ -331,8 +133,16 @@ class Windowing:
     It never falls below what it was for `store`, the store of the windows, whatever inputs feed it after a restart. `may_lead`
     says that rows may be newer than stream time, so that windows may be stored that begin after it. `may_lag` says that rows may
     have been due before their places, and that between the two other inputs may have moved stream time, which readers report.
-    Windows of a `calendar` are at most of the size.
+
+    These are the windows [start, start + size_ms) that start every `advance_ms` from 1970 on. No window crosses that moment, as in Kafka:
+    a hopping window that would begin before and end after it does not exist.
     """
+
+    assigner: ClassVar[str] = ASSIGNED
+    """How rows come into windows, by which an aggregate has its kernel and its name in programs; empty if their times alone say it."""
+
+    own_field: ClassVar[str] = ""
+    """The field that only windows of this kind have, by which they are known in a program; empty if their operators tell them."""
 
     size_ms: int
     advance_ms: int
@@ -342,22 +152,133 @@ class Windowing:
     close_after_idle_ms: int | None = None
     may_lead: bool = False
     may_lag: bool = False
-    calendar: Calendar | None = None
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.own_field:
+            _BY_FIELD[cls.own_field] = cls
+        _BY_ASSIGNER.setdefault(cls.assigner, cls)
+
+    def to_json(self) -> dict[str, Any]:
+        """The windows as plain values; all have a calendar, which is none but for those of one."""
+        return {"calendar": None, **to_plain(self)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Windowing:
+        """The inverse of `to_json`."""
+        kind = next((known for field, known in _BY_FIELD.items() if value.get(field) is not None), Windowing)
+        found: Windowing = from_plain(kind, value)
+        return found
+
+    def of_assigner(self, assigner: str) -> Windowing:
+        """The same windows with rows that come into them so; it stands in the operator, and not in its windows."""
+        return self if assigner == self.assigner else _BY_ASSIGNER[assigner](**vars(self))
+
+    @property
+    def plain(self) -> Windowing:
+        """The windows for an operator that asks only for their stream time, and how long they wait."""
+        return self
+
+    @property
+    def is_assigned(self) -> bool:
+        """Whether the times of rows alone say which windows hold them."""
+        return self.assigner == ASSIGNED
+
+    @property
+    def takes_tombstones(self) -> bool:
+        """Whether users' functions may be given records without a value."""
+        return True
 
     @property
     def per_record(self) -> int:
         """The windows that a record is in, at most."""
         return -(-self.size_ms // self.advance_ms)
 
-    def has_start(self, first_ms: int, last_ms: int) -> bool:
-        """Whether a window begins at `first_ms` or later, and before `last_ms`."""
-        return self.calendar is not None or -(-first_ms // self.advance_ms) * self.advance_ms < last_ms
+    @property
+    def apart_ms(self) -> int:
+        """What divides the time between any two windows; those of a record are so far apart."""
+        return self.advance_ms
+
+    @property
+    def pane_ms(self) -> int:
+        """The longest stretch of time whose rows all fall into the same windows."""
+        return gcd(self.size_ms, self.advance_ms)
+
+    @property
+    def closing_wait_ms(self) -> int:
+        """How long after the first time in the key of a table of these windows a window closes."""
+        return self.size_ms + self.grace_ms
+
+    @property
+    def declared(self) -> Mapping[str, str]:
+        """The times that users said, as text, by what they are."""
+        return {
+            "the size of its windows": duration_text(self.size_ms),
+            "the advance of its windows": duration_text(self.advance_ms),
+        }
+
+    def closing(self, modes: Iterable[str]) -> Windowing | None:
+        """What an aggregate that has these emissions must be told about closing: see `closing_for`."""
+        return closing_for(self, modes)
+
+    def rows_per_record(self, modes: Iterable[str]) -> int:
+        """How many rows one row becomes in an aggregate that has these emissions, at most."""
+        return self.per_record
+
+    def holding(self, times: Integers) -> tuple[Integers, Integers]:
+        """The oldest and the newest window that hold each time; the newest is before the oldest if there is none."""
+        if self.size_ms == self.advance_ms:
+            starts: Integers = times // self.advance_ms * self.advance_ms
+            return starts, starts
+        oldest = ((times - self.size_ms) // self.advance_ms + 1) * self.advance_ms
+        newest = times // self.advance_ms * self.advance_ms
+        ended = -self.size_ms // self.advance_ms * self.advance_ms  # the last window that ends by 1970
+        is_before = times < 0
+        return np.where(is_before, oldest, np.maximum(oldest, 0)), np.where(is_before, np.minimum(newest, ended), newest)
+
+    def last_holding(self, times: Integers) -> tuple[Integers, Mask]:
+        """The last window that holds each time, and whether there is one: before 1970 there may be none."""
+        oldest, newest = self.holding(times)
+        return newest, newest >= oldest
+
+    def ends(self, windows: Integers) -> Integers:
+        """Where each window ends, the moment itself left out."""
+        return windows + self.size_ms
+
+    def bounds(self, windows: Integers) -> tuple[Integers, Integers]:
+        """The start and the end of each window, as results show them."""
+        return windows, self.ends(windows)
+
+    def closed(self, times: Integers) -> Integers:
+        """The number of the last window that has closed when stream time is so far; windows are numbered in the order of their ends."""
+        numbers: Integers = (times - self.size_ms - self.grace_ms) // self.advance_ms
+        return numbers
+
+    def first_open(self, times: Integers) -> Integers:
+        """The first window that is open when stream time is so far: those before it have closed."""
+        windows: Integers = (self.closed(times) + 1) * self.advance_ms
+        return windows
+
+    def closing_time(self, reached: int, wait_ms: int) -> int:
+        """The stream time that closes all windows of an operator that records brought to `reached`, given how long its results wait."""
+        return reached + wait_ms
+
+    def has_any(self, first_ms: int, last_ms: int) -> bool:
+        """Whether a window may be known by a time from `first_ms` on and before `last_ms`."""
+        return -(-first_ms // self.advance_ms) * self.advance_ms < last_ms
+
+    @property
+    def times_text(self) -> str:
+        """Which windows they are, in words."""
+        return f"size {duration_text(self.size_ms)}, advance {duration_text(self.advance_ms)}"
 
     def __str__(self) -> str:
-        times = f"size {duration_text(self.size_ms)}, advance {duration_text(self.advance_ms)}"
-        times = times if self.calendar is None else str(self.calendar)
         inputs = ", ".join(map(str, self.streams))
-        return f"{times}, grace {duration_text(self.grace_ms)}{_idle_text(self)}, stream time of input {inputs}"
+        return f"{self.times_text}, grace {duration_text(self.grace_ms)}{_idle_text(self)}, stream time of input {inputs}"
+
+
+_BY_FIELD: dict[str, type[Windowing]] = {}
+_BY_ASSIGNER: dict[str, type[Windowing]] = {ASSIGNED: Windowing}
 
 
 def closing_for(window: Windowing, modes: Iterable[str]) -> Windowing | None:
@@ -387,16 +308,6 @@ def settled_together(tables: Iterable[tuple[Settling, ...]]) -> tuple[Settling, 
     return tuple(dict.fromkeys(one for settlings in each for one in settlings)) if all(each) else ()
 
 
-def _idle_text(window: Window | Windowing) -> str:
+def _idle_text(window: WindowKind | Windowing) -> str:
     idle_ms = window.close_after_idle_ms
     return "" if idle_ms is None else f", closed after {duration_text(idle_ms)} without records"
-
-
-def _check_times(grace_ms: int, retention_ms: int, needed_ms: int, what: str) -> None:
-    if grace_ms < 0:
-        raise TopologyError(f"the grace {grace_ms} ms is negative; expected 0 or more")
-    if retention_ms < needed_ms:
-        raise TopologyError(
-            f"the retention {duration_text(retention_ms)} is shorter than {what} together ({duration_text(needed_ms)}); "
-            "expected at least that, else open windows would be lost"
-        )

@@ -12,9 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
-import numpy as np
-
-from streamkit.expressions.times.calendar_windows import ends_of, starts_at
 from streamkit.log.catalog.applications import TIMES_METRIC, ApplicationState
 from streamkit.plan.windows import Windowing
 
@@ -137,13 +134,6 @@ def as_metric(times: StreamTimes) -> list[Any]:
     return [list(pair) for pair in sorted(times.items())]
 
 
-def closing_time(window: Windowing, reached: int, wait_ms: int) -> int:
-    """The stream time that closes all windows of an operator that records brought to `reached`: so much later, or where a calendar says."""
-    if window.calendar is None:
-        return reached + wait_ms
-    return int(ends_of(window.calendar, starts_at(window.calendar, np.array([reached], np.int64)))[0]) + window.grace_ms
-
-
 def closed_by_idleness(times: StreamTimes, window: Windowing, topic_ids: tuple[int, ...], now_ms: int) -> StreamTimes:
     """
     The time, by name, that closes all windows of an operator, if its inputs have been idle for as long as it says.
@@ -154,5 +144,5 @@ def closed_by_idleness(times: StreamTimes, window: Windowing, topic_ids: tuple[i
     if window.close_after_idle_ms is None or not arrivals or now_ms - max(arrivals) < window.close_after_idle_ms:
         return {}
     reached = max(times.get(of_input(topic_ids[number]), NO_TIME) for number in window.streams)
-    closed = closing_time(window, reached, window.size_ms + window.grace_ms)
+    closed = window.closing_time(reached, window.size_ms + window.grace_ms)
     return {of_closed(window.store): closed} if closed > of_closings(times, window, topic_ids) else {}

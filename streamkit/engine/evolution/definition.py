@@ -69,7 +69,7 @@ def definition(program: Program, store: ProgramStore, telling: Telling = Telling
     keeper = program.keeper(store.name)
     taken = Origins(program, telling.code, telling.gone).taken_by(keeper) if telling.origins else []
     rows = taken[0] if taken and (keeper.traits.follows_rows or keeper.traits.holds_back) else None
-    parts = {"the kind of operator": keeper.kind, "the layout of its keys": store.layout}
+    parts = {"the kind of operator": keeper.stored_kind, "the layout of its keys": store.layout}
     parts["the key"] = ", ".join(_key_texts(program, keeper, store, rows))
     aggregates = keeper.aggregates_in(store.name)
     for one in aggregates:
@@ -86,14 +86,10 @@ def definition(program: Program, store: ProgramStore, telling: Telling = Telling
 def _window_texts(keeper: Operator, store: ProgramStore) -> dict[str, str]:
     """The length of a store's windows and its retention, as the topology declares them."""
     if (window := keeper.windowing) is not None:
-        calendar = {} if window.calendar is None else {"the calendar of its windows": str(window.calendar)}
-        declared = dict(keeper.declared_times)
         times: dict[str, int | None] = {}
-        if not (calendar or declared):
-            times = {"the size of its windows": window.size_ms, "the advance of its windows": window.advance_ms}
         if not keeper.traits.closes_windows:
-            times |= {"its grace": window.grace_ms, KEPT: store.retention_ms}
-        return calendar | declared | {part: duration_text(time) for part, time in times.items() if time is not None}
+            times = {"its grace": window.grace_ms, KEPT: store.retention_ms}
+        return {**keeper.declared_times, **{part: duration_text(time) for part, time in times.items() if time is not None}}
     parts = {}
     if store.window_size_ms is not None:
         parts["the size of its windows"] = duration_text(store.window_size_ms)
@@ -278,7 +274,7 @@ def _ordered(values: Iterable[Named], order: Iterable[Named]) -> tuple[Named, ..
 def _with_aggregates(program: Program, keeper: Operator, aggregates: Sequence[TypedAggregate], store: str) -> Program:
     """The program whose aggregation, and the fold in front of it, keep the aggregates in this order."""
     changed = {keeper.id, f"{keeper.id}:fold"}
-    operators = tuple(replace(one, aggregates=aggregates) if one.id in changed else one for one in program.operators)  # type: ignore[call-arg]
+    operators = tuple(one.with_aggregates(tuple(aggregates)) if one.id in changed else one for one in program.operators)
     columns = [column for one in aggregates for column in state_columns(one)]
     return _with_columns(replace(program, operators=operators), store, columns)
 

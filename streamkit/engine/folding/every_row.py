@@ -183,7 +183,7 @@ def each_result(
     folded = _running(operator, operator.aggregates if others is None else others.folded, rows, before, ranks)
     last = np.full(len(before.known), -1, np.int64)
     last[ranks] = np.arange(batch.num_rows)
-    gives_each = "every" in operator.modes or WITH_OLD_VALUES in operator.modes
+    gives_each = operator.gives_each
     after = others.completed(folded, np.arange(batch.num_rows)) if others is not None and gives_each else folded
     newest = after.states_at(last)
     if not gives_each:
@@ -320,9 +320,9 @@ class GroupNumbers:
         found, _ = group([rows.rows[name] for name in operator.key], rows.rows.num_rows)
         rows_of_keys = np.full(found.size, -1, np.int64)
         rows_of_keys[found.used] = found.rows
-        is_there, advance_ms = rows.windows > 0, rows.advance_ms
+        is_there, apart_ms = rows.windows > 0, rows.apart_ms
         least = int(rows.oldest[is_there].min())
-        width = (int((rows.oldest + (rows.windows - 1) * advance_ms)[is_there].max()) - least) // advance_ms + 1
+        width = (int((rows.oldest + (rows.windows - 1) * apart_ms)[is_there].max()) - least) // apart_ms + 1
         return cls(rows, found.codes, rows_of_keys, least, width) if found.size * width < NUMBERS_MAX else None
 
     @property
@@ -332,7 +332,7 @@ class GroupNumbers:
     def of_piece(self, rows: slice) -> Integers:
         """The numbers of some rows, each once for every window."""
         windows = self.rows.windows[rows]
-        oldest = self.keys[rows] * self.width + (self.rows.oldest[rows] - self.least) // self.rows.advance_ms
+        oldest = self.keys[rows] * self.width + (self.rows.oldest[rows] - self.least) // self.rows.apart_ms
         return oldest if (windows == 1).all() else np.repeat(oldest, windows) + turns(windows)
 
     def used(self, pieces: Sequence[slice]) -> Integers:
@@ -352,7 +352,7 @@ class GroupNumbers:
     def groups(self, operator: Aggregate, numbers: Integers) -> GroupStates:
         """The groups of these numbers, without states."""
         rows = self.rows_of_keys[numbers // self.width]
-        windows = self.least + numbers % self.width * self.rows.advance_ms
+        windows = self.least + numbers % self.width * self.rows.apart_ms
         batch = self.rows.rows
         return GroupStates(
             [batch[name].take(pa.array(rows)) for name in operator.key],

@@ -25,7 +25,7 @@ from streamkit.engine.stage.advance import final_place, stream_times
 from streamkit.errors import EvaluationError
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
 from streamkit.plan.demands import WITH_OLD_VALUES
-from streamkit.plan.operators.function_aggregate import FunctionAggregate
+from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.state.layout import ListedWindows, encode_lists
 
 
@@ -49,7 +49,7 @@ class WindowChange(NamedTuple):
 class FunctionWindowState(WindowState):
     """The store of the operator in an epoch; `has_ends` says that its keys begin with the end of a window, and not with its start."""
 
-    operator: FunctionAggregate
+    operator: Aggregate
     has_ends: bool
 
     def times_of(self, starts: Integers, ends: Integers) -> tuple[Integers, ...]:
@@ -112,8 +112,7 @@ def given_rows(
     states = epoch.state_rows.decode(values)
     windows = map(KeyWindow, met.keys.tolist(), met.starts.tolist(), met.ends.tolist())
     stored = {window: state for window, state in zip(windows, states, strict=True) if state is not None}
-    functions = Functions(store.value, operator.initial, operator.updates, operator.merge)
-    return Given(groups, keys, codes, listed, stored, functions)
+    return Given(groups, keys, codes, listed, stored, Functions.of(operator.functions, store.value))
 
 
 def changed(given: Given, changes: list[WindowChange]) -> ChangedWindows:

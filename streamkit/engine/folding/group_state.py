@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from streamkit.arrays import Integers
 from streamkit.engine.folding.window_results import Finish, bounds, failing, finished
-from streamkit.engine.folding.windows import ends_of_windows
-from streamkit.engine.rows.rows import rows_of
+from streamkit.engine.rows.rows import rows_of, with_one_key, without_deletions, without_null_keys
 from streamkit.engine.stage.context import Context
 from streamkit.expressions.aggregates import lift, state_columns
 from streamkit.expressions.analysis.arrow import evaluate
@@ -29,7 +28,7 @@ from streamkit.state.row import decode_rows
 
 @dataclass(frozen=True, eq=False)
 class GroupStates:
-    """State of some groups: key columns, window starts (None without windows), largest event times, state columns."""
+    """State of some groups: key columns, windows by their times (None without any), largest event times, state columns."""
 
     keys: list[pa.Array]
     windows: Integers | None
@@ -70,8 +69,10 @@ class Updated:
 
 def state_keys(operator: Aggregate, groups: GroupStates, context: Context) -> pa.BinaryArray:
     """The state key of each group."""
-    times = () if groups.windows is None else (groups.windows,)
     layout = layout_of(context.store(operator.store))
+    times = (
+        () if groups.windows is None or operator.window is None else layout.window_times(*operator.window.bounds(groups.windows))
+    )
     return layout.keys(context.store_number(operator.store), groups.key_groups, groups.keys, times)
 
 
@@ -94,7 +95,7 @@ def stored_states(operator: Aggregate, keys: pa.BinaryArray, groups: GroupStates
     """
     state, known = context.committed_state(), np.ones(len(keys), bool)
     if operator.window is not None and groups.windows is not None and not operator.window.may_lead:
-        known = groups.windows <= context.stream_time(operator.window)[0]
+        known = operator.window.bounds(groups.windows)[0] <= context.stream_time(operator.window)[0]
     if known.all():
         return state.get(keys)
     if not known.any():
@@ -124,10 +125,20 @@ def rows_of_results(
     columns: dict[str, pa.Array] = dict(zip(operator.key, groups.keys, strict=True))
     if groups.windows is not None:
         assert operator.window is not None
-        columns |= bounds(groups.windows, ends_of_windows(operator.window, groups.windows))
+        columns |= bounds(*operator.window.bounds(groups.windows))
     columns |= finished(operator.aggregates, groups.states, None, finish)
     columns[TIMESTAMP] = pa.array(groups.timestamps, pa.int64())
     return rows_of({**columns, **order, KEY_GROUP: pa.array(groups.key_groups, pa.int32())})
+
+
+def keyed_values(operator_id: str, key: tuple[str, ...], batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
+    """The rows to aggregate: a null key has no group, a deletion has no value; both are counted."""
+    batch, dropped = without_null_keys(batch, key)
+    context.count("null_key", operator_id, dropped)
+    batch = with_one_key(batch, key)
+    batch, deletions = without_deletions(batch)
+    context.count("deletion", operator_id, deletions)
+    return batch
 
 
 def lifted(aggregates: Sequence[TypedAggregate], batch: pa.RecordBatch) -> list[pa.Array]:

@@ -31,6 +31,7 @@ from streamkit.expressions.python.python_functions import calls_twice, function_
 from streamkit.log.values.python_values import python_values
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.function_digest import type_name
+from streamkit.plan.operators.aggregate import FunctionFold
 from streamkit.plan.python_function import PythonFunction
 from streamkit.schema import Schema
 from streamkit.state.row import decode_rows, encode_rows
@@ -130,6 +131,11 @@ class Functions:
         self._merge = None if merge is None else function_of(merge)
         self._copied: Callable[[Any], Any] = copied if any(is_nested(column.type) for column in columns) else copy.copy
         self._is_checked = calls_twice()
+
+    @classmethod
+    def of(cls, fold: FunctionFold, columns: Schema) -> Functions:
+        """The functions of an aggregation whose states have these columns."""
+        return cls(columns, fold.initial, fold.updates, fold.merge)
 
     @property
     def has_initial(self) -> bool:

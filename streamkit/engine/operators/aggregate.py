@@ -1,294 +1,34 @@
-"""
-Grouped aggregation: fold before the exchange, fold into the store behind it, and the three emissions.
-
-Results of an epoch depend only on committed state and the epoch's rows; what changed goes to the changelog.
-"""
+"""Aggregation: rows are folded into groups, in their windows if there are any, by aggregates of columns or by users' functions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+from streamkit.engine.folding.assigned import columns as assigned_columns
+from streamkit.engine.folding.assigned import functions as assigned_functions
+from streamkit.engine.folding.session import columns as session_columns
+from streamkit.engine.folding.session import functions as session_functions
+from streamkit.engine.folding.sliding import columns as sliding_columns
+from streamkit.engine.folding.sliding import functions as sliding_functions
+from streamkit.engine.rows.rows import OptionalBatch
+from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.registry import OperatorFunction, OperatorResult, kernel
+from streamkit.plan.operators.aggregate import Aggregate, ColumnFold, FunctionFold
+from streamkit.plan.windows import ASSIGNED, SESSION, SLIDING
 
-from streamkit.arrays import Integers
-from streamkit.engine.epoch.stream_time import NO_TIME
-from streamkit.engine.folding.every_row import (
-    PieceByPiece,
-    each_result,
-    find_groups,
-    groups_of_rows,
-)
-from streamkit.engine.folding.group_state import (
-    GroupStates,
-    Updated,
-    as_numbers,
-    decoded,
-    lifted,
-    rows_of_results,
-    sorted_groups,
-    state_names,
-    stored_states,
-)
-from streamkit.engine.folding.window_results import null_on_overflow
-from streamkit.engine.folding.windows import RowsInWindows, ends_of_windows, starts_of_rows, windows_of
-from streamkit.engine.operators.fold import keyed_values
-from streamkit.engine.rows.place import at_epoch_end, in_canonical_order, paths_of
-from streamkit.engine.rows.rows import OptionalBatch, rows_of
-from streamkit.engine.stage.advance import final_place
-from streamkit.engine.stage.context import Context, key_groups_of
-from streamkit.engine.stage.registry import OperatorResult, RowsInPieces, kernel
-from streamkit.expressions.aggregates import combine, fold
-from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW
-from streamkit.plan.demands import WITH_OLD_VALUES
-from streamkit.plan.operator import Operator
-from streamkit.plan.operators.aggregate import Aggregate
-from streamkit.plan.windows import Windowing
-from streamkit.state.layout import layout_of
-from streamkit.state.row import encode_rows
-
-FAR_MS = 10**14  # further from 1970 no calendar is asked
+# What is folded, and how rows come into windows, are two questions. Aggregates of columns fold all rows of an epoch at once, functions
+# one row after another; and windows that depend on the rows are found out before anything is folded.
+WAYS: Mapping[tuple[type, str], OperatorFunction] = {
+    (ColumnFold, ASSIGNED): assigned_columns.fold_columns,
+    (ColumnFold, SLIDING): sliding_columns.fold_columns,
+    (ColumnFold, SESSION): session_columns.fold_columns,
+    (FunctionFold, ASSIGNED): assigned_functions.fold_functions,
+    (FunctionFold, SLIDING): sliding_functions.fold_functions,
+    (FunctionFold, SESSION): session_functions.fold_functions,
+}
 
 
 @kernel(Aggregate, runs_empty=True)
-def aggregate(operator: Aggregate, inputs: Sequence[OptionalBatch], context: Context) -> Mapping[str, OperatorResult]:
+def aggregate(operator: Aggregate, inputs: Sequence[OptionalBatch], context: Context) -> OperatorResult:
     """Fold the rows into the store, and return the results that were asked for, by mode."""
-    (batch,) = inputs
-    results: dict[str, OptionalBatch] = dict.fromkeys(operator.modes)
-    updated = Updated.none()
-    if batch is not None and batch.num_rows:
-        if operator.folded:
-            updated = _update(operator, _merge(operator, batch), context)
-        elif "every" in operator.modes or WITH_OLD_VALUES in operator.modes:
-            rows = _rows_in_windows(operator, batch, context)
-            pieces = PieceByPiece.of(operator, rows, context)
-            if pieces is None:
-                updated, each = _whole(operator, _once_a_window(rows), context)
-                results |= each
-            elif operator.modes == ("every",) and context.may_give_pieces:
-                return {"every": RowsInPieces(_until_kept(operator, pieces, context))}  # which keeps the state behind the last
-            else:
-                results |= pieces.all_results()
-                updated = pieces.updated()
-        else:
-            updated = _update(operator, _merge(operator, _in_order(operator, batch, context)), context)
-    if "latest" in operator.modes and updated.groups is not None:
-        results["latest"] = latest_results(operator, updated.groups, context)
-    if "final" in operator.modes:
-        results["final"] = _close(operator, updated, context)
-    keep(operator, updated, context)
-    return results
-
-
-def _in_order(operator: Aggregate, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
-    """The states of rows that came one by one, in canonical order, since that is what the result depends on."""
-    rows = _once_a_window(_rows_in_windows(operator, batch, context))
-    states = dict(zip(state_names(operator.aggregates), lifted(operator.aggregates, rows), strict=True))
-    names = [*operator.key, *([WINDOW] if operator.window else []), TIMESTAMP, KEY_GROUP]
-    return rows_of({**{name: rows[name] for name in names}, **states})
-
-
-def _rows_in_windows(operator: Aggregate, batch: pa.RecordBatch, context: Context) -> RowsInWindows:
-    """The rows to aggregate, in canonical order, with their windows."""
-    return windows_of(
-        operator, operator.window, in_canonical_order(keyed_values(operator.id, operator.key, batch, context)), context
-    )
-
-
-def _once_a_window(rows: RowsInWindows) -> pa.RecordBatch:
-    """The rows once for each of their windows, in canonical order."""
-    batch = rows.once_a_window(slice(0, rows.rows.num_rows))
-    return in_canonical_order(batch) if rows.are_mixed else batch
-
-
-def _whole(operator: Aggregate, batch: pa.RecordBatch, context: Context) -> tuple[Updated, dict[str, OptionalBatch]]:
-    """Fold all rows at once, one by one: the updated groups, and the results by mode."""
-    rows = groups_of_rows(operator, batch)
-    found = find_groups(operator, rows, context)
-    each = each_result(operator, batch, rows, found.before, found.ranks)
-    return found.updated(each.newest), each.results
-
-
-def _until_kept(operator: Aggregate, pieces: PieceByPiece, context: Context) -> Iterator[OptionalBatch]:
-    """Every result, piece by piece; behind the last the state is kept."""
-    for each in pieces.results():
-        yield each["every"]
-    keep(operator, pieces.updated(), context)
-
-
-def _merge(operator: Aggregate, batch: pa.RecordBatch) -> GroupStates:
-    """The rows of state that readers and upstream kernels sent, one per group."""
-    by = [*operator.key, *([WINDOW] if operator.window else [])]
-    names = state_names(operator.aggregates)
-    largest, states = [batch[TIMESTAMP], batch[KEY_GROUP]], [batch[name] for name in names]
-    keys, (timestamps, key_groups, *folded) = fold([batch[name] for name in by], largest, operator.aggregates, states)
-    windows = as_numbers(keys.pop()) if operator.window else None
-    return GroupStates(keys, windows, as_numbers(timestamps), folded, as_numbers(key_groups))
-
-
-def _update(operator: Aggregate, groups: GroupStates, context: Context) -> Updated:
-    """The groups, with their stored state folded in."""
-    keys, groups, _ = sorted_groups(operator, groups, context)
-    return Updated(keys, _combined(operator, groups, stored_states(operator, keys, groups, context)))
-
-
-def _combined(operator: Aggregate, groups: GroupStates, stored: pa.BinaryArray) -> GroupStates:
-    if stored.null_count == len(stored):
-        return groups
-    known = np.flatnonzero(stored.is_valid().to_numpy(zero_copy_only=False))
-    timestamps, states = decoded(operator, stored.drop_null())
-    indices = np.full(len(stored), -1, np.int64)
-    indices[known] = np.arange(len(known))
-    nullable = pa.array(indices, mask=indices < 0)
-    largest = groups.timestamps.copy()
-    largest[known] = np.maximum(largest[known], timestamps)
-    combined = combine(operator.aggregates, [old.take(nullable) for old in states], groups.states)
-    return replace(groups, timestamps=largest, states=combined)
-
-
-def _close(operator: Aggregate, updated: Updated, context: Context) -> pa.RecordBatch | None:
-    """The results of the windows that close in this epoch, from the store and this epoch's updates."""
-    assert operator.window is not None
-    closed = _closed_groups(operator, operator.window, updated, context)
-    if closed is None:
-        return None
-    assert closed.windows is not None
-    due = ends_of_windows(operator.window, closed.windows) + operator.window.grace_ms
-    place = final_place(operator, due, context.advances())
-    paths = paths_of(context.turn(operator.id).own, closed.windows, closed.keys)
-    return in_canonical_order(rows_of_results(operator, closed, {**place, PATH: paths}))
-
-
-def keep(operator: Aggregate, updated: Updated, context: Context) -> None:
-    """Write the updated groups to the changelog; those whose retention ends in this epoch are deleted, or not written."""
-    keys, values, timestamps = updated.keys, pa.array([], pa.binary()), np.empty(0, np.int64)
-    if updated.groups is not None:
-        timestamps = updated.groups.timestamps
-        _check_not_ahead(operator, updated.groups, context)
-        values = encode_rows([pa.array(timestamps, pa.int64()), *updated.groups.states])
-    retention = context.store(operator.store).retention_ms
-    if operator.window and retention is not None:
-        starts = updated.groups.windows if updated.groups is not None else None
-        keys, values, timestamps = expired(operator, operator.window, retention, starts, keys, values, timestamps, context)
-    context.change(operator.store, keys, values, timestamps)
-
-
-def _check_not_ahead(operator: Aggregate, groups: GroupStates, context: Context) -> None:
-    """No group's window begins after the epoch's stream time: `stored_states` relies on it."""
-    if operator.window is not None and groups.windows is not None and not operator.window.may_lead:
-        now = context.stream_time(operator.window)[1]
-        assert (groups.windows <= now).all(), "a window began after the stream time of its epoch"
-
-
-def expired(
-    operator: Operator,
-    window: Windowing,
-    retention: int,
-    starts: Integers | None,
-    keys: pa.BinaryArray,
-    values: pa.BinaryArray,
-    timestamps: Integers,
-    context: Context,
-) -> tuple[pa.BinaryArray, pa.BinaryArray, Integers]:
-    """The changes of an operator's one store without windows, which begin at `starts`, whose retention has ended; stored ones are deleted."""
-    (store,) = operator.stores
-    now = context.reached(window)[1]
-    expired_keys, _ = context.committed_state().scan(ranges_reached(store, window, context, retention, has_expired=True))
-    if starts is not None:
-        alive = starts + retention > now
-        if not alive.all():
-            keys, values, timestamps = keys.filter(pa.array(alive)), values.filter(pa.array(alive)), timestamps[alive]
-    if not len(expired_keys):
-        return keys, values, timestamps
-    context.count("expired", operator.id, len(expired_keys))
-    all_keys = pa.concat_arrays([keys, expired_keys])
-    all_values = pa.concat_arrays([values, pa.nulls(len(expired_keys), pa.binary())])
-    all_timestamps = np.concatenate([timestamps, np.full(len(expired_keys), now, np.int64)])
-    # Within a key group expired windows sort before open ones, so sorting by key group alone puts all keys in order.
-    order = np.argsort(key_groups_of(all_keys).astype(np.uint16), kind="stable")
-    return all_keys.take(pa.array(order)), all_values.take(pa.array(order)), all_timestamps[order]
-
-
-def ranges_reached(
-    store: str, window: Windowing, context: Context, wait: int, *, has_expired: bool = False
-) -> list[tuple[bytes, bytes]]:
-    """
-    Ranges of state keys, one per key group of the task: windows whose start plus `wait` is reached by stream time in this epoch.
-
-    With `has_expired` stream time is that of records alone, and those are among them that were reached before, if the store is to forget
-    them.
-    """
-    number = context.store_number(store)
-    before, now = context.reached(window) if has_expired else context.stream_time(window)
-    is_purged = has_expired and context.is_purged(store) and now != NO_TIME
-    if now == before and not is_purged:
-        return []
-    first = NO_TIME if before == NO_TIME or is_purged else before - wait + 1
-    last = now - wait + 1
-    if not window.has_start(first, last):
-        return []
-    return layout_of(context.store(store)).ranges(number, context.groups, first, last)
-
-
-def ranges_closed(store: str, window: Windowing, context: Context) -> list[tuple[bytes, bytes]]:
-    """Ranges of state keys, one per key group of the task: windows that close in this epoch."""
-    if window.calendar is None:
-        return ranges_reached(store, window, context, window.size_ms + window.grace_ms)
-    before, now = context.stream_time(window)
-    if now == before:
-        return []
-    bounds = starts_of_rows(window, np.array([max(before, -FAR_MS), now], np.int64) - window.grace_ms).tolist()
-    first = NO_TIME if before < -FAR_MS else bounds[0]
-    return layout_of(context.store(store)).ranges(context.store_number(store), context.groups, first, bounds[1])
-
-
-def _closed_groups(operator: Aggregate, window: Windowing, updated: Updated, context: Context) -> GroupStates | None:
-    """The groups, stored or updated, whose windows close in this epoch."""
-    keys, values = context.committed_state().scan(ranges_closed(operator.store, window, context))
-    groups = updated.groups
-    if groups is not None and groups.windows is not None:
-        closing = ends_of_windows(window, groups.windows) + window.grace_ms <= context.stream_time(window)[1]
-        groups = groups.take(np.flatnonzero(closing))
-        if len(keys):
-            untouched = pc.invert(pc.is_in(keys, value_set=updated.keys))
-            keys, values = keys.filter(untouched), values.filter(untouched)
-    stored = _stored_groups(operator, keys, values, context) if len(keys) else None
-    both = [one for one in (stored, groups) if one is not None and len(one.timestamps)]
-    return _concatenated(both) if both else None
-
-
-def _stored_groups(operator: Aggregate, keys: pa.BinaryArray, values: pa.BinaryArray, context: Context) -> GroupStates:
-    types = [column.type for column in context.store(operator.store).key]
-    key_groups, (windows,), columns = layout_of(context.store(operator.store)).split(keys, types)
-    timestamps, states = decoded(operator, values)
-    return GroupStates(columns, windows, timestamps, states, key_groups)
-
-
-def _concatenated(groups: Sequence[GroupStates]) -> GroupStates:
-    if len(groups) == 1:
-        return groups[0]
-    first, second = groups
-    assert first.windows is not None
-    assert second.windows is not None
-    return GroupStates(
-        [pa.concat_arrays([a, b.cast(a.type)]) for a, b in zip(first.keys, second.keys, strict=True)],
-        np.concatenate([first.windows, second.windows]),
-        np.concatenate([first.timestamps, second.timestamps]),
-        [pa.concat_arrays([a, b.cast(a.type)]) for a, b in zip(first.states, second.states, strict=True)],
-        np.concatenate([first.key_groups, second.key_groups]),
-    )
-
-
-def latest_results(operator: Aggregate, groups: GroupStates, context: Context) -> pa.RecordBatch:
-    """
-    Newest results stand at the end of the epoch, in the order of their windows and keys.
-
-    Which of them there are depends on the cut. So a value that does not fit its type is null and counted, while the other
-    emissions fail. If this one failed too, the cut would decide whether a sum that leaves its range and comes back fails.
-    """
-    number = context.number(operator.id)
-    place = at_epoch_end(context.plan.end.order, number, paths_of(None, groups.windows, groups.keys))
-    finish = null_on_overflow(operator.id, context)
-    return rows_of_results(operator, groups, {**place, DELETED: pa.array(np.zeros(len(groups.timestamps), bool))}, finish)
+    return WAYS[type(operator.fold), operator.assigner](operator, inputs, context)

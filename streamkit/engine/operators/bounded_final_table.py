@@ -35,7 +35,7 @@ def bounded_final_table(
 ) -> Mapping[str, OptionalBatch]:
     """The final results as changes, if no key group has too many windows open at any place."""
     results, updates = inputs
-    wait_ms = operator.window.size_ms + operator.window.grace_ms
+    wait_ms = operator.window.closing_wait_ms
     settled = Settled.of([Settling(operator.window, wait_ms)], context)
     table, opened = kept_table(operator.id, context), None
     if updates is not None and updates.num_rows:

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from streamkit.arrays import Integers
 from streamkit.engine.folding.nearby import Axis
+from streamkit.engine.folding.stored_windows import expired
 from streamkit.engine.folding.window_state import WindowKeys, keys_of
-from streamkit.engine.operators.aggregate import expired
 from streamkit.engine.rows.place import in_canonical_order
 from streamkit.engine.rows.rows import OptionalBatch, deletions_of, is_null_key, numbers, with_one_key
 from streamkit.engine.stage.advance import stream_times

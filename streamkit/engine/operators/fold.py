@@ -11,17 +11,14 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from streamkit.engine.folding.group_state import lifted, state_names
-from streamkit.engine.folding.windows import assign_windows, holds, is_open_in_all, pane_ms
+from streamkit.engine.folding.group_state import keyed_values, lifted, state_names
+from streamkit.engine.folding.windows import assign_windows, is_open_in_all
 from streamkit.engine.rows.rows import (
     OptionalBatch,
     concatenate,
     numbers,
     rows_of,
     with_columns,
-    with_one_key,
-    without_deletions,
-    without_null_keys,
 )
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import kernel
@@ -51,16 +48,6 @@ def fold_rows(operator: Fold, inputs: Sequence[OptionalBatch], context: Context)
     return concatenate(list(_folded_by_pane(operator, window, batch, context)))
 
 
-def keyed_values(operator_id: str, key: tuple[str, ...], batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
-    """The rows to aggregate: a null key has no group, a deletion has no value; both are counted."""
-    batch, dropped = without_null_keys(batch, key)
-    context.count("null_key", operator_id, dropped)
-    batch = with_one_key(batch, key)
-    batch, deletions = without_deletions(batch)
-    context.count("deletion", operator_id, deletions)
-    return batch
-
-
 def _folded(operator: Fold, batch: pa.RecordBatch, by: tuple[str, ...]) -> pa.RecordBatch:
     return _combined(operator, batch, by, lifted(operator.aggregates, batch))
 
@@ -75,13 +62,13 @@ def _combined(operator: Fold, batch: pa.RecordBatch, by: tuple[str, ...], states
 def _folded_by_pane(operator: Fold, window: Windowing, batch: pa.RecordBatch, context: Context) -> Iterator[pa.RecordBatch]:
     """Fold rows by pane, then panes by window; rows that are late for some of their windows are put into each by itself."""
     by = (*operator.key, WINDOW)
-    open_in_all = is_open_in_all(operator, window, batch, context) & (numbers(batch, TIMESTAMP) >= 0)
+    open_in_all = is_open_in_all(operator, window, batch, context)
     some_late = batch.filter(pa.array(~open_in_all))
     rows_max = max(1, WINDOW_ROWS // window.per_record)
     for part in _parts(some_late, rows_max):
         yield _folded(operator, assign_windows(operator, window, part, context), by)
     on_time = batch.filter(pa.array(open_in_all))
-    starts = numbers(on_time, TIMESTAMP) // pane_ms(window) * pane_ms(window)
+    starts = numbers(on_time, TIMESTAMP) // window.pane_ms * window.pane_ms
     panes = _folded(operator, with_columns(on_time, {WINDOW: pa.array(starts)}), by)
     for part in _parts(_by_key(operator, panes), rows_max):
         yield _windows_of_panes(operator, window, part, by)
@@ -98,12 +85,11 @@ def _parts(batch: pa.RecordBatch, rows_max: int) -> list[pa.RecordBatch]:
 
 def _windows_of_panes(operator: Fold, window: Windowing, panes: pa.RecordBatch, by: tuple[str, ...]) -> pa.RecordBatch:
     """Rows of state per pane, folded into all windows that hold the pane."""
-    starts = numbers(panes, WINDOW)
-    newest = starts // window.advance_ms * window.advance_ms
+    oldest, newest = window.holding(numbers(panes, WINDOW))
     pieces = []
     for back in range(window.per_record):
-        start = newest - back * window.advance_ms
-        inside = holds(window, start, starts)
+        start = newest - back * window.apart_ms
+        inside = start >= oldest
         piece = panes if inside.all() else panes.filter(pa.array(inside))
         pieces.append(with_columns(piece, {WINDOW: pa.array(start[inside])}))
     rows = concatenate(pieces)

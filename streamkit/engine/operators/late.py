@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from streamkit.engine.folding.window_results import bounds
-from streamkit.engine.folding.windows import ends_of_windows, last_windows
 from streamkit.engine.rows.rows import OptionalBatch, numbers, with_columns, without_deletions, without_null_keys
 from streamkit.engine.stage.advance import stream_times
 from streamkit.engine.stage.context import Context
@@ -25,11 +24,9 @@ def late(operator: Late, inputs: Sequence[OptionalBatch], context: Context) -> p
     batch, _ = without_deletions(batch)
     window = operator.window
     times = numbers(batch, TIMESTAMP)
-    starts, is_held = (times, times >= 0) if operator.is_sliding else last_windows(window, times)
-    is_late = is_held & (ends_of_windows(window, starts) + window.grace_ms <= stream_times(operator, window, batch, context))
-    starts = starts[is_late]
-    ends = ends_of_windows(window, starts) - (1 if operator.is_sliding else 0)  # the end of a sliding window is part of it
-    return with_columns(batch.filter(pa.array(is_late)), bounds(starts, ends))
+    last, is_held = window.last_holding(times)
+    is_late = is_held & (window.ends(last) + window.grace_ms <= stream_times(operator, window, batch, context))
+    return with_columns(batch.filter(pa.array(is_late)), bounds(*window.bounds(last[is_late])))
 
 
 @kernel(LateOfSessions)

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import Integers, Mask
+from streamkit.engine.folding.assigned.columns import keep, latest_results
 from streamkit.engine.folding.changes import ADDED, REPLACED
 from streamkit.engine.folding.every_row import Before, FoundGroups, each_result, find_groups, groups_of_rows
 from streamkit.engine.folding.group_state import GroupStates, state_names
 from streamkit.engine.folding.members import YOUNG, ChangedMembers, GroupRows, MemberStore, keep_members, member_states
-from streamkit.engine.operators.aggregate import keep, latest_results
 from streamkit.engine.rows.place import in_canonical_order
 from streamkit.engine.rows.rows import OptionalBatch, numbers, with_one_key
 from streamkit.engine.stage.context import Context
@@ -30,6 +30,7 @@ from streamkit.expressions.aggregates.count import COUNT_ENDING
 from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.names import CHANGE, TIMESTAMP
 from streamkit.plan.expression import TypedAggregate
+from streamkit.plan.operators.aggregate import ColumnFold
 from streamkit.plan.operators.table_aggregate import TableAggregate
 
 
@@ -62,7 +63,7 @@ def table_aggregate(operator: TableAggregate, inputs: Sequence[OptionalBatch], c
 def _signed(operator: TableAggregate, batch: pa.RecordBatch) -> GroupStates:
     """The state of each row alone, of one that is taken away what takes it out of a state; only of aggregates that are folded."""
     folded = _folded(operator)
-    rows, is_added = groups_of_rows(replace(operator, aggregates=folded), batch), pa.array(numbers(batch, CHANGE) == ADDED)
+    rows, is_added = groups_of_rows(replace(operator, fold=ColumnFold(folded)), batch), pa.array(numbers(batch, CHANGE) == ADDED)
     states: list[pa.Array] = []
     for one, own in per_aggregate(folded, rows.states):
         states += [pc.if_else(is_added, state, taken) for state, taken in zip(own, without(one, own), strict=True)]

@@ -61,10 +61,12 @@ def table_function_aggregate(
     codes = GroupCodes.of(keys)
     stored = states.decode(context.committed_state().get(codes.keys))
     current = list(stored)
-    functions = Functions(store.value, operator.initial, operator.updates)
+    functions = Functions.of(operator.functions, store.value)
     results = _updated(operator, batch, codes.codes, current, functions)
     if results.left_over:
-        warn_of(context.program, operator.id, [function_of(one).name for one in operator.updates], list(results.left_over))
+        warn_of(
+            context.program, operator.id, [function_of(one).name for one in operator.functions.updates], list(results.left_over)
+        )
     newest = [state for state in current if state is not None]
     _keep(operator, codes, stored, newest, states, context)
     groups = batch.take(pa.array(codes.last))
@@ -123,7 +125,7 @@ def _changed(functions: Functions, state: NamedValues | None, row: dict[str, Any
 
 def _values(operator: TableFunctionAggregate, batch: pa.RecordBatch) -> Callable[[int], dict[str, Any]]:
     """What the functions are given of a row: a reduction all columns but those of the group, others all."""
-    left_out = operator.key if operator.initial is None else ()
+    left_out = operator.key if operator.functions.initial is None else ()
     columns = {name: python_values(batch[name]) for name in own_columns(batch) if name not in left_out}
     return lambda row: {name: column[row] for name, column in columns.items()}
 

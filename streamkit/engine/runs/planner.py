@@ -30,7 +30,6 @@ from streamkit.engine.epoch.stream_time import (
     behind_inputs,
     clock_start,
     closed_by_idleness,
-    closing_time,
     committed_times,
     moved_on,
     of_arrival,
@@ -171,7 +170,7 @@ class Planner:
         for window, (time, wait_ms) in reached.items():
             if time != NO_TIME and wait_ms:
                 closed[of_closed(window.store)] = max(
-                    closing_time(window, time, wait_ms), closed.get(of_closed(window.store), NO_TIME)
+                    window.closing_time(time, wait_ms), closed.get(of_closed(window.store), NO_TIME)
                 )
         now = self._now_ms(before)
         return EpochEnd(before.epoch + 1, before.positions, self._clocked(closed, now), 0, now, closing=True)

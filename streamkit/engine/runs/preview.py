@@ -328,6 +328,6 @@ def _text(program: Program, operator: Operator) -> str:
 
 def _differing_fields(before: Operator, now: Operator) -> list[str]:
     """The fields in which two operators of the same text differ, as a function does whose code has changed."""
-    was, made = (json.loads(renumbered(json.dumps(to_plain(one)))) for one in (before, now))
+    was, made = (json.loads(renumbered(json.dumps(one))) for one in to_plain([before, now]))
     fields = dict.fromkeys([*was, *made])
     return [name.replace("_", " ") for name in fields if name not in _PLACES and was.get(name) != made.get(name)]

@@ -25,7 +25,6 @@ from streamkit.engine.epoch.stream_time import NO_TIME, UNKNOWN
 from streamkit.engine.rows.place import WITHOUT_RECORD
 from streamkit.engine.stage.context import Context
 from streamkit.errors import CorruptionError
-from streamkit.expressions.times.calendar_windows import numbers_at
 from streamkit.names import DUE, INPUT, OFFSET, ORDER, ORDER_COLUMNS, PARTITION
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
@@ -34,14 +33,6 @@ from streamkit.plan.windows import Windowing
 COLUMNS = 5  # number of the closed window, order key, input, partition, offset
 NUMBER = np.dtype("<i8")
 DIFFERENCES = tuple(np.dtype(name) for name in ("<i1", "<i2", "<i4", "<i8"))
-
-
-def closed_at(window: Windowing, times: Integers | int) -> Integers:
-    """The number, counted in advances from 1970, of the last window that has closed when stream time is `times`."""
-    if window.calendar is not None:
-        return numbers_at(window.calendar, np.asarray(times, np.int64) - window.grace_ms) - 1
-    closed: Integers = (np.asarray(times, np.int64) - window.size_ms - window.grace_ms) // window.advance_ms
-    return closed
 
 
 @dataclass
@@ -60,7 +51,7 @@ class Advances:
             ahead = np.flatnonzero(keys > max(before, UNKNOWN))
             if not len(ahead):
                 continue
-            closed = closed_at(window, keys[ahead])
+            closed = window.closed(keys[ahead])
             passing = np.flatnonzero(np.diff(closed, prepend=closed[0] - 1))
             places = ahead[passing]
             table = np.empty((len(places), COLUMNS), np.int64)
@@ -97,7 +88,7 @@ def reaching_place(operator: Operator, due: Integers, reports: Sequence[ReachedB
             OFFSET: pa.array(np.zeros(len(due), np.int64)),
             DUE: pa.array(due),
         }
-    found = np.searchsorted(seen[:, 0], closed_at(operator.closing, due))
+    found = np.searchsorted(seen[:, 0], operator.closing.closed(due))
     assert (found < len(seen)).all(), f"{operator.id}: a window closed, and no reader saw the record that closed it"
     _, keys, inputs, partitions, offsets = seen[found].T
     return {
@@ -155,7 +146,7 @@ def moves_time(operator: Operator, batch: pa.RecordBatch, before: int, reports: 
     ahead = np.flatnonzero(keys > before)
     if not len(ahead) or not len(seen):
         return rows
-    found = seen[np.minimum(np.searchsorted(seen[:, 0], closed_at(window, keys[ahead])), len(seen) - 1)]
+    found = seen[np.minimum(np.searchsorted(seen[:, 0], window.closed(keys[ahead])), len(seen) - 1)]
     own = np.stack([keys, *(_numbers(batch, name) for name in (INPUT, PARTITION, OFFSET))], axis=1)[ahead]
     rows[ahead] = (found[:, 1:] == own).all(axis=1)
     return rows

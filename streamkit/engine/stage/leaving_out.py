@@ -55,8 +55,8 @@ def run_leaving_out(
     function: WholeFunction, operator: Operator, inputs: Sequence[OptionalBatch], context: Context
 ) -> Mapping[str, OptionalBatch]:
     """What the operator gives without the rows that make it fail, by port; these are counted, and a port has their dead letters."""
-    remaining = _SEARCHES[operator.traits.leaves_out](function, operator, inputs, context)
-    if operator.traits.leaves_out == EACH_ONCE:  # it has been called with them
+    remaining = _SEARCHES[operator.leaves_out](function, operator, inputs, context)
+    if operator.leaves_out == EACH_ONCE:  # it has been called with them
         result: WholeResult = remaining.inputs[0]
     else:
         result = function(operator, remaining.inputs, replace(context, left_out_calls=remaining.calls))

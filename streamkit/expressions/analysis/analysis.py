@@ -34,7 +34,6 @@ from streamkit.expressions.core.operation import (
 )
 from streamkit.expressions.python.python_functions import registered
 from streamkit.expressions.times.session_zone import in_zone
-from streamkit.expressions.times.time_zones import moment_micros, offsets_of
 from streamkit.names import HEADERS, RESERVED_COLUMNS, TIMESTAMP
 from streamkit.plan import function_names as names
 from streamkit.plan.analysis import RECORD_COLUMNS
@@ -57,6 +56,7 @@ from streamkit.plan.expression_size import TOO_DEEP, check_size
 from streamkit.plan.expression_text import expression_text
 from streamkit.plan.python_function import CONDITION, PythonFunction
 from streamkit.schema import Schema
+from streamkit.zone_offsets import moment_micros, offsets_of
 
 _RECORD_COLUMNS = {column.name: column.type for column in RECORD_COLUMNS}
 _NAMING = {"struct": "named_struct", "arrays_zip": "arrays_zip"}  # functions whose results are named as their arguments are

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.civil_dates import civil_from_days
 from streamkit.expressions.core.numbers import values_of
-from streamkit.expressions.times.calendar import civil_from_days
 
 _SCIENTIFIC = re.compile(r"(-?)(\d)(?:\.?(\d+))?e([+-]?\d+)")
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.civil_dates import add_months, civil_from_days, days_from_civil, last_day_of_month
 from streamkit.data_type import to_arrow
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.mapping import each_value
@@ -23,12 +24,11 @@ from streamkit.expressions.core.operation import (
     function,
     operation,
 )
-from streamkit.expressions.times.calendar import add_months, civil_from_days, days_from_civil, last_day_of_month
 from streamkit.expressions.times.datetime_patterns import MONTHS, WEEKDAYS
 from streamkit.expressions.times.far_years import field_of_days, floored_days
 from streamkit.expressions.times.intervals import in_rows
-from streamkit.expressions.times.time_zones import start_of_day_seconds, zone_offsets
 from streamkit.plan.expression import TypedExpression
+from streamkit.zone_offsets import start_of_day_seconds, zone_offsets
 
 DAY_SECONDS = 86_400
 UNITS = {

@@ -10,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.civil_dates import civil_from_days, days_from_civil, is_leap
 from streamkit.expressions.core.numbers import values_of
 from streamkit.expressions.texts.patterns import quote
-from streamkit.expressions.times.calendar import civil_from_days, days_from_civil, is_leap
 from streamkit.expressions.times.datetime_patterns import MONTHS, WEEKDAYS, Field, Pattern, PatternPart, Section
-from streamkit.expressions.times.time_zones import (
+from streamkit.time_zone import ZoneError, canonical_zone, fixed_offset
+from streamkit.zone_offsets import (
     DAY_SECONDS,
     SECOND_MICROS,
     held_moments,
     offsets_of,
 )
-from streamkit.time_zone import ZoneError, canonical_zone, fixed_offset
 
 _RANGES = {
     "M": (1, 12),

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from streamkit.expressions.core.numbers import values_of, with_validity
 from streamkit.expressions.core.operation import Datum
-from streamkit.expressions.times.time_zones import BEYOND
+from streamkit.zone_offsets import BEYOND
 
 CYCLE_YEARS, CYCLE_DAYS = 400, 146_097
 _NEAR_DAYS = 11_000_000  # some 30,000 years

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.civil_dates import add_months
 from streamkit.data_type import INTEGERS, to_arrow
 from streamkit.expressions.core.coercion import CALENDAR_INTERVAL, DAY_INTERVALS, INTERVALS, MONTH_INTERVALS, TIMES, is_numeric
 from streamkit.expressions.core.literals import literal
@@ -28,9 +29,8 @@ from streamkit.expressions.core.operation import (
     function,
     operation,
 )
-from streamkit.expressions.times.calendar import add_months
-from streamkit.expressions.times.time_zones import local_micros, moment_micros, zone_offsets
 from streamkit.plan.expression import TypedExpression
+from streamkit.zone_offsets import local_micros, moment_micros, zone_offsets
 
 DAY_MICROS = 86_400_000_000
 _MICROS = {

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.civil_dates import days_from_civil
 from streamkit.expressions.core.numbers import values_of
-from streamkit.expressions.times.calendar import days_from_civil
 from streamkit.expressions.times.datetime_formats import moments_by_zone
-from streamkit.expressions.times.time_zones import held_moments, offsets_of
+from streamkit.zone_offsets import held_moments, offsets_of
 
 _CONTROLS = "".join(map(chr, range(0x21))) + "\x7f"  # what Spark trims around dates
 _DATE = r"(?s)^(?P<sign>[+-]?)(?P<year>[0-9]{4,7})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?:[ T].*)?)?)?$"

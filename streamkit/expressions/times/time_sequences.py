@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from streamkit.civil_dates import add_months, civil_from_days
 from streamkit.data_type import INTEGERS, array_of, element_of, to_arrow
 from streamkit.expressions.core.coercion import DAY_INTERVALS, MONTH_INTERVALS, TIMES
 from streamkit.expressions.core.elements import Elements, as_numbers, on_columns, validity
@@ -12,10 +13,9 @@ from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Invocation, NoTranslationError, always, counted, function, operation
 from streamkit.expressions.core.sizes import check_elements
 from streamkit.expressions.logic.conditions import as_common_type
-from streamkit.expressions.times.calendar import add_months, civil_from_days
 from streamkit.expressions.times.intervals import DAY_MICROS, moved_by_months
-from streamkit.expressions.times.time_zones import BEYOND
 from streamkit.plan.expression import TypedExpression
+from streamkit.zone_offsets import BEYOND
 
 _UNITS = {"date": pa.int32(), "timestamp": pa.int64(), "timestamp_ntz": pa.int64()}
 

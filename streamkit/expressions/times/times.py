@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.civil_dates import civil_from_days, days_from_civil
 from streamkit.data_type import FLOATS, INTEGERS, decimal_of, to_arrow
 from streamkit.expressions.core.coercion import DAY_INTERVALS, MONTH_INTERVALS
 from streamkit.expressions.core.literals import literal
@@ -25,12 +26,11 @@ from streamkit.expressions.core.operation import (
     function,
     operation,
 )
-from streamkit.expressions.times.calendar import civil_from_days, days_from_civil
 from streamkit.expressions.times.dates import DAY_SECONDS, UNITS, by_distinct, known_unit
 from streamkit.expressions.times.far_years import floored_days
 from streamkit.expressions.times.intervals import DAY_MICROS, added_micros, added_months, in_rows, unscaled
-from streamkit.expressions.times.time_zones import BEYOND
 from streamkit.plan.expression import TypedExpression
+from streamkit.zone_offsets import BEYOND
 
 SECOND_MICROS = 1_000_000
 _LONG_MAX = 2**63 - 1

@@ -14,9 +14,9 @@ from streamkit.expressions.core.numbers import values_of, with_validity
 from streamkit.expressions.core.operation import Datum, Invocation, RuleError, always, fitted, function, operation
 from streamkit.expressions.times.dates import by_distinct
 from streamkit.expressions.times.intervals import in_rows
-from streamkit.expressions.times.time_zones import ZoneOffsets, local_micros, moment_micros, start_of_day_micros, zone_offsets
 from streamkit.plan.expression import TypedExpression
 from streamkit.time_zone import ZoneError, canonical_zone
+from streamkit.zone_offsets import ZoneOffsets, local_micros, moment_micros, start_of_day_micros, zone_offsets
 
 
 def checked_zone(zone: TypedExpression) -> TypedExpression:

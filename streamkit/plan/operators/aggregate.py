@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from streamkit.errors import Location, TopologyError
 from streamkit.names import RESERVED_COLUMNS, WINDOW_END, WINDOW_START, check_name
 from streamkit.plan.building import Building
 from streamkit.plan.delay import NO_DELAY
-from streamkit.plan.demands import WITH_OLD_VALUES
+from streamkit.plan.demands import LATE, WITH_OLD_VALUES
 from streamkit.plan.dotted_name import parts_of
-from streamkit.plan.expression import Expression, Reference, TypedAggregate
-from streamkit.plan.expression_text import aggregates_text, named_text
+from streamkit.plan.expression import Expression, Reference, TypedAggregate, TypedExpression
+from streamkit.plan.expression_text import aggregates_text, named_text, typed_text
 from streamkit.plan.keys import check_columns, check_key_types, make_schema, typed
 from streamkit.plan.naming import name_part
 from streamkit.plan.node import CYLINDER, Node, check_distinct, shortened, words
 from streamkit.plan.on_error import FAIL
-from streamkit.plan.operator import Exchange, Key, Names, Operator, listed
-from streamkit.plan.operator_traits import OperatorTraits
+from streamkit.plan.operator import KINDS, Exchange, Key, Names, Operator, listed
+from streamkit.plan.operator_traits import IN_ORDER, OperatorTraits
 from streamkit.plan.operators.check import Check
 from streamkit.plan.operators.emit import port_step
 from streamkit.plan.operators.exchange import Receive
 from streamkit.plan.operators.fold import Fold, arguments
 from streamkit.plan.operators.materialize import store_faults
 from streamkit.plan.operators.project import Project
-from streamkit.plan.operators.session_aggregate import SessionAggregate
-from streamkit.plan.operators.sliding_aggregate import SlidingAggregate
+from streamkit.plan.plain import from_plain, to_plain
 from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step, column_of, typed_columns
 from streamkit.plan.traits import STREAM, TABLE, Traits
-from streamkit.plan.windows import INSTANT, SessionWindow, Settling, SlidingWindow, Window, Windowing, closing_for
+from streamkit.plan.window_kinds.hopping import INSTANT
+from streamkit.plan.windows import ASSIGNED, ASSIGNERS, Settling, Windowing, WindowKind
 from streamkit.schema import Schema, SchemaColumn
 
 GroupKey: TypeAlias = tuple[tuple[str, Expression], ...] | None  # names and expressions; None for the stream's own key
@@ -48,7 +48,7 @@ class Grouping(Node):
     shape: ClassVar[str] = CYLINDER
     kept_variant: ClassVar[str] = "-results"
     grouped_relation: ClassVar[str] = STREAM
-    window: Window | None
+    window: WindowKind | None
     store: str | None
     grouped_at: tuple[int | None, ...]
 
@@ -85,7 +85,7 @@ class Grouping(Node):
         window = [word.replace(" ", "-") for word in self.window.words] if self.window else []
         return shortened("-".join([*(one.subject for one in self.streams), "by", *key, *window]))
 
-    def delayed_window(self) -> Window | None:
+    def delayed_window(self) -> WindowKind | None:
         """
         The windows as they close in stream time: as much later as the rows are behind.
 
@@ -100,15 +100,14 @@ class Grouping(Node):
                 "expected emit('every') or emit('final') before windowed_by",
                 self.at,
             )
-        delay = self.traits.delay.ms(self.window)
-        return replace(self.window, grace_ms=self.window.grace_ms + delay, retention_ms=self.window.retention_ms + delay)
+        return self.window.delayed(self.traits.delay.ms(self.window))
 
     def settlings(self, building: Building) -> tuple[Settling, ...]:
         """Windows change as long as their store keeps them."""
         window = self.delayed_window()
-        return () if window is None else (Settling(self.windowing(window, building), window.kept_ms),)
+        return () if window is None else (Settling(self.windowing(window, building).plain, window.kept_ms),)
 
-    def windowing(self, window: Window, building: Building) -> Windowing:
+    def windowing(self, window: WindowKind, building: Building) -> Windowing:
         """How the operator applies its windows."""
         streams = building.streams(self)
         may_lag = len(streams) > 1 and self.traits.delay.ms(INSTANT) > 0
@@ -143,7 +142,7 @@ class AggregateNode(Grouping):
     child: Node
     key: GroupKey
     aggregates: tuple[tuple[str, Expression], ...]
-    window: Window | None = None
+    window: WindowKind | None = None
     store: str | None = None
     grouped_at: tuple[int | None, ...] = field(default=(), kw_only=True, compare=False, repr=False)
 
@@ -181,8 +180,15 @@ class AggregateNode(Grouping):
         windowing = self.windowing(window, building) if window else None
         value = make_schema([column for one in aggregates for column in building.state_columns(one)], self.at)
         building.add_store(kept_in(store, rows.schema.select(key), value, window), building.naming(self))
-        operator = self._operator(
-            building.name(self), rows, key, store, aggregates, building.demands[self].modes_in_order, windowing
+        operator = Aggregate(
+            building.name(self),
+            UNSTAGED,
+            (rows.id,),
+            (key,),
+            store,
+            ColumnFold(aggregates),
+            building.demands[self].modes_in_order,
+            windowing,
         )
         if operator.folds:
             self._check_states(key, value)
@@ -208,22 +214,32 @@ class AggregateNode(Grouping):
         kept = building.lower(self)
         return port_step(kept, WITH_OLD_VALUES, f"{kept.id}:old-and-new", building)
 
-    def _operator(
-        self,
-        name: str,
-        rows: Step,
-        key: Key,
-        store: str,
-        aggregates: tuple[TypedAggregate, ...],
-        modes: tuple[str, ...],
-        window: Windowing | None,
-    ) -> Operator:
-        """The operator for windows of this kind."""
-        if isinstance(self.window, SessionWindow | SlidingWindow):
-            assert window is not None
-            kind = SessionAggregate if isinstance(self.window, SessionWindow) else SlidingAggregate
-            return kind(name, UNSTAGED, (rows.id,), key, store, aggregates, modes, window)
-        return Aggregate(name, UNSTAGED, (rows.id,), key, store, aggregates, False, modes, window)
+
+@dataclass(frozen=True)
+class ColumnFold:
+    """Rows are folded by aggregates of columns."""
+
+    prefix: ClassVar[str] = ""
+    leaves_out: ClassVar[str] = ""
+    aggregates: tuple[TypedAggregate, ...]
+
+
+@dataclass(frozen=True)
+class FunctionFold:
+    """
+    Rows are folded by users' functions, those of each input by its own of `updates`.
+
+    A group begins with what `initial` gives, or with its first value; `merge` makes one state of two. With `tombstones` records without a
+    value are given to the functions, where windows take them.
+    """
+
+    prefix: ClassVar[str] = "function_"
+    leaves_out: ClassVar[str] = IN_ORDER
+    aggregates: ClassVar[tuple[TypedAggregate, ...]] = ()
+    initial: TypedExpression | None
+    updates: tuple[TypedExpression, ...]
+    merge: TypedExpression | None = None
+    tombstones: bool = False
 
 
 @dataclass(frozen=True)
@@ -231,21 +247,89 @@ class Aggregate(Operator):
     """
     Fold rows (or rows of state, if `folded`) into `store`; `modes` lists the emissions asked of it, which are its ports.
 
-    It puts rows into their windows, if it has windows; rows of state are in theirs already.
+    `keys` has the columns by which each input is grouped; those of the first name the key of the result. It puts rows into their windows,
+    if it has windows; rows of state are in theirs already.
     """
 
     kind: ClassVar[str] = "aggregate"
-    traits: ClassVar[OperatorTraits] = OperatorTraits(closes_windows=True, stage_min=1)
-    key: Key
+    traits: ClassVar[OperatorTraits] = OperatorTraits(closes_windows=True, keeps_results=True, stage_min=1)
+    keys: tuple[Key, ...]
     store: str
-    aggregates: tuple[TypedAggregate, ...]
-    folded: bool
-    modes: tuple[str, ...]  # of latest, every, final, and old_and_new
+    fold: ColumnFold | FunctionFold
+    modes: tuple[str, ...]  # of latest, every, final, old_and_new, and late
     window: Windowing | None = None
+    folded: bool = False
+
+    @property
+    def key(self) -> Key:
+        """The columns of the result's key, beside those of the window."""
+        return self.keys[0]
+
+    @property
+    def aggregates(self) -> tuple[TypedAggregate, ...]:
+        """The aggregates of columns; none if functions fold."""
+        return self.fold.aggregates
+
+    @property
+    def functions(self) -> FunctionFold:
+        """The functions that fold."""
+        assert isinstance(self.fold, FunctionFold), f"{self.id} has no functions"
+        return self.fold
+
+    @property
+    def assigner(self) -> str:
+        """How rows come into its windows."""
+        return ASSIGNED if self.window is None else self.window.assigner
+
+    @property
+    def stored_kind(self) -> str:
+        """Such as `session_aggregate`: programs tell by the kind how rows are folded, and how they come into windows."""
+        return f"{self.fold.prefix}{self.assigner}{'_' if self.assigner else ''}{self.kind}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The operator as plain values, under its stored kind: what folds stands beside the rest, and of one input its key alone."""
+        plain = to_plain(self)
+        keys, fold, folded = (plain.pop(name) for name in ("keys", "fold", "folded"))
+        if isinstance(self.fold, ColumnFold):
+            fold |= {"key": keys[0], **({} if self.assigner else {"folded": folded})}
+        else:
+            fold["keys"] = keys
+        return {**plain, **fold, "kind": self.stored_kind}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Aggregate:
+        """The inverse of `to_json`."""
+        fold, assigner = _OF_STORED_KIND[value["kind"].removeprefix("table_")]
+        window = None if value.get("window") is None else Windowing.from_json(value["window"]).of_assigner(assigner)
+        return cls(
+            value["id"],
+            value["stage"],
+            tuple(value["inputs"]),
+            tuple(map(tuple, value["keys"] if "keys" in value else [value["key"]])),
+            value["store"],
+            from_plain(fold, value),
+            tuple(value["modes"]),
+            window,
+            value.get("folded", False),
+        )
+
+    @property
+    def leaves_out(self) -> str:
+        return self.fold.leaves_out
 
     @property
     def stores(self) -> tuple[str, ...]:
         return (self.store,)
+
+    @property
+    def assigned(self) -> Windowing | None:
+        """The windows that rows are put into before they are folded; None if they have none, or it depends on the rows before."""
+        return None if self.assigner else self.window
+
+    @property
+    def takes_tombstones(self) -> bool:
+        """Whether records without a value are given to the functions."""
+        return self.functions.tombstones and self.window is not None and self.window.takes_tombstones
 
     @property
     def longest_wait_ms(self) -> int:
@@ -253,10 +337,13 @@ class Aggregate(Operator):
 
     @property
     def rows_per_record(self) -> int:
-        return self.window.per_record if self.window and not self.folded else 1
+        return self.window.rows_per_record(self.modes) if self.window and not self.folded else 1
 
     def aggregates_in(self, store: str) -> tuple[TypedAggregate, ...]:
         return self.aggregates
+
+    def with_aggregates(self, aggregates: tuple[TypedAggregate, ...]) -> Operator:
+        return replace(self, fold=ColumnFold(aggregates))
 
     @property
     def windowing(self) -> Windowing | None:
@@ -264,37 +351,61 @@ class Aggregate(Operator):
 
     @property
     def closing(self) -> Windowing | None:
-        return None if self.window is None else closing_for(self.window, self.modes)
+        return None if self.window is None else self.window.closing(self.modes)
+
+    @property
+    def gives_each(self) -> bool:
+        """Whether it gives a result for every record."""
+        return "every" in self.modes or WITH_OLD_VALUES in self.modes
 
     @property
     def folds(self) -> bool:
-        """True unless it gives a result for every record, or depends on their order."""
-        gives_each = "every" in self.modes or WITH_OLD_VALUES in self.modes
-        return not gives_each and not any(one.ordered for one in self.aggregates)
+        """True unless functions fold, it gives a result for every record, or depends on the order of the records or on those before."""
+        if self.gives_each or self.assigner or not self.aggregates:
+            return False
+        return not any(one.ordered for one in self.aggregates)
 
-    def fold(self, step: Step, source: Step, state: Schema) -> Step:
+    def early_fold(self, step: Step, source: Step, state: Schema) -> Step:
         operator = Fold(f"{self.id}:fold", source.stage, (source.id,), self.key, self.aggregates, self.window)
         schema = Schema((*source.schema.select(self.key), *state))
         return replace(source, operator=operator, schema=schema, key=self.key, partition_by=self.key, table=False, at=step.at)
 
     def exchange(self, place: int, rows: Step) -> Exchange:
-        return Exchange(self.key, keep_null_keys=False)
+        return Exchange(self.keys[place], keep_null_keys=False)
 
     def partitioning(self, inputs: Sequence[Key | None]) -> Key:
         return self.key
 
     def reads(self, place: int, needed: Names, rows: Schema) -> Names:
-        return frozenset(rows.names) if self.folded else arguments(self.aggregates) | frozenset(self.key)
+        """All columns for functions, which may look at any; late rows go on with those that are read from them."""
+        if self.folded or not self.aggregates:
+            return frozenset(rows.names)
+        late = needed.intersection(rows.names) if LATE in self.modes else frozenset()
+        return arguments(self.aggregates) | frozenset(self.key) | late
 
     def text(self) -> str:
         emitted = f", emits {listed(self.modes)}" if self.modes else ""
-        window = f" and window ({self.window})" if self.window else ""
-        return f"aggregate: by {listed(self.key)}{window}, store {self.store}{emitted}: {aggregates_text(self.aggregates)}"
+        by = f"by {listed(self.key)}"
+        if isinstance(self.fold, FunctionFold):
+            window = f" and window ({self.window})" if self.window else ""
+            calls = ", ".join(map(typed_text, self.fold.updates))
+            return f"function aggregate: {by}{window}, store {self.store}{emitted}: {calls}"
+        window = f"{'' if self.assigner else ' and window'} ({self.window})" if self.window else ""
+        name = self.stored_kind.replace("_", " ")
+        return f"{name}: {by}{window}, store {self.store}{emitted}: {aggregates_text(self.aggregates)}"
 
     def faults(self, program: Program) -> list[str]:
         takes_state = _gives_state(program.operator(self.inputs[0]))
         wrong = [] if takes_state == self.folded else [f"{self.id} {'does not take' if self.folded else 'takes'} rows of state"]
         return [*store_faults(self, program), *wrong]
+
+
+_OF_STORED_KIND: dict[str, tuple[type[ColumnFold | FunctionFold], str]] = {
+    f"{fold.prefix}{assigner}{'_' if assigner else ''}aggregate": (fold, assigner)
+    for fold in (ColumnFold, FunctionFold)
+    for assigner in ASSIGNERS
+}
+KINDS.update(dict.fromkeys(_OF_STORED_KIND, Aggregate))
 
 
 def _gives_state(operator: Operator) -> bool:
@@ -365,7 +476,7 @@ def checked(
     return building.add(replace(rows, operator=check, at=at))
 
 
-def kept_in(name: str, key: Schema, value: Schema, window: Window | None) -> ProgramStore:
+def kept_in(name: str, key: Schema, value: Schema, window: WindowKind | None) -> ProgramStore:
     """The store of groups with this key and state."""
     if window is None:
         return ProgramStore(name, 0, UNSTAGED, key, value)

@@ -11,18 +11,15 @@ from streamkit.errors import TopologyError
 from streamkit.plan.building import Building
 from streamkit.plan.demands import WITH_OLD_VALUES
 from streamkit.plan.expression import PythonCall, Reference, TypedExpression
-from streamkit.plan.expression_text import named_text, typed_text
+from streamkit.plan.expression_text import named_text
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import Node, check_distinct
-from streamkit.plan.operator import KINDS, Exchange, Key, Names, Operator, listed
-from streamkit.plan.operator_traits import IN_ORDER, OperatorTraits
-from streamkit.plan.operators.aggregate import Grouping, GroupKey, grouped, kept_in
+from streamkit.plan.operator import Key
+from streamkit.plan.operators.aggregate import Aggregate, FunctionFold, Grouping, GroupKey, grouped, kept_in
 from streamkit.plan.operators.emit import port_step
-from streamkit.plan.operators.materialize import store_faults
-from streamkit.plan.program import Program
 from streamkit.plan.python_function import PythonFunction
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.plan.windows import CalendarWindow, SessionWindow, SlidingWindow, TimeWindow, Window, Windowing, closing_for
+from streamkit.plan.windows import WindowKind
 from streamkit.schema import Schema, SchemaColumn
 
 
@@ -51,7 +48,7 @@ class FunctionAggregateNode(Grouping):
     sources: tuple[Node, ...]
     keys: tuple[GroupKey, ...]
     folding: Folding
-    window: Window | None = None
+    window: WindowKind | None = None
     store: str | None = None
     grouped_at: tuple[int | None, ...] = field(default=(), kw_only=True, compare=False, repr=False)
 
@@ -80,6 +77,7 @@ class FunctionAggregateNode(Grouping):
         return (self._by(), self._functions())
 
     def lower(self, building: Building) -> Step:
+        self._check_merge()
         inputs = [self._input(place, building) for place in range(len(self.sources))]
         rows, key = inputs[0]
         for other, other_key in inputs[1:]:
@@ -90,11 +88,11 @@ class FunctionAggregateNode(Grouping):
         store = building.store_name(self)
         windowing = self.windowing(window, building) if window else None
         building.add_store(kept_in(store, rows.schema.select(key), columns, window), building.naming(self))
-        operator = self._kind()(
-            building.name(self), UNSTAGED, tuple(step.id for step, _ in inputs), tuple(own for _, own in inputs), store,
-            *self._typed_functions([step.schema for step, _ in inputs], columns, building), building.demands[self].modes_in_order, windowing,
-            self.folding.tombstones,
-        )  # fmt: skip
+        functions = self._typed_functions([step.schema for step, _ in inputs], columns, building)
+        fold = FunctionFold(*functions, self.folding.tombstones)
+        ids, keys = tuple(step.id for step, _ in inputs), tuple(own for _, own in inputs)
+        modes = building.demands[self].modes_in_order
+        operator = Aggregate(building.name(self), UNSTAGED, ids, keys, store, fold, modes, windowing)
         bounds = [SchemaColumn(name, "timestamp", False) for name in self.bounds]
         schema = make_schema([*rows.schema.select(key), *bounds, *columns], self.at)
         return building.add(Step(operator, schema, (*key, *self.bounds), key, True, self.at), grouped_at=self.grouped_at)
@@ -103,16 +101,14 @@ class FunctionAggregateNode(Grouping):
         kept = building.lower(self)
         return port_step(kept, WITH_OLD_VALUES, f"{kept.id}:old-and-new", building)
 
-    def _kind(self) -> type[FunctionAggregate]:
-        """The operator for windows of this kind; TopologyError if it cannot merge sessions."""
-        if isinstance(self.window, SessionWindow) and self.folding.initial is not None and self.folding.merge is None:
+    def _check_merge(self) -> None:
+        """TopologyError if a record may make one window of two, and no function makes one state of two."""
+        if self.window is not None and self.window.merges and self.folding.initial is not None and self.folding.merge is None:
             raise TopologyError(
                 "a record may connect two sessions, and aggregate() was given no function that makes one state of two; "
                 "expected merge=function",
                 self.at,
             )
-        kind: type[FunctionAggregate] = KINDS[_KINDS[type(self.window)]]  # type: ignore[assignment]
-        return kind
 
     def _input(self, place: int, building: Building) -> tuple[Step, Key]:
         rows = building.lower(self.sources[place])
@@ -170,86 +166,3 @@ class FunctionAggregateNode(Grouping):
 
     def _functions(self) -> str:
         return f"{self._verb} {', '.join(one.name for one in self.folding.updates)}"
-
-
-_KINDS: dict[type, str] = {
-    SessionWindow: "function_session_aggregate",
-    SlidingWindow: "function_sliding_aggregate",
-    TimeWindow: "function_aggregate",
-    CalendarWindow: "function_aggregate",
-    type(None): "function_aggregate",
-}
-
-
-@dataclass(frozen=True)
-class FunctionAggregate(Operator):
-    """
-    Fold the rows of each input into `store`, by the function of that input; `modes` lists its ports.
-
-    `keys` has the columns by which each input is grouped; those of the first name the key of the result.
-    """
-
-    kind: ClassVar[str] = "function_aggregate"
-    traits: ClassVar[OperatorTraits] = OperatorTraits(closes_windows=True, keeps_results=True, leaves_out=IN_ORDER, stage_min=1)
-    keys: tuple[Key, ...]
-    store: str
-    initial: TypedExpression | None
-    updates: tuple[TypedExpression, ...]
-    merge: TypedExpression | None
-    modes: tuple[str, ...]  # of latest, every, final, and old_and_new
-    window: Windowing | None = None
-    tombstones: bool = False
-
-    @property
-    def key(self) -> Key:
-        """The columns of the result's key, beside those of the window."""
-        return self.keys[0]
-
-    @property
-    def stores(self) -> tuple[str, ...]:
-        return (self.store,)
-
-    @property
-    def assigned(self) -> Windowing | None:
-        """The windows that rows are put into before the functions see them."""
-        return self.window
-
-    @property
-    def takes_tombstones(self) -> bool:
-        """Whether records without a value are given to the functions."""
-        return self.tombstones and self.window is not None
-
-    @property
-    def longest_wait_ms(self) -> int:
-        return self.window.size_ms + self.window.grace_ms if self.window else 0
-
-    @property
-    def rows_per_record(self) -> int:
-        return self.window.per_record if self.window else 1
-
-    @property
-    def windowing(self) -> Windowing | None:
-        return self.window
-
-    @property
-    def closing(self) -> Windowing | None:
-        return None if self.window is None else closing_for(self.window, self.modes)
-
-    def exchange(self, place: int, rows: Step) -> Exchange:
-        return Exchange(self.keys[place], keep_null_keys=False)
-
-    def partitioning(self, inputs: Sequence[Key | None]) -> Key:
-        return self.key
-
-    def reads(self, place: int, needed: Names, rows: Schema) -> Names:
-        """All columns: a function may look at any."""
-        return frozenset(rows.names)
-
-    def text(self) -> str:
-        emitted = f", emits {listed(self.modes)}" if self.modes else ""
-        window = f" and window ({self.window})" if self.window else ""
-        calls = ", ".join(map(typed_text, self.updates))
-        return f"function aggregate: by {listed(self.key)}{window}, store {self.store}{emitted}: {calls}"
-
-    def faults(self, program: Program) -> list[str]:
-        return store_faults(self, program)

@@ -17,7 +17,8 @@ from streamkit.plan.operators.table_join import table_join
 from streamkit.plan.operators.versioned_join import versioned_join
 from streamkit.plan.steps import Step
 from streamkit.plan.traits import GLOBAL_TABLE, STREAM, TABLE, Traits
-from streamkit.plan.windows import INSTANT, Settling, Windowing
+from streamkit.plan.window_kinds.hopping import INSTANT
+from streamkit.plan.windows import Settling, Windowing
 
 JOIN_KINDS = ("inner", "left")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from streamkit.errors import TopologyError
 from streamkit.names import WINDOW_END, WINDOW_START
@@ -13,8 +13,9 @@ from streamkit.plan.demands import LATE, Demands
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import Node
 from streamkit.plan.operator import PORT, Key, Names, Operator, listed, source_of
+from streamkit.plan.plain import to_plain
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
-from streamkit.plan.windows import SessionWindow, SlidingWindow, Windowing, closing_for
+from streamkit.plan.windows import ASSIGNED, SLIDING, Windowing, closing_for
 from streamkit.schema import Schema, SchemaColumn
 
 BOUNDS = (WINDOW_START, WINDOW_END)
@@ -35,10 +36,15 @@ class LateNode(Node):
         return "records late for all windows"
 
     def demands_below(self, above: Demands) -> Iterable[tuple[Node, Demands]]:
-        """Of sessions the aggregation alone knows which records are late, since that depends on the sessions there are."""
+        """Of windows that merge the aggregation alone knows which records are late, since that depends on the windows there are."""
         yield from super().demands_below(above)
-        if isinstance(self.child.traits.window, SessionWindow):
+        if self._is_told_by_aggregate:
             yield self.child, Demands(frozenset({LATE}))
+
+    @property
+    def _is_told_by_aggregate(self) -> bool:
+        window = self.child.traits.window
+        return window is not None and window.merges
 
     def lower(self, building: Building) -> Step:
         table = building.lower(self.child)
@@ -51,11 +57,10 @@ class LateNode(Node):
                     f"late_to adds the column {name!r}, and the stream has one; expected another name: rename it before", self.at
                 )
         schema = make_schema([*rows.schema, *(SchemaColumn(name, "timestamp", False) for name in BOUNDS)], self.at)
-        if isinstance(self.child.traits.window, SessionWindow):
+        if self._is_told_by_aggregate:
             taken = LateOfSessions(building.name(self), UNSTAGED, (f"{table.id}{PORT}{LATE}",), rows.schema.names)
             return building.add(Step(taken, schema, rows.key, rows.partition_by, False, self.at))
-        is_sliding = isinstance(self.child.traits.window, SlidingWindow)
-        operator = Late(building.name(self), UNSTAGED, (rows.id,), table.partition_by, window, is_sliding)
+        operator = Late(building.name(self), UNSTAGED, (rows.id,), table.partition_by, window)
         return building.add(Step(operator, schema, rows.key, rows.partition_by, False, self.at))
 
 
@@ -66,7 +71,16 @@ class Late(Operator):
     kind: ClassVar[str] = "late"
     key: Key
     window: Windowing
-    is_sliding: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """The operator as plain values; whether its windows slide stands beside them."""
+        return {**to_plain(self), "is_sliding": self.window.assigner == SLIDING}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Late:
+        """The inverse of `to_json`."""
+        window = Windowing.from_json(value["window"]).of_assigner(SLIDING if value.get("is_sliding") else ASSIGNED)
+        return cls(value["id"], value["stage"], tuple(value["inputs"]), tuple(value["key"]), window)
 
     @property
     def closing(self) -> Windowing | None:

@@ -19,7 +19,7 @@ from streamkit.plan.operators.materialize import check_history, history_text, ma
 from streamkit.plan.program import Program
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
 from streamkit.plan.traits import GLOBAL_TABLE, STREAM, TABLE, Traits
-from streamkit.plan.windows import CalendarWindow, Window
+from streamkit.plan.windows import WindowKind
 from streamkit.schema import Schema
 
 BOUNDS = (WINDOW_START, WINDOW_END)
@@ -118,7 +118,7 @@ class TableSource(SourceNode):
     bootstrap: bool = False
     store: str | None = None
     history_ms: int | None = field(default=None, metadata=LATER)
-    window: Window | None = field(default=None, metadata=NEWER)
+    window: WindowKind | None = field(default=None, metadata=NEWER)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -149,12 +149,8 @@ class TableSource(SourceNode):
                 f"table({self.topic!r}) was given versioned= and windowed=; expected one: a table of windows has no history",
                 self.at,
             )
-        if isinstance(self.window, CalendarWindow):
-            raise TopologyError(
-                f"table({self.topic!r}, windowed=…) was given windows of a time zone; expected windows of one length, as sk.tumbling(…) "
-                "without time_zone= makes them",
-                self.at,
-            )
+        if self.window.why_not_read:
+            raise TopologyError(f"table({self.topic!r}, windowed=…) {self.window.why_not_read}", self.at)
         if self.window.close_after_idle_ms is not None:
             raise TopologyError(
                 f"table({self.topic!r}, windowed=…) was given windows with close_after_idle=; expected windows without it: those of "

@@ -12,6 +12,7 @@ from streamkit.names import ALONE, TIMESTAMP
 from streamkit.plan.building import Building
 from streamkit.plan.demands import Demands
 from streamkit.plan.duration import duration_text
+from streamkit.plan.join_window import JoinWindow
 from streamkit.plan.joining import (
     PRESERVED_SIDES,
     SIDES,
@@ -29,7 +30,8 @@ from streamkit.plan.operators.project import add_widened
 from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step
 from streamkit.plan.traits import STREAM, Traits
-from streamkit.plan.windows import INSTANT, JoinWindow, Windowing
+from streamkit.plan.window_kinds.hopping import INSTANT
+from streamkit.plan.windows import Windowing
 from streamkit.schema import Schema, SchemaColumn
 
 STREAM_JOIN_KINDS = ("inner", "left", "outer")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from streamkit.errors import TopologyError
 from streamkit.plan.building import Building
@@ -13,7 +13,7 @@ from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import Node
 from streamkit.plan.operator_traits import OperatorTraits
-from streamkit.plan.operators.aggregate import Aggregate, AggregateNode, kept_in
+from streamkit.plan.operators.aggregate import Aggregate, AggregateNode, ColumnFold, kept_in
 from streamkit.plan.operators.regroup import regrouped
 from streamkit.plan.program import ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step
@@ -47,10 +47,9 @@ class TableAggregateNode(AggregateNode):
             building.name(self),
             UNSTAGED,
             (rows.id,),
-            key,
+            (key,),
             store,
-            aggregates,
-            False,
+            ColumnFold(aggregates),
             building.demands[self].modes_in_order,
             members=members,
         )
@@ -93,6 +92,14 @@ class TableAggregate(Aggregate):
     traits: ClassVar[OperatorTraits] = replace(Aggregate.traits, takes_rows_away=True, follows_rows=True)
     members: str | None = None
 
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Aggregate:
+        return replace(super().from_json(value), members=value.get("members"))  # type: ignore[call-arg]
+
+    @property
+    def stored_kind(self) -> str:
+        return self.kind
+
     @property
     def stores(self) -> tuple[str, ...]:
         return (self.store,) if self.members is None else (self.store, self.members)
@@ -106,9 +113,8 @@ class TableAggregate(Aggregate):
         return False
 
     def text(self) -> str:
-        text = super().text()
         kept = "" if self.members is None else f", members in store {self.members}"
-        return f"table {text}{kept}"
+        return f"{super().text()}{kept}"
 
 
 def _with_member(group: Schema) -> list[SchemaColumn]:

@@ -12,8 +12,9 @@ from streamkit.plan.keys import make_schema
 from streamkit.plan.node import Node, check_distinct
 from streamkit.plan.operator import listed
 from streamkit.plan.operator_traits import OperatorTraits
+from streamkit.plan.operators.aggregate import Aggregate, FunctionFold
 from streamkit.plan.operators.emit import port_step
-from streamkit.plan.operators.function_aggregate import FunctionAggregate, FunctionAggregateNode
+from streamkit.plan.operators.function_aggregate import FunctionAggregateNode
 from streamkit.plan.operators.regroup import regrouped
 from streamkit.plan.origin import Origin
 from streamkit.plan.program import ProgramStore
@@ -37,10 +38,9 @@ class TableFunctionAggregateNode(FunctionAggregateNode):
         check_distinct((*key, *columns.names), "result column", self.at)
         store = building.store_name(self)
         building.add_store(ProgramStore(store, 0, UNSTAGED, rows.schema.select(key), columns), building.naming(self))
-        functions = self._typed_functions([rows.schema, rows.schema], columns, building)
-        operator = TableFunctionAggregate(
-            building.name(self), UNSTAGED, (rows.id,), (key,), store, *functions, building.demands[self].modes_in_order
-        )
+        fold = FunctionFold(*self._typed_functions([rows.schema, rows.schema], columns, building))
+        modes = building.demands[self].modes_in_order
+        operator = TableFunctionAggregate(building.name(self), UNSTAGED, (rows.id,), (key,), store, fold, modes)
         schema = make_schema([*rows.schema.select(key), *columns], self.at)
         return building.add(Step(operator, schema, key, key, True, self.at))
 
@@ -50,14 +50,18 @@ class TableFunctionAggregateNode(FunctionAggregateNode):
 
 
 @dataclass(frozen=True)
-class TableFunctionAggregate(FunctionAggregate):
+class TableFunctionAggregate(Aggregate):
     """Add rows to the groups of `store` by the first function, and take rows away by the second, as `_change` says."""
 
     kind: ClassVar[str] = "table_function_aggregate"
-    traits: ClassVar[OperatorTraits] = replace(FunctionAggregate.traits, takes_rows_away=True, follows_rows=True)
+    traits: ClassVar[OperatorTraits] = replace(Aggregate.traits, takes_rows_away=True, follows_rows=True)
+
+    @property
+    def stored_kind(self) -> str:
+        return self.kind
 
     def definition(self, rows: Origin) -> dict[str, str]:
-        calls = (self.initial, *self.updates)
+        calls = (self.functions.initial, *self.functions.updates)
         return {"its functions": listed(rows.text(call) for call in calls if call is not None)}
 
     def text(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -33,7 +33,7 @@ from streamkit.plan.origin import Origin, joined_origin
 from streamkit.plan.stateless import deletes_nothing, knows_what_is_dropped, mode_of_changes
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
 from streamkit.plan.traits import TABLE, Traits
-from streamkit.plan.windows import Calendar, CalendarWindow, Settling, Window, settled_together
+from streamkit.plan.windows import Settling, WindowKind, settled_together
 from streamkit.schema import Schema
 
 TABLE_JOIN_KINDS = ("inner", "left", "outer")
@@ -265,11 +265,10 @@ def _check_keys(node: TableTableJoin, pairs: ColumnSources, left: Step, right: S
         )
 
 
-def _identity(window: Window | None) -> tuple[type, int | None, Calendar | None]:
-    """What windows have in common that can be equal: sessions have no length, and others may be of a calendar."""
-    calendar = window.calendar if isinstance(window, CalendarWindow) else None
-    return type(window), None if window is None else window.shown_size_ms, calendar
+def _identity(window: WindowKind | None) -> Hashable:
+    """What windows have in common that can be equal; None where there are no windows."""
+    return None if window is None else window.identity
 
 
-def _window_text(side: Step, window: Window | None) -> str:
+def _window_text(side: Step, window: WindowKind | None) -> str:
     return str(window) if window is not None else f"the key {', '.join(side.key)}" if bounds_of(side) else "no windows"

@@ -9,7 +9,7 @@ from streamkit.plan.operator import Exchange, Key, Names, Operator
 from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step
-from streamkit.plan.windows import CalendarWindow, SessionWindow, Settling, Window, Windowing
+from streamkit.plan.windows import Settling, Windowing, WindowKind
 from streamkit.schema import Schema
 
 
@@ -64,10 +64,10 @@ def bounds_of(rows: Step) -> Key:
     return tuple(name for name in rows.key if name not in rows.partition_by)
 
 
-def windowed_store(name: str, rows: Step, window: Window, is_read: bool = False) -> ProgramStore:
+def windowed_store(name: str, rows: Step, window: WindowKind, is_read: bool = False) -> ProgramStore:
     """The store of a table with these windows; those that are read from a topic (`is_read`) may have any length."""
     values = [column for column in rows.schema.names if column not in rows.key]
-    has_both = is_read or isinstance(window, SessionWindow | CalendarWindow)
+    has_both = is_read or not window.has_one_length
     layout, size_ms = ("kept_session", None) if has_both else ("window", window.shown_size_ms)
     return ProgramStore(
         name, 0, UNSTAGED, rows.schema.select(rows.partition_by), rows.schema.select(values), size_ms, None, layout

@@ -18,14 +18,15 @@ import pytest
 from streamkit.engine.epoch import frame_times
 from streamkit.engine.folding import joining, windows
 from streamkit.engine.folding.changes import REMOVED, REPLACED
-from streamkit.engine.folding.sessions import merged_sessions
-from streamkit.engine.operators import late, materialize, regroup, session_aggregate
+from streamkit.engine.folding.session import columns as sessions_of_columns
+from streamkit.engine.folding.session.merged_sessions import merged_sessions
+from streamkit.engine.operators import late, materialize, regroup
 from streamkit.engine.rows.place import place_ranks
 from streamkit.engine.rows.rows import deletions_of
-from streamkit.engine.stage import advance
 from streamkit.engine.stage.advance import stream_times
 from streamkit.errors import StreamKitError
 from streamkit.names import TIMESTAMP
+from streamkit.plan.windows import Windowing
 from tests.harness.conformance.builder import Json
 from tests.harness.conformance.changed_topology import difference_of_change
 from tests.harness.conformance.generator import random_case
@@ -101,8 +102,9 @@ def close_late(patch: Patch) -> None:
 
 
 def report_late(patch: Patch) -> None:
-    original = advance.closed_at
-    patch(advance, "closed_at", lambda window, times: original(window, np.asarray(times) - 1))
+    original = Windowing.closed
+    patch(Windowing, "closed", lambda window, times: original(window, np.asarray(times) - 1))
+    patch(Windowing, "first_open", lambda window, times: (original(window, times) + 1) * window.advance_ms)
 
 
 def keep_deleted_rows(patch: Patch) -> None:
@@ -134,7 +136,7 @@ def tell_every_loss(patch: Patch) -> None:
 
 def shorten_the_gap(patch: Patch) -> None:
     patch(
-        session_aggregate,
+        sessions_of_columns,
         "merged_sessions",
         lambda rows, stored, gap_ms, *rest, **options: merged_sessions(rows, stored, gap_ms - 1, *rest, **options),
     )

@@ -19,7 +19,7 @@ from streamkit.plan.demands import Demands, demands_of_nodes
 from streamkit.plan.node import Node
 from streamkit.plan.operators.emit import EmitNode
 from streamkit.plan.tree import walk
-from streamkit.plan.windows import INSTANT, TimeWindow
+from streamkit.plan.window_kinds.hopping import INSTANT, TimeWindow
 from tests.harness.conformance.builder import Builder
 from tests.harness.conformance.diamonds import Diamonds
 from tests.harness.conformance.generator import random_case

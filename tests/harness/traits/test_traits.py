@@ -23,7 +23,7 @@ from streamkit.plan.operators.source import SourceNode, StreamSource, TableSourc
 from streamkit.plan.operators.stream_stream_join import StreamStreamJoin
 from streamkit.plan.stateless import StatelessStep
 from streamkit.plan.tree import walk
-from streamkit.plan.windows import TimeWindow
+from streamkit.plan.window_kinds.hopping import TimeWindow
 from tests.harness.conformance.builder import Builder
 from tests.harness.conformance.diamonds import Diamonds
 from tests.harness.traits import recorded_traits

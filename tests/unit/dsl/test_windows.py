@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from streamkit.dsl import windows
+import streamkit as sk
 from streamkit.dsl.topology import Topology
 from streamkit.dsl.until import time_limit
 from streamkit.errors import ConfigError, TopologyError
-from streamkit.plan.windows import TimeWindow
+from streamkit.plan.window_kinds.hopping import TimeWindow
 
 HOUR_MS = 3_600_000
-tumbling: Any = windows.tumbling  # tests also pass what its types forbid
-hopping: Any = windows.hopping
-within: Any = windows.within
+tumbling: Any = sk.tumbling  # tests also pass what its types forbid
+hopping: Any = sk.hopping
+within: Any = sk.within
 
 
 def test_tumbling_windows_stand_side_by_side():

@@ -14,8 +14,7 @@ import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.runs.compile import compile
 from streamkit.errors import OrphanedStateError, TopologyError
-from streamkit.expressions.times.calendar_windows import ends_of, numbers_at, starts_at
-from streamkit.plan.windows import Calendar
+from streamkit.plan.window_kinds.calendar import Calendar, ends_of, numbers_at, starts_at
 from streamkit.testing.driver import TopologyTestDriver
 from tests.kit.engine_run import Run, append, execute, fresh_log, stored
 from tests.kit.sampling import TAKES_ALL, in_turn

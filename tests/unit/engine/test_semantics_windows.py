@@ -15,7 +15,7 @@ from streamkit.engine.runs.compile import compile
 from streamkit.engine.runs.local import run_available
 from streamkit.engine.runs.start import start
 from streamkit.plan.operators.fold import Fold
-from streamkit.plan.windows import Window
+from streamkit.plan.windows import WindowKind
 from tests.kit.engine_run import Run, append, execute, fresh_log, metric, ran, stored, values, written
 from tests.kit.sampling import TAKES_ALL, first
 
@@ -25,7 +25,7 @@ CUTS = first(2, [Run(tasks=2, records_max=1), Run(tasks=3), Run(tasks=1), Run(ta
 CUTS_LEFT_OPEN = [Run(tasks=run.tasks, records_max=run.records_max, splits=run.splits, drain=False) for run in CUTS]
 
 
-def counted(window: Window, *modes: str) -> sk.Topology:
+def counted(window: WindowKind, *modes: str) -> sk.Topology:
     app = sk.Topology("counted")
     counts = app.stream("clicks").group_by_key().windowed_by(window).agg(n=F.count("*"), store="counts")
     for mode in modes:

@@ -8,7 +8,7 @@ import streamkit as sk
 from streamkit import functions as F
 from streamkit.errors import TopologyError
 from streamkit.plan.operators.aggregate import AggregateNode
-from streamkit.plan.windows import TimeWindow
+from streamkit.plan.window_kinds.hopping import TimeWindow
 
 WINDOW = sk.tumbling("10 ms", grace="5 ms")
 

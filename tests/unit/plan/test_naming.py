@@ -16,7 +16,7 @@ from streamkit.plan.operators.filter import FilterNode
 from streamkit.plan.operators.join import Join
 from streamkit.plan.operators.source import StreamSource, TableSource
 from streamkit.plan.operators.write import To
-from streamkit.plan.windows import TimeWindow
+from streamkit.plan.window_kinds.hopping import TimeWindow
 
 EVENTS = StreamSource("events")
 COUNT = (("n", Call("count", (Literal(1),))),)

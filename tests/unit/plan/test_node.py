@@ -19,7 +19,7 @@ from streamkit.plan.operators.merge import MergeNode
 from streamkit.plan.operators.project import Drop, Rename, Select, WithColumns
 from streamkit.plan.operators.source import GlobalTableSource, SourceNode, StreamSource, TableSource
 from streamkit.plan.operators.write import To
-from streamkit.plan.windows import TimeWindow
+from streamkit.plan.window_kinds.hopping import TimeWindow
 from streamkit.schema import Schema
 
 STREAM = StreamSource("events")

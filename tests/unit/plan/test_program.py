@@ -13,8 +13,9 @@ from streamkit.formats.format import Format
 from streamkit.plan import program as p
 from streamkit.plan.event_time import EventTime
 from streamkit.plan.expression import TypedAggregate, TypedExpression
+from streamkit.plan.join_window import JoinWindow
 from streamkit.plan.operator import KINDS
-from streamkit.plan.operators.aggregate import Aggregate
+from streamkit.plan.operators.aggregate import Aggregate, ColumnFold, FunctionFold
 from streamkit.plan.operators.bounded_final_table import BoundedFinalTable
 from streamkit.plan.operators.changes_by_key import ChangesByKey
 from streamkit.plan.operators.check import Check
@@ -30,9 +31,6 @@ from streamkit.plan.operators.filter import Filter
 from streamkit.plan.operators.final_table import FinalTable
 from streamkit.plan.operators.fold import Fold
 from streamkit.plan.operators.foreign_key_join import ForeignKeyJoin, Subscribe
-from streamkit.plan.operators.function_aggregate import FunctionAggregate
-from streamkit.plan.operators.function_session_aggregate import FunctionSessionAggregate
-from streamkit.plan.operators.function_sliding_aggregate import FunctionSlidingAggregate
 from streamkit.plan.operators.global_join import GlobalJoin
 from streamkit.plan.operators.late import Late, LateOfSessions
 from streamkit.plan.operators.materialize import Materialize
@@ -45,8 +43,6 @@ from streamkit.plan.operators.project import Project
 from streamkit.plan.operators.regroup import Regroup
 from streamkit.plan.operators.repartition import Repartition
 from streamkit.plan.operators.row_function import RowFunction
-from streamkit.plan.operators.session_aggregate import SessionAggregate
-from streamkit.plan.operators.sliding_aggregate import SlidingAggregate
 from streamkit.plan.operators.source import SourceRows
 from streamkit.plan.operators.split import Branch, SplitRows
 from streamkit.plan.operators.stream_stream_join import StreamStreamJoinRows
@@ -62,7 +58,10 @@ from streamkit.plan.operators.write import Write
 from streamkit.plan.processing import Schedule
 from streamkit.plan.program_check import check_program
 from streamkit.plan.store_definition import StoreDefinition
-from streamkit.plan.windows import JoinWindow, Settling, Windowing
+from streamkit.plan.window_kinds.calendar import Calendar, CalendarWindowing
+from streamkit.plan.window_kinds.session import SessionWindowing
+from streamkit.plan.window_kinds.sliding import SlidingWindowing
+from streamkit.plan.windows import Settling, Windowing
 from streamkit.schema import Schema
 
 AMOUNT = TypedExpression("column", "double", (), "amount")
@@ -72,6 +71,10 @@ EVENTS = Schema.parse("user string NOT NULL, amount decimal(10,2), `od d``name` 
 STATE = Schema.parse("user string, `total.sum` double")
 
 WINDOW = Windowing(60_000, 60_000, 0, (1,), "totals")
+SESSIONS = SessionWindowing(60_001, 1, 0, (1,), "s")
+SLIDING_WINDOWS = SlidingWindowing(60_001, 1, 0, (1,), "s")
+DAYS = CalendarWindowing(90_000_000, 90_000_000, 0, (1,), "s", calendar=Calendar("day", 1, "Europe/Berlin"))
+TOTALS = ColumnFold((TOTAL,))
 LEFT_ONLY = (("user", "left.user"),)
 
 PROGRAM = p.Program(
@@ -94,7 +97,7 @@ PROGRAM = p.Program(
         Fold("fold", 0, ("global",), ("user",), (TOTAL,), WINDOW),
         Send("send", 0, ("fold",), 0, ("user",), False),
         Receive("receive", 1, ("send",), 0, ("user",), True),
-        Aggregate("aggregate", 1, ("receive",), ("user",), "totals", (TOTAL,), True, ("latest", "final"), WINDOW),
+        Aggregate("aggregate", 1, ("receive",), (("user",),), "totals", TOTALS, ("latest", "final"), WINDOW, True),
         Emit("emit", 1, ("aggregate#final",)),
         Write("write", 1, ("emit",), 0),
     ),
@@ -139,10 +142,10 @@ def test_fingerprints_differ():
 CALL = TypedExpression("python", "void", (AMOUNT,), "look:0123")
 OTHERS = (
     EventTimes("t", 0, ("x",), "at", "bigint"),
-    SessionAggregate("s", 1, ("x",), ("k",), "s", (TOTAL,), ("every",), WINDOW),
-    SlidingAggregate("w", 1, ("x",), ("k",), "s", (TOTAL,), ("final",), WINDOW),
-    FunctionSessionAggregate("fs", 1, ("x",), (("k",),), "s", CALL, (CALL,), CALL, ("every",), WINDOW, True),
-    FunctionSlidingAggregate("fw", 1, ("x",), (("k",),), "s", CALL, (CALL,), None, ("final",), WINDOW),
+    Aggregate("s", 1, ("x",), (("k",),), "s", TOTALS, ("every",), SESSIONS),
+    Aggregate("w", 1, ("x",), (("k",),), "s", TOTALS, ("final",), SLIDING_WINDOWS),
+    Aggregate("fs", 1, ("x",), (("k",),), "s", FunctionFold(CALL, (CALL,), CALL, True), ("every",), SESSIONS),
+    Aggregate("fw", 1, ("x",), (("k",),), "s", FunctionFold(CALL, (CALL,)), ("final",), SLIDING_WINDOWS),
     Materialize("m", 1, ("x",), "s"),
     TableJoin("j", 1, ("a", "b"), "left", ("k",), (("k", "left.k"),)),
     VersionedTable("v", 1, ("x",), "s", "h", 5, (0,)),
@@ -177,12 +180,12 @@ OTHERS = (
     SplitRows("d", 0, ("x",), (AMOUNT, CALL)),
     Branch("b", 0, ("d#1",)),
     Repartition("r", 1, ("x",), ("k",), True),
-    FunctionAggregate("f", 1, ("a", "b"), (("k",), ("l",)), "s", CALL, (CALL, CALL), None, ("every",), WINDOW, True),
+    Aggregate("f", 1, ("a", "b"), (("k",), ("l",)), "s", FunctionFold(CALL, (CALL, CALL), None, True), ("every",), WINDOW),
     OldValues("o", 1, ("m",), ("k",)),
     NetChange("n", 1, ("o",), ("k",), ("v",), ("v",), "latest", True),
     Regroup("g", 1, ("o",), ("v",)),
-    TableAggregate("q", 2, ("g",), ("v",), "s", (), False, ("every", "old_and_new")),
-    TableFunctionAggregate("f", 2, ("g",), (("v",),), "s", CALL, (CALL, CALL), None, ("every",)),
+    TableAggregate("q", 2, ("g",), (("v",),), "s", ColumnFold(()), ("every", "old_and_new"), members="m"),
+    TableFunctionAggregate("f", 2, ("g",), (("v",),), "s", FunctionFold(CALL, (CALL, CALL)), ("every",)),
     Process(
         "c",
         1,
@@ -205,6 +208,8 @@ OTHERS = (
     Suppress("s", 1, ("x",), "s", "s-since", WINDOW, 10, True),
     FinalTable("y", 1, ("x",), ("k",)),
     Late("z", 0, ("x",), ("k",), WINDOW),
+    Late("zw", 0, ("x",), ("k",), SLIDING_WINDOWS),
+    Late("zd", 0, ("x",), ("k",), DAYS),
     Distinct("d", 1, ("x",), ("k",), WINDOW, "d-seen", ("k",)),
     EventTimes("e", 0, ("x",), "at", "bigint"),
     LateOfSessions("z", 1, ("x#late",), ("k", "v")),
@@ -214,10 +219,32 @@ OTHERS = (
 def test_every_operator_survives_json():
     """Every kind of operator has a name of its own and comes back as itself."""
     assert {type(one) for one in (*PROGRAM.operators, *OTHERS)} == set(KINDS.values())
-    assert all(cls.kind == kind for kind, cls in KINDS.items())
+    assert {one.stored_kind for one in (*PROGRAM.operators, *OTHERS)} == set(KINDS)
     for one in OTHERS:
         other = replace(PROGRAM, operators=(one,))
         assert p.Program.from_json(json.loads(json.dumps(other.to_json()))) == other
+
+
+@pytest.mark.parametrize(
+    ("window", "kind", "fields"),
+    [
+        (WINDOW, "aggregate", {"key", "aggregates", "folded"}),
+        (SESSIONS, "session_aggregate", {"key", "aggregates"}),
+        (SLIDING_WINDOWS, "sliding_aggregate", {"key", "aggregates"}),
+        (WINDOW, "function_aggregate", {"keys", "initial", "updates", "merge", "tombstones"}),
+        (SESSIONS, "function_session_aggregate", {"keys", "initial", "updates", "merge", "tombstones"}),
+    ],
+)
+def test_aggregates_are_written_as_they_were_before_they_were_one(window, kind, fields):
+    """An earlier version reads what this one writes: aggregates by their kind, what folds among their fields, windows with a calendar or null."""
+    fold = FunctionFold(CALL, (CALL,)) if kind.startswith("function") else TOTALS
+    (written,) = replace(PROGRAM, operators=(Aggregate("a", 1, ("x",), (("k",),), "s", fold, ("final",), window),)).to_json()[
+        "operators"
+    ]
+
+    assert written["kind"] == kind
+    assert set(written) == {"kind", "id", "stage", "inputs", "store", "modes", "window"} | fields
+    assert set(written["window"]) == set(vars(window)) | {"calendar"}
 
 
 @pytest.mark.parametrize("later", [{"on_error": {"x": "skip", "y": "dead_letter"}}, {"dropped_stores": ("s",)}], ids=str)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamkit.cli.topology_file import load_topology
 from streamkit.plan.operators.aggregate import AggregateNode
-from streamkit.plan.windows import TimeWindow
+from streamkit.plan.window_kinds.hopping import TimeWindow
 from topologies import flight_delays
 
 DAY_MS = 86_400_000

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from streamkit.arrays import Integers
-from streamkit.engine.folding.sliding import Slid, SlidingRows, WindowNodes, slid_windows
-from streamkit.plan.windows import SlidingWindow
+from streamkit.engine.folding.sliding.slid_windows import Slid, SlidingRows, WindowNodes, slid_windows
+from streamkit.plan.window_kinds.sliding import SlidingWindow
 
 EPOCHS = 4
 Contents = dict[tuple[int, int], tuple[int, tuple[int, ...]]]  # by key and start: the largest time, and the parts of the state

@@ -235,9 +235,9 @@ def test_an_epoch_that_folds_takes_all_records(mode):
 
 @pytest.mark.parametrize("advance", [1, 7, 10])
 def test_a_range_without_the_start_of_a_window_is_known(advance):
-    """`has_start` says of any range of times whether a window begins in it, also before 1970 and for an endless range."""
+    """`has_any` says of any range of times whether a window begins in it, also before 1970 and for an endless range."""
     window = Windowing(10, advance, 0, (0,), "store")
     for first in range(-25, 25):
         for last in range(first, first + 25):
-            assert window.has_start(first, last) == any(start % advance == 0 for start in range(first, last))
-    assert window.has_start(NO_TIME, -100)
+            assert window.has_any(first, last) == any(start % advance == 0 for start in range(first, last))
+    assert window.has_any(NO_TIME, -100)

@@ -376,5 +376,5 @@ def test_a_program_with_functions_is_a_json_value(app, groups):
     program = compile(app)
 
     assert Program.from_json(program.to_json()) == program
-    (operator,) = [one for one in program.operators if one.kind == "function_aggregate"]
+    (operator,) = [one for one in program.operators if one.stored_kind == "function_aggregate"]
     assert "function aggregate: by k and window" in operator.text() and "append(k, v)" in operator.text()

@@ -12,7 +12,7 @@ from streamkit.engine.evolution.definition import definition
 from streamkit.engine.folding.nearby import Axis, Line
 from streamkit.engine.runs.compile import compile
 from streamkit.errors import ConfigError, TopologyError
-from streamkit.plan.windows import JoinWindow
+from streamkit.plan.join_window import JoinWindow
 from streamkit.testing import TopologyTestDriver
 
 NEAR = sk.within("10 ms", grace="0 s")

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from streamkit.engine.epoch.epoch import Application, EpochEnd, EpochPlan, Slice
 from streamkit.engine.epoch.stream_time import of_input
-from streamkit.engine.stage.advance import Advances, closed_at, decode_reached, final_place
+from streamkit.engine.stage.advance import Advances, decode_reached, final_place
 from streamkit.engine.stage.context import Context
 from streamkit.log.storage.storage import MemoryStorage
 from streamkit.names import DUE, INPUT, OFFSET, ORDER, PARTITION
-from streamkit.plan.operators.aggregate import Aggregate
+from streamkit.plan.operators.aggregate import Aggregate, ColumnFold
 from streamkit.plan.program import Program
 from streamkit.plan.windows import Windowing
 from streamkit.state.changelog import CommittedChanges
@@ -22,7 +22,7 @@ TOPICS = (11, 12)
 
 
 def aggregate(name, window, modes=("final",)):
-    return Aggregate(name, 1, ("x",), ("k",), window.store, (), True, modes, window)
+    return Aggregate(name, 1, ("x",), (("k",),), window.store, ColumnFold(()), modes, window, True)
 
 
 def program_of(*operators):
@@ -108,7 +108,7 @@ def test_hopping_windows_close_at_each_step():
     """The number of the last closed window grows by one with each advance, also before 1970."""
     window = Windowing(10, 4, 1, (0,), "w")
 
-    assert closed_at(window, np.array([-12, 10, 11, 14, 15])).tolist() == [-6, -1, 0, 0, 1]
+    assert window.closed(np.array([-12, 10, 11, 14, 15])).tolist() == [-6, -1, 0, 0, 1]
 
 
 def test_what_had_closed_before_is_not_reported():

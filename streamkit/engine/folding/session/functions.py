@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from streamkit.chunks import one_batch
 from streamkit.engine.epoch.stream_time import NO_TIME
+from streamkit.engine.folding.arrived_rows import ArrivedRows, arrived_rows, values_of
 from streamkit.engine.folding.function_windows import (
     FunctionWindowState,
     Given,
@@ -22,20 +23,15 @@ from streamkit.engine.folding.function_windows import (
     stream_time_at,
 )
 from streamkit.engine.folding.sequential import NamedValues, State
-from streamkit.engine.folding.sessions import OpenSessions
-from streamkit.engine.operators.function_aggregate import ArrivedRows, arrived_rows, values_of
+from streamkit.engine.folding.session.merged_sessions import OpenSessions
 from streamkit.engine.rows.rows import OptionalBatch
 from streamkit.engine.stage.advance import moves_time
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import kernel
 from streamkit.plan.demands import LATE
-from streamkit.plan.operators.function_session_aggregate import FunctionSessionAggregate
+from streamkit.plan.operators.aggregate import Aggregate
 
 
-@kernel(FunctionSessionAggregate, runs_empty=True)
-def function_session_aggregate(
-    operator: FunctionSessionAggregate, inputs: Sequence[OptionalBatch], context: Context
-) -> Mapping[str, OptionalBatch]:
+def fold_functions(operator: Aggregate, inputs: Sequence[OptionalBatch], context: Context) -> Mapping[str, OptionalBatch]:
     """Call the functions with the rows, and return the results that were asked for, by mode."""
     epoch = FunctionWindowState(operator, context, has_ends=True)
     arrived = arrived_rows(operator, inputs, context)

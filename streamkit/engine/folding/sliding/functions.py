@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from streamkit.arrays import Integers, Mask
+from streamkit.engine.folding.arrived_rows import ArrivedRows, arrived_rows, values_of
 from streamkit.engine.folding.function_windows import (
     FunctionWindowState,
     Given,
@@ -20,20 +21,15 @@ from streamkit.engine.folding.function_windows import (
     stream_time_at,
 )
 from streamkit.engine.folding.sequential import NamedValues, State
-from streamkit.engine.folding.sliding import OpenWindows
+from streamkit.engine.folding.sliding.slid_windows import OpenWindows
 from streamkit.engine.folding.windows import since_1970
-from streamkit.engine.operators.function_aggregate import ArrivedRows, arrived_rows, values_of
 from streamkit.engine.rows.rows import OptionalBatch
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import kernel
-from streamkit.plan.operators.function_sliding_aggregate import FunctionSlidingAggregate
+from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.state.layout import ListedWindows
 
 
-@kernel(FunctionSlidingAggregate, runs_empty=True)
-def function_sliding_aggregate(
-    operator: FunctionSlidingAggregate, inputs: Sequence[OptionalBatch], context: Context
-) -> Mapping[str, OptionalBatch]:
+def fold_functions(operator: Aggregate, inputs: Sequence[OptionalBatch], context: Context) -> Mapping[str, OptionalBatch]:
     """Call the functions with the rows, and return the results that were asked for, by mode."""
     epoch = FunctionWindowState(operator, context, has_ends=False)
     rows = [None if batch is None else since_1970(operator.id, batch, context) for batch in inputs]

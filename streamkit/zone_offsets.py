@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from streamkit.expressions.times.calendar import days_from_civil, is_leap, last_day_of_month
+from streamkit.civil_dates import days_from_civil, is_leap, last_day_of_month
 from streamkit.time_zone import ZoneError, canonical_zone, fixed_offset, unknown_zone
 
 DAY_SECONDS = 86_400

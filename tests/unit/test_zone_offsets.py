@@ -15,10 +15,10 @@ from streamkit import functions as F
 from streamkit.errors import TopologyError, UnsupportedExpressionError
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.analysis.arrow import evaluate
-from streamkit.expressions.times.time_zones import local_micros, moment_micros, offsets_of, start_of_day_micros
 from streamkit.plan.expression import SqlText
 from streamkit.plan.expression_text import typed_text
 from streamkit.schema import Schema
+from streamkit.zone_offsets import local_micros, moment_micros, offsets_of, start_of_day_micros
 
 SCHEMA = Schema.parse("ts timestamp, d date, s string")
 ZONES = ("America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kolkata", "Pacific/Apia", "America/Sao_Paulo")

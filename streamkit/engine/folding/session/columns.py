@@ -1,7 +1,7 @@
 """
 Aggregation per session: rows extend, begin and merge the sessions of their keys.
 
-Which sessions there are is found out first (`streamkit.engine.folding.sessions`), their states then (`streamkit.engine.rows.lineage`). A stored
+Which sessions there are is found out first (`merged_sessions`), their states then (`streamkit.engine.rows.lineage`). A stored
 session is a row of state under its end, key and start; the sessions of a key are listed under the key.
 """
 
@@ -18,30 +18,25 @@ import pyarrow.compute as pc
 from streamkit.arrays import Integers, Mask
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.folding.changes import windows_with_old_values
-from streamkit.engine.folding.group_state import lifted
-from streamkit.engine.folding.sessions import SessionRows, Sessions, Stored, merged_sessions
+from streamkit.engine.folding.group_state import keyed_values, lifted
+from streamkit.engine.folding.session.merged_sessions import SessionRows, Sessions, Stored, merged_sessions
 from streamkit.engine.folding.window_results import Finish, bounds, failing, finished, null_on_overflow
 from streamkit.engine.folding.window_state import StoreChanges, WindowKeys, WindowState, decoded, keys_of
-from streamkit.engine.operators.fold import keyed_values
 from streamkit.engine.rows.lineage import NONE
 from streamkit.engine.rows.place import at_epoch_end, extended_by_turn, in_canonical_order, paths_of, place_columns
 from streamkit.engine.rows.rows import OptionalBatch, numbers, rows_of
 from streamkit.engine.stage.advance import final_place, moves_time, stream_times
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import kernel
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
 from streamkit.plan.demands import LATE, WITH_OLD_VALUES
 from streamkit.plan.expression import TypedAggregate
-from streamkit.plan.operators.session_aggregate import SessionAggregate
+from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.state.layout import ListedWindows, encode_lists
 from streamkit.state.row import encode_rows
 
 
-@kernel(SessionAggregate, runs_empty=True)
-def session_aggregate(
-    operator: SessionAggregate, inputs: Sequence[OptionalBatch], context: Context
-) -> Mapping[str, OptionalBatch]:
+def fold_columns(operator: Aggregate, inputs: Sequence[OptionalBatch], context: Context) -> Mapping[str, OptionalBatch]:
     """Take the rows into the sessions of the store, and return the results that were asked for, by mode."""
     (batch,) = inputs
     results: dict[str, OptionalBatch] = dict.fromkeys(operator.modes)
@@ -68,12 +63,12 @@ def session_aggregate(
 class _SessionState(WindowState):
     """The store of the operator in an epoch."""
 
-    operator: SessionAggregate
+    operator: Aggregate
 
     @property
     def gives_each(self) -> bool:
         """Whether the sessions after each row are given."""
-        return "every" in self.operator.modes or WITH_OLD_VALUES in self.operator.modes
+        return self.operator.gives_each
 
     @property
     def is_each_needed(self) -> bool:
@@ -143,7 +138,7 @@ def _made(epoch: _SessionState, batch: pa.RecordBatch) -> _MadeSessions:
     keys, codes = keys_of(operator.key, batch)
     listed = epoch.listed(keys)
     before, _ = epoch.times
-    horizon = before if before == NO_TIME else before - epoch.length_ms - operator.window.grace_ms
+    horizon = before if before == NO_TIME else before - epoch.length_ms - epoch.windowing.grace_ms
     met = listed.take(listed.ends >= horizon)  # one that ends at the horizon takes no rows, but another may take its place
     values = epoch.read(epoch.keys(keys, met.keys, (met.ends, met.starts)))
     states = lifted(operator.aggregates, batch)
@@ -152,11 +147,11 @@ def _made(epoch: _SessionState, batch: pa.RecordBatch) -> _MadeSessions:
         for old, new in zip(decoded(epoch.operator.aggregates, values)[1], states, strict=True)
     ]
     moves = np.zeros(batch.num_rows, bool)
-    if operator.closing is not None and operator.window.grace_ms == 0:
+    if operator.closing is not None and epoch.windowing.grace_ms == 0:
         moves = moves_time(operator, batch, before, context.advances())
-    taken = SessionRows(codes, numbers(batch, TIMESTAMP), stream_times(operator, operator.windowing, batch, context), moves)
+    taken = SessionRows(codes, numbers(batch, TIMESTAMP), stream_times(operator, epoch.windowing, batch, context), moves)
     stored = Stored(met.keys, met.starts, met.ends)
-    sessions = merged_sessions(taken, stored, epoch.length_ms, operator.window.grace_ms, is_each_needed=epoch.is_each_needed)
+    sessions = merged_sessions(taken, stored, epoch.length_ms, epoch.windowing.grace_ms, is_each_needed=epoch.is_each_needed)
     return _MadeSessions(
         operator.aggregates, batch, keys, listed, np.concatenate([stored.keys, codes]), sessions, len(stored), rows
     )

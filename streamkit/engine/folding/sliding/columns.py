@@ -1,7 +1,7 @@
 """
 Aggregation per sliding window: rows go into the windows of their keys that hold them, and begin and end windows.
 
-Which windows there are is found out first (`streamkit.engine.folding.sliding`), their states then (`streamkit.engine.rows.lineage`). A stored
+Which windows there are is found out first (`slid_windows`), their states then (`streamkit.engine.rows.lineage`). A stored
 window is a row of state under its start and key; the windows of a key are listed under the key.
 """
 
@@ -16,21 +16,19 @@ import pyarrow.compute as pc
 
 from streamkit.arrays import Integers
 from streamkit.engine.folding.changes import windows_with_old_values
-from streamkit.engine.folding.group_state import lifted
-from streamkit.engine.folding.sliding import Slid, SlidingRows, WindowNodes, slid_windows
+from streamkit.engine.folding.group_state import keyed_values, lifted
+from streamkit.engine.folding.sliding.slid_windows import Slid, SlidingRows, WindowNodes, slid_windows
 from streamkit.engine.folding.window_results import Finish, bounds, failing, finished, null_on_overflow
 from streamkit.engine.folding.window_state import StoreChanges, WindowKeys, WindowState, decoded, keys_of
 from streamkit.engine.folding.windows import since_1970
-from streamkit.engine.operators.fold import keyed_values
 from streamkit.engine.rows.place import at_epoch_end, extended_by_turn, in_canonical_order, paths_of, place_columns
 from streamkit.engine.rows.rows import OptionalBatch, concatenate, numbers, rows_of
 from streamkit.engine.stage.advance import final_place, stream_times
 from streamkit.engine.stage.context import Context
-from streamkit.engine.stage.registry import kernel
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
 from streamkit.plan.demands import WITH_OLD_VALUES
-from streamkit.plan.operators.sliding_aggregate import SlidingAggregate
+from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.state.layout import ListedWindows, encode_lists
 from streamkit.state.row import encode_rows
 
@@ -39,10 +37,7 @@ FOLDED = frozenset(
 )  # a fold gives what one row after the other does, to the last bit
 
 
-@kernel(SlidingAggregate, runs_empty=True)
-def sliding_aggregate(
-    operator: SlidingAggregate, inputs: Sequence[OptionalBatch], context: Context
-) -> Mapping[str, OptionalBatch]:
+def fold_columns(operator: Aggregate, inputs: Sequence[OptionalBatch], context: Context) -> Mapping[str, OptionalBatch]:
     """Take the rows into the windows of the store, and return the results that were asked for, by mode."""
     (batch,) = inputs
     results: dict[str, OptionalBatch] = dict.fromkeys(operator.modes)
@@ -53,7 +48,7 @@ def sliding_aggregate(
         made = _made(epoch, batch) if batch.num_rows else None
     if made is not None:
         context.count("late", operator.id, int(made.slid.is_late.sum()) + made.slid.skipped)
-        if "every" in operator.modes or WITH_OLD_VALUES in operator.modes:
+        if operator.gives_each:
             results |= _each(epoch, made)
         if "latest" in operator.modes:
             results["latest"] = _latest(epoch, made)
@@ -67,7 +62,7 @@ def sliding_aggregate(
 class _SlidingState(WindowState):
     """The store of the operator in an epoch."""
 
-    operator: SlidingAggregate
+    operator: Aggregate
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,9 +93,9 @@ def _made(epoch: _SlidingState, batch: pa.RecordBatch) -> _MadeWindows:
     states = lifted(operator.aggregates, batch)
     rows = [pa.concat_arrays([old, new.cast(old.type)]) for old, new in zip(stored_states, states, strict=True)]
     stored = WindowNodes(met.keys, met.starts, stored_times, np.arange(len(stored_times)))
-    taken = SlidingRows(codes, times, stream_times(operator, operator.windowing, batch, epoch.context))
-    is_each_given = "every" in operator.modes or WITH_OLD_VALUES in operator.modes
-    slid = slid_windows(taken, stored, epoch.length_ms, operator.window.grace_ms, is_each_given=is_each_given)
+    taken = SlidingRows(codes, times, stream_times(operator, epoch.windowing, batch, epoch.context))
+    is_each_given = operator.gives_each
+    slid = slid_windows(taken, stored, epoch.length_ms, epoch.windowing.grace_ms, is_each_given=is_each_given)
     if slid.is_flat and all(one.function in FOLDED for one in operator.aggregates):
         found = slid.lineage.folded(operator.aggregates, rows, slid.newest.nodes)
         slid = replace(slid, newest=replace(slid.newest, nodes=np.arange(len(slid.newest.nodes))))
