@@ -185,6 +185,18 @@ def test_tables_of_local_days_are_joined_and_held_back():
         assert [row["n"] for row in driver.read("held")] == [2, 2]
 
 
+def test_local_days_that_have_closed_are_not_counted_as_held_back():
+    """Of days whose results come one after the other, one is open at a time: `max_rows=1` has room for it."""
+    app = sk.Topology("days")
+    day = sk.tumbling("1 day", grace="0 s", time_zone="Asia/Kolkata")
+    counts = app.stream("in", schema="k string, v int", key="k").group_by_key().windowed_by(day).count()
+    counts.suppress(until=sk.window_closes(), max_rows=1, when_full="stop").to("held")
+    with TopologyTestDriver(app) as driver:
+        for number in range(5):
+            driver.pipe("in", {"k": "a", "v": number}, timestamp=1_600_000_000_000 + number * 24 * HOUR_MS)
+        assert [row["count"] for row in driver.read("held")] == [1, 1, 1, 1]
+
+
 @pytest.mark.parametrize(
     ("size", "zone", "message"),
     [
