@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from streamkit.arrays import Mask
 from streamkit.formats.avro_schema import UNITS, branches_of, kind_of, parsed_schema, resolved
 from streamkit.formats.pieces import constant, grouped, integers, joined, of_width, ragged, replaced, spread, varints, with_length
+from streamkit.repeated_keys import repeated_keys
 
 WrittenValues: TypeAlias = "tuple[pa.Array, Mask]"  # the bytes of each value, and which of them mean nothing
 WriteNode: TypeAlias = Callable[[pa.Array], WrittenValues]  # writes values; those of most nodes are never null
@@ -230,7 +231,9 @@ def _maps(node: WriteNode, values: pa.MapArray) -> WrittenValues:
     texts, _ = _texts(keys)
     found, unsure = node(items)
     blocks, wrong = _blocks(lists, joined(texts, found), unsure)
-    return blocks, wrong | _with_doubled_keys(lists, keys)
+    owners = np.repeat(np.arange(len(lists)), _lengths(lists))
+    wrong[owners[repeated_keys(owners, keys)]] = True
+    return blocks, wrong
 
 
 def _blocks(values: pa.Array, elements: pa.Array, unsure: Mask) -> WrittenValues:
@@ -240,18 +243,6 @@ def _blocks(values: pa.Array, elements: pa.Array, unsure: Mask) -> WrittenValues
     wrong = _sure(values)
     wrong[np.repeat(np.arange(len(values)), lengths)[unsure]] = True
     return joined(counts, grouped(elements, lengths), b"\0"), wrong
-
-
-def _with_doubled_keys(values: pa.Array, keys: pa.Array) -> Mask:
-    """Which maps have a key twice."""
-    owners = np.repeat(np.arange(len(values)), _lengths(values))
-    encoded = keys.dictionary_encode()
-    pairs = owners * max(1, len(encoded.dictionary)) + encoded.indices.to_numpy()
-    found = _sure(values)
-    _, first = np.unique(pairs, return_index=True)
-    if len(first) < len(pairs):
-        found[np.delete(owners, first)] = True
-    return found
 
 
 def _lengths(values: pa.Array) -> Any:

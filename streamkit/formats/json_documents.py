@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,6 +23,7 @@ from streamkit.formats.decimal_texts import decimals_of_texts
 from streamkit.formats.decoded import fitting
 from streamkit.formats.float_range import FLOAT_END
 from streamkit.formats.time_texts import TIMES, times_of_texts
+from streamkit.repeated_keys import repeated_keys
 from streamkit.schema import Schema, SchemaColumn
 
 NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}  # texts in JSON, which has no such numbers
@@ -213,23 +213,15 @@ def finished(found: pa.Array, type: str) -> pa.Array:
     if type.startswith("map<"):
         key, value = inner_types(type)
         keys, items = finished(found.keys, key), finished(found.items, value)
-        if key != "string" and _has_key_twice(found.offsets.to_numpy(), keys):
-            raise ValueError("two names of an object are one key")
+        if key != "string":  # names are all different, but 1 and 01 are one key
+            offsets = found.offsets.to_numpy()
+            owners = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+            if repeated_keys(owners, keys.slice(int(offsets[0]), len(owners))).any():
+                raise ValueError("two names of an object are one key")
         return _with_nulls(pa.MapArray.from_arrays(found.offsets, keys, items, type=to_arrow(type)), found)
     if inner := inner_types(type):
         return _with_nulls(pa.ListArray.from_arrays(found.offsets, finished(found.values, inner[0]), type=to_arrow(type)), found)
     return _leaf(found, type)
-
-
-def _has_key_twice(offsets: npt.NDArray[np.int32], keys: pa.Array) -> bool:
-    """Whether a map has a key twice, as 1 and 01 are; -0.0 is 0.0."""
-    keys = keys.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
-    if pa.types.is_floating(keys.type):
-        keys = pc.add(keys, pa.scalar(0.0, keys.type))
-    encoded = keys.dictionary_encode()
-    owners = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    pairs = owners * max(1, len(encoded.dictionary)) + encoded.indices.to_numpy()
-    return len(np.unique(pairs)) < len(pairs)
 
 
 def _with_nulls(found: pa.Array, like: pa.Array) -> pa.Array:

@@ -25,6 +25,7 @@ LAYERS = (
         "java",
         "notebook",
         "recast",
+        "repeated_keys",
         "schema",
         "time_zone",
         "stop_signals",

@@ -19,10 +19,10 @@ from streamkit.arrays import Integers, Mask
 from streamkit.data_type import element_of, entry_of, fields_of, is_nested, to_arrow
 from streamkit.errors import SchemaError
 from streamkit.log.values.columns import valid_rows
-from streamkit.log.values.keys import encode_keys
 from streamkit.log.values.nested_columns import entries, fields, listed, structured
 from streamkit.log.values.validation import validate_column
 from streamkit.recast import recast
+from streamkit.repeated_keys import repeated_keys
 from streamkit.schema import SchemaColumn
 
 ConvertValues: TypeAlias = Callable[
@@ -214,27 +214,13 @@ def _check_keys(keys: pa.Array, counts: Integers, type_name: str, place: PlaceOf
     if keys.null_count:
         number = int(np.argmin(keys.is_valid().to_numpy(zero_copy_only=False)))
         raise _refused(f"found a null as a key, expected {type_name}, whose keys are not null", *place(int(owners[number])))
-    twice = _first_repeated(keys, owners)
-    if twice is not None:
+    repeated = repeated_keys(owners, keys)
+    if repeated.any():
+        first = int(np.argmax(repeated))
         raise _refused(
-            f"found the key {_shown(keys[twice])} twice, expected {type_name}, which has each key once",
-            *place(int(owners[twice])),
+            f"found the key {_shown(keys[first])} twice, expected {type_name}, which has each key once",
+            *place(int(owners[first])),
         )
-
-
-def _first_repeated(keys: pa.Array, owners: Integers) -> int | None:
-    """The number of the first key that its map has had before; None if there is none."""
-    if pa.types.is_nested(keys.type):
-        seen: set[tuple[int, str]] = set()
-        for number, found in enumerate(zip(owners.tolist(), map(repr, keys.to_pylist()), strict=True)):
-            if found in seen:
-                return number
-            seen.add(found)
-        return None
-    codes = encode_keys([pa.array(owners), keys]).dictionary_encode().indices.to_numpy()
-    if not len(codes) or int(codes.max()) + 1 == len(codes):
-        return None
-    return int(np.argmax(np.maximum.accumulate(np.concatenate([[-1], codes[:-1]])) >= codes))
 
 
 def _check_sound(values: pa.Array, place: PlaceOf) -> None:
