@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from streamkit import errors, functions
     from streamkit.dsl.cogrouped import Cogrouped
-    from streamkit.dsl.column import Column
     from streamkit.dsl.endpoint import connector, debezium, delta, files, http, kafka, postgres
     from streamkit.dsl.grouped import Grouped
     from streamkit.dsl.grouped_table import GroupedTable
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from streamkit.engine.processors.context import ProcessorContext, Record, RecordMetadata
     from streamkit.engine.runs.compile import compile, explain
     from streamkit.errors import StreamKitError
+    from streamkit.expressions.core.column import Column
     from streamkit.launch.main import main
     from streamkit.launch.run import run
     from streamkit.log.opening import open_log
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Cogrouped": "streamkit.dsl.cogrouped",
-    "Column": "streamkit.dsl.column",
+    "Column": "streamkit.expressions.core.column",
     "GlobalTable": "streamkit.dsl.table",
     "Grouped": "streamkit.dsl.grouped",
     "GroupedTable": "streamkit.dsl.grouped_table",

@@ -32,7 +32,7 @@ def civil_from_days(days: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return year_of_era + era * 400 + (month <= 2), month, day
 
 
-def add_months(days: np.ndarray, months: np.ndarray) -> np.ndarray:
+def months_later(days: np.ndarray, months: np.ndarray) -> np.ndarray:
     """The same day of the month so many months later, or the last of that month if it is shorter."""
     year, month, day = civil_from_days(days)
     total = year * 12 + (month - 1) + months

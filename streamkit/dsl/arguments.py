@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from streamkit.data_type import array_of, struct_of
 from streamkit.dsl.callback import A_ROW, check_arity
-from streamkit.dsl.column import Column, expression_name, to_expression
 from streamkit.dsl.endpoint import Endpoint, topic_of
 from streamkit.errors import SchemaError, TopologyError
+from streamkit.expressions.core.column import Column, expression_name, to_expression
 from streamkit.formats.codec import declare_format
 from streamkit.formats.format import WITH_REGISTRY, Schemas
 from streamkit.log.dead_letter import json_text

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from streamkit.dsl import arguments
 from streamkit.dsl.cogrouped import Cogrouped, CogroupedStream
-from streamkit.dsl.column import Column
 from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.handle_text import handle_line, handle_table
 from streamkit.errors import TopologyError
+from streamkit.expressions.core.column import Column
 from streamkit.names import check_name
 from streamkit.plan.expression import Call, Literal
 from streamkit.plan.expression_text import named_text

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from streamkit.dsl import arguments
-from streamkit.dsl.column import Column
 from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.handle_text import handle_line, handle_table
+from streamkit.expressions.core.column import Column
 from streamkit.plan.expression import Call, Literal
 from streamkit.plan.expression_text import named_text
 from streamkit.plan.location import user_location

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from streamkit.dsl import arguments
-from streamkit.dsl.column import Condition, to_predicate
+from streamkit.dsl.condition import Condition, to_predicate
 from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.handle_text import handle_line, handle_table
 from streamkit.errors import Location, TopologyError

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from streamkit.dsl import arguments
-from streamkit.dsl.column import Column, Condition, to_predicate
+from streamkit.dsl.condition import Condition, to_predicate
 from streamkit.dsl.endpoint import Endpoint, topic_of
 from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.grouped import Grouped
 from streamkit.dsl.handle_text import handle_line, handle_table
 from streamkit.dsl.split import Split
 from streamkit.errors import TopologyError
+from streamkit.expressions.core.column import Column
 from streamkit.formats.format import Schemas
 from streamkit.plan.encoding import Encoding
 from streamkit.plan.expression import Call, Expression, Literal

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from streamkit.dsl import arguments
-from streamkit.dsl.column import Column, Condition, to_predicate
+from streamkit.dsl.condition import Condition, to_predicate
 from streamkit.dsl.endpoint import Endpoint
 from streamkit.dsl.foreign_names import FOREIGN_MODES, ForeignNames
 from streamkit.dsl.grouped_table import GroupedTable
 from streamkit.dsl.handle_text import handle_line, handle_table
 from streamkit.dsl.stream import Stream, negated
 from streamkit.errors import Location, TopologyError
+from streamkit.expressions.core.column import Column
 from streamkit.formats.format import Schemas
 from streamkit.plan.location import user_location
 from streamkit.plan.node import Node

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from streamkit.dsl.column import Column, sql_text, to_literal
+from streamkit.dsl.condition import sql_text
 from streamkit.errors import TopologyError
+from streamkit.expressions.core.column import Column, to_literal
 from streamkit.plan.expression import Reference
 from streamkit.plan.location import user_location
 

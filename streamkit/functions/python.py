@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamkit.data_type import normalise_type
-from streamkit.dsl.column import Column, to_expression, type_text
 from streamkit.errors import SchemaError, TopologyError, UnsupportedExpressionError
+from streamkit.expressions.core.column import Column, to_expression, type_text
 from streamkit.plan.expression import PythonCall
 from streamkit.plan.inspection import attribute, signature
 from streamkit.plan.location import user_location

@@ -1,7 +1,7 @@
 """
 Expressions as values: what the user wrote, and what analysis made of it.
 
-`Expression` is the tree behind a `streamkit.dsl.column.Column` handle: names and literals, nothing resolved.
+`Expression` is the tree behind a `streamkit.expressions.core.column.Column` handle: names and literals, nothing resolved.
 `TypedExpression` is the same after analysis: every node has a Spark type, every coercion is an explicit cast.
 Both are frozen, so that plans compare by structure.
 """

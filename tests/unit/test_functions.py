@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import jedi
 import pyspark.sql.functions as spark_functions
 import pytest
 
 from streamkit import functions as F
 from streamkit.errors import TopologyError, UnknownFunctionError, UnsupportedExpressionError
 from streamkit.expressions.aggregates import AGGREGATES
-from streamkit.expressions.analysis import arrow  # noqa: F401 - registers the functions
+from streamkit.expressions.analysis.catalyst import function_names
+from streamkit.expressions.analysis.refused_functions import GENERATORS, OF_CONTEXT, OF_PYTHON_ALONE, OTHER_AGGREGATES
 from streamkit.expressions.core.operation import FUNCTIONS
 from streamkit.plan.expression import Call, Literal, Reference
-from streamkit.plan.function_names import AGGREGATE_NAMES, CONTEXT_NAMES, FUNCTION_NAMES, PYTHON_FUNCTIONS
 
 
 def test_every_name_of_pyspark_is_there():
@@ -24,6 +27,7 @@ def test_every_name_of_pyspark_is_there():
     names = {name for name, value in vars(spark_functions).items() if inspect.isfunction(value) and not name.startswith("_")}
     names -= {"overload", "cast"}  # of typing
     assert len(names) > 500
+    assert names == function_names()
     assert {name for name in names if not callable(getattr(F, name))} == set()
     assert set(dir(F)) <= {*names, *vars(spark_functions), *OUR_OWN}
 
@@ -103,14 +107,71 @@ def test_what_is_not_evaluated_is_refused_where_it_is_called(call, message):
 
 
 def test_kinds_are_of_names_that_exist():
-    """No kind names a function that is not in the list of all."""
-    assert AGGREGATE_NAMES | CONTEXT_NAMES | PYTHON_FUNCTIONS <= FUNCTION_NAMES
+    """No kind names a function that PySpark does not have."""
+    assert OTHER_AGGREGATES | OF_CONTEXT | GENERATORS | OF_PYTHON_ALONE <= function_names()
 
 
-def test_the_names_alone_load_no_operations():
-    """Importing streamkit.functions does not cost what evaluating does."""
-    code = "import sys, streamkit.functions; print([m for m in sys.modules if m.startswith('streamkit.expressions')])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+def test_without_pyspark_a_function_is_refused_all_the_same():
+    """Where pyspark is not installed, kinds are known, and other names are unknown."""
+    code = (
+        "import sys; sys.modules['pyspark'] = None\n"
+        "from streamkit import functions as F\n"
+        "for call in (lambda: F.rand(), lambda: F.mode('a'), lambda: F.uper('a'), lambda: F.expr('uper(a)')):\n"
+        "    try: call()\n"
+        "    except Exception as error: print(str(error).splitlines()[0])\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert answer[0].startswith("F.rand cannot be used: its value depends on when or where it runs")
+    assert answer[1].startswith("Spark has F.mode; StreamKit cannot evaluate it yet; expected one of the aggregates")
+    assert re.match(r"pyspark.sql.functions is not installed; streamkit.functions has no 'uper'; did you mean F.upper", answer[2])
+    assert answer[3].startswith("StreamKit has no function 'uper'; did you mean upper")
+
+
+BESIDE_NO_EVALUATION = {  # columns and constants, users' functions, and what Stream.flat_map alone evaluates
+    "streamkit.functions.columns", "streamkit.functions.python", "streamkit.functions.explosions",
+}  # fmt: skip
+
+
+def recorded_beside(module):
+    """The handles that a file has, with the names under which they are recorded, and all names that its other statements give."""
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    handles = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in dir(F)}
+    recorded = {
+        name: {
+            first.value
+            for call in ast.walk(node)
+            if isinstance(call, ast.Call) and getattr(call.func, "id", None) in ("recorded", "Call")
+            for first in call.args[:1]
+            if isinstance(first, ast.Constant)
+        }
+        for name, node in handles.items()
+    }
+    others = [node for node in tree.body if node not in handles.values() and "__all__" not in ast.unparse(node)]
+    entered = {part.value for node in others for part in ast.walk(node) if isinstance(part, ast.Constant)}
+    return recorded, entered
+
+
+def test_a_function_stands_in_one_file():
+    """The file with the handle that users import enters the operation that the handle records."""
+    modules = {getattr(F, name).__module__ for name in dir(F)} - BESIDE_NO_EVALUATION
+    assert len(modules) > 30
+    for module in modules:
+        recorded, entered = recorded_beside(sys.modules[module])
+        assert recorded, module
+        assert {name: calls for name, calls in recorded.items() if not calls & entered} == {}, module
+
+
+@pytest.mark.parametrize(
+    ("written", "completed"),
+    [("F.lpa", "lpad"), ("F.approx_c", "approx_count_distinct"), ("F.max_", "max_by"), ("F.ud", "udf")],
+)
+def test_functions_complete_in_an_editor(written, completed):
+    """An editor that runs nothing finds the functions, with their parameters and the sentence that says what they do."""
+    script = jedi.Script(f"from streamkit import functions as F\n{written}", project=jedi.Project(Path(__file__).parents[2]))
+    (found,) = (one for one in script.complete() if one.name == completed)
+    assert found.type == "function"
+    assert found.get_signatures()[0].params
+    assert len(found.docstring(raw=True)) > 20
 
 
 OUR_OWN = {"top_k", "bottom_k"}

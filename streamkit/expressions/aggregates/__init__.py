@@ -1,25 +1,14 @@
 """
 Aggregates as folds: the state of a row, how states merge, and the result of a state.
 
-Each function is a value in a file of its own (`count`, `sum`, `first` …), entered by `register`; a new one is a new file, named in FAMILIES.
+Each function is a value in a file of its own (`count`, `sum`, `first` …), entered by `register`, with the handle that users call right before it.
+A new one is a new file, and its line in `families`.
 `folding` applies them to the rows, states and results of several aggregates at once.
 """
 
 from __future__ import annotations
 
-from streamkit.expressions.aggregates import (
-    approx_count_distinct,
-    average,
-    collection,
-    count,
-    extremes,
-    extremes_by,
-    first,
-    percentiles,
-    sum,
-    top_k,
-    variance,
-)
+from streamkit.expressions.aggregates import families  # noqa: F401 - enters the functions
 from streamkit.expressions.aggregates.folding import (
     combine,
     fold,
@@ -45,23 +34,8 @@ from streamkit.expressions.aggregates.function import (
     register,
 )
 
-FAMILIES = (
-    count,
-    sum,
-    average,
-    extremes,
-    first,
-    extremes_by,
-    variance,
-    collection,
-    approx_count_distinct,
-    percentiles,
-    top_k,
-)  # importing them registers their functions
-
 __all__ = [
     "AGGREGATES",
-    "FAMILIES",
     "AggregateFunction",
     "AggregateResult",
     "Members",

@@ -23,10 +23,14 @@ from streamkit.arrays import Bytes, UnsignedIntegers
 from streamkit.data_type import is_nested
 from streamkit.expressions.aggregates.function import AggregateFunction, AggregateResult, States, register
 from streamkit.expressions.core.accumulation import Accumulator, Runs
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Invocation, NoTranslationError, RuleError
+from streamkit.expressions.core.recording import given_constant, recorded
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import SchemaColumn
+
+__all__ = ["approx_count_distinct"]
 
 HASH, PRECISION = "hash", "precision"
 PRECISION_MIN, PRECISION_MAX = 4, 16
@@ -182,6 +186,11 @@ def _tau(share: float) -> float:
         before, total = total, total - (1.0 - power) ** 2 * factor
         if total == before:
             return total / 3.0
+
+
+def approx_count_distinct(col: Column | str, rsd: float | None = None) -> Column:
+    """About how many distinct values there are; `rsd` is the relative standard deviation of the estimate, 0.05 unless given."""
+    return recorded("approx_count_distinct", col, *given_constant(rsd))
 
 
 APPROX_COUNT_DISTINCT = register(

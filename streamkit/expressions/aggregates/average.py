@@ -15,7 +15,11 @@ from streamkit.expressions.aggregates.function import AggregateFunction, Aggrega
 from streamkit.expressions.aggregates.sum import lift, merge, subtract, total_and_count
 from streamkit.expressions.aggregates.total import PRECISION_MAX, exact_total
 from streamkit.expressions.core.coercion import bounded_decimal
+from streamkit.expressions.core.column import Column
+from streamkit.expressions.core.recording import recorded
 from streamkit.plan.expression import TypedAggregate, TypedExpression
+
+__all__ = ["avg", "mean"]
 
 _COUNT_DIGITS = 20  # more than any count has
 
@@ -89,6 +93,14 @@ def _exact_mean(totals: States, count: int, row: int, scale: int) -> Decimal | N
         return None
     with localcontext(prec=PRECISION_MAX * 4):
         return (Decimal(exact_total(totals, row)) / count).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
+
+
+def avg(column: Column | str) -> Column:
+    """The mean of the values that are not null."""
+    return recorded("avg", column)
+
+
+mean = avg
 
 
 AVERAGE = register(

@@ -7,7 +7,7 @@ The rows of a table have no order: there lists and sets are in the order of thei
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -19,12 +19,17 @@ from streamkit.data_type import array_of, is_nested, key_complaint, to_arrow
 from streamkit.expressions.aggregates.function import AggregateFunction, AggregateResult, Members, States, argument_type, register
 from streamkit.expressions.aggregates.ordered_bytes import decode_lists, encode_ordered, order_complaint, where_there
 from streamkit.expressions.core.accumulation import Accumulator
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.groups import KeyCodes
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Invocation, NoTranslationError
+from streamkit.expressions.core.recording import recorded
+from streamkit.expressions.core.spark_text import spark_text
 from streamkit.log.values.keys import encode_keys
-from streamkit.plan.expression import TypedAggregate, TypedExpression
+from streamkit.plan.expression import Expression, TypedAggregate, TypedExpression
 from streamkit.schema import SchemaColumn
+
+__all__ = ["array_agg", "collect_list", "collect_set", "count_distinct"]
 
 ELEMENTS_MAX = 100_000
 _WAY_OUT = f"a group has at most {ELEMENTS_MAX:,} elements; group by more columns, or by shorter windows"
@@ -160,24 +165,55 @@ def _refuse(*_: object) -> NoReturn:
 LIST_MEMBERS = Members(_lift_member, _state_of_members, _one_too_many, complaint=_complaint)
 SET_MEMBERS = Members(_lift_member, _state_of_members, _one_too_many, is_set=True, complaint=_complaint)
 NUMBER_OF_MEMBERS = Members(_lift_member, lambda _, numbers: [numbers], lambda _: None, is_set=True, is_number=True)
+
+
+def collect_list(col: Column | str) -> Column:
+    """The values that are not null as an array, in the order of time; an error beyond 100,000 of them."""
+    return recorded("collect_list", col)
+
+
+array_agg = collect_list
+
+
 COLLECT_LIST = register(
     AggregateFunction(
         "collect_list", _typed_list, _state_columns, _lift, _merge_lists, _collected,
         functions=("array_agg",), is_nullable=False, is_ordered=True, members=LIST_MEMBERS,
     )
 )  # fmt: skip
+
+
+def collect_set(col: Column | str) -> Column:
+    """The distinct values that are not null as an array, in the order in which they came first; an error beyond 100,000 of them."""
+    return recorded("collect_set", col)
+
+
 COLLECT_SET = register(
     AggregateFunction(
         "collect_set", _typed_set, _state_columns, _lift, _merge_sets, _collected,
         is_nullable=False, is_ordered=True, members=SET_MEMBERS,
     )
 )  # fmt: skip
+
+
+def count_distinct(col: Column | str, *cols: Column | str) -> Column:
+    """How many distinct values there are, or combinations of values, none of which is null; exact, and an error beyond 100,000."""
+    return recorded("count_distinct", col, *cols)
+
+
 COUNT_DISTINCT = register(
     AggregateFunction(
         "count_distinct", _typed_count, _state_columns, _lift, _merge_sets, _counted,
         arity_max=16, is_nullable=False, of_table="number_of_members", has_bytes=True,
     )
 )  # fmt: skip
+
+
+@spark_text("count_distinct")
+def _count_text(_arguments: Sequence[Expression], texts: Sequence[str]) -> str | None:
+    return f"count(DISTINCT {', '.join(texts)})" if texts else None
+
+
 NUMBER = register(
     AggregateFunction(
         "number_of_members", _typed_count, _number_columns, _refuse, _refuse, lambda _, states: AggregateResult(states[0].fill_null(0)),

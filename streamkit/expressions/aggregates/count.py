@@ -6,9 +6,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.expressions.aggregates.function import AggregateFunction, AggregateResult, States, by_column, register, takes
+from streamkit.expressions.core.column import Column
+from streamkit.expressions.core.recording import recorded
 from streamkit.expressions.core.same_numbers import ones
-from streamkit.plan.expression import TypedAggregate
+from streamkit.plan.expression import Call, Literal, TypedAggregate
 from streamkit.schema import SchemaColumn
+
+__all__ = ["count", "count_if"]
 
 COUNT_ENDING = ".count"  # of the name of a state column that counts
 
@@ -46,11 +50,23 @@ def counted(argument: pa.Array | None, rows: int) -> pa.Array:
     return argument.is_valid().cast(pa.int64())
 
 
+def count(column: Column | str) -> Column:
+    """How many values are not null; of "*", how many rows."""
+    return Column(Call("count", (Literal(1),))) if isinstance(column, str) and column == "*" else recorded("count", column)
+
+
 COUNT = register(
     AggregateFunction(
         "count", takes("any", "bigint"), _state_columns, _lift, by_column("sum"), _result, subtract=_subtract, is_nullable=False
     )
 )
+
+
+def count_if(column: Column | str) -> Column:
+    """In how many rows the condition is true."""
+    return recorded("count_if", column)
+
+
 COUNT_IF = register(
     AggregateFunction(
         "count_if",

@@ -27,9 +27,13 @@ from streamkit.expressions.aggregates.ordered_bytes import (
     where_there,
 )
 from streamkit.expressions.core.accumulation import Accumulator
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.operation import Invocation, NoTranslationError, RuleError, fitted
+from streamkit.expressions.core.recording import recorded
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import SchemaColumn
+
+__all__ = ["max", "min"]
 
 
 def _typed(call: Invocation) -> tuple[TypedExpression, str]:
@@ -80,5 +84,17 @@ def _members(is_falling: bool) -> Members:
     return Members(lift, states, lambda _: 1, is_set=True)
 
 
+def min(column: Column | str) -> Column:
+    """The smallest value."""
+    return recorded("min", column)
+
+
 MIN = register(AggregateFunction("min", _typed, _state_columns, _lift, _merge(False), _result, members=_members(False)))
+
+
+def max(column: Column | str) -> Column:
+    """The largest value."""
+    return recorded("max", column)
+
+
 MAX = register(AggregateFunction("max", _typed, _state_columns, _lift, _merge(True), _result, members=_members(True)))

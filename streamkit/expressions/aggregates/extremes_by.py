@@ -27,11 +27,15 @@ from streamkit.expressions.aggregates.ordered_bytes import (
     where_there,
 )
 from streamkit.expressions.core.accumulation import Accumulator
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Invocation, NoTranslationError
+from streamkit.expressions.core.recording import constant, recorded
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.recast import recast
 from streamkit.schema import SchemaColumn
+
+__all__ = ["max_by", "min_by"]
 
 VALUE, BY = "value", "by"
 
@@ -99,5 +103,25 @@ def _entered(name: str, is_largest: bool) -> AggregateFunction:
     )  # fmt: skip
 
 
+def max_by(col: Column | str, ord: Column | str, k: int | None = None) -> Column:
+    """
+    The value of `col` where `ord` is largest; of several such records that of the last.
+
+    With `k` the values of the `k` records in which `ord` is largest, as `top_k` gives them.
+    """
+    return recorded("max_by", col, ord) if k is None else recorded("top_k", col, constant(k), ord)
+
+
 MAX_BY = _entered("max_by", True)
+
+
+def min_by(col: Column | str, ord: Column | str, k: int | None = None) -> Column:
+    """
+    The value of `col` where `ord` is smallest; of several such records that of the last.
+
+    With `k` the values of the `k` records in which `ord` is smallest, as `bottom_k` gives them.
+    """
+    return recorded("min_by", col, ord) if k is None else recorded("bottom_k", col, constant(k), ord)
+
+
 MIN_BY = _entered("min_by", False)

@@ -17,10 +17,14 @@ from streamkit.expressions.aggregates.function import (
     register,
 )
 from streamkit.expressions.core.accumulation import Accumulator, chosen, first_rows, last_rows
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Invocation, RuleError
+from streamkit.expressions.core.recording import constant, given, given_text, recorded
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import SchemaColumn
+
+__all__ = ["any_value", "first", "first_value", "last", "last_value"]
 
 VALUE = "value"
 
@@ -81,5 +85,32 @@ def _entered(name: str, choose: Callable[[Mask, Accumulator], Integers], *functi
     )
 
 
+def first(col: Column | str, ignorenulls: bool = False) -> Column:
+    """The value of the first record in the order of time; with `ignorenulls` of the first in which it is not null."""
+    return recorded("first", col, constant(ignorenulls))
+
+
+def first_value(col: Column | str, ignoreNulls: bool | Column | None = None) -> Column:
+    """As `first`."""
+    return recorded("first", col, *map(given_text, given(ignoreNulls)))
+
+
+def any_value(col: Column | str, ignoreNulls: bool | Column | None = None) -> Column:
+    """The value of some record: here of the first."""
+    return recorded("first", col, *map(given_text, given(ignoreNulls)))
+
+
 FIRST = _entered("first", first_rows, "first_value", "any_value")
+
+
+def last(col: Column | str, ignorenulls: bool = False) -> Column:
+    """The value of the last record in the order of time; with `ignorenulls` of the last in which it is not null."""
+    return recorded("last", col, constant(ignorenulls))
+
+
+def last_value(col: Column | str, ignoreNulls: bool | Column | None = None) -> Column:
+    """As `last`."""
+    return recorded("last", col, *map(given_text, given(ignoreNulls)))
+
+
 LAST = _entered("last", last_rows, "last_value")

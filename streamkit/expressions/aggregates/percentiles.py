@@ -12,6 +12,7 @@ A state is one binary value of 64-bit numbers: bound * 256 + level, then a key a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
@@ -26,11 +27,15 @@ from streamkit.errors import CorruptionError
 from streamkit.expressions.aggregates.collection import ELEMENTS_MAX
 from streamkit.expressions.aggregates.function import AggregateFunction, AggregateResult, States, register
 from streamkit.expressions.core.accumulation import Accumulator, Runs, per_group
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.groups import row_by_row
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Invocation, NoTranslationError, RuleError, fitted
-from streamkit.plan.expression import TypedAggregate, TypedExpression
+from streamkit.expressions.core.recording import constant, given_text, recorded
+from streamkit.plan.expression import Call, TypedAggregate, TypedExpression
 from streamkit.schema import SchemaColumn
+
+__all__ = ["approx_percentile", "median", "percentile", "percentile_approx"]
 
 VALUE, BOUND, PERCENTAGES = "value", "bound", "percentages"
 ACCURACY = 10_000
@@ -391,12 +396,49 @@ def _decimal(number: float, unit: Decimal, largest: Decimal) -> Decimal:
     return Decimal(repr(number)).quantize(unit, ROUND_HALF_UP)
 
 
+def percentile_approx(col: Column | str, percentage: Column | float | Sequence[float], accuracy: Column | int = 10000) -> Column:
+    """
+    The smallest value that is not below so large a share of all (0.0 to 1.0), in the column's type; an array for several shares.
+
+    Exact for up to `accuracy` distinct values in a group. Beyond that the value may be off, relative to itself, by about the logarithm
+    (base 2) of the largest magnitude over the smallest, divided by `accuracy`. It depends neither on the order nor on the cut.
+
+        latencies.group_by("page").agg(p=F.percentile_approx("ms", [0.5, 0.99]))
+    """
+    return recorded("percentile_approx", col, _numbers(percentage), given_text(accuracy))
+
+
+approx_percentile = percentile_approx
+
+
 PERCENTILE_APPROX = register(
     AggregateFunction(
         _APPROXIMATE, _typed_approximate, _state_columns, _lift, _merge, _result,
         subtract=_subtract, arity=2, arity_max=3, functions=("approx_percentile",),
     )
 )  # fmt: skip
+
+
+def percentile(col: Column | str, percentage: Column | float | Sequence[float], frequency: Column | int = 1) -> Column:
+    """
+    The exact value below which so large a share of all lies, as a double between the two values around it; an array for several shares.
+
+    An error beyond 100,000 distinct values. A `frequency` other than 1 is refused.
+    """
+    is_once = isinstance(frequency, int) and frequency == 1
+    return recorded("percentile", col, _numbers(percentage), *(() if is_once else (given_text(frequency),)))
+
+
+def median(col: Column | str) -> Column:
+    """The exact middle value as a double; an error beyond 100,000 distinct values."""
+    return recorded("median", col)
+
+
+def _numbers(told: Column | float | Sequence[float]) -> object:
+    """A percentage, or several as an array."""
+    return Column(Call("array", tuple(constant(one) for one in told))) if isinstance(told, (list, tuple)) else given_text(told)
+
+
 PERCENTILE = register(
     AggregateFunction(
         _EXACT, _typed_exact, _state_columns, _lift, _merge, _result,

@@ -14,9 +14,13 @@ from streamkit.expressions.aggregates.function import AggregateFunction, Aggrega
 from streamkit.expressions.aggregates.total import exact_total, lifted_total, merged_totals, negative_totals, total_columns
 from streamkit.expressions.core.accumulation import Accumulator, accumulated, per_group
 from streamkit.expressions.core.coercion import bounded_decimal
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.groups import row_by_row
+from streamkit.expressions.core.recording import recorded
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import SchemaColumn
+
+__all__ = ["sum"]
 
 
 def _sum_type(arguments: Sequence[TypedExpression]) -> str:
@@ -60,6 +64,11 @@ def _result(aggregate: TypedAggregate, states: States) -> AggregateResult:
     if not overflowed.any():
         return AggregateResult(values)
     return AggregateResult(values, overflowed, str(exact_total(totals, int(np.argmax(overflowed)))))
+
+
+def sum(column: Column | str) -> Column:
+    """The sum of the values that are not null."""
+    return recorded("sum", column)
 
 
 SUM = register(AggregateFunction("sum", takes("numeric", _sum_type), total_and_count, lift, merge, _result, subtract=subtract))

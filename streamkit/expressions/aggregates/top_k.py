@@ -7,6 +7,8 @@ first, then by value, the smallest first. So equal ones have an order too, and a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,10 +20,15 @@ from streamkit.expressions.aggregates.function import AggregateFunction, Aggrega
 from streamkit.expressions.aggregates.leading import NOTHING, first_of_each, running_first
 from streamkit.expressions.aggregates.ordered_bytes import decode_ordered, encode_ordered, order_complaint, where_there
 from streamkit.expressions.core.accumulation import Accumulator, Runs, accumulated
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Invocation, NoTranslationError, RuleError
-from streamkit.plan.expression import TypedAggregate, TypedExpression
+from streamkit.expressions.core.recording import constant, given, recorded
+from streamkit.expressions.core.spark_text import spark_text
+from streamkit.plan.expression import Expression, TypedAggregate, TypedExpression
 from streamkit.schema import SchemaColumn
+
+__all__ = ["bottom_k", "top_k"]
 
 VALUE, BY, NUMBER = "value", "by", "k"
 
@@ -148,5 +155,39 @@ def _entered(name: str) -> AggregateFunction:
     )  # fmt: skip
 
 
+def top_k(col: Column | str, k: int, by: Column | str | None = None) -> Column:
+    """
+    The `k` largest values in falling order as an array; with `by` those of the records in which `by` is largest.
+
+    Where `by` is equal, the smallest values come first; a struct is ordered by its fields, from the first on. Records in which `by` (or
+    without it, the value) is null do not count. PySpark has no such function.
+
+        views.group_by("site").agg(top=F.top_k(F.struct("page", "views"), 3, by="views"))
+    """
+    return recorded("top_k", col, constant(k), *given(by))
+
+
 TOP_K = _entered("top_k")
+
+
+@spark_text("top_k")
+def _top_text(_arguments: Sequence[Expression], texts: Sequence[str]) -> str | None:
+    return _ranking_text("max_by", texts)
+
+
+def _ranking_text(function: str, texts: Sequence[str]) -> str | None:
+    """Spark orders by the value itself only if told, and has the number behind."""
+    return f"{function}({texts[0]}, {texts[2] if len(texts) > 2 else texts[0]}, {texts[1]})" if len(texts) >= 2 else None
+
+
+def bottom_k(col: Column | str, k: int, by: Column | str | None = None) -> Column:
+    """The `k` smallest values in rising order as an array; with `by` those of the records in which `by` is smallest. Else as `top_k`."""
+    return recorded("bottom_k", col, constant(k), *given(by))
+
+
 BOTTOM_K = _entered("bottom_k")
+
+
+@spark_text("bottom_k")
+def _bottom_text(_arguments: Sequence[Expression], texts: Sequence[str]) -> str | None:
+    return _ranking_text("min_by", texts)

@@ -16,8 +16,12 @@ import pyarrow.compute as pc
 from streamkit.arrays import Doubles, Integers
 from streamkit.expressions.aggregates.function import AggregateFunction, AggregateResult, States, register, takes
 from streamkit.expressions.core.accumulation import Accumulator, Runs, within_groups
+from streamkit.expressions.core.column import Column
+from streamkit.expressions.core.recording import recorded
 from streamkit.plan.expression import TypedAggregate
 from streamkit.schema import SchemaColumn
+
+__all__ = ["std", "stddev", "stddev_pop", "stddev_samp", "var_pop", "var_samp", "variance"]
 
 Moments = tuple[Integers, Doubles, Doubles]  # counts, means, sums of squared distances
 
@@ -108,7 +112,39 @@ def _entered(name: str, less: int, finish: Callable[[Doubles], Doubles], *functi
     )
 
 
+def var_samp(col: Column | str) -> Column:
+    """The variance of a sample; null of fewer than two values."""
+    return recorded("var_samp", col)
+
+
+variance = var_samp
+
+
 VAR_SAMP = _entered("var_samp", 1, np.abs, "variance")
+
+
+def var_pop(col: Column | str) -> Column:
+    """The variance of a whole population."""
+    return recorded("var_pop", col)
+
+
 VAR_POP = _entered("var_pop", 0, np.abs)
+
+
+def stddev_samp(col: Column | str) -> Column:
+    """The standard deviation of a sample; null of fewer than two values."""
+    return recorded("stddev_samp", col)
+
+
+std = stddev = stddev_samp
+
+
 STDDEV_SAMP = _entered("stddev_samp", 1, np.sqrt, "stddev", "std")
+
+
+def stddev_pop(col: Column | str) -> Column:
+    """The standard deviation of a whole population."""
+    return recorded("stddev_pop", col)
+
+
 STDDEV_POP = _entered("stddev_pop", 0, np.sqrt)

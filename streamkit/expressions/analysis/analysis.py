@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -19,8 +18,15 @@ import pyarrow as pa
 
 from streamkit.data_type import is_nested, normalise_type
 from streamkit.errors import EvaluationError, Location, SchemaError, TopologyError, UnsupportedExpressionError
-from streamkit.expressions.aggregates import AGGREGATES, aggregate_named
+from streamkit.expressions.aggregates import aggregate_named
 from streamkit.expressions.analysis.arrow import evaluate, refusal
+from streamkit.expressions.analysis.refused_functions import (
+    OF_CONTEXT,
+    OTHER_AGGREGATES,
+    called_aggregates,
+    unknown_function,
+    unsupported,
+)
 from streamkit.expressions.core.coercion import CALENDAR_INTERVAL, INTERVALS, cast_to
 from streamkit.expressions.core.literals import literal, moment_text, to_json
 from streamkit.expressions.core.operation import (
@@ -35,7 +41,6 @@ from streamkit.expressions.core.operation import (
 from streamkit.expressions.python.python_functions import registered
 from streamkit.expressions.times.session_zone import in_zone
 from streamkit.names import HEADERS, RESERVED_COLUMNS, TIMESTAMP
-from streamkit.plan import function_names as names
 from streamkit.plan.analysis import RECORD_COLUMNS
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import (
@@ -209,9 +214,9 @@ class _ExpressionAnalysis:
         text = expression_text(expression)
         call = self._bare(expression)
         if not isinstance(call, Call) or (function := aggregate_named(call.function)) is None:
-            if isinstance(call, Call) and call.function.lower() in names.AGGREGATE_NAMES:
+            if isinstance(call, Call) and call.function.lower() in OTHER_AGGREGATES:
                 raise UnsupportedExpressionError(
-                    f"the aggregate {text!r} has no incremental state; expected one of {_aggregates()}", self.at
+                    f"the aggregate {text!r} has no incremental state; expected one of {called_aggregates()}", self.at
                 )
             raise TopologyError(_no_aggregate(text), self.at)
         arguments = tuple(map(self._argument, call.arguments))
@@ -268,7 +273,7 @@ class _ExpressionAnalysis:
                 for part in parts[end:]:
                     found = self.call("get_field", (found, literal(part, "string")))
                 return found
-        if name.lower() in names.CONTEXT_NAMES:
+        if name.lower() in OF_CONTEXT:
             raise unknown_function(name, self._text(), self.at)  # current_date without parentheses
         if name.lower() in RESERVED_COLUMNS:
             return self._record_column(name.lower())
@@ -323,7 +328,7 @@ class _ExpressionAnalysis:
         return cast
 
     def _unsupported(self, function: str, reason: str) -> UnsupportedExpressionError:
-        return _unsupported(function, self._text(), reason, self.at)
+        return unsupported(function, self._text(), reason, self.at)
 
     def _text(self) -> str:
         return expression_text(self.whole)
@@ -349,29 +354,6 @@ def check_functions(expression: Expression) -> None:
             return
     for part in parts:
         check_functions(part)
-
-
-def unknown_function(function: str, text: str, at: Location | None) -> TopologyError:
-    """Why a name cannot be called, with the nearest that can."""
-    name = function.lower()
-    if aggregate_named(name) or name in names.AGGREGATE_NAMES:
-        return TopologyError(f"{text} has an aggregate; expected aggregates only in group_by(...).agg(...)", at)
-    if name in names.CONTEXT_NAMES:
-        reason = "its value depends on when or where it runs, so the same input would not give the same output"
-        return _unsupported(name, text, reason, at)
-    if name in names.GENERATORS:
-        return UnsupportedExpressionError(
-            f"{text} gives more or fewer rows than it is given; expected one value per row, or flat_map()", at
-        )
-    if name in names.FUNCTION_NAMES_IN_ANY_CASE:
-        return _unsupported(name, text, "StreamKit cannot evaluate it yet", at)
-    close = difflib.get_close_matches(name, sorted({*FUNCTIONS, *AGGREGATES}), 3)
-    hint = f"; did you mean {', '.join(close)}?" if close else ""
-    return UnsupportedExpressionError(f"Spark has no function {function!r}{hint}", at)
-
-
-def _unsupported(function: str, text: str, reason: str, at: Location | None) -> UnsupportedExpressionError:
-    return UnsupportedExpressionError(f"{function.lower()} cannot be used in {text}: {reason}", at)
 
 
 def result_name(expression: Expression) -> str | None:
@@ -461,13 +443,9 @@ _CONSTANTS: dict[type, Callable[..., TypedExpression]] = {  # bool before int, d
 }
 
 
-def _aggregates() -> str:
-    return ", ".join(name for name, one in AGGREGATES.items() if one.is_called)
-
-
 def _no_aggregate(text: str) -> str:
     return (
-        f"expected one aggregate ({_aggregates()}) as such; found {text}: a value of the rows needs one around it, as in max(…), or belongs "
+        f"expected one aggregate ({called_aggregates()}) as such; found {text}: a value of the rows needs one around it, as in max(…), or belongs "
         "to group_by(…); what is made of results belongs in a later select"
     )
 

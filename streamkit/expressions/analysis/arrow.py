@@ -3,7 +3,7 @@ Evaluates typed expressions on Arrow batches, as Spark would under ANSI rules.
 
 Operations know no session: a time zone other than UTC stands in the expression (`session_zone`).
 
-What each operation does stands with its family: conditions, numbers, strings, times, casts, arrays, maps, structs, lambdas, JSON.
+What each operation does stands with its family, as `families` lists them.
 Names that are in none have no translation; `refusal` says so before anything runs.
 """
 
@@ -16,50 +16,11 @@ import pyarrow as pa
 from streamkit.chunks import is_overflow, one_array
 from streamkit.data_type import to_arrow
 from streamkit.errors import ColumnTooLargeError, EvaluationError
-from streamkit.expressions.casts import attempts, casts, format_strings
-from streamkit.expressions.core import numbers
-from streamkit.expressions.core.operation import FUNCTIONS, OPERATIONS
+from streamkit.expressions.analysis import families  # noqa: F401 - enters the operations
+from streamkit.expressions.core.operation import OPERATIONS
 from streamkit.expressions.core.rows import FAILURES, Rows, broadcast, plain
 from streamkit.expressions.core.sizes import TooLargeError
-from streamkit.expressions.json import functions as json_functions
-from streamkit.expressions.logic import assertions, conditions
-from streamkit.expressions.nested import arrays, lambdas, maps, structs
-from streamkit.expressions.numbers import bits, mathematics, number_formats, rounding
-from streamkit.expressions.python import python_functions
-from streamkit.expressions.texts import encodings, hashes, regular_expressions, strings, substrings, urls
-from streamkit.expressions.times import dates, formatted_times, intervals, time_sequences, times, zoned_times
 from streamkit.plan.expression import TypedExpression
-
-FAMILIES = (
-    conditions,
-    numbers,
-    strings,
-    dates,
-    substrings,
-    regular_expressions,
-    encodings,
-    hashes,
-    urls,
-    times,
-    formatted_times,
-    zoned_times,
-    intervals,
-    casts,
-    python_functions,
-    arrays,
-    maps,
-    structs,
-    lambdas,
-    json_functions,
-    rounding,
-    mathematics,
-    bits,
-    attempts,
-    format_strings,
-    number_formats,
-    assertions,
-    time_sequences,
-)  # importing them registers their operations
 
 
 def evaluate(expression: TypedExpression, batch: pa.RecordBatch) -> pa.Array:
@@ -117,11 +78,6 @@ def mask(predicate: TypedExpression, batch: pa.RecordBatch) -> pa.BooleanArray:
     """In which rows the predicate is true; null counts as false, so the mask has no nulls. Errors as `evaluate`."""
     selected = evaluate(predicate, batch)
     return selected.fill_null(False) if selected.null_count else selected
-
-
-def function_names() -> frozenset[str]:
-    """What people call the operations by: names of pyspark.sql.functions, and some of operators."""
-    return frozenset(FUNCTIONS)
 
 
 def refusal(expression: TypedExpression) -> str | None:

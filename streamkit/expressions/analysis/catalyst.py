@@ -14,12 +14,15 @@ import decimal
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from types import FunctionType
 from typing import TYPE_CHECKING
 
 from streamkit.data_type import array_of, field_name, map_of, normalise_type
 from streamkit.errors import Location, SchemaError, TopologyError
-from streamkit.expressions.analysis.sql import LEVELS, TRIMS, WITH_UNIT
+from streamkit.expressions.analysis.sql import LEVELS
 from streamkit.expressions.core.coercion import INTERVALS
+from streamkit.expressions.core.spark_text import SPARK_TEXTS, UnseenError, quoted
 from streamkit.plan.analysis import RECORD_COLUMNS, Analyzer
 from streamkit.plan.dotted_name import parts_of
 from streamkit.plan.expression import (
@@ -52,16 +55,7 @@ BINARY = {function: sign for level in LEVELS for sign, function in level.items()
     "rlike": "RLIKE",
 }
 PREFIXES = {"not": "NOT", "negate": "-", "positive": "+", "bitwise_not": "~"}
-SUFFIXES = {"isnull": "IS NULL", "isnotnull": "IS NOT NULL"}
-RANKINGS = {"top_k": "max_by", "bottom_k": "min_by"}  # with a number behind; Spark orders by the value itself only if told
 SUFFIXES_OF_NUMBERS = {"bigint": "L", "smallint": "S", "tinyint": "Y"}
-_UNNAMED = frozenset(("with_field", "drop_fields"))  # methods of a column
-_TRIM_SIDES = {function: side for side, function in TRIMS.items()}
-_WITH_UNIT = frozenset((*WITH_UNIT.values(), "timestamp_add", "timestamp_diff"))
-
-
-class UnseenError(ValueError):
-    """An expression that cannot be written in Spark's SQL."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +106,19 @@ class Recorder:
         return Schema((*schema, *self.record_columns))
 
 
+@cache
+def function_names() -> frozenset[str]:
+    """The names of pyspark.sql.functions that can be called; none if pyspark is not installed. It needs no JVM."""
+    try:
+        from pyspark.sql import functions
+    except ImportError:
+        return frozenset()
+    public = {name: value for name, value in vars(functions).items() if not name.startswith("_")}
+    return frozenset(
+        name for name, value in public.items() if isinstance(value, FunctionType) and value.__module__.startswith("pyspark.")
+    )
+
+
 def confirm(analysed: Sequence[Analysed], spark: SparkSession, zone: str = "UTC") -> int:
     """Have Spark type the expressions, in one analysis; returns how many it saw. TopologyError where its type is another."""
     from pyspark.errors import PySparkException
@@ -156,7 +163,7 @@ def _type_alone(session: SparkSession, one: tuple[Analysed, str]) -> str:
 
 def _relation(schema: Schema) -> str:
     columns = ", ".join(
-        f"{'NULL' if column.type == 'void' else f'CAST(NULL AS {column.type})'} AS {_quoted(column.name)}" for column in schema
+        f"{'NULL' if column.type == 'void' else f'CAST(NULL AS {column.type})'} AS {quoted(column.name)}" for column in schema
     )
     return f"(SELECT {columns or 'NULL'})"
 
@@ -202,7 +209,7 @@ def spark_sql(expression: Expression) -> str:
     """The expression as SQL in which parentheses say all; UnseenError if it has none."""
     match expression:
         case Reference(name):
-            return ".".join(map(_quoted, parts_of(name)))
+            return ".".join(map(quoted, parts_of(name)))
         case Literal(value):
             return _constant(value)
         case Alias(inner, _):
@@ -214,7 +221,7 @@ def spark_sql(expression: Expression) -> str:
         case Cast(inner, type):
             return f"CAST({spark_sql(inner)} AS {type})"
         case Lambda(parameters, body):
-            names = ", ".join(map(_quoted, parameters))
+            names = ", ".join(map(quoted, parameters))
             return f"{names if len(parameters) == 1 else f'({names})'} -> {spark_sql(body)}"
         case Call(function, arguments):
             return _call(function.lower(), arguments)
@@ -225,64 +232,19 @@ def spark_sql(expression: Expression) -> str:
 
 def _call(function: str, arguments: Sequence[Expression]) -> str:
     texts = [_member(argument) if function == "struct" else spark_sql(argument) for argument in arguments]
-    if function in _UNNAMED or (function == "arrays_zip" and any(isinstance(argument, Alias) for argument in arguments)):
-        raise UnseenError("a call that SQL cannot write")
-    match function, texts:
-        case _, [left, right] if function in BINARY:
+    match texts:
+        case [left, right] if function in BINARY:
             return f"({left} {BINARY[function]} {right})"
-        case _, [one] if function in PREFIXES:
+        case [one] if function in PREFIXES:
             return f"({PREFIXES[function]} {one})" if function == "not" else f"({PREFIXES[function]} ({one}))"
-        case _, [one] if function in SUFFIXES:
-            return f"({one} {SUFFIXES[function]})"
-        case "between", [one, low, high]:
-            return f"({one} BETWEEN {low} AND {high})"
-        case "in", [one, *members]:
-            return f"({one} IN ({', '.join(members)}))" if members else "(false)"
-        case (("like" | "ilike"), [one, pattern, escape]):
-            return f"({one} {function} {pattern} ESCAPE {escape})"
-        case "when", _:
-            return _case(texts)
-        case "get_item", [one, key]:
-            return f"{one}[{key}]"
-        case "get_field", [one, _]:
-            return f"{one}.{_quoted(_text_of(arguments[1]))}"
-        case "try_cast", [one, _]:
-            return f"TRY_CAST({one} AS {_text_of(arguments[1])})"
-        case "extract", [_, one] if isinstance(arguments[0], Literal):
-            return f"EXTRACT({_text_of(arguments[0])} FROM {one})"
-        case "count_distinct", [_, *_]:
-            return f"count(DISTINCT {', '.join(texts)})"
-        case (("top_k" | "bottom_k"), [one, number, *by]):
-            return f"{RANKINGS[function]}({one}, {by[0] if by else one}, {number})"
-        case "interval", [_]:
-            return f"INTERVAL {texts[0]}"
-        case "interval", [_, _]:
-            return f"INTERVAL {texts[0]} {_text_of(arguments[1])}"
-        case _, [one, characters] if function in _TRIM_SIDES:
-            return f"TRIM({_TRIM_SIDES[function]} {characters} FROM {one})"
-        case _, [_, *rest] if function in _WITH_UNIT and isinstance(arguments[0], Literal):
-            return f"{function.replace('_', '')}({_text_of(arguments[0])}, {', '.join(rest)})"
-    return f"{function if function == 'struct' else _quoted(function)}({', '.join(texts)})"
+    if function in SPARK_TEXTS and (written := SPARK_TEXTS[function](arguments, texts)) is not None:
+        return written
+    return f"{function if function == 'struct' else quoted(function)}({', '.join(texts)})"
 
 
 def _member(argument: Expression) -> str:
     """A field of a struct, with the name that it is given."""
-    return f"{spark_sql(argument.expression)} AS {_quoted(argument.name)}" if isinstance(argument, Alias) else spark_sql(argument)
-
-
-def _case(texts: Sequence[str]) -> str:
-    branches = "".join(f" WHEN {condition} THEN {value}" for condition, value in zip(texts[0::2], texts[1::2]))
-    return f"(CASE{branches}{f' ELSE {texts[-1]}' if len(texts) % 2 else ''} END)"
-
-
-def _text_of(argument: Expression) -> str:
-    if isinstance(argument, Literal) and isinstance(argument.value, str):
-        return argument.value
-    raise UnseenError("an argument that must be a constant text")
-
-
-def _quoted(name: str) -> str:
-    return "`{}`".format(name.replace("`", "``"))
+    return f"{spark_sql(argument.expression)} AS {quoted(argument.name)}" if isinstance(argument, Alias) else spark_sql(argument)
 
 
 def _constant(value: object) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamkit.errors import Location, TopologyError
-from streamkit.expressions.aggregates import aggregate_named
-from streamkit.expressions.analysis.analysis import is_function, unknown_function
+from streamkit.expressions.analysis.analysis import is_function
+from streamkit.expressions.analysis.refused_functions import is_aggregate, unknown_function
 from streamkit.expressions.analysis.sql import parse_sql
-from streamkit.plan import function_names as names
 from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda
 from streamkit.plan.expression_size import TOO_DEEP
 
@@ -19,8 +18,8 @@ def check_sql(text: str, at: Location | None) -> None:
         functions = list(called(parse_sql(text, at)))
     except RecursionError:
         raise TopologyError(f"{TOO_DEEP}; found {text[:200]} …", at) from None
-    for function in functions:
-        if not is_function(function) and not _is_aggregate(function):
+    for function in functions:  # whether an aggregate is wrong here depends on the place, unknown as yet
+        if not is_function(function) and not is_aggregate(function):
             raise unknown_function(function, text, at)
 
 
@@ -33,8 +32,3 @@ def called(expression: Expression) -> Iterator[str]:
                 yield from called(argument)
         case Cast(inner, _) | Alias(inner, _) | Lambda(_, inner):
             yield from called(inner)
-
-
-def _is_aggregate(function: str) -> bool:
-    """Whether it depends on the place, unknown here, what is said of the function."""
-    return aggregate_named(function) is not None or function.lower() in names.AGGREGATE_NAMES

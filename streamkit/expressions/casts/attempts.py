@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,6 +12,7 @@ from streamkit.data_type import atomic_types, entry_of, is_nested, normalise_typ
 from streamkit.errors import EvaluationError, SchemaError
 from streamkit.expressions.casts.nested_casts import convert_nested, inner_pairs
 from streamkit.expressions.core.coercion import cast_to, is_numeric
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.operation import (
     OPERATIONS,
     Datum,
@@ -21,13 +24,14 @@ from streamkit.expressions.core.operation import (
     function,
     operation,
 )
+from streamkit.expressions.core.recording import recorded
 from streamkit.expressions.core.rows import Rows, broadcast
-from streamkit.plan.expression import TypedExpression
+from streamkit.expressions.core.spark_text import spark_text, text_of
+from streamkit.plan.expression import Expression, TypedExpression
 from streamkit.recast import recast
 
-_ATTEMPTS = {
-    "try_add": "add", "try_subtract": "subtract", "try_multiply": "multiply", "try_divide": "divide", "try_mod": "remainder",
-}  # fmt: skip
+__all__ = ["try_add", "try_divide", "try_mod", "try_multiply", "try_subtract"]
+
 _NEVER_NULL = (  # what Spark's try_cast gives no null for: days beyond the range are an error, bytes that are no text a text of another kind
     ("date", "timestamp"), ("date", "timestamp_ntz"), ("binary", "string"),
 )  # fmt: skip
@@ -49,17 +53,55 @@ def attempted(call: Invocation, inner: TypedExpression) -> TypedExpression:
     return TypedExpression("try", inner.type, (inner,))
 
 
-def _try_rule(name: str) -> None:
+def _enter_attempt(name: str, attempts: str) -> None:
+    """Enter a function that gives null where the one that it `attempts` would fail."""
+
     @function(name)
     def rule(call: Invocation) -> TypedExpression:
-        inner = call.of(_ATTEMPTS[name], *call.values)
+        inner = call.of(attempts, *call.values)
         if all(is_numeric(type) or type == "void" for type in call.types):
             return attempted(call, inner)
         return TypedExpression("try_all", inner.type, (inner,)) if can_fail(inner) else inner
 
 
-for _name in _ATTEMPTS:
-    _try_rule(_name)
+def try_add(left: Column | str, right: Column | str) -> Column:
+    """The sum; null where it does not fit."""
+    return recorded("try_add", left, right)
+
+
+_enter_attempt("try_add", "add")
+
+
+def try_subtract(left: Column | str, right: Column | str) -> Column:
+    """The difference; null where it does not fit."""
+    return recorded("try_subtract", left, right)
+
+
+_enter_attempt("try_subtract", "subtract")
+
+
+def try_multiply(left: Column | str, right: Column | str) -> Column:
+    """The product; null where it does not fit."""
+    return recorded("try_multiply", left, right)
+
+
+_enter_attempt("try_multiply", "multiply")
+
+
+def try_divide(left: Column | str, right: Column | str) -> Column:
+    """The quotient; null where the divisor is 0."""
+    return recorded("try_divide", left, right)
+
+
+_enter_attempt("try_divide", "divide")
+
+
+def try_mod(left: Column | str, right: Column | str) -> Column:
+    """The remainder; null where the divisor is 0."""
+    return recorded("try_mod", left, right)
+
+
+_enter_attempt("try_mod", "remainder")
 
 
 @function("try_cast")
@@ -82,6 +124,11 @@ def _try_cast_rule(call: Invocation) -> TypedExpression:
         return attempted(call, cast)
     _check_nested(call, value.type, wanted)
     return TypedExpression("try_cast_nested", wanted, (value,))
+
+
+@spark_text("try_cast")
+def _try_cast_text(arguments: Sequence[Expression], texts: Sequence[str]) -> str | None:
+    return f"TRY_CAST({texts[0]} AS {text_of(arguments[1])})" if len(texts) == 2 else None
 
 
 def _check_nested(call: Invocation, source: str, target: str) -> None:

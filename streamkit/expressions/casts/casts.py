@@ -14,10 +14,14 @@ from streamkit.expressions.casts.nested_casts import convert_nested, inner_pairs
 from streamkit.expressions.casts.reading import READERS, read_decimals
 from streamkit.expressions.casts.writing import WRITERS, write_decimals, write_floats
 from streamkit.expressions.core.coercion import decimal_for
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.numbers import WIDEST, fit_decimal, values_of, whole_longs, with_validity
 from streamkit.expressions.core.operation import Datum, Invocation, check_count, function, operation
+from streamkit.expressions.core.recording import recorded
 from streamkit.plan.expression import TypedExpression
+
+__all__ = ["typeof"]
 
 MICROSECONDS = 1_000_000
 DAY_MICROS = 86_400 * MICROSECONDS
@@ -249,6 +253,11 @@ NEVER_FAIL = frozenset((
     ("boolean", "string"), ("integer", "string"), ("float", "string"), ("decimal", "string"), ("date", "string"),
     ("timestamp", "string"), ("timestamp_ntz", "string"), ("interval day", "interval day to second"),
 ))  # fmt: skip
+
+
+def typeof(column: Column | str) -> Column:
+    """The name of the column's type, as text."""
+    return recorded("typeof", column)
 
 
 @function("typeof")

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from streamkit.data_type import FLOATS, INTEGERS, decimal_of, is_nested
 from streamkit.expressions.casts.casts import family_of
 from streamkit.expressions.casts.writing import WRITERS
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.mapping import each_constant, each_value
 from streamkit.expressions.core.operation import (
     Datum,
@@ -30,8 +31,11 @@ from streamkit.expressions.core.operation import (
     fitted,
     operation,
 )
+from streamkit.expressions.core.recording import constant, recorded
 from streamkit.expressions.core.sizes import check_joined
 from streamkit.plan.expression import TypedExpression
+
+__all__ = ["format_number", "format_string", "printf"]
 
 _SPECIFIER = re.compile(r"%(?:(\d+)\$|(<))?([-#+ 0,(]*)(\d+)?(?:\.(\d+))?([a-zA-Z%])")
 _FLAGS = {"s": "-", "b": "-", "c": "-", "d": "-+ 0,(", "x": "-#0", "o": "-#0", "f": "-+ 0,(", "e": "-+ 0("}
@@ -133,6 +137,16 @@ def _check(call: Invocation, part: Specifier, types: list[str]) -> None:
         raise NoTranslationError(f"%s of {type} in a format is not evaluated; cast it to string")
     if part.kind == "s" and type in ("date", "timestamp", "timestamp_ntz"):
         raise NoTranslationError(f"%s of {type} in a format writes a number in Spark; write it with date_format() first")
+
+
+def format_string(format: str, *columns: Column | str) -> Column:
+    """The values in a format of Java's Formatter, such as `%s has %,.2f`; null is written as null."""
+    return recorded("format_string", constant(format), *columns)
+
+
+def printf(format: Column | str, *columns: Column | str) -> Column:
+    """As `format_string`, with the format as `lit("…")`."""
+    return recorded("printf", format, *columns)
 
 
 @operation(
@@ -278,6 +292,11 @@ def _format_number_rule(call: Invocation) -> TypedExpression:
 def _format_number_fails(expression: TypedExpression) -> bool:
     places = expression.arguments[1]
     return places.name != "literal" or (places.value or 0) > PLACES_MAX
+
+
+def format_number(number: Column | str, places: int) -> Column:
+    """The number as 1,234,567.89, rounded half to even to so many places behind the point."""
+    return recorded("format_number", number, constant(places))
 
 
 @operation("format_number", rule=_format_number_rule, fails=_format_number_fails, nullable=always_nullable)

@@ -20,6 +20,7 @@ from streamkit.expressions.core.coercion import (
     string_promotion,
     tightest_common,
 )
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.operation import (
     Datum,
     Invocation,
@@ -29,7 +30,10 @@ from streamkit.expressions.core.operation import (
     check_count,
     operation,
 )
+from streamkit.expressions.core.recording import recorded
 from streamkit.plan.expression import TypedExpression
+
+__all__ = ["abs", "negate", "negative", "pmod", "positive"]
 
 WIDEST = 76  # digits of Arrow's decimal256
 
@@ -52,7 +56,7 @@ def beside_decimal(call: Invocation, value: TypedExpression, other: TypedExpress
         return cast_to(value, other.type)
     if value.type in INTEGERS:
         if value.name == "literal" and value.value is not None:
-            return call.cast(value, f"decimal({len(str(abs(value.value)))},0)")
+            return call.cast(value, f"decimal({len(str(value.value).lstrip('-'))},0)")
         return call.cast(value, bounded_decimal(*decimal_for(value.type)))
     if "double" in (value.type, other.type) or "float" in (value.type, other.type):
         return call.cast(value, "double") if decimal_of(value.type) else value
@@ -251,6 +255,11 @@ def _remainder(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     return _numpy_division(np.fmod, left, right)
 
 
+def pmod(dividend: Column | str | float, divisor: Column | str | float) -> Column:
+    """The remainder, made positive."""
+    return recorded("pmod", dividend, divisor)
+
+
 @operation(
     "pmod",
     rule=arithmetic("pmod", _remainder_type),
@@ -286,14 +295,32 @@ def _integral_divide(expression: TypedExpression, left: Datum, right: Datum) -> 
     return pc.divide_checked(left, right)
 
 
+def negate(column: Column | str) -> Column:
+    """The value with the other sign."""
+    return recorded("negate", column)
+
+
+negative = negate
+
+
 @operation("negate", rule=_signed, functions=("negative",), fails=_may_overflow, refuse=_needs_numbers)
 def _negate(_: TypedExpression, value: Datum) -> Datum:
     return pc.negate_checked(value)
 
 
+def abs(column: Column | str) -> Column:
+    """The absolute value."""
+    return recorded("abs", column)
+
+
 @operation("abs", rule=_signed, fails=_may_overflow, refuse=_needs_numbers)
 def _abs(_: TypedExpression, value: Datum) -> Datum:
     return pc.abs_checked(value)
+
+
+def positive(column: Column | str) -> Column:
+    """The number as it is."""
+    return recorded("positive", column)
 
 
 @operation("positive", rule=_signed, refuse=_needs_numbers)

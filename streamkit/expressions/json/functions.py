@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -17,6 +17,7 @@ from streamkit.data_type import element_of, entry_of, fields_of, has_map, inner_
 from streamkit.errors import SchemaError
 from streamkit.expressions.casts.casts import family_of
 from streamkit.expressions.casts.writing import WRITERS, write_floats
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.elements import Elements, interleaved, on_columns, validity
 from streamkit.expressions.core.operation import (
     Datum,
@@ -29,6 +30,7 @@ from streamkit.expressions.core.operation import (
     function,
     operation,
 )
+from streamkit.expressions.core.recording import constant, recorded
 from streamkit.expressions.json.batches import ARRAYS, OBJECTS, is_batch_type, read_batch, read_documents, read_values
 from streamkit.expressions.json.documents import (
     JsonObject,
@@ -41,7 +43,10 @@ from streamkit.expressions.json.documents import (
 )
 from streamkit.expressions.json.paths import PathPart, found, read_path
 from streamkit.expressions.json.schemas import BrokenError, as_array, converter, is_clean
-from streamkit.plan.expression import TypedExpression
+from streamkit.plan.expression import Expression, TypedExpression
+from streamkit.schema import Schema
+
+__all__ = ["from_json", "get_json_object", "json_array_length", "json_object_keys", "to_json"]
 
 CORRUPT_RECORD = "_corrupt_record"
 _SPACE = " \t\n\r"
@@ -66,6 +71,11 @@ def _document(text: str | None) -> Any:
         return None if text is None else read_document(text)
     except MalformedError:
         return None
+
+
+def get_json_object(column: Column | str, path: str) -> Column:
+    """What a path such as "$.a.b[0]" finds in a JSON text, as text; null if it finds nothing or the text is not JSON."""
+    return recorded("get_json_object", column, constant(path))
 
 
 @operation("get_json_object", takes="=string, =string", gives="string", nullable=always_nullable, strict=False)
@@ -150,11 +160,21 @@ def _read_quickly(text: str, parts: tuple[Any, ...], quoted: list[str]) -> Any:
     return value
 
 
+def json_array_length(column: Column | str) -> Column:
+    """How many elements a JSON array has; null if the text is none."""
+    return recorded("json_array_length", column)
+
+
 @operation("json_array_length", takes="=string", gives="int", nullable=always_nullable)
 @on_columns
 def _json_array_length(_: TypedExpression, texts: pa.Array) -> pa.Array:
     values = map(_document, texts.to_pylist())
     return pa.array([len(value) if isinstance(value, list) else None for value in values], pa.int32())
+
+
+def json_object_keys(column: Column | str) -> Column:
+    """The names in a JSON object; null if the text is none."""
+    return recorded("json_object_keys", column)
 
 
 @operation("json_object_keys", takes="=string", gives="array<string>", nullable=always_nullable)
@@ -217,6 +237,16 @@ def _unreadable(type: str) -> str | None:
     if type == "void":
         return "values of type void"
     return next(filter(None, map(_unreadable, inner_types(type))), None)
+
+
+def from_json(column: Column | str, schema: object, options: Mapping[str, str] | None = None) -> Column:
+    """
+    A JSON text as a struct, array or map.
+
+    `schema` is a text ("a int, b array<string>", "map<string,int>"), a `Schema`, or a data type of pyspark. What a text has otherwise
+    than the schema is null. Options: `mode` (PERMISSIVE or FAILFAST), `columnNameOfCorruptRecord`.
+    """
+    return recorded("from_json", column, _schema(schema), *_options(options))
 
 
 @operation("from_json", rule=_from_json_rule, fails=lambda e: str(e.value).startswith("FAILFAST"), nullable=always_nullable)
@@ -328,6 +358,30 @@ def _unwritable(type: str) -> str | None:
     if (entry := entry_of(type)) and family_of(entry[0]) not in ("string", "integer", "boolean"):
         return f"keys of type {entry[0]} have no translation"
     return next(filter(None, map(_unwritable, inner_types(type))), None)
+
+
+def to_json(column: Column | str, options: Mapping[str, str] | None = None) -> Column:
+    """A struct, array or map as a JSON text; fields that are null are left out, unless the option `ignoreNullFields` is "false"."""
+    return recorded("to_json", column, *_options(options))
+
+
+def _schema(schema: object) -> Expression:
+    if isinstance(schema, Column):
+        return schema.expression
+    if isinstance(schema, Schema):
+        return constant(schema.ddl())
+    simple_string = getattr(schema, "simpleString", None)
+    return constant(simple_string() if simple_string else schema)
+
+
+def _options(options: Mapping[str, str] | None) -> tuple[Column, ...]:
+    if not options:
+        return ()
+    return (recorded("map", *(constant(_text(part)) for pair in options.items() for part in pair)),)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @operation("to_json", rule=_to_json_rule, nullable=always_nullable)

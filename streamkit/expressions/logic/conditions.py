@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import INTEGERS, array_of, decimal_of, element_of, fields_of, has_map, struct_of, to_arrow
+from streamkit.errors import TopologyError
 from streamkit.expressions.core.coercion import (
     Combine,
     cast_to,
@@ -20,13 +21,32 @@ from streamkit.expressions.core.coercion import (
     wider_common_without_strings,
     wider_decimal,
 )
+from streamkit.expressions.core.column import Column, to_literal
 from streamkit.expressions.core.elements import booleans, validity
 from streamkit.expressions.core.literals import literal, to_scalar
 from streamkit.expressions.core.numbers import promoted
 from streamkit.expressions.core.operation import Datum, Invocation, RuleError, check_count, function, never_null, operation
 from streamkit.expressions.core.ordering import joint_keys
+from streamkit.expressions.core.recording import recorded
 from streamkit.expressions.core.rows import Rows, broadcast
-from streamkit.plan.expression import TypedExpression
+from streamkit.expressions.core.spark_text import spark_text
+from streamkit.plan.expression import Call, Expression, TypedExpression
+from streamkit.plan.location import user_location
+
+__all__ = [
+    "coalesce",
+    "equal_null",
+    "greatest",
+    "ifnull",
+    "isnan",
+    "isnotnull",
+    "isnull",
+    "least",
+    "nullif",
+    "nvl",
+    "nvl2",
+    "when",
+]
 
 MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
@@ -110,10 +130,28 @@ def _between_rule(call: Invocation) -> TypedExpression:
     return call.of("and", call.of("ge", value, lower), call.of("le", value, upper))
 
 
+@spark_text("between")
+def _between_text(_arguments: Sequence[Expression], texts: Sequence[str]) -> str | None:
+    return f"({texts[0]} BETWEEN {texts[1]} AND {texts[2]})" if len(texts) == 3 else None
+
+
+def nvl(value: Column | str, default: Column | str) -> Column:
+    """`default` where the value is null."""
+    return recorded("nvl", value, default)
+
+
+ifnull = nvl
+
+
 @function("nvl", "ifnull")
 def _nvl_rule(call: Invocation) -> TypedExpression:
     check_count(call, 2)
     return call.of("coalesce", *call.values)
+
+
+def nullif(value: Column | str, other: Column | str) -> Column:
+    """Null where both are equal, else the value."""
+    return recorded("nullif", value, other)
 
 
 @function("nullif")
@@ -121,6 +159,11 @@ def _nullif_rule(call: Invocation) -> TypedExpression:
     check_count(call, 2)
     value, other = call.values
     return call.of("when", call.of("eq", value, other), literal(None, value.type), value)
+
+
+def nvl2(value: Column | str, not_null: Column | str, null: Column | str) -> Column:
+    """`not_null` where the value is not null, else `null`."""
+    return recorded("nvl2", value, not_null, null)
 
 
 @function("nvl2")
@@ -232,6 +275,11 @@ def _ge(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     return _le(expression, right, left)
 
 
+def equal_null(left: Column | str, right: Column | str) -> Column:
+    """True where both are equal, or both null; never null."""
+    return recorded("equal_null", left, right)
+
+
 @operation("eq_null_safe", rule=comparison("eq_null_safe"), functions=("equal_null",), strict=False, nullable=never_null)
 def _eq_null_safe(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     """Null equals null and nothing else."""
@@ -244,14 +292,39 @@ def _not(_: TypedExpression, value: Datum) -> Datum:
     return pc.invert(value)
 
 
+def isnull(column: Column | str) -> Column:
+    """True where the value is null."""
+    return recorded("isnull", column)
+
+
 @operation("isnull", takes="any", gives="boolean", strict=False, nullable=never_null)
 def _isnull(_: TypedExpression, value: Datum) -> Datum:
     return pc.is_null(value)
 
 
+@spark_text("isnull")
+def _isnull_text(_arguments: Sequence[Expression], texts: Sequence[str]) -> str | None:
+    return f"({texts[0]} IS NULL)" if len(texts) == 1 else None
+
+
+def isnotnull(column: Column | str) -> Column:
+    """True where the value is not null."""
+    return recorded("isnotnull", column)
+
+
 @operation("isnotnull", takes="any", gives="boolean", strict=False, nullable=never_null)
 def _isnotnull(_: TypedExpression, value: Datum) -> Datum:
     return pc.is_valid(value)
+
+
+@spark_text("isnotnull")
+def _isnotnull_text(_arguments: Sequence[Expression], texts: Sequence[str]) -> str | None:
+    return f"({texts[0]} IS NOT NULL)" if len(texts) == 1 else None
+
+
+def isnan(column: Column | str) -> Column:
+    """True where the value is NaN."""
+    return recorded("isnan", column)
 
 
 @operation("isnan", takes="double|float", gives="boolean", strict=False, nullable=never_null)
@@ -280,6 +353,11 @@ def _logical(expression: TypedExpression, rows: Rows, combine: Callable[[Datum, 
     return combine(first, rows.value_where(right, broadcast(undecided, rows.count)))
 
 
+def coalesce(*columns: Column | str) -> Column:
+    """The first value that is not null."""
+    return recorded("coalesce", *columns)
+
+
 @operation("coalesce", rule=_coalesce_rule, lazy=True, nullable=_all_null)
 def _coalesce(expression: TypedExpression, rows: Rows) -> Datum:
     """The first value that is not null; later ones are not evaluated."""
@@ -290,6 +368,13 @@ def _coalesce(expression: TypedExpression, rows: Rows) -> Datum:
         other = rows.value_where(argument, broadcast(pc.is_null(result), rows.count))
         result = other if isinstance(result, pa.Scalar) else pc.coalesce(result, other)
     return result
+
+
+def when(condition: Column, value: object) -> Column:
+    """`value` where the condition is true; add branches with `.when(...)` and `.otherwise(...)`."""
+    if not isinstance(condition, Column):
+        raise TopologyError(f"the condition of when() must be a column; found {condition!r}", user_location())
+    return Column(Call("when", (condition.expression, to_literal(value))))
 
 
 @operation("case", rule=_case_rule, functions=("when", "if"), lazy=True, nullable=_null_without_else)
@@ -306,6 +391,12 @@ def _case(expression: TypedExpression, rows: Rows) -> Datum:
     if len(arguments) % 2:
         result = pc.if_else(undecided, rows.value_where(arguments[-1], undecided), result)
     return result
+
+
+@spark_text("when")
+def _case_text(_arguments: Sequence[Expression], texts: Sequence[str]) -> str:
+    branches = "".join(f" WHEN {condition} THEN {value}" for condition, value in zip(texts[0::2], texts[1::2], strict=False))
+    return f"(CASE{branches}{f' ELSE {texts[-1]}' if len(texts) % 2 else ''} END)"
 
 
 @operation("in", rule=_in_rule, lazy=True)
@@ -327,6 +418,14 @@ def _in(expression: TypedExpression, rows: Rows) -> Datum:
     return result
 
 
+@spark_text("in")
+def _in_text(_arguments: Sequence[Expression], texts: Sequence[str]) -> str | None:
+    if not texts:
+        return None
+    one, *members = texts
+    return f"({one} IN ({', '.join(members)}))" if members else "(false)"
+
+
 def _in_literals(needle: Datum, members: list[TypedExpression]) -> Datum:
     known = pa.array([scalar for member in members if (scalar := to_scalar(member.value, member.type)).is_valid], needle.type)
     found = pc.is_in(needle, value_set=known)
@@ -335,10 +434,20 @@ def _in_literals(needle: Datum, members: list[TypedExpression]) -> Datum:
     return pc.if_else(pc.is_null(needle), pa.scalar(None, pa.bool_()), found)
 
 
+def greatest(*columns: Column | str) -> Column:
+    """The largest value, nulls skipped."""
+    return recorded("greatest", *columns)
+
+
 @operation("greatest", rule=_extreme_rule, strict=False, nullable=_all_null)
 def _greatest(expression: TypedExpression, *values: Datum) -> Datum:
     """The largest value, nulls skipped, NaN the largest."""
     return reduce(lambda one, other: _pick(one, other, _lt(expression, one, other)), values)
+
+
+def least(*columns: Column | str) -> Column:
+    """The smallest value, nulls skipped."""
+    return recorded("least", *columns)
 
 
 @operation("least", rule=_extreme_rule, strict=False, nullable=_all_null)

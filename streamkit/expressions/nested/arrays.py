@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ import streamkit.expressions.texts.strings  # noqa: F401  # its rules of concat 
 from streamkit.data_type import INTEGERS, array_of, element_of, entry_of, has_map, struct_of, to_arrow
 from streamkit.errors import SchemaError
 from streamkit.expressions.core.coercion import cast_to, common_type, implicit_type, wider_common_without_strings
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.elements import (
     Elements,
     as_numbers,
@@ -38,10 +39,52 @@ from streamkit.expressions.core.operation import (
     operation,
 )
 from streamkit.expressions.core.ordering import groups, joint_keys, sorted_places, without_negative_zeros
+from streamkit.expressions.core.recording import (
+    ColumnArguments,
+    constant,
+    given,
+    given_constant,
+    listed,
+    recorded,
+    recorded_lambda,
+)
 from streamkit.expressions.core.sizes import check_copies, check_elements, may_be_large
+from streamkit.expressions.core.spark_text import spark_text, unseen
 from streamkit.expressions.logic.conditions import as_common_type
-from streamkit.plan.expression import TypedExpression
+from streamkit.plan.expression import Alias, Expression, TypedExpression
 from streamkit.recast import recast
+
+__all__ = [
+    "array",
+    "array_append",
+    "array_compact",
+    "array_contains",
+    "array_distinct",
+    "array_except",
+    "array_insert",
+    "array_intersect",
+    "array_join",
+    "array_max",
+    "array_min",
+    "array_position",
+    "array_prepend",
+    "array_remove",
+    "array_repeat",
+    "array_size",
+    "array_sort",
+    "array_union",
+    "arrays_overlap",
+    "arrays_zip",
+    "cardinality",
+    "element_at",
+    "flatten",
+    "get",
+    "sequence",
+    "size",
+    "slice",
+    "sort_array",
+    "try_element_at",
+]
 
 TypedExpressions = Sequence[TypedExpression]
 
@@ -99,6 +142,11 @@ def _array_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("array", array_of(values[0].type if values else "void"), tuple(values))
 
 
+def array(*columns: ColumnArguments) -> Column:
+    """An array of the values."""
+    return recorded("array", *listed(columns))
+
+
 @operation("array", rule=_array_rule, strict=False, nullable=never_null)
 @on_columns
 def _array(expression: TypedExpression, *values: pa.Array) -> pa.Array:
@@ -113,6 +161,21 @@ def _size_rule(call: Invocation) -> TypedExpression:
     if element_of(value.type) is None and (entry_of(value.type) is None or call.name == "array_size") and value.type != "void":
         raise RuleError(f"{call.name}() takes an array{'' if call.name == 'array_size' else ' or a map'}; found {value.type}")
     return TypedExpression("size", "int", (cast_to(value, "array<void>") if value.type == "void" else value,))
+
+
+def size(column: Column | str) -> Column:
+    """How many elements an array has, or entries a map."""
+    return recorded("size", column)
+
+
+def cardinality(column: Column | str) -> Column:
+    """As `size`."""
+    return recorded("cardinality", column)
+
+
+def array_size(column: Column | str) -> Column:
+    """How many elements an array has."""
+    return recorded("array_size", column)
 
 
 @operation("size", rule=_size_rule, functions=("cardinality", "array_size"))
@@ -160,6 +223,11 @@ def _is_never_null(value: TypedExpression) -> bool:
     return value.value is not None if value.name == "literal" else value.name in ("array", "map", "struct")
 
 
+def array_contains(column: Column | str, value: object) -> Column:
+    """True where the array has the value; null if it has not, but has a null."""
+    return recorded("array_contains", column, constant(value))
+
+
 @operation("array_contains", rule=_contained_rule, nullable=contains_null)
 @on_columns
 def _array_contains(_: TypedExpression, values: pa.Array, wanted: pa.Array) -> pa.Array:
@@ -167,6 +235,11 @@ def _array_contains(_: TypedExpression, values: pa.Array, wanted: pa.Array) -> p
     found = elements.any(matches(elements, wanted))
     unknown = elements.any(~validity(elements.values)) & ~found
     return booleans(found, elements.valid & validity(wanted) & ~unknown)
+
+
+def array_position(column: Column | str, value: object) -> Column:
+    """The first place of the value, from 1; 0 if it is not there."""
+    return recorded("array_position", column, constant(value))
 
 
 @operation("array_position", rule=_contained_rule)
@@ -208,6 +281,11 @@ def _array_item(_: TypedExpression, values: pa.Array, index: pa.Array) -> pa.Arr
     return picked(elements, places, inside)
 
 
+def get(column: Column | str, index: Column | str | int) -> Column:
+    """The element at an index from 0; null outside."""
+    return recorded("get", column, index)
+
+
 @operation("get", rule=_at_rule, nullable=always_nullable)
 @on_columns
 def _get(_: TypedExpression, values: pa.Array, index: pa.Array) -> pa.Array:
@@ -227,10 +305,20 @@ def _element_at(values: pa.Array, index: pa.Array, is_strict: bool) -> pa.Array:
     return picked(elements, np.where(places > 0, places - 1, places + elements.lengths), inside)
 
 
+def element_at(column: Column | str, extraction: object) -> Column:
+    """The element at a place from 1 (from -1 at the end), or the value of a key; a place outside fails, a missing key is null."""
+    return recorded("element_at", column, constant(extraction))
+
+
 @operation("element_at", rule=_at_rule, fails=always, nullable=always_nullable)
 @on_columns
 def _strict_element_at(_: TypedExpression, values: pa.Array, index: pa.Array) -> pa.Array:
     return _element_at(values, index, is_strict=True)
+
+
+def try_element_at(column: Column | str, extraction: Column | str) -> Column:
+    """As `element_at`, and null outside."""
+    return recorded("try_element_at", column, extraction)
 
 
 @operation("try_element_at", rule=_at_rule, fails=always, nullable=always_nullable)
@@ -243,6 +331,11 @@ def _slice_rule(call: Invocation) -> TypedExpression:
     counted(call, 3)
     array = array_argument(call, 0)
     return TypedExpression("slice", array.type, (array, with_integer(call, 1), with_integer(call, 2)))
+
+
+def slice(column: Column | str, start: Column | str | int, length: Column | str | int) -> Column:  # PySpark's name
+    """`length` elements from the place `start`, which counts from 1, or from -1 at the end."""
+    return recorded("slice", column, start, length)
 
 
 @operation("slice", rule=_slice_rule, fails=always)
@@ -298,6 +391,11 @@ def _flatten_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("flatten", inner, (array,))
 
 
+def flatten(column: Column | str) -> Column:
+    """The elements of an array of arrays; null if one of these is."""
+    return recorded("flatten", column)
+
+
 @operation("flatten", rule=_flatten_rule, nullable=contains_null)
 @on_columns
 def _flatten(_: TypedExpression, values: pa.Array) -> pa.Array:
@@ -320,6 +418,11 @@ def _sort_rule(call: Invocation) -> TypedExpression:
     return TypedExpression(call.name, array.type, (array, ascending) if call.name == "sort_array" else (array,))
 
 
+def sort_array(column: Column | str, asc: bool = True) -> Column:
+    """The elements in order, null first; or from the largest to the smallest, null last."""
+    return recorded("sort_array", column, constant(asc))
+
+
 @operation("sort_array", rule=_sort_rule)
 @on_columns
 def _sort_array(_: TypedExpression, values: pa.Array, ascending: pa.Array) -> pa.Array:
@@ -327,6 +430,11 @@ def _sort_array(_: TypedExpression, values: pa.Array, ascending: pa.Array) -> pa
     is_ascending = bool(truth(ascending).all())
     order = sorted_places(elements.parents, elements.values, is_ascending, nulls_first=is_ascending)
     return elements.with_values(elements.values.take(pa.array(order))).as_arrays()
+
+
+def array_sort(column: Column | str, comparator: Callable[[Column, Column], Column] | None = None) -> Column:
+    """The elements in order, null last; a comparator is refused."""
+    return recorded("array_sort", column, *given(comparator and recorded_lambda(comparator, 2)))
 
 
 @operation("array_sort", rule=_sort_rule)
@@ -352,10 +460,20 @@ def _extreme(values: pa.Array, ascending: bool) -> pa.Array:
     )
 
 
+def array_min(column: Column | str) -> Column:
+    """The smallest element, nulls skipped."""
+    return recorded("array_min", column)
+
+
 @operation("array_min", rule=_extreme_rule, nullable=always_nullable)
 @on_columns
 def _array_min(_: TypedExpression, values: pa.Array) -> pa.Array:
     return _extreme(values, ascending=True)
+
+
+def array_max(column: Column | str) -> Column:
+    """The largest element, nulls skipped."""
+    return recorded("array_max", column)
 
 
 @operation("array_max", rule=_extreme_rule, nullable=always_nullable)
@@ -385,6 +503,11 @@ def _distinct(elements: Elements) -> pa.Array:
     return elements.kept(first_of_each(elements.parents, groups(elements.values))).as_arrays()
 
 
+def array_distinct(column: Column | str) -> Column:
+    """Each element once, in the order of their first places."""
+    return recorded("array_distinct", column)
+
+
 @operation("array_distinct", rule=_distinct_rule)
 @on_columns
 def _array_distinct(_: TypedExpression, values: pa.Array) -> pa.Array:
@@ -396,6 +519,11 @@ def _sets_rule(call: Invocation) -> TypedExpression:
     left, right = same_arrays(call, array_argument(call, 0), array_argument(call, 1))
     type = "boolean" if call.name == "arrays_overlap" else left.type
     return TypedExpression(call.name, type, (ordered(call, left), right))
+
+
+def array_union(left: Column | str, right: Column | str) -> Column:
+    """The elements of both, each once."""
+    return recorded("array_union", left, right)
 
 
 @operation("array_union", rule=_sets_rule)
@@ -422,16 +550,31 @@ def _selected(left: pa.Array, right: pa.Array, is_wanted: bool) -> pa.Array:
     return Elements(kept.values, kept.lengths, valid).as_arrays()
 
 
+def array_intersect(left: Column | str, right: Column | str) -> Column:
+    """The elements that are in both, each once."""
+    return recorded("array_intersect", left, right)
+
+
 @operation("array_intersect", rule=_sets_rule)
 @on_columns
 def _array_intersect(_: TypedExpression, left: pa.Array, right: pa.Array) -> pa.Array:
     return _selected(left, right, is_wanted=True)
 
 
+def array_except(left: Column | str, right: Column | str) -> Column:
+    """The elements of the first that are not in the second, each once."""
+    return recorded("array_except", left, right)
+
+
 @operation("array_except", rule=_sets_rule)
 @on_columns
 def _array_except(_: TypedExpression, left: pa.Array, right: pa.Array) -> pa.Array:
     return _selected(left, right, is_wanted=False)
+
+
+def arrays_overlap(left: Column | str, right: Column | str) -> Column:
+    """True where an element that is not null is in both; null if there is none, but a null in one of them."""
+    return recorded("arrays_overlap", left, right)
 
 
 @operation("arrays_overlap", rule=_sets_rule, nullable=lambda e, n: any(n) or any(map(may_hold_null, e.arguments)))
@@ -452,6 +595,11 @@ def _remove_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("array_remove", array.type, (ordered(call, array), value))
 
 
+def array_remove(column: Column | str, element: object) -> Column:
+    """The elements that are not equal to the value."""
+    return recorded("array_remove", column, constant(element))
+
+
 @operation("array_remove", rule=_remove_rule)
 @on_columns
 def _array_remove(_: TypedExpression, values: pa.Array, unwanted: pa.Array) -> pa.Array:
@@ -468,6 +616,11 @@ def _repeat_rule(call: Invocation) -> TypedExpression:
 
 def _repeat_fails(expression: TypedExpression) -> bool:
     return may_be_large(expression, 1)
+
+
+def array_repeat(column: Column | str, count: Column | str | int) -> Column:
+    """An array with the value `count` times."""
+    return recorded("array_repeat", column, count)
 
 
 @operation(
@@ -492,6 +645,11 @@ def _compact_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("array_compact", array.type, (array,))
 
 
+def array_compact(column: Column | str) -> Column:
+    """The elements that are not null."""
+    return recorded("array_compact", column)
+
+
 @operation("array_compact", rule=_compact_rule)
 @on_columns
 def _array_compact(_: TypedExpression, values: pa.Array) -> pa.Array:
@@ -499,10 +657,20 @@ def _array_compact(_: TypedExpression, values: pa.Array) -> pa.Array:
     return elements.kept(validity(elements.values)).as_arrays()
 
 
+def array_append(column: Column | str, value: object) -> Column:
+    """The array with the value behind it."""
+    return recorded("array_append", column, constant(value))
+
+
 @function("array_append")
 def _append_rule(call: Invocation) -> TypedExpression:
     array, value = counted(call, 2)
     return call.of("array_insert", array, literal(-1, "int"), value)
+
+
+def array_prepend(column: Column | str, value: object) -> Column:
+    """The array with the value in front of it."""
+    return recorded("array_prepend", column, constant(value))
 
 
 @function("array_prepend")
@@ -520,6 +688,11 @@ def _insert_rule(call: Invocation) -> TypedExpression:
 def _insert_fails(expression: TypedExpression) -> bool:
     place = expression.arguments[1]
     return place.value == 0 or may_be_large(expression, 1)
+
+
+def array_insert(column: Column | str, pos: Column | str | int, value: object) -> Column:
+    """The array with the value at a place from 1, or from -1 at the end; gaps are filled with null."""
+    return recorded("array_insert", column, pos, constant(value))
 
 
 @operation(
@@ -553,6 +726,11 @@ def _array_insert(_: TypedExpression, values: pa.Array, index: pa.Array, inserte
 
 def _join_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("array_join", "string", fitted(call, "array<string>, =string, [=string]"))
+
+
+def array_join(column: Column | str, delimiter: str, null_replacement: str | None = None) -> Column:
+    """The elements as one text; nulls are left out unless there is a text for them."""
+    return recorded("array_join", column, constant(delimiter), *given_constant(null_replacement))
 
 
 @operation("array_join", rule=_join_rule)
@@ -591,6 +769,11 @@ def _sequence_rule(call: Invocation) -> TypedExpression | None:
     return TypedExpression("sequence", array_of(values[0].type), values)
 
 
+def sequence(start: Column | str, stop: Column | str, step: Column | str | None = None) -> Column:
+    """The whole numbers from `start` to `stop`, both included."""
+    return recorded("sequence", start, stop, *given(step))
+
+
 @operation("sequence", rule=_sequence_rule, fails=always)
 @on_columns
 def _sequence(expression: TypedExpression, start: pa.Array, stop: pa.Array, step: pa.Array | None = None) -> pa.Array:
@@ -627,6 +810,11 @@ def _zip_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("arrays_zip", array_of(struct), tuple(arrays))
 
 
+def arrays_zip(*columns: ColumnArguments) -> Column:
+    """An array of structs of the elements at the same place, as long as the longest."""
+    return recorded("arrays_zip", *listed(columns))
+
+
 @operation("arrays_zip", rule=_zip_rule, looks_at_all=always)
 @on_columns
 def _arrays_zip(expression: TypedExpression, *values: pa.Array) -> pa.Array:
@@ -637,6 +825,11 @@ def _arrays_zip(expression: TypedExpression, *values: pa.Array) -> pa.Array:
     struct = to_arrow(element_type(expression))
     fields = [(field.name, recast(beside(part, shape), field.type)) for field, part in zip(struct, parts)]
     return shape.with_values(structs_of(fields)).as_arrays()
+
+
+@spark_text("arrays_zip")
+def _zip_text(arguments: Sequence[Expression], texts: Sequence[str]) -> str | None:
+    return unseen(arguments, texts) if any(isinstance(argument, Alias) for argument in arguments) else None
 
 
 def padded(parts: Sequence[Elements], valid: np.ndarray) -> Elements:

@@ -7,7 +7,7 @@ are not evaluated if they could fail.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +15,11 @@ import pyarrow as pa
 from streamkit.data_type import array_of, map_of
 from streamkit.errors import EvaluationError
 from streamkit.expressions.core.coercion import cast_to, common_type, wider_common_without_strings
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.elements import Elements, booleans, structs_of, taken, truth, validity
 from streamkit.expressions.core.operation import Datum, Invocation, RuleError, always, check_count, operation
 from streamkit.expressions.core.ordering import groups
+from streamkit.expressions.core.recording import recorded, recorded_lambda
 from streamkit.expressions.core.rows import Rows, broadcast
 from streamkit.expressions.logic.conditions import as_condition
 from streamkit.expressions.nested.arrays import array_argument, beside, element_type, first_of_each, padded
@@ -25,6 +27,20 @@ from streamkit.expressions.nested.maps import checked_maps, entry_types, map_arg
 from streamkit.plan.expression import Lambda, TypedExpression
 from streamkit.plan.expression_text import typed_text
 from streamkit.recast import recast
+
+__all__ = [
+    "aggregate",
+    "exists",
+    "filter",
+    "forall",
+    "map_filter",
+    "map_zip_with",
+    "reduce",
+    "transform",
+    "transform_keys",
+    "transform_values",
+    "zip_with",
+]
 
 
 def bound(call: Invocation, place: int, *types: str, at_least: int = 0) -> TypedExpression:
@@ -78,6 +94,11 @@ def first_alone(_: TypedExpression, nullable: Sequence[bool]) -> bool:
     return nullable[0]
 
 
+def transform(column: Column | str, function: Callable[..., Column]) -> Column:
+    """What the function gives for each element, and for its index from 0 if it takes two columns."""
+    return recorded("transform", column, recorded_lambda(function, 1, 2))
+
+
 @operation("transform", rule=_transform_rule, lazy=True, nullable=first_alone)
 def _transform(expression: TypedExpression, rows: Rows) -> Datum:
     source, function = expression.arguments
@@ -91,6 +112,11 @@ def _filter_rule(call: Invocation) -> TypedExpression:
     array = array_argument(call, 0)
     function = as_predicate(call, bound(call, 1, element_type(array), "int", at_least=1))
     return TypedExpression("filter", array.type, (array, function))
+
+
+def filter(column: Column | str, function: Callable[..., Column]) -> Column:  # PySpark's name
+    """The elements for which the function is true; it may take the index from 0 as a second column."""
+    return recorded("filter", column, recorded_lambda(function, 1, 2))
 
 
 @operation("filter", rule=_filter_rule, functions=("array_filter",), lazy=True, nullable=first_alone)
@@ -107,10 +133,20 @@ def _decision_rule(call: Invocation) -> TypedExpression:
     return TypedExpression(call.name.lower(), "boolean", (array, as_predicate(call, bound(call, 1, element_type(array)))))
 
 
+def exists(column: Column | str, function: Callable[[Column], Column]) -> Column:
+    """True where the function is for one element at least."""
+    return recorded("exists", column, recorded_lambda(function, 1))
+
+
 @operation("exists", rule=_decision_rule, lazy=True)
 def _exists(expression: TypedExpression, rows: Rows) -> Datum:
     """True if the condition is for one element; else null if it is null for one."""
     return _decided(expression, rows, decisive=True)
+
+
+def forall(column: Column | str, function: Callable[[Column], Column]) -> Column:
+    """True where the function is for all elements."""
+    return recorded("forall", column, recorded_lambda(function, 1))
 
 
 @operation("forall", rule=_decision_rule, lazy=True)
@@ -164,6 +200,20 @@ def _aggregate_nullable(expression: TypedExpression, nullable: Sequence[bool]) -
     return nullable[0] or len(nullable) < 4 or nullable[3]
 
 
+def aggregate(
+    column: Column | str,
+    initial: Column | str,
+    merge: Callable[[Column, Column], Column],
+    finish: Callable[[Column], Column] | None = None,
+) -> Column:
+    """The result of `merge` of a value and an element after the other, from `initial` on; at last `finish` of it."""
+    end = () if finish is None else (recorded_lambda(finish, 1),)
+    return recorded("aggregate", column, initial, recorded_lambda(merge, 2), *end)
+
+
+reduce = aggregate
+
+
 @operation("aggregate", rule=_aggregate_rule, functions=("reduce",), lazy=True, nullable=_aggregate_nullable)
 def _aggregate(expression: TypedExpression, rows: Rows) -> Datum:
     """One element of every row at a time."""
@@ -201,6 +251,11 @@ def first_two(_: TypedExpression, nullable: Sequence[bool]) -> bool:
     return any(nullable[:2])
 
 
+def zip_with(left: Column | str, right: Column | str, function: Callable[[Column, Column], Column]) -> Column:
+    """What the function gives for the elements at the same place of two arrays; the shorter one is filled with null."""
+    return recorded("zip_with", left, right, recorded_lambda(function, 2))
+
+
 @operation("zip_with", rule=_zip_rule, lazy=True, nullable=first_two)
 def _zip_with(expression: TypedExpression, rows: Rows) -> Datum:
     first, second, function = expression.arguments
@@ -223,11 +278,21 @@ def _map_rule(call: Invocation) -> TypedExpression:
     )
 
 
+def map_filter(column: Column | str, function: Callable[[Column, Column], Column]) -> Column:
+    """The entries for whose key and value the function is true."""
+    return recorded("map_filter", column, recorded_lambda(function, 2))
+
+
 @operation("map_filter", rule=_map_rule, lazy=True, nullable=first_alone)
 def _map_filter(expression: TypedExpression, rows: Rows) -> Datum:
     source, function = expression.arguments
     elements = _elements(rows, source)
     return elements.kept(truth(applied(rows, function, elements.parents, elements.keys, elements.items))).as_maps()
+
+
+def transform_values(column: Column | str, function: Callable[[Column, Column], Column]) -> Column:
+    """The map with other values, made of key and value."""
+    return recorded("transform_values", column, recorded_lambda(function, 2))
 
 
 @operation("transform_values", rule=_map_rule, lazy=True, nullable=first_alone)
@@ -236,6 +301,11 @@ def _transform_values(expression: TypedExpression, rows: Rows) -> Datum:
     elements = _elements(rows, source)
     items = applied(rows, function, elements.parents, elements.keys, elements.items)
     return elements.with_values(structs_of([("key", elements.keys), ("value", items)])).as_maps()
+
+
+def transform_keys(column: Column | str, function: Callable[[Column, Column], Column]) -> Column:
+    """The map with other keys, made of key and value."""
+    return recorded("transform_keys", column, recorded_lambda(function, 2))
 
 
 @operation("transform_keys", rule=_map_rule, lazy=True, fails=always, nullable=first_alone)
@@ -259,6 +329,11 @@ def _map_zip_rule(call: Invocation) -> TypedExpression:
     function = bound(call, 2, key, first, second)
     maps = call.cast(left, map_of(key, first)), call.cast(right, map_of(key, second))
     return TypedExpression("map_zip_with", map_of(key, function.type), (*maps, function))
+
+
+def map_zip_with(left: Column | str, right: Column | str, function: Callable[[Column, Column, Column], Column]) -> Column:
+    """A map of the keys of both, with what the function gives for a key and its values, of which one may be missing and so null."""
+    return recorded("map_zip_with", left, right, recorded_lambda(function, 3))
 
 
 @operation("map_zip_with", rule=_map_zip_rule, lazy=True, nullable=first_two)

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from streamkit.data_type import array_of, element_of, entry_of, fields_of, has_map, map_of, struct_of, to_arrow
 from streamkit.expressions.core.coercion import cast_to, common_type, wider_common_without_strings
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.elements import Elements, booleans, interleaved, on_columns, structs_of, validity
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import (
@@ -24,10 +25,23 @@ from streamkit.expressions.core.operation import (
     operation,
 )
 from streamkit.expressions.core.ordering import groups
+from streamkit.expressions.core.recording import ColumnArguments, constant, given, listed, recorded
 from streamkit.expressions.logic.conditions import as_common_type
 from streamkit.expressions.nested.arrays import array_argument, contains_null, first_of_each, matches, ordered, picked
 from streamkit.plan.expression import TypedExpression
 from streamkit.recast import recast
+
+__all__ = [
+    "create_map",
+    "map_concat",
+    "map_contains_key",
+    "map_entries",
+    "map_from_arrays",
+    "map_from_entries",
+    "map_keys",
+    "map_values",
+    "str_to_map",
+]
 
 NULL_KEY = "the key of a map is null"
 
@@ -77,6 +91,11 @@ def _map_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("map", map_of(_key_type(call, keys[0].type), items[0].type), tuple(pairs))
 
 
+def create_map(*columns: ColumnArguments) -> Column:
+    """A map of keys and values in turn; a null key, and one that is there twice, fail."""
+    return recorded("map", *listed(columns))
+
+
 @operation("map", rule=_map_rule, strict=False, fails=always, nullable=never_null)
 @on_columns
 def _map(expression: TypedExpression, *values: pa.Array) -> pa.Array:
@@ -93,6 +112,11 @@ def _from_arrays_rule(call: Invocation) -> TypedExpression:
     keys, items = array_argument(call, 0), array_argument(call, 1)
     key = _key_type(call, element_of(keys.type) or "")
     return TypedExpression("map_from_arrays", map_of(key, element_of(items.type) or ""), (keys, items))
+
+
+def map_from_arrays(keys: Column | str, values: Column | str) -> Column:
+    """A map of keys and values that are as many."""
+    return recorded("map_from_arrays", keys, values)
 
 
 @operation("map_from_arrays", rule=_from_arrays_rule, fails=always)
@@ -117,6 +141,11 @@ def _from_entries_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("map_from_entries", map_of(_key_type(call, fields[0][1]), fields[1][1]), (array,))
 
 
+def map_from_entries(column: Column | str) -> Column:
+    """A map of an array of structs with a key and a value; null if one of them is."""
+    return recorded("map_from_entries", column)
+
+
 @operation("map_from_entries", rule=_from_entries_rule, fails=always, nullable=contains_null)
 @on_columns
 def _map_from_entries(_: TypedExpression, values: pa.Array) -> pa.Array:
@@ -135,6 +164,11 @@ def _entries_rule(call: Invocation) -> TypedExpression:
     return TypedExpression(call.name.lower(), array_of(type), (value,))
 
 
+def map_keys(column: Column | str) -> Column:
+    """The keys of a map."""
+    return recorded("map_keys", column)
+
+
 @operation("map_keys", rule=_entries_rule)
 @on_columns
 def _map_keys(_: TypedExpression, values: pa.Array) -> pa.Array:
@@ -142,11 +176,21 @@ def _map_keys(_: TypedExpression, values: pa.Array) -> pa.Array:
     return elements.with_values(elements.keys).as_arrays()
 
 
+def map_values(column: Column | str) -> Column:
+    """The values of a map."""
+    return recorded("map_values", column)
+
+
 @operation("map_values", rule=_entries_rule)
 @on_columns
 def _map_values(_: TypedExpression, values: pa.Array) -> pa.Array:
     elements = Elements.of(values)
     return elements.with_values(elements.items).as_arrays()
+
+
+def map_entries(column: Column | str) -> Column:
+    """The entries of a map, as structs of key and value."""
+    return recorded("map_entries", column)
 
 
 @operation("map_entries", rule=_entries_rule)
@@ -194,6 +238,11 @@ def _contains_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("map_contains_key", "boolean", _with_key(call))
 
 
+def map_contains_key(column: Column | str, value: object) -> Column:
+    """True where the map has the key."""
+    return recorded("map_contains_key", column, constant(value))
+
+
 @operation("map_contains_key", rule=_contains_rule)
 @on_columns
 def _map_contains_key(_: TypedExpression, values: pa.Array, key: pa.Array) -> pa.Array:
@@ -211,6 +260,11 @@ def _concat_rule(call: Invocation) -> TypedExpression:
     if values[0].type == "void":
         return values[0]
     return TypedExpression("map_concat", values[0].type, tuple(values))
+
+
+def map_concat(*columns: ColumnArguments) -> Column:
+    """The entries of all maps; a key that is there twice fails."""
+    return recorded("map_concat", *listed(columns))
 
 
 @operation("map_concat", rule=_concat_rule, fails=always)
@@ -246,6 +300,13 @@ def _plain_text(pattern: str) -> str | None:
     if not pattern or re.search(r"[\\^$.|?*+()\[\]{}]", plain):
         return None
     return re.sub(r"\\([^\w\s])", r"\1", pattern)
+
+
+def str_to_map(
+    text: Column | str, pair_delimiter: Column | str | None = None, key_value_delimiter: Column | str | None = None
+) -> Column:
+    """A map of the parts of a text between separators, which are , and : if nothing else is given."""
+    return recorded("str_to_map", text, *given(pair_delimiter), *given(key_value_delimiter))
 
 
 @operation("str_to_map", rule=_text_rule, fails=always, refuse=_refuse_patterns)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import array_of, element_of, entry_of, fields_of, struct_of, to_arrow
 from streamkit.errors import SchemaError
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.elements import Elements, on_columns, structs_of, validity
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Invocation, RuleError, always_nullable, counted, function, never_null, operation
+from streamkit.expressions.core.recording import ColumnArguments, listed, recorded
+from streamkit.expressions.core.spark_text import quoted, spark_text, text_of, unseen
 from streamkit.expressions.nested.arrays import with_integer
-from streamkit.plan.expression import TypedExpression
+from streamkit.plan.expression import Expression, TypedExpression
 from streamkit.recast import recast
+
+__all__ = ["named_struct", "struct"]
 
 
 def _struct_rule(call: Invocation) -> TypedExpression:
@@ -33,7 +40,17 @@ def _struct_type(names: list[str], values: tuple[TypedExpression, ...]) -> str:
         raise RuleError(str(error)) from None
 
 
+def named_struct(*columns: Column | str) -> Column:
+    """A struct of names, as constants, and values in turn."""
+    return recorded("named_struct", *columns)
+
+
 function("named_struct")(_struct_rule)
+
+
+def struct(*columns: ColumnArguments) -> Column:
+    """A struct of the values, with the names of the columns; others are named col1, col2 … by their places."""
+    return recorded("struct", *listed(columns))
 
 
 @operation("struct", strict=False, nullable=never_null)
@@ -67,6 +84,11 @@ def _field_rule(call: Invocation) -> TypedExpression:
     raise RuleError(f"{value.type} has no fields; found {name.value!r} after it")
 
 
+@spark_text("get_field")
+def _field_text(arguments: Sequence[Expression], texts: Sequence[str]) -> str | None:
+    return f"{texts[0]}.{quoted(text_of(arguments[1]))}" if len(texts) == 2 else None
+
+
 @function("get_item")
 def _item_rule(call: Invocation) -> TypedExpression:
     """An element by its index from 0, the value of a key, or a field by its name."""
@@ -80,6 +102,11 @@ def _item_rule(call: Invocation) -> TypedExpression:
     if fields_of(value.type) and key.name == "literal" and key.type == "string":
         return call.of("get_field", value, key)
     raise RuleError(f"[] takes an element of an array or the value of a key of a map; found {value.type} and {key.type}")
+
+
+@spark_text("get_item")
+def _item_text(_arguments: Sequence[Expression], texts: Sequence[str]) -> str | None:
+    return f"{texts[0]}[{texts[1]}]" if len(texts) == 2 else None
 
 
 def _index(expression: TypedExpression, type: str) -> int:
@@ -131,6 +158,9 @@ def _drop_fields_rule(call: Invocation) -> TypedExpression:
     if not parts:
         raise RuleError("dropFields() would drop all fields; expected at least one to stay")
     return _rebuilt(call, struct, parts)
+
+
+spark_text("with_field", "drop_fields")(unseen)  # methods of a column
 
 
 def _rebuilt(call: Invocation, struct: TypedExpression, parts: dict[str, TypedExpression]) -> TypedExpression:

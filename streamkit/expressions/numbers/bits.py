@@ -10,9 +10,25 @@ import pyarrow.compute as pc
 
 from streamkit.data_type import INTEGERS
 from streamkit.expressions.core.coercion import cast_to
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.numbers import promoted, values_of, with_validity
 from streamkit.expressions.core.operation import Datum, Invocation, RuleError, always, fitted, operation, same_as
+from streamkit.expressions.core.recording import constant, recorded
 from streamkit.plan.expression import TypedExpression
+
+__all__ = [
+    "bit_count",
+    "bit_get",
+    "bitwiseNOT",
+    "bitwise_not",
+    "getbit",
+    "shiftLeft",
+    "shiftRight",
+    "shiftRightUnsigned",
+    "shiftleft",
+    "shiftright",
+    "shiftrightunsigned",
+]
 
 
 def _bitwise_rule(call: Invocation) -> TypedExpression:
@@ -40,6 +56,14 @@ def _xor(_: TypedExpression, left: Datum, right: Datum) -> Datum:
     return pc.bit_wise_xor(left, right)
 
 
+def bitwise_not(column: Column | str) -> Column:
+    """The integer with every bit turned."""
+    return recorded("bitwise_not", column)
+
+
+bitwiseNOT = bitwise_not
+
+
 @operation("bitwise_not", takes="integral", gives=same_as(0))
 def _not(_: TypedExpression, value: Datum) -> Datum:
     return pc.bit_wise_not(value)
@@ -63,14 +87,47 @@ def _unsigned_right(numbers: np.ndarray, places: np.ndarray) -> np.ndarray:
     return np.asarray((numbers.view(unsigned) >> places.view(unsigned)).view(numbers.dtype))
 
 
+def shiftleft(column: Column | str, bits: int) -> Column:
+    """The integer with its bits moved to the left."""
+    return recorded("shiftleft", column, constant(bits))
+
+
+shiftLeft = shiftleft
+
+
 operation("shiftleft", takes="int|bigint, int", gives=same_as(0))(_shift(np.left_shift))
+
+
+def shiftright(column: Column | str, bits: int) -> Column:
+    """The integer with its bits moved to the right; the sign stays."""
+    return recorded("shiftright", column, constant(bits))
+
+
+shiftRight = shiftright
+
+
 operation("shiftright", takes="int|bigint, int", gives=same_as(0))(_shift(np.right_shift))
+
+
+def shiftrightunsigned(column: Column | str, bits: int) -> Column:
+    """The integer with its bits moved to the right; zeros come from the left."""
+    return recorded("shiftrightunsigned", column, constant(bits))
+
+
+shiftRightUnsigned = shiftrightunsigned
+
+
 operation("shiftrightunsigned", takes="int|bigint, int", gives=same_as(0))(_shift(_unsigned_right))
 
 
 def _count_rule(call: Invocation) -> TypedExpression:
     (value,) = fitted(call, "=integral|boolean")
     return TypedExpression("bit_count", "int", (call.cast(value, "bigint") if value.type != "bigint" else value,))
+
+
+def bit_count(column: Column | str) -> Column:
+    """How many bits are set."""
+    return recorded("bit_count", column)
 
 
 @operation("bit_count", rule=_count_rule)
@@ -80,6 +137,14 @@ def _count(_: TypedExpression, value: Datum) -> Datum:
     if isinstance(value, pa.Scalar):
         return pa.scalar(int(found[0]), pa.int32())
     return with_validity(found, pa.int32(), value.is_valid())
+
+
+def getbit(column: Column | str, place: Column | str | int) -> Column:
+    """The bit at a place, counted from the right and 0."""
+    return recorded("getbit", column, place)
+
+
+bit_get = getbit
 
 
 @operation("getbit", takes="integral, int", gives="tinyint", functions=("bit_get",), fails=always)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.numbers import values_of, with_validity
 from streamkit.expressions.core.operation import (
@@ -24,10 +26,55 @@ from streamkit.expressions.core.operation import (
     function,
     operation,
 )
+from streamkit.expressions.core.recording import given, recorded
 from streamkit.expressions.core.rows import Rows, broadcast
 from streamkit.plan.expression import TypedExpression
 
-_FACTORIALS = pa.array([math.factorial(n) for n in range(21)], pa.int64())
+__all__ = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cbrt",
+    "cos",
+    "cosh",
+    "cot",
+    "csc",
+    "degrees",
+    "e",
+    "exp",
+    "expm1",
+    "factorial",
+    "hypot",
+    "ln",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "nanvl",
+    "nullifzero",
+    "pi",
+    "pow",
+    "power",
+    "radians",
+    "rint",
+    "sec",
+    "sign",
+    "signum",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "toDegrees",
+    "toRadians",
+    "width_bucket",
+    "zeroifnull",
+]
+
 _Real = Callable[[np.ndarray], np.ndarray]
 
 
@@ -91,27 +138,273 @@ def _inverse(compute: _Real) -> _Real:
     return lambda values: 1.0 / compute(values)
 
 
-_REALS: dict[str, _Real] = {
-    "sqrt": np.sqrt, "cbrt": np.cbrt, "exp": np.exp, "expm1": np.expm1, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin,
-    "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh,
-    "atanh": np.arctanh, "sec": _inverse(np.cos), "csc": _inverse(np.sin), "cot": _inverse(np.tan), "degrees": np.degrees,
-    "radians": np.radians, "rint": np.rint, "signum": lambda values: np.where(values == 0, values, np.sign(values)),
-}  # fmt: skip
-_SYNONYMS = {"signum": ("sign",)}
-for _name, _compute in _REALS.items():
-    operation(_name, takes="double", gives="double", functions=_SYNONYMS.get(_name, ()), nullable=always_nullable)(
-        _of_reals(_compute)
-    )
+def _enter_real(name: str, compute: _Real, *functions: str) -> None:
+    """Enter a function of one double."""
+    operation(name, takes="double", gives="double", functions=functions, nullable=always_nullable)(_of_reals(compute))
 
-_LOGARITHMS: dict[str, tuple[_Real, float]] = {
-    "ln": (np.log, 0.0), "log2": (np.log2, 0.0), "log10": (np.log10, 0.0), "log1p": (np.log1p, -1.0),
-}  # fmt: skip
-for _name, (_compute, _asymptote) in _LOGARITHMS.items():
-    operation(_name, takes="double", gives="double", nullable=always_nullable)(_logarithm(_compute, _asymptote))
+
+def _enter_logarithm(name: str, compute: _Real, asymptote: float) -> None:
+    """Enter a logarithm, which is null up to its asymptote."""
+    operation(name, takes="double", gives="double", nullable=always_nullable)(_logarithm(compute, asymptote))
+
+
+def sqrt(column: Column | str) -> Column:
+    """The square root; NaN of a negative number."""
+    return recorded("sqrt", column)
+
+
+_enter_real("sqrt", np.sqrt)
+
+
+def cbrt(column: Column | str) -> Column:
+    """The cube root."""
+    return recorded("cbrt", column)
+
+
+_enter_real("cbrt", np.cbrt)
+
+
+def exp(column: Column | str) -> Column:
+    """E to the power of the number."""
+    return recorded("exp", column)
+
+
+_enter_real("exp", np.exp)
+
+
+def expm1(column: Column | str) -> Column:
+    """E to the power of the number, less one."""
+    return recorded("expm1", column)
+
+
+_enter_real("expm1", np.expm1)
+
+
+def sin(column: Column | str) -> Column:
+    """The sine of an angle in radians."""
+    return recorded("sin", column)
+
+
+_enter_real("sin", np.sin)
+
+
+def cos(column: Column | str) -> Column:
+    """The cosine of an angle in radians."""
+    return recorded("cos", column)
+
+
+_enter_real("cos", np.cos)
+
+
+def tan(column: Column | str) -> Column:
+    """The tangent of an angle in radians."""
+    return recorded("tan", column)
+
+
+_enter_real("tan", np.tan)
+
+
+def asin(column: Column | str) -> Column:
+    """The angle in radians that has this sine."""
+    return recorded("asin", column)
+
+
+_enter_real("asin", np.arcsin)
+
+
+def acos(column: Column | str) -> Column:
+    """The angle in radians that has this cosine."""
+    return recorded("acos", column)
+
+
+_enter_real("acos", np.arccos)
+
+
+def atan(column: Column | str) -> Column:
+    """The angle in radians that has this tangent."""
+    return recorded("atan", column)
+
+
+_enter_real("atan", np.arctan)
+
+
+def sinh(column: Column | str) -> Column:
+    """The hyperbolic sine."""
+    return recorded("sinh", column)
+
+
+_enter_real("sinh", np.sinh)
+
+
+def cosh(column: Column | str) -> Column:
+    """The hyperbolic cosine."""
+    return recorded("cosh", column)
+
+
+_enter_real("cosh", np.cosh)
+
+
+def tanh(column: Column | str) -> Column:
+    """The hyperbolic tangent."""
+    return recorded("tanh", column)
+
+
+_enter_real("tanh", np.tanh)
+
+
+def asinh(column: Column | str) -> Column:
+    """The inverse hyperbolic sine."""
+    return recorded("asinh", column)
+
+
+_enter_real("asinh", np.arcsinh)
+
+
+def acosh(column: Column | str) -> Column:
+    """The inverse hyperbolic cosine."""
+    return recorded("acosh", column)
+
+
+_enter_real("acosh", np.arccosh)
+
+
+def atanh(column: Column | str) -> Column:
+    """The inverse hyperbolic tangent."""
+    return recorded("atanh", column)
+
+
+_enter_real("atanh", np.arctanh)
+
+
+def sec(column: Column | str) -> Column:
+    """The secant of an angle in radians."""
+    return recorded("sec", column)
+
+
+_enter_real("sec", _inverse(np.cos))
+
+
+def csc(column: Column | str) -> Column:
+    """The cosecant of an angle in radians."""
+    return recorded("csc", column)
+
+
+_enter_real("csc", _inverse(np.sin))
+
+
+def cot(column: Column | str) -> Column:
+    """The cotangent of an angle in radians."""
+    return recorded("cot", column)
+
+
+_enter_real("cot", _inverse(np.tan))
+
+
+def degrees(column: Column | str) -> Column:
+    """Radians as degrees."""
+    return recorded("degrees", column)
+
+
+toDegrees = degrees
+
+
+_enter_real("degrees", np.degrees)
+
+
+def radians(column: Column | str) -> Column:
+    """Degrees as radians."""
+    return recorded("radians", column)
+
+
+toRadians = radians
+
+
+_enter_real("radians", np.radians)
+
+
+def rint(column: Column | str) -> Column:
+    """The nearest whole number as a double; of two, the even one."""
+    return recorded("rint", column)
+
+
+_enter_real("rint", np.rint)
+
+
+def signum(column: Column | str) -> Column:
+    """1.0, 0.0 or -1.0, by the sign."""
+    return recorded("signum", column)
+
+
+def sign(column: Column | str) -> Column:
+    """1.0, 0.0 or -1.0, by the sign."""
+    return recorded("sign", column)
+
+
+_enter_real("signum", lambda values: np.where(values == 0, values, np.sign(values)), "sign")
+
+
+def ln(column: Column | str) -> Column:
+    """The natural logarithm; null where there is none."""
+    return recorded("ln", column)
+
+
+_enter_logarithm("ln", np.log, 0.0)
+
+
+def log2(column: Column | str) -> Column:
+    """The logarithm to the base of 2; null where there is none."""
+    return recorded("log2", column)
+
+
+_enter_logarithm("log2", np.log2, 0.0)
+
+
+def log10(column: Column | str) -> Column:
+    """The logarithm to the base of 10; null where there is none."""
+    return recorded("log10", column)
+
+
+_enter_logarithm("log10", np.log10, 0.0)
+
+
+def log1p(column: Column | str) -> Column:
+    """The natural logarithm of the number and one; null where there is none."""
+    return recorded("log1p", column)
+
+
+_enter_logarithm("log1p", np.log1p, -1.0)
+
+
+def pow(base: Column | str | float, exponent: Column | str | float) -> Column:
+    """The first to the power of the second."""
+    return recorded("pow", base, exponent)
+
+
+power = pow
+
 
 operation("power", takes="double, double", gives="double", functions=("pow",))(_of_two_reals(_power))
+
+
+def atan2(y: Column | str | float, x: Column | str | float) -> Column:
+    """The angle in radians of the point (x, y)."""
+    return recorded("atan2", y, x)
+
+
 operation("atan2", takes="double, double", gives="double")(_of_two_reals(lambda y, x: np.arctan2(y + 0.0, x + 0.0)))
+
+
+def hypot(a: Column | str | float, b: Column | str | float) -> Column:
+    """The length of the diagonal of a rectangle."""
+    return recorded("hypot", a, b)
+
+
 operation("hypot", takes="double, double", gives="double")(_of_two_reals(np.hypot))
+
+
+def log(base: Column | str | float, column: Column | str | None = None) -> Column:
+    """The logarithm of the second to the base of the first; of one argument the natural logarithm. Null where there is none."""
+    return recorded("log", base, *given(column))
 
 
 @function("log")
@@ -130,9 +423,19 @@ def _log(expression: TypedExpression, base: Datum, value: Datum) -> Datum:
     return pc.if_else(exists, found, pa.scalar(None, pa.float64()))
 
 
+def e() -> Column:
+    """Euler's number."""
+    return recorded("e")
+
+
 @function("e")
 def _e_rule(call: Invocation) -> TypedExpression:
     return _constant(call, math.e)
+
+
+def pi() -> Column:
+    """The circle's number."""
+    return recorded("pi")
 
 
 @function("pi")
@@ -145,12 +448,23 @@ def _constant(call: Invocation, value: float) -> TypedExpression:
     return literal(value, "double")
 
 
+@cache
+def _factorials() -> pa.Array:
+    """Of 0 to 20; made when needed, since Arrow loads pandas with its first array."""
+    return pa.array([math.factorial(n) for n in range(21)], pa.int64())
+
+
+def factorial(column: Column | str) -> Column:
+    """The factorial of 0 to 20; null of others."""
+    return recorded("factorial", column)
+
+
 @operation("factorial", takes="int", gives="bigint", nullable=always_nullable)
 def _factorial(_: TypedExpression, value: Datum) -> Datum:
     """Null below 0 and above 20, where it does not fit."""
     numbers = values_of(value).astype(np.int64)
     places = pa.array(numbers, mask=(numbers < 0) | (numbers > 20))
-    found = _FACTORIALS.take(places)
+    found = _factorials().take(places)
     if isinstance(value, pa.Scalar):
         return found[0]
     return pc.if_else(value.is_valid(), found, pa.scalar(None, pa.int64()))
@@ -160,6 +474,11 @@ def _whole(numbers: np.ndarray) -> np.ndarray:
     """As Java makes a long of a double: cut towards zero, and the nearest long where it is too great."""
     top = np.iinfo(np.int64).max
     return np.where(numbers >= 2.0**63, top, np.where(numbers >= 2.0**63, 0.0, numbers).astype(np.int64))
+
+
+def width_bucket(value: Column | str, low: Column | str, high: Column | str, buckets: Column | str | int) -> Column:
+    """The number of the bucket the value falls into, of `buckets` of one width between `low` and `high`; 0 before, one more behind."""
+    return recorded("width_bucket", value, low, high, buckets)
 
 
 @operation("width_bucket", takes="double, double, double, bigint", gives="bigint", nullable=always_nullable)
@@ -184,6 +503,11 @@ def _width_bucket(_: TypedExpression, value: Datum, low: Datum, high: Datum, buc
     return pc.if_else(valid, array, pa.scalar(None, pa.int64()))
 
 
+def nanvl(value: Column | str, other: Column | str) -> Column:
+    """The second where the first is NaN."""
+    return recorded("nanvl", value, other)
+
+
 @function("nanvl")
 def _nanvl_rule(call: Invocation) -> TypedExpression:
     left, right = fitted(call, "double|float, double|float")
@@ -201,10 +525,20 @@ def _nanvl(expression: TypedExpression, rows: Rows) -> Datum:
     return pc.if_else(is_nan, right, left)
 
 
+def zeroifnull(column: Column | str) -> Column:
+    """0 where the value is null."""
+    return recorded("zeroifnull", column)
+
+
 @function("zeroifnull")
 def _zeroifnull_rule(call: Invocation) -> TypedExpression:
     (value,) = fitted(call, "any")
     return call.of("coalesce", value, literal(0, "int"))
+
+
+def nullifzero(column: Column | str) -> Column:
+    """Null where the value is 0."""
+    return recorded("nullifzero", column)
 
 
 @function("nullifzero")

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from streamkit.data_type import decimal_of, to_arrow
 from streamkit.expressions.core.coercion import PRECISION_MAX, TIMES
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.mapping import each_value
 from streamkit.expressions.core.operation import (
@@ -29,7 +30,10 @@ from streamkit.expressions.core.operation import (
     function,
     operation,
 )
+from streamkit.expressions.core.recording import recorded
 from streamkit.plan.expression import TypedExpression
+
+__all__ = ["to_char", "to_number", "to_varchar", "try_to_number"]
 
 _PART = re.compile(r"(?P<digits>[09]+)|(?P<point>[.D])|(?P<comma>[,G])|(?P<dollar>\$)|(?P<sign>S)|(?P<minus>MI)|(?P<brackets>PR)")
 _ORDER = re.compile(r"<?[MS]?\$?d?\.?d?\$?[MS>]?")  # one letter a part
@@ -253,6 +257,11 @@ def _to_number_rule(call: Invocation) -> TypedExpression:
     return TypedExpression(call.name.lower(), f"decimal({before + behind},{behind})", (text, format))
 
 
+def to_number(text: Column | str, format: Column | str) -> Column:
+    """The decimal that a text in a format such as `lit("$9,999.99")` spells; an error when it runs if a text is not in the format."""
+    return recorded("to_number", text, format)
+
+
 @operation("to_number", rule=_to_number_rule, fails=always)
 def _to_number(expression: TypedExpression, text: Datum, format: pa.Scalar) -> Datum:
     """The number that a text in this format is; a text in another raises."""
@@ -265,6 +274,11 @@ def _to_number(expression: TypedExpression, text: Datum, format: pa.Scalar) -> D
         return _scaled(number, expression)
 
     return each_value(read, to_arrow(expression.type), text)
+
+
+def try_to_number(text: Column | str, format: Column | str) -> Column:
+    """As `to_number`; null if a text is not in the format."""
+    return recorded("try_to_number", text, format)
 
 
 @operation("try_to_number", rule=_to_number_rule, nullable=always_nullable)
@@ -286,6 +300,14 @@ def _scaled(number: Decimal, expression: TypedExpression) -> Decimal:
     shift = scale + int(exponent)
     shifted = digits + (0,) * shift if shift >= 0 else digits[:shift]
     return Decimal((sign, shifted, -scale))
+
+
+def to_char(value: Column | str, format: Column | str) -> Column:
+    """The number in a format such as `lit("$9,999.99")`, a date or time in a pattern such as `lit("yyyy-MM")`, binary as base64, hex or utf-8."""
+    return recorded("to_char", value, format)
+
+
+to_varchar = to_char
 
 
 @function("to_char", "to_varchar")

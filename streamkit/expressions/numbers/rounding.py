@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from streamkit.data_type import FLOATS, INTEGERS, decimal_of, to_arrow
 from streamkit.expressions.core.coercion import implicit_type
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.numbers import WIDEST, values_of, with_validity
 from streamkit.expressions.core.operation import (
@@ -22,7 +23,10 @@ from streamkit.expressions.core.operation import (
     check_count,
     operation,
 )
+from streamkit.expressions.core.recording import given, recorded
 from streamkit.plan.expression import TypedExpression
+
+__all__ = ["bround", "ceil", "ceiling", "floor", "round"]
 
 _MODES = {  # of Arrow and of decimal
     "round": ("half_towards_infinity", ROUND_HALF_UP),
@@ -84,6 +88,29 @@ def _ceil_rule(call: Invocation) -> TypedExpression:
 
 def _may_overflow(expression: TypedExpression) -> bool:
     return expression.type not in FLOATS and (decimal_of(expression.type) is not None or expression.arguments[1].value < 0)
+
+
+def round(column: Column | str, scale: int | None = None) -> Column:
+    """The number rounded to `scale` digits behind the point (before it, if negative); a tie goes away from zero."""
+    return recorded("round", column, *given(scale))
+
+
+def bround(column: Column | str, scale: int | None = None) -> Column:
+    """As `round`; a tie goes to the even digit."""
+    return recorded("bround", column, *given(scale))
+
+
+def ceil(column: Column | str, scale: int | None = None) -> Column:
+    """The smallest whole number that is not below; with `scale`, a decimal of so many digits behind the point."""
+    return recorded("ceil", column, *given(scale))
+
+
+ceiling = ceil
+
+
+def floor(column: Column | str, scale: int | None = None) -> Column:
+    """The largest whole number that is not above; with `scale`, a decimal of so many digits behind the point."""
+    return recorded("floor", column, *given(scale))
 
 
 @operation("round", rule=_round_rule, fails=_may_overflow, nullable=always_nullable)

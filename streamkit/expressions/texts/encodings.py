@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import binascii
 import re
+from base64 import b64decode
 from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.mapping import each_constant, each_value, on_arrays
 from streamkit.expressions.core.operation import (
@@ -22,8 +23,26 @@ from streamkit.expressions.core.operation import (
     fitted,
     operation,
 )
+from streamkit.expressions.core.recording import constant, given, recorded
 from streamkit.expressions.texts.characters import are_long, array_of_bytes, bytes_of, gathered, offsets_of
 from streamkit.plan.expression import TypedExpression
+
+__all__ = [
+    "base64",
+    "bin",
+    "conv",
+    "decode",
+    "encode",
+    "hex",
+    "is_valid_utf8",
+    "make_valid_utf8",
+    "to_binary",
+    "try_to_binary",
+    "try_validate_utf8",
+    "unbase64",
+    "unhex",
+    "validate_utf8",
+]
 
 _DIGITS = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 _VALUES = np.full(256, -1, np.int8)  # of hexadecimal digits
@@ -34,6 +53,11 @@ _VALUES[np.frombuffer(b"abcdef", np.uint8)] = _VALUES[np.frombuffer(b"ABCDEF", n
 def _hex_rule(call: Invocation) -> TypedExpression:
     """Of bytes, or of a whole number."""
     return TypedExpression("hex", "string", fitted(call, "bigint|binary|string"))
+
+
+def hex(column: Column | str) -> Column:
+    """The hexadecimal digits of bytes, a text or a whole number."""
+    return recorded("hex", column)
 
 
 @operation("hex", rule=_hex_rule)
@@ -47,6 +71,11 @@ def _hex(_: TypedExpression, value: pa.Array) -> pa.Array:
     digits = np.empty((len(data), 2), np.uint8)
     digits[:, 0], digits[:, 1] = _DIGITS[data >> 4], _DIGITS[data & 15]
     return array_of_bytes(digits.ravel(), (rows.offsets - rows.offsets[0]) * 2, value, pa.string())
+
+
+def bin(column: Column | str) -> Column:
+    """The bits of a whole number."""
+    return recorded("bin", column)
 
 
 @operation("bin", takes="bigint", gives="string")
@@ -66,6 +95,11 @@ def _number_digits(values: pa.Array, bits: int) -> pa.Array:
     return array_of_bytes(_DIGITS[digits[shown]], offsets_of(shown.sum(axis=1)), values, pa.string())
 
 
+def unhex(text: Column | str) -> Column:
+    """The bytes of hexadecimal digits; null where one is none."""
+    return recorded("unhex", text)
+
+
 @operation("unhex", takes="string", gives="binary", nullable=always_nullable)
 @on_arrays
 def _unhex(_: TypedExpression, text: pa.Array) -> pa.Array:
@@ -81,6 +115,11 @@ def _unhex(_: TypedExpression, text: pa.Array) -> pa.Array:
     pairs = values.view(np.uint8).reshape(-1, 2)
     found = array_of_bytes((pairs[:, 0] << 4) | (pairs[:, 1] & 15), offsets // 2, even, pa.binary())
     return pc.if_else(pa.array(sound), found, pa.scalar(None, pa.binary()))
+
+
+def base64(column: Column | str) -> Column:
+    """Bytes in Base64, in lines of 76 characters."""
+    return recorded("base64", column)
 
 
 @operation("base64", takes="binary", gives="string")
@@ -130,6 +169,11 @@ def _in_lines(encoded: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.
     return lines, ends
 
 
+def unbase64(text: Column | str) -> Column:
+    """The bytes of a text in Base64."""
+    return recorded("unbase64", text)
+
+
 @operation("unbase64", takes="string", gives="binary", fails=always)
 def _unbase64(_: TypedExpression, text: Datum) -> Datum:
     return each_value(_from_mime, pa.binary(), text)
@@ -144,10 +188,15 @@ def _from_mime(text: str) -> bytes:
         raise ValueError(f"{text!r} is not Base64: its last digit stands alone")
     if padding and (left == 0 or (left == 2 and not rest.startswith("=")) or re.search("[A-Za-z0-9+/]", rest)):
         raise ValueError(f"{text!r} is not Base64: its = are not where they belong")
-    return base64.b64decode(digits + "=" * (-len(digits) % 4))
+    return b64decode(digits + "=" * (-len(digits) % 4))
 
 
 _NUMBER_MAX = 2**64 - 1
+
+
+def conv(text: Column | str, source: int, target: int) -> Column:
+    """The digits of a number in another base."""
+    return recorded("conv", text, constant(source), constant(target))
 
 
 @operation("conv", takes="string, int, int", gives="string", fails=always, nullable=always_nullable)
@@ -194,6 +243,11 @@ def _codec(name: str) -> str:
     return codec
 
 
+def encode(text: Column | str, charset: str) -> Column:
+    """The bytes of a text in a character set."""
+    return recorded("encode", text, constant(charset))
+
+
 @operation("encode", takes="string, string", gives="binary", fails=always, nullable=always_nullable, strict=False)
 def _encode(_: TypedExpression, text: Datum, name: Datum) -> Datum:
     """The bytes of a text in a character set; one that it has no place for is an error. Spark looks at both arguments always."""
@@ -223,6 +277,11 @@ def _decode_rule(call: Invocation) -> TypedExpression:
         branches += [call.of("eq_null_safe", value, searched), result]
     default = rest[-1] if len(rest) % 2 else literal(None, "void")
     return call.of("when", *branches, default)
+
+
+def decode(column: Column | str, charset: str) -> Column:
+    """The text of bytes in a character set."""
+    return recorded("decode", column, constant(charset))
 
 
 @operation("decode", rule=_decode_rule, fails=always, nullable=always_nullable)
@@ -263,6 +322,11 @@ def _to_binary_nullable(expression: TypedExpression, nullable: Sequence[bool]) -
     return expression.arguments[1].value != "base64" or any(nullable)
 
 
+def to_binary(text: Column | str, format: Column | str | None = None) -> Column:
+    """The bytes of a text in hex (if no format is given), utf-8 or base64; a format is `lit(...)`."""
+    return recorded("to_binary", text, *given(format))
+
+
 @operation("to_binary", rule=_to_binary_rule, fails=always, nullable=_to_binary_nullable)
 def _to_binary(expression: TypedExpression, text: Datum, form: pa.Scalar) -> Datum:
     """The bytes that a text writes in a format; an error where it does not."""
@@ -271,6 +335,11 @@ def _to_binary(expression: TypedExpression, text: Datum, form: pa.Scalar) -> Dat
     if pc.any(wrong).as_py() if isinstance(wrong, pa.Array) else wrong.as_py():
         raise pa.ArrowInvalid(f"a text does not have the format {form}")
     return found
+
+
+def try_to_binary(text: Column | str, format: Column | str | None = None) -> Column:
+    """As `to_binary`; null where the text does not have the format."""
+    return recorded("try_to_binary", text, *given(format))
 
 
 @operation("try_to_binary", rule=_to_binary_rule, nullable=always_nullable)
@@ -287,7 +356,7 @@ _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-
 
 def _from_strict_base64(text: str) -> bytes | None:
     bare = re.sub(r"[^\S\x85\xa0\u2007\u202f]", "", text)  # Java's blanks
-    return base64.b64decode(bare.rstrip("=") + "=" * (-len(bare.rstrip("=")) % 4)) if _BASE64.fullmatch(bare) else None
+    return b64decode(bare.rstrip("=") + "=" * (-len(bare.rstrip("=")) % 4)) if _BASE64.fullmatch(bare) else None
 
 
 def _valid_utf8(value: Datum) -> Datum:
@@ -305,9 +374,19 @@ def _is_text(data: bytes) -> bool:
     return True
 
 
+def is_valid_utf8(column: Column | str) -> Column:
+    """Whether bytes are a text."""
+    return recorded("is_valid_utf8", column)
+
+
 @operation("is_valid_utf8", takes="string|binary", gives="boolean", nullable=always_nullable)
 def _is_valid_utf8(_: TypedExpression, value: Datum) -> Datum:
     return _valid_utf8(value)
+
+
+def make_valid_utf8(column: Column | str) -> Column:
+    """The text of bytes, U+FFFD for those that are none."""
+    return recorded("make_valid_utf8", column)
 
 
 @operation("make_valid_utf8", takes="string|binary", gives="string", nullable=always_nullable)
@@ -318,9 +397,19 @@ def _make_valid_utf8(_: TypedExpression, value: Datum) -> Datum:
     return each_value(lambda data: data.decode(errors="replace"), pa.string(), value)
 
 
+def validate_utf8(column: Column | str) -> Column:
+    """The text of bytes; an error if they are none."""
+    return recorded("validate_utf8", column)
+
+
 @operation("validate_utf8", takes="string|binary", gives="string", fails=always, nullable=always_nullable)
 def _validate_utf8(_: TypedExpression, value: Datum) -> Datum:
     return value.cast(pa.string())
+
+
+def try_validate_utf8(column: Column | str) -> Column:
+    """The text of bytes; null if they are none."""
+    return recorded("try_validate_utf8", column)
 
 
 @operation("try_validate_utf8", takes="string|binary", gives="string", nullable=always_nullable)

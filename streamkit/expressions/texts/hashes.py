@@ -11,19 +11,36 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import has_map
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.mapping import each_constant
 from streamkit.expressions.core.numbers import values_of
 from streamkit.expressions.core.operation import Datum, Invocation, RuleError, always_nullable, never_null, operation
+from streamkit.expressions.core.recording import constant, recorded
 from streamkit.expressions.texts.characters import bytes_of, numbers_of
 from streamkit.plan.expression import TypedExpression
+
+__all__ = ["crc32", "hash", "md5", "sha", "sha1", "sha2", "xxhash64"]
 
 SEED = 42
 _LONG_DECIMAL = 18  # digits that fit into 64 bits
 
 
+def md5(column: Column | str) -> Column:
+    """The MD5 digest, in hexadecimal digits."""
+    return recorded("md5", column)
+
+
 @operation("md5", takes="binary", gives="string")
 def _md5(_: TypedExpression, value: Datum) -> Datum:
     return _digests(lambda data: hashlib.md5(data, usedforsecurity=False).hexdigest(), pa.string(), value)
+
+
+def sha1(column: Column | str) -> Column:
+    """The SHA-1 digest, in hexadecimal digits."""
+    return recorded("sha1", column)
+
+
+sha = sha1
 
 
 @operation("sha1", takes="binary", gives="string", functions=("sha",))
@@ -34,6 +51,11 @@ def _sha1(_: TypedExpression, value: Datum) -> Datum:
 _SHA2: dict[int, Callable[..., hashlib._Hash]] = {
     0: hashlib.sha256, 224: hashlib.sha224, 256: hashlib.sha256, 384: hashlib.sha384, 512: hashlib.sha512,
 }  # fmt: skip
+
+
+def sha2(column: Column | str, bits: int) -> Column:
+    """The SHA-2 digest of 224, 256 (or 0), 384 or 512 bits, in hexadecimal digits."""
+    return recorded("sha2", column, constant(bits))
 
 
 @operation("sha2", takes="binary, int", gives="string", nullable=always_nullable)
@@ -47,6 +69,11 @@ def _sha2_of(value: Datum, bits: pa.Scalar) -> Datum:
     if make is None:
         return pa.scalar(None, pa.string()) if isinstance(value, pa.Scalar) else pa.nulls(len(value), pa.string())
     return _digests(lambda data: make(data, usedforsecurity=False).hexdigest(), pa.string(), value)
+
+
+def crc32(column: Column | str) -> Column:
+    """The cyclic redundancy check."""
+    return recorded("crc32", column)
 
 
 @operation("crc32", takes="binary", gives="bigint")
@@ -73,10 +100,20 @@ def _hash_rule(call: Invocation) -> TypedExpression:
     return TypedExpression(call.name, "int" if call.name == "hash" else "bigint", call.values)
 
 
+def hash(*columns: Column | str) -> Column:
+    """Spark's Murmur3 hash of the values, an int."""
+    return recorded("hash", *columns)
+
+
 @operation("hash", rule=_hash_rule, strict=False, nullable=never_null)
 def _hash(_: TypedExpression, *values: Datum) -> Datum:
     """Murmur3; a null leaves the hash as it is."""
     return _hashed(values, np.dtype(np.uint32), pa.int32(), _MURMUR3)
+
+
+def xxhash64(*columns: Column | str) -> Column:
+    """The xxHash64 of the values, a bigint."""
+    return recorded("xxhash64", *columns)
 
 
 @operation("xxhash64", rule=_hash_rule, strict=False, nullable=never_null)

@@ -8,7 +8,7 @@ line end, where the expression has a `$`; texts that are not ASCII, where it has
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unicodedata import category
 
@@ -16,10 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.mapping import each_constant, each_value, on_arrays
 from streamkit.expressions.core.operation import Datum, Invocation, RuleError, fitted, function, operation
+from streamkit.expressions.core.recording import constant, given, given_text, recorded
 from streamkit.expressions.core.sizes import check_bytes, is_little, sizes_of_rows
+from streamkit.expressions.core.spark_text import spark_text
 from streamkit.expressions.texts.characters import array_of_bytes, bytes_of, characters_of, gathered, texts_of
 from streamkit.expressions.texts.patterns import (
     RegularExpression,
@@ -30,7 +33,22 @@ from streamkit.expressions.texts.patterns import (
     regular_expression,
 )
 from streamkit.expressions.texts.substrings import characters_before
-from streamkit.plan.expression import TypedExpression
+from streamkit.plan.expression import Expression, TypedExpression
+
+__all__ = [
+    "ilike",
+    "like",
+    "regexp",
+    "regexp_count",
+    "regexp_extract",
+    "regexp_extract_all",
+    "regexp_instr",
+    "regexp_like",
+    "regexp_replace",
+    "regexp_substr",
+    "rlike",
+    "split",
+]
 
 _LAST_IS_LINE_END = r"[\n\r\x{85}\x{2028}\x{2029}]\z"
 _TEXTS = pa.list_(pa.string())
@@ -72,6 +90,11 @@ def _like_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("like", "boolean", (*arguments[:2], escape))
 
 
+def ilike(text: Column | str, pattern: Column | str, escape: Column | None = None) -> Column:
+    """As `like`, without regard to case."""
+    return recorded("ilike", text, pattern, *given(escape))
+
+
 @function("ilike")
 def _ilike_rule(call: Invocation) -> TypedExpression:
     typed = _like_rule(call)
@@ -79,9 +102,24 @@ def _ilike_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("like", "boolean", (*lowered, typed.arguments[2]))
 
 
+@spark_text("ilike")
+def _ilike_text(_arguments: Sequence[Expression], texts: Sequence[str]) -> str | None:
+    return f"({texts[0]} ILIKE {texts[1]} ESCAPE {texts[2]})" if len(texts) == 3 else None
+
+
+def like(text: Column | str, pattern: Column | str, escape: Column | None = None) -> Column:
+    """True where the text matches an SQL pattern of % and _; a constant pattern is `lit(...)`."""
+    return recorded("like", text, pattern, *given(escape))
+
+
 @operation("like", rule=_like_rule, refuse=_refuse_like, fails=_varies)
 def _like(_: TypedExpression, text: Datum, pattern: Datum, escape: Datum) -> Datum:
     return each_constant(_like_constant, pa.bool_(), (text, pattern, escape), (1,))
+
+
+@spark_text("like")
+def _like_text(_arguments: Sequence[Expression], texts: Sequence[str]) -> str | None:
+    return f"({texts[0]} LIKE {texts[1]} ESCAPE {texts[2]})" if len(texts) == 3 else None
 
 
 def _like_constant(text: Datum, pattern: pa.Scalar, escape: pa.Scalar) -> Datum:
@@ -98,6 +136,15 @@ def _read(read: Callable[..., Any], *texts: Any) -> Any:
         return read(*texts)
     except ValueError as error:
         raise pa.ArrowInvalid(str(error)) from None
+
+
+def rlike(text: Column | str, pattern: Column | str) -> Column:
+    """True where the regular expression matches some part of the text; a constant pattern is `lit(...)`."""
+    return recorded("rlike", text, pattern)
+
+
+regexp = rlike
+regexp_like = rlike
 
 
 @operation(
@@ -183,6 +230,11 @@ def _group_may_be_missing(expression: TypedExpression) -> bool:
     return not 0 <= group.value <= regular_expression(pattern.value).groups
 
 
+def regexp_extract(text: Column | str, pattern: str, group: int) -> Column:
+    """A group of the first match (0: all of it); the empty text if there is none."""
+    return recorded("regexp_extract", text, constant(pattern), constant(group))
+
+
 @operation("regexp_extract", rule=_group_rule, refuse=_refuse_pattern, fails=_group_may_be_missing)
 def _regexp_extract(_: TypedExpression, text: Datum, pattern: Datum, group: Datum) -> Datum:
     """A group of the first match; the empty text if there is no match, or the group has no part in it."""
@@ -217,6 +269,11 @@ def _expression_and_group(text: pa.Array, pattern: pa.Array, group: pa.Array) ->
     if pc.any(_matches(None, text, pattern)).as_py():  # type: ignore[arg-type]
         raise pa.ArrowInvalid(f"there is no group {number}; the regular expression has {expression.groups}")
     return expression, 0
+
+
+def regexp_extract_all(text: Column | str, pattern: Column | str, group: Column | int | None = None) -> Column:
+    """A group of every match, the first group if none is given; a constant pattern is `lit(...)`."""
+    return recorded("regexp_extract_all", text, pattern, *given(group))
 
 
 @operation("regexp_extract_all", rule=_group_rule, refuse=_refuse_pattern, fails=_group_may_be_missing)
@@ -254,6 +311,11 @@ def _count_nullable(_: TypedExpression, nullable: Any) -> bool:
     return any(nullable)
 
 
+def regexp_count(text: Column | str, pattern: Column | str) -> Column:
+    """How many matches there are; a constant pattern is `lit(...)`."""
+    return recorded("regexp_count", text, pattern)
+
+
 @operation("regexp_count", takes="string, string", gives="int", refuse=_refuse_pattern, fails=_varies, nullable=_count_nullable)
 def _regexp_count(_: TypedExpression, text: Datum, pattern: Datum) -> Datum:
     """How many matches there are."""
@@ -283,11 +345,21 @@ def _count_of(pattern: re.Pattern[str], text: str) -> int:
     return len(matches) + len(within)
 
 
+def regexp_substr(text: Column | str, pattern: Column | str) -> Column:
+    """The first match; null if there is none."""
+    return recorded("regexp_substr", text, pattern)
+
+
 @function("regexp_substr")
 def _regexp_substr_rule(call: Invocation) -> TypedExpression:
     """The first match; null if there is none, or an empty one."""
     text, pattern = fitted(call, "string, string")
     return call.of("nullif", call.of("regexp_extract", text, pattern, literal(0, "int")), literal("", "string"))
+
+
+def regexp_instr(text: Column | str, pattern: Column | str, group: Column | int | None = None) -> Column:
+    """Where the first match starts, from 1; 0 if there is none. The group does not matter."""
+    return recorded("regexp_instr", text, pattern, *given(group))
 
 
 @operation("regexp_instr", takes="string, string, [int]", gives="int", refuse=_refuse_pattern, fails=_varies)
@@ -324,6 +396,11 @@ def _replace_rule(call: Invocation) -> TypedExpression:
     if start.name != "literal" or (start.value is not None and start.value < 1):
         raise RuleError(f"regexp_replace() takes a constant position from 1; found {start.value!r}")
     return TypedExpression("regexp_replace", "string", (*arguments[:3], start))
+
+
+def regexp_replace(text: Column | str, pattern: Column | str, replacement: Column | str) -> Column:
+    """The text with each match replaced; $1 stands for the first group."""
+    return recorded("regexp_replace", text, given_text(pattern), given_text(replacement))
 
 
 @operation("regexp_replace", rule=_replace_rule, refuse=_refuse_pattern, fails=lambda expression: not _is_sound(expression))
@@ -426,6 +503,11 @@ def _replaced_from(text: str, first: int, pattern: re.Pattern[str], parts: tuple
 def _split_rule(call: Invocation) -> TypedExpression:
     arguments = fitted(call, "string, string, [int]")
     return TypedExpression("split", "array<string>", (*arguments, literal(-1, "int"))[:3])
+
+
+def split(text: Column | str, pattern: Column | str, limit: Column | str | int = -1) -> Column:
+    """What stands between the matches; with a limit above 0 at most so many parts."""
+    return recorded("split", text, given_text(pattern), limit)
 
 
 @operation("split", rule=_split_rule, refuse=_refuse_pattern, fails=_varies)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import builtins  # chr() is a function of Spark here
+from collections.abc import Callable, Sequence
 from functools import cache, reduce
 from itertools import islice
 from unicodedata import category
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 
 from streamkit.chunks import check_sound
 from streamkit.data_type import element_of
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.mapping import each_constant, each_value, on_arrays
 from streamkit.expressions.core.operation import (
@@ -27,7 +29,9 @@ from streamkit.expressions.core.operation import (
     operation,
     signature_rule,
 )
+from streamkit.expressions.core.recording import constant, given, given_text, recorded
 from streamkit.expressions.core.sizes import FEW, check_bytes, may_be_large
+from streamkit.expressions.core.spark_text import spark_text
 from streamkit.expressions.texts.characters import (
     Characters,
     array_of_bytes,
@@ -40,7 +44,38 @@ from streamkit.expressions.texts.characters import (
     sliced,
     validity,
 )
-from streamkit.plan.expression import TypedExpression
+from streamkit.plan.expression import Expression, TypedExpression
+
+__all__ = [
+    "ascii",
+    "bit_length",
+    "btrim",
+    "char",
+    "char_length",
+    "character_length",
+    "chr",
+    "concat",
+    "concat_ws",
+    "initcap",
+    "lcase",
+    "length",
+    "levenshtein",
+    "lower",
+    "lpad",
+    "ltrim",
+    "mask",
+    "octet_length",
+    "quote",
+    "repeat",
+    "reverse",
+    "rpad",
+    "rtrim",
+    "soundex",
+    "translate",
+    "trim",
+    "ucase",
+    "upper",
+]
 
 # Characters whose upper or lower case is several characters or depends on their place; Arrow maps one to one.
 _SPECIAL_UPPER = (
@@ -57,9 +92,25 @@ def empty_value(type: str) -> pa.Scalar:
     return pa.scalar("" if type == "string" else b"", pa.string() if type == "string" else pa.binary())
 
 
+def upper(column: Column | str) -> Column:
+    """The text in upper case."""
+    return recorded("upper", column)
+
+
+ucase = upper
+
+
 @operation("upper", takes="string", gives="string", functions=("ucase",))
 def _upper(_: TypedExpression, text: Datum) -> Datum:
     return _special_cased(text, pc.utf8_upper(text), _SPECIAL_UPPER, str.upper)
+
+
+def lower(column: Column | str) -> Column:
+    """The text in lower case."""
+    return recorded("lower", column)
+
+
+lcase = lower
 
 
 @operation("lower", takes="string", gives="string", functions=("lcase",))
@@ -83,9 +134,26 @@ def _is_ascii(texts: pa.StringArray) -> bool:
     return bool(pc.all(pc.string_is_ascii(texts)).as_py() is not False)
 
 
+def length(column: Column | str) -> Column:
+    """How many characters a text has, or bytes a binary."""
+    return recorded("length", column)
+
+
+char_length = length
+character_length = length
+
+
 @operation("length", takes="string|binary", gives="int", functions=("char_length", "character_length", "len"))
 def _length(expression: TypedExpression, value: Datum) -> Datum:
     return pc.utf8_length(value) if expression.arguments[0].type == "string" else pc.binary_length(value)
+
+
+def trim(text: Column | str, characters: Column | str | None = None) -> Column:
+    """The text without spaces (or `characters`) at both ends."""
+    return recorded("trim", text, *given(characters))
+
+
+btrim = trim
 
 
 @operation("trim", takes="string, [string]", gives="string", functions=("btrim",))
@@ -93,9 +161,29 @@ def _trim(_: TypedExpression, text: Datum, *characters: Datum) -> Datum:
     return _trimmed(pc.utf8_trim, text, *characters)
 
 
+@spark_text("trim")
+def _trim_text(_arguments: Sequence[Expression], texts: Sequence[str]) -> str | None:
+    return f"TRIM(BOTH {texts[1]} FROM {texts[0]})" if len(texts) == 2 else None
+
+
+def ltrim(text: Column | str, characters: Column | str | None = None) -> Column:
+    """The text without spaces (or `characters`) at its start."""
+    return recorded("ltrim", text, *given(characters))
+
+
 @operation("ltrim", takes="string, [string]", gives="string")
 def _ltrim(_: TypedExpression, text: Datum, *characters: Datum) -> Datum:
     return _trimmed(pc.utf8_ltrim, text, *characters)
+
+
+@spark_text("ltrim")
+def _ltrim_text(_arguments: Sequence[Expression], texts: Sequence[str]) -> str | None:
+    return f"TRIM(LEADING {texts[1]} FROM {texts[0]})" if len(texts) == 2 else None
+
+
+def rtrim(text: Column | str, characters: Column | str | None = None) -> Column:
+    """The text without spaces (or `characters`) at its end."""
+    return recorded("rtrim", text, *given(characters))
 
 
 @operation("rtrim", takes="string, [string]", gives="string")
@@ -103,10 +191,20 @@ def _rtrim(_: TypedExpression, text: Datum, *characters: Datum) -> Datum:
     return _trimmed(pc.utf8_rtrim, text, *characters)
 
 
+@spark_text("rtrim")
+def _rtrim_text(_arguments: Sequence[Expression], texts: Sequence[str]) -> str | None:
+    return f"TRIM(TRAILING {texts[1]} FROM {texts[0]})" if len(texts) == 2 else None
+
+
 def _trimmed(trim: Callable[..., Datum], text: Datum, characters: Datum | None = None) -> Datum:
     if characters is None:
         return trim(text, characters=" ")
     return each_constant(lambda value, some: trim(value, characters=some.as_py()), pa.string(), (text, characters), (1,))
+
+
+def repeat(text: Column | str, times: Column | str | int) -> Column:
+    """The text so many times."""
+    return recorded("repeat", text, times)
 
 
 @operation("repeat", takes="string, int", gives="string", fails=always)
@@ -130,6 +228,11 @@ def _concat_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("concat", "string", fitted(call, "string*"))
 
 
+def concat(*columns: Column | str) -> Column:
+    """The texts one after the other; null if one is null."""
+    return recorded("concat", *columns)
+
+
 @operation("concat", rule=_concat_rule, strict=False)
 def _concat(expression: TypedExpression, *parts: Datum) -> Datum:
     return pc.binary_join_element_wise(*parts, empty_value(expression.type))
@@ -140,6 +243,11 @@ def _concat_ws_rule(call: Invocation) -> TypedExpression:
     values = fitted(call, "string, any*")
     parts = [call.cast(value, "array<string>" if element_of(value.type) else "string") for value in values[1:]]
     return TypedExpression("concat_ws", "string", (values[0], *parts))
+
+
+def concat_ws(separator: str, *columns: Column | str) -> Column:
+    """The texts that are not null, with `separator` between them."""
+    return recorded("concat_ws", constant(separator), *columns)
 
 
 @operation("concat_ws", rule=_concat_ws_rule, strict=False, nullable=lambda _, nullable: nullable[0])
@@ -186,9 +294,19 @@ def _pad_fails(expression: TypedExpression) -> bool:
     return _is_binary(expression) or may_be_large(expression, 1)
 
 
+def lpad(text: Column | str, length: Column | int, padding: Column | str) -> Column:
+    """The text cut to `length` characters, or filled up at its start."""
+    return recorded("lpad", text, length, given_text(padding))
+
+
 @operation("lpad", rule=_pad_rule, fails=_pad_fails, looks_at_all=_is_binary)
 def _lpad(_: TypedExpression, text: Datum, length: Datum, padding: Datum) -> Datum:
     return _padded(text, length, padding, pc.utf8_lpad, lambda text, fill: (fill, text))
+
+
+def rpad(text: Column | str, length: Column | int, padding: Column | str) -> Column:
+    """The text cut to `length` characters, or filled up at its end."""
+    return recorded("rpad", text, length, given_text(padding))
 
 
 @operation("rpad", rule=_pad_rule, fails=_pad_fails, looks_at_all=_is_binary)
@@ -234,9 +352,19 @@ def size_of(value: Datum) -> Datum:
     return pc.utf8_length(value) if pa.types.is_string(value.type) else pc.binary_length(value)
 
 
+def bit_length(column: Column | str) -> Column:
+    """How many bits a text or binary has."""
+    return recorded("bit_length", column)
+
+
 @operation("bit_length", takes="string|binary", gives="int")
 def _bit_length(_: TypedExpression, value: Datum) -> Datum:
     return pc.multiply(pc.binary_length(value), pa.scalar(8, pa.int32()))
+
+
+def octet_length(column: Column | str) -> Column:
+    """How many bytes a text or binary has."""
+    return recorded("octet_length", column)
 
 
 @operation("octet_length", takes="string|binary", gives="int")
@@ -253,9 +381,19 @@ def _reverse_rule(call: Invocation) -> TypedExpression | None:
     return signature_rule("reverse", "string", "string")(call)
 
 
+def reverse(column: Column | str) -> Column:
+    """The text or the array from its end to its start."""
+    return recorded("reverse", column)
+
+
 @operation("reverse", rule=_reverse_rule)
 def _reverse(_: TypedExpression, text: Datum) -> Datum:
     return pc.utf8_reverse(text)
+
+
+def initcap(text: Column | str) -> Column:
+    """Lower case, but upper case at the start of each word."""
+    return recorded("initcap", text)
 
 
 @operation("initcap", takes="string", gives="string")
@@ -275,6 +413,11 @@ def _initcap(_: TypedExpression, text: pa.Array) -> pa.Array:
 
 def _title_cased(text: str) -> str:
     return " ".join(word[:1].title() + word.lower()[len(word[:1].lower()) :] for word in text.split(" "))
+
+
+def translate(text: Column | str, old: str, new: str) -> Column:
+    """Each character of `old` becomes the one at its place in `new`, or nothing if there is none."""
+    return recorded("translate", text, constant(old), constant(new))
 
 
 @operation("translate", takes="string, string, string", gives="string")
@@ -328,6 +471,24 @@ def _mask_rule(call: Invocation) -> TypedExpression:
 _MASKED = {"Lu": 0, "Ll": 1, "Nd": 2}
 
 
+def mask(
+    text: Column | str,
+    upper: Column | str | None = None,
+    lower: Column | str | None = None,
+    digit: Column | str | None = None,
+    other: Column | str | None = None,
+) -> Column:
+    """X for upper-case letters, x for lower-case ones, n for digits, or what is given as `lit(...)`."""
+    return recorded("mask", text, *_masks(upper, lower, digit, other))
+
+
+def _masks(*characters: Column | str | None) -> tuple[object, ...]:
+    """What is given, and what stands for it where only later ones are."""
+    standard = (constant("X"), constant("x"), constant("n"), constant(None))
+    count = max((place + 1 for place, character in enumerate(characters) if character is not None), default=0)
+    return tuple(usual if given is None else given for given, usual in zip(characters[:count], standard))
+
+
 @operation("mask", rule=_mask_rule, strict=False, nullable=always_nullable)
 def _mask(_: TypedExpression, text: Datum, *masks: pa.Scalar) -> Datum:
     """By the kind of each UTF-16 unit, as Java's."""
@@ -346,8 +507,13 @@ def _masked(text: pa.Array, masks: tuple[str | None, ...]) -> pa.Array:
 
 
 def _masked_code(code: int, masks: tuple[str | None, ...]) -> int:
-    mask = masks[_MASKED.get(category(chr(code)), 3) if code < 0x10000 else 3]
+    mask = masks[_MASKED.get(category(builtins.chr(code)), 3) if code < 0x10000 else 3]
     return code if mask is None else ord(mask)
+
+
+def levenshtein(left: Column | str, right: Column | str, threshold: int | None = None) -> Column:
+    """How many characters differ; -1 if they are more than the threshold."""
+    return recorded("levenshtein", left, right, *given(threshold))
 
 
 @operation("levenshtein", takes="string, string, [int]", gives="int")
@@ -421,6 +587,11 @@ _SOUNDS = dict(zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "01230127022455012623017202"))
 _SOUNDS |= {letter.lower(): sound for letter, sound in _SOUNDS.items()}
 
 
+def soundex(text: Column | str) -> Column:
+    """How the text sounds in English."""
+    return recorded("soundex", text)
+
+
 @operation("soundex", takes="=string", gives="string")
 def _soundex(_: TypedExpression, text: Datum) -> Datum:
     return each_value(_sound, pa.string(), text)
@@ -454,11 +625,21 @@ def _has_luhn_digit(text: str) -> bool:
     return (sum(doubled) + sum(map(int, text[::-2]))) % 10 == 0
 
 
+def quote(text: Column | str) -> Column:
+    """The text between single quotes."""
+    return recorded("quote", text)
+
+
 @operation("quote", takes="string", gives="string", nullable=always_nullable)
 def _quote(_: TypedExpression, text: Datum) -> Datum:
     """Between single quotes; a backslash stands before those within."""
     escaped = check_sound(pc.replace_substring(text, "'", "\\'"))
     return pc.binary_join_element_wise("'", escaped, "'", "")
+
+
+def ascii(text: Column | str) -> Column:
+    """The number of the first character."""
+    return recorded("ascii", text)
 
 
 @operation("ascii", takes="string", gives="int")
@@ -474,7 +655,15 @@ def _ascii(_: TypedExpression, text: pa.Array) -> pa.Array:
 
 @cache
 def _first_characters() -> pa.Array:
-    return pa.array([*map(chr, range(256)), ""])
+    return pa.array([*map(builtins.chr, range(256)), ""])
+
+
+def char(number: Column | str) -> Column:
+    """The character with a number."""
+    return recorded("char", number)
+
+
+chr = char
 
 
 @operation("char", takes="bigint", gives="string", functions=("chr",))

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.errors import EvaluationError
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.mapping import each_constant, each_value, on_arrays
 from streamkit.expressions.core.operation import (
@@ -19,12 +20,32 @@ from streamkit.expressions.core.operation import (
     function,
     operation,
 )
+from streamkit.expressions.core.recording import constant, given, given_text, recorded
 from streamkit.expressions.core.rows import Rows, broadcast
 from streamkit.expressions.core.sizes import check_bytes, is_little, sizes_of_rows
 from streamkit.expressions.texts.characters import are_long, bytes_of, null_with, numbers_of, offsets_of, sliced
 from streamkit.expressions.texts.strings import empty_value, size_of
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.expression_text import typed_text
+
+__all__ = [
+    "contains",
+    "elt",
+    "endswith",
+    "find_in_set",
+    "instr",
+    "left",
+    "locate",
+    "overlay",
+    "position",
+    "replace",
+    "right",
+    "split_part",
+    "startswith",
+    "substr",
+    "substring",
+    "substring_index",
+]
 
 _LENGTH_MAX = 2**31 - 1
 
@@ -33,6 +54,16 @@ def _substring_rule(call: Invocation) -> TypedExpression:
     arguments = fitted(call, "string|binary, int, [int]")
     rest = arguments if len(arguments) == 3 else (*arguments, literal(_LENGTH_MAX, "int"))
     return TypedExpression("substring", arguments[0].type, rest)
+
+
+def substring(text: Column | str, start: Column | str | int, length: Column | str | int) -> Column:
+    """`length` characters from `start`, counted from 1, or from the end if negative."""
+    return recorded("substring", text, start, length)
+
+
+def substr(text: Column | str, start: Column | str | int, length: Column | str | int | None = None) -> Column:
+    """As `substring`; without `length`, up to the end."""
+    return recorded("substr", text, start, *given(length))
 
 
 @operation("substring", rule=_substring_rule, functions=("substr",))
@@ -56,10 +87,20 @@ def _substrings(_: TypedExpression, value: pa.Array, position: pa.Array, length:
     return null_with(sliced(value, first, np.minimum(first + numbers_of(length), _LENGTH_MAX)), position, length)
 
 
+def left(text: Column | str, length: Column | str | int) -> Column:
+    """The first characters."""
+    return recorded("left", text, length)
+
+
 @function("left")
 def _left_rule(call: Invocation) -> TypedExpression:
     text, length = fitted(call, "string|binary, int")
     return TypedExpression("substring", text.type, (text, literal(1, "int"), length))
+
+
+def right(text: Column | str, length: Column | str | int) -> Column:
+    """The last characters."""
+    return recorded("right", text, length)
 
 
 @operation("right", takes="string, int", gives="string", nullable=always_nullable)
@@ -75,6 +116,11 @@ def _overlay_rule(call: Invocation) -> TypedExpression:
     kind = "binary" if len(call.arguments) > 1 and all(value.type == "binary" for value in call.values[:2]) else "string"
     arguments = fitted(call, f"{kind}, {kind}, int, [int]")
     return TypedExpression("overlay", kind, (*arguments, literal(-1, "int"))[:4])
+
+
+def overlay(text: Column | str, replacement: Column | str, start: Column | str | int, length: Column | str | int = -1) -> Column:
+    """The text with another from `start` on, in place of as many characters as it has, or of `length`."""
+    return recorded("overlay", text, replacement, start, length)
 
 
 @operation("overlay", rule=_overlay_rule)
@@ -104,6 +150,11 @@ def _is_of_bytes(expression: TypedExpression) -> bool:
     return expression.arguments[0].type == "binary"
 
 
+def startswith(text: Column | str, prefix: Column | str) -> Column:
+    """True where the text starts with the other."""
+    return recorded("startswith", text, prefix)
+
+
 @operation("startswith", rule=_search_rule, looks_at_all=_is_of_bytes)
 def _startswith(_: TypedExpression, value: Datum, prefix: Datum) -> Datum:
     if isinstance(prefix, pa.Scalar):
@@ -114,6 +165,11 @@ def _startswith(_: TypedExpression, value: Datum, prefix: Datum) -> Datum:
 def _starts(_: TypedExpression, value: pa.Array, prefix: pa.Array) -> pa.Array:
     whole, part = value.cast(pa.binary()), prefix.cast(pa.binary())
     return pc.equal(sliced(whole, np.zeros(len(part), np.int64), bytes_of(part).sizes), part)
+
+
+def endswith(text: Column | str, suffix: Column | str) -> Column:
+    """True where the text ends with the other."""
+    return recorded("endswith", text, suffix)
 
 
 @operation("endswith", rule=_search_rule, looks_at_all=_is_of_bytes)
@@ -129,11 +185,21 @@ def _ends(_: TypedExpression, value: pa.Array, suffix: pa.Array) -> pa.Array:
     return pc.equal(sliced(whole, sizes - bytes_of(part).sizes, sizes), part)
 
 
+def contains(text: Column | str, part: Column | str) -> Column:
+    """True where the text contains the other."""
+    return recorded("contains", text, part)
+
+
 @operation("contains", rule=_search_rule)
 def _contains(_: TypedExpression, value: Datum, part: Datum) -> Datum:
     if isinstance(part, pa.Scalar):
         return pc.match_substring(value, part.as_py())
     return each_value(lambda value, part: part in value, pa.bool_(), value, part)
+
+
+def instr(text: Column | str, part: Column | str) -> Column:
+    """Where `part` first is in the text, from 1; 0 if it is not. A text is the part itself."""
+    return recorded("instr", text, given_text(part))
 
 
 @operation("instr", takes="string, string", gives="int")
@@ -167,6 +233,16 @@ def _count(data: np.ndarray, astral: int) -> int:
 def _locate_rule(call: Invocation) -> TypedExpression:
     arguments = fitted(call, "string, string, [int]")
     return TypedExpression("locate", "int", (*arguments, literal(1, "int"))[:3])
+
+
+def locate(part: str, text: Column | str, start: int = 1) -> Column:
+    """Where `part` first is in the text from `start` on, from 1; 0 if it is not."""
+    return recorded("locate", constant(part), text, constant(start))
+
+
+def position(part: Column | str, text: Column | str, start: Column | str | int | None = None) -> Column:
+    """As `locate`, of columns."""
+    return recorded("position", part, text, *given(start))
 
 
 @operation(
@@ -205,6 +281,11 @@ def _replace_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("replace", "string", (*arguments, literal("", "string"))[:3])
 
 
+def replace(text: Column | str, old: Column | str, new: Column | str | None = None) -> Column:
+    """The text with each `old` replaced by `new`, or without it."""
+    return recorded("replace", text, old, *given(new))
+
+
 @operation("replace", rule=_replace_rule)
 def _replace(_: TypedExpression, text: Datum, old: Datum, new: Datum) -> Datum:
     _check_replaced(text, old, new)
@@ -227,6 +308,11 @@ def _count_may_be_least(expression: TypedExpression) -> bool:
     """The least int has no opposite, and Spark fails."""
     count = expression.arguments[2]
     return count.name != "literal" or count.value == -(2**31)
+
+
+def substring_index(text: Column | str, separator: str, count: int) -> Column:
+    """What stands before the count-th separator, or from the end behind it if the count is negative."""
+    return recorded("substring_index", text, constant(separator), constant(count))
 
 
 @operation("substring_index", takes="string, string, int", gives="string", fails=_count_may_be_least)
@@ -279,6 +365,11 @@ def _between_separators(text: str, separator: str, count: int) -> str:
     return text[place + len(separator) :]
 
 
+def split_part(text: Column | str, separator: Column | str, number: Column | str | int) -> Column:
+    """The part with this number between separators, from 1, or from the end if negative."""
+    return recorded("split_part", text, separator, number)
+
+
 @operation("split_part", takes="string, string, int", gives="string", fails=always, nullable=always_nullable)
 def _split_part(_: TypedExpression, text: Datum, separator: Datum, part: Datum) -> Datum:
     """The part with this number, from the end if negative, the empty text if there is none; 0 is an error."""
@@ -307,6 +398,11 @@ def _part_of(text: str, separator: str, number: int) -> str:
     return parts[place] if 0 <= place < len(parts) else ""
 
 
+def find_in_set(text: Column | str, members: Column | str) -> Column:
+    """The place of the text among those between commas, from 1; 0 if it is none of them."""
+    return recorded("find_in_set", text, members)
+
+
 @operation("find_in_set", takes="string, string", gives="int")
 def _find_in_set(_: TypedExpression, text: Datum, members: Datum) -> Datum:
     """The place of a text among those between commas, from 1; 0 if it is none of them."""
@@ -329,6 +425,11 @@ def _elt_rule(call: Invocation) -> TypedExpression:
         raise RuleError(f"elt() takes 2 or more arguments; found {len(call.arguments)}")
     kind = "binary" if all(value.type == "binary" for value in call.values[1:]) else "string"
     return TypedExpression("elt", kind, fitted(call, f"int, {kind}, {kind}*"))
+
+
+def elt(*columns: Column | str) -> Column:
+    """The text with the number that the first column has, from 1."""
+    return recorded("elt", *columns)
 
 
 @operation("elt", rule=_elt_rule, lazy=True, fails=always, nullable=always_nullable)

@@ -11,11 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.mapping import each_value, on_arrays
 from streamkit.expressions.core.operation import Datum, Invocation, always, always_nullable, fitted, operation
+from streamkit.expressions.core.recording import given, recorded
 from streamkit.expressions.texts.characters import BLOCK_BYTES, array_of_bytes, bytes_of, offsets_of
 from streamkit.expressions.texts.patterns import regular_expression
 from streamkit.plan.expression import TypedExpression
+
+__all__ = ["parse_url", "try_parse_url", "try_url_decode", "url_decode", "url_encode"]
 
 _KEPT = np.zeros(256, bool)  # bytes that stay as they are in a form
 _KEPT[np.frombuffer(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-*_ ", np.uint8)] = True
@@ -24,6 +28,11 @@ _SHORT_MAX = 2048
 _PIECE_CHARACTERS = 65_536
 _VALUES = bytes(int(chr(byte), 16) if chr(byte) in "0123456789abcdefABCDEF" else 0 for byte in range(256))
 _DIGITS = np.frombuffer(b"0123456789ABCDEF", np.uint8)
+
+
+def url_encode(text: Column | str) -> Column:
+    """The text as forms are sent."""
+    return recorded("url_encode", text)
 
 
 @operation("url_encode", takes="string", gives="string", nullable=always_nullable)
@@ -55,6 +64,11 @@ def _encoded(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return written, offsets
 
 
+def url_decode(text: Column | str) -> Column:
+    """The text that was sent in a form."""
+    return recorded("url_decode", text)
+
+
 @operation("url_decode", takes="string", gives="string", fails=always, nullable=always_nullable)
 def _url_decode(_: TypedExpression, text: Datum) -> Datum:
     found = _try_url_decode(_, text)
@@ -62,6 +76,11 @@ def _url_decode(_: TypedExpression, text: Datum) -> Datum:
     if pc.any(wrong).as_py() if isinstance(wrong, pa.Array) else wrong.as_py():
         raise pa.ArrowInvalid("a % is not followed by two hexadecimal digits")
     return found
+
+
+def try_url_decode(text: Column | str) -> Column:
+    """As `url_decode`; null where a % means nothing."""
+    return recorded("try_url_decode", text)
 
 
 @operation("try_url_decode", takes="string", gives="string", nullable=always_nullable)
@@ -121,10 +140,20 @@ def _refuse_key(expression: TypedExpression) -> str | None:
     return None
 
 
+def parse_url(address: Column | str, part: Column | str, key: Column | str | None = None) -> Column:
+    """A part of an address: HOST, PATH, QUERY, REF, PROTOCOL, FILE, AUTHORITY, USERINFO, as `lit(...)`; of QUERY the value of a key."""
+    return recorded("parse_url", address, part, *given(key))
+
+
 @operation("parse_url", rule=_parse_rule, fails=always, nullable=always_nullable, refuse=_refuse_key)
 def _parse_url(_: TypedExpression, address: Datum, part: Datum, *key: Datum) -> Datum:
     """A part of an address; null if it has none. A text that is no address is an error."""
     return each_value(_part, pa.string(), address, part, *key)
+
+
+def try_parse_url(address: Column | str, part: Column | str, key: Column | str | None = None) -> Column:
+    """As `parse_url`; null where the text is no address."""
+    return recorded("try_parse_url", address, part, *given(key))
 
 
 @operation("try_parse_url", rule=_parse_rule, nullable=always_nullable, refuse=_refuse_key)

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.civil_dates import add_months, civil_from_days, days_from_civil, last_day_of_month
+from streamkit.civil_dates import civil_from_days, days_from_civil, last_day_of_month, months_later
 from streamkit.data_type import to_arrow
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.mapping import each_value
 from streamkit.expressions.core.numbers import values_of, with_validity
@@ -24,11 +25,39 @@ from streamkit.expressions.core.operation import (
     function,
     operation,
 )
+from streamkit.expressions.core.recording import constant, recorded
 from streamkit.expressions.times.datetime_patterns import MONTHS, WEEKDAYS
 from streamkit.expressions.times.far_years import field_of_days, floored_days
 from streamkit.expressions.times.intervals import in_rows
 from streamkit.plan.expression import TypedExpression
 from streamkit.zone_offsets import start_of_day_seconds, zone_offsets
+
+__all__ = [
+    "add_months",
+    "date_add",
+    "date_diff",
+    "date_from_unix_date",
+    "date_sub",
+    "dateadd",
+    "datediff",
+    "day",
+    "dayname",
+    "dayofmonth",
+    "dayofweek",
+    "dayofyear",
+    "last_day",
+    "make_date",
+    "month",
+    "monthname",
+    "months_between",
+    "next_day",
+    "quarter",
+    "trunc",
+    "unix_date",
+    "weekday",
+    "weekofyear",
+    "year",
+]
 
 DAY_SECONDS = 86_400
 UNITS = {
@@ -45,20 +74,6 @@ def _iso_year(value: Datum) -> Datum:
     return pc.struct_field(pc.iso_calendar(value), [0])
 
 
-_DATE_FIELDS: dict[str, Callable[[Datum], Datum]] = {
-    "year": pc.year,
-    "quarter": pc.quarter,
-    "month": pc.month,
-    "dayofmonth": pc.day,
-    "dayofyear": pc.day_of_year,
-    "weekofyear": pc.iso_week,
-    "yearofweek": _iso_year,
-    "dayofweek": lambda value: pc.day_of_week(value, count_from_zero=False, week_start=7),
-    "dayofweek_iso": lambda value: pc.day_of_week(value, count_from_zero=False, week_start=1),
-    "weekday": lambda value: pc.day_of_week(value, count_from_zero=True, week_start=1),
-}
-
-
 def _date_field_rule(name: str) -> Callable[[Invocation], TypedExpression]:
     """The rule of a field of a date: a time is taken as its day."""
 
@@ -70,27 +85,112 @@ def _date_field_rule(name: str) -> Callable[[Invocation], TypedExpression]:
     return rule
 
 
-def _field(name: str, take: Callable[[Datum], Datum]) -> Callable[[TypedExpression, Datum], Datum]:
-    is_year = name in ("year", "yearofweek")
-    return lambda _, value: pc.cast(field_of_days(take, value, is_year=is_year), pa.int32())
+def _enter_field(name: str, take: Callable[[Datum], Datum], *functions: str) -> None:
+    """Enter a function that takes a field of a day."""
+    operation(name, rule=_date_field_rule(name), functions=functions)(
+        lambda _, value: pc.cast(field_of_days(take, value, is_year=name == "year"), pa.int32())
+    )
 
 
-for _name, _take in _DATE_FIELDS.items():
-    operation(
-        _name,
-        rule=None if _name in ("yearofweek", "dayofweek_iso") else _date_field_rule(_name),
-        functions=("day",) if _name == "dayofmonth" else (),
-    )(_field(_name, _take))
+def _weekday(value: Datum) -> Datum:
+    return pc.day_of_week(value, count_from_zero=True, week_start=1)
+
+
+def year(column: Column | str) -> Column:
+    """The year."""
+    return recorded("year", column)
+
+
+_enter_field("year", pc.year)
+
+
+def quarter(column: Column | str) -> Column:
+    """The quarter, 1 to 4."""
+    return recorded("quarter", column)
+
+
+_enter_field("quarter", pc.quarter)
+
+
+def month(column: Column | str) -> Column:
+    """The month, 1 to 12."""
+    return recorded("month", column)
+
+
+_enter_field("month", pc.month)
+
+
+def dayofmonth(column: Column | str) -> Column:
+    """The day of the month."""
+    return recorded("dayofmonth", column)
+
+
+day = dayofmonth
+
+
+_enter_field("dayofmonth", pc.day, "day")
+
+
+def dayofyear(column: Column | str) -> Column:
+    """The day of the year, from 1."""
+    return recorded("dayofyear", column)
+
+
+_enter_field("dayofyear", pc.day_of_year)
+
+
+def weekofyear(column: Column | str) -> Column:
+    """The ISO week."""
+    return recorded("weekofyear", column)
+
+
+_enter_field("weekofyear", pc.iso_week)
+
+
+def dayofweek(column: Column | str) -> Column:
+    """The day of the week, 1 for Sunday."""
+    return recorded("dayofweek", column)
+
+
+_enter_field("dayofweek", lambda value: pc.day_of_week(value, count_from_zero=False, week_start=7))
+
+
+def weekday(column: Column | str) -> Column:
+    """The day of the week, 0 for Monday."""
+    return recorded("weekday", column)
+
+
+_enter_field("weekday", _weekday)
+
+
+@operation("yearofweek")
+def _year_of_week(_: TypedExpression, value: Datum) -> Datum:
+    return pc.cast(field_of_days(_iso_year, value, is_year=True), pa.int32())
+
+
+@operation("dayofweek_iso")
+def _day_of_iso_week(_: TypedExpression, value: Datum) -> Datum:
+    return pc.cast(field_of_days(lambda days: pc.day_of_week(days, count_from_zero=False, week_start=1), value), pa.int32())
 
 
 def _name_rule(call: Invocation) -> TypedExpression:
     return TypedExpression(call.name.lower(), "string", fitted(call, "date"))
 
 
+def dayname(column: Column | str) -> Column:
+    """The day of the week in English, Mon to Sun."""
+    return recorded("dayname", column)
+
+
 @operation("dayname", rule=_name_rule)
 def _dayname(expression: TypedExpression, value: Datum) -> Datum:
     """Mon to Sun."""
-    return _named(WEEKDAYS, field_of_days(_DATE_FIELDS["weekday"], value))
+    return _named(WEEKDAYS, field_of_days(_weekday, value))
+
+
+def monthname(column: Column | str) -> Column:
+    """The month in English, Jan to Dec."""
+    return recorded("monthname", column)
 
 
 @operation("monthname", rule=_name_rule)
@@ -115,6 +215,11 @@ def known_unit(names: Iterable[str]) -> Callable[[TypedExpression, Datum], Datum
 
 
 operation("date_unit", nullable=always_nullable)(known_unit(_DATE_UNITS))
+
+
+def trunc(date: Column | str, unit: str) -> Column:
+    """The first day of the unit (year, quarter, month, week) the date lies in."""
+    return recorded("trunc", date, constant(unit))
 
 
 @operation("trunc", takes="date, string", gives="date", nullable=always_nullable, right_first=True)
@@ -176,9 +281,22 @@ def _day_shift_rule(name: str) -> Callable[[Invocation], TypedExpression | None]
     return rule
 
 
+def date_add(start: Column | str, days: Column | str | int) -> Column:
+    """The date so many days later."""
+    return recorded("date_add", start, days)
+
+
+dateadd = date_add
+
+
 @operation("date_add", rule=_day_shift_rule("date_add"), functions=("dateadd",))
 def _date_add(_: TypedExpression, start: Datum, days: Datum) -> Datum:
     return pc.add(start.cast(pa.int32()), days.cast(pa.int32())).cast(pa.date32())
+
+
+def date_sub(start: Column | str, days: Column | str | int) -> Column:
+    """The date so many days earlier."""
+    return recorded("date_sub", start, days)
 
 
 @operation("date_sub", rule=_day_shift_rule("date_sub"))
@@ -190,9 +308,22 @@ def _datediff_rule(call: Invocation) -> TypedExpression | None:
     return None if len(call.arguments) == 3 else TypedExpression("datediff", "int", fitted(call, "date, date"))
 
 
+def datediff(end: Column | str, start: Column | str) -> Column:
+    """Days from `start` to `end`."""
+    return recorded("datediff", end, start)
+
+
+date_diff = datediff
+
+
 @operation("datediff", rule=_datediff_rule, functions=("date_diff",))
 def _datediff(_: TypedExpression, end: Datum, start: Datum) -> Datum:
     return pc.subtract(end.cast(pa.int32()), start.cast(pa.int32()))
+
+
+def unix_date(column: Column | str) -> Column:
+    """Days since 1970."""
+    return recorded("unix_date", column)
 
 
 @operation("unix_date", takes="=date", gives="int")
@@ -200,19 +331,34 @@ def _unix_date(_: TypedExpression, value: Datum) -> Datum:
     return value.cast(pa.int32())
 
 
+def date_from_unix_date(column: Column | str) -> Column:
+    """The date so many days after 1970."""
+    return recorded("date_from_unix_date", column)
+
+
 @operation("date_from_unix_date", takes="int", gives="date")
 def _date_from_unix_date(_: TypedExpression, days: Datum) -> Datum:
     return days.cast(pa.date32())
 
 
+def add_months(start: Column | str, months: Column | str | int) -> Column:
+    """The date so many months later; the last day of the month where that has no such day."""
+    return recorded("add_months", start, months)
+
+
 @operation("add_months", takes="date, int", gives="date", fails=always)
 def _add_months(_: TypedExpression, start: Datum, months: Datum) -> Datum:
-    return as_dates(in_rows(add_months, start.cast(pa.int32()), months))
+    return as_dates(in_rows(months_later, start.cast(pa.int32()), months))
 
 
 def as_dates(days: Datum) -> Datum:
     """Days since 1970 as dates; ArrowInvalid beyond the range of dates."""
     return days.cast(pa.int32()).cast(pa.date32())
+
+
+def last_day(date: Column | str) -> Column:
+    """The last day of the month the date lies in."""
+    return recorded("last_day", date)
 
 
 @operation("last_day", takes="date", gives="date")
@@ -234,6 +380,11 @@ _DAY_NAMES = {
 }  # 1970-01-01 was a Thursday
 
 
+def next_day(date: Column | str, dayOfWeek: str) -> Column:
+    """The first such day of the week (Mon, Monday …) after the date."""
+    return recorded("next_day", date, constant(dayOfWeek))
+
+
 @operation("next_day", takes="date, string", gives="date", fails=always, nullable=always_nullable)
 def _next_day(_: TypedExpression, value: Datum, name: Datum) -> Datum:
     """The first such day of the week after the date; a text that names none raises."""
@@ -248,6 +399,11 @@ def _next_days(value: pa.Array, name: str) -> Datum:
     return with_validity((days + 1 + (wanted - 1 - days) % 7).astype(np.int32), pa.date32(), value.is_valid())
 
 
+def make_date(year: Column | str, month: Column | str, day: Column | str) -> Column:
+    """The date of its parts; an error when it runs if there is no such date."""
+    return recorded("make_date", year, month, day)
+
+
 @operation("make_date", takes="int, int, int", gives="date", fails=always)
 def _make_date(_: TypedExpression, year: Datum, month: Datum, day: Datum) -> Datum:
     return as_dates(in_rows(_made_days, year, month, day))
@@ -258,6 +414,11 @@ def _made_days(year: np.ndarray, month: np.ndarray, day: np.ndarray) -> np.ndarr
     if not exists.all():
         raise pa.ArrowInvalid("there is no such date")
     return days
+
+
+def months_between(date1: Column | str, date2: Column | str, roundOff: bool = True) -> Column:
+    """Months from `date2` to `date1`, of 31 days where they are not whole, rounded to eight digits unless told otherwise."""
+    return recorded("months_between", date1, date2, constant(roundOff))
 
 
 @function("months_between")

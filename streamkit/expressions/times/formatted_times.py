@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from streamkit.data_type import to_arrow
 from streamkit.expressions.core.coercion import TIMES, is_numeric
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.numbers import with_validity
 from streamkit.expressions.core.operation import (
@@ -25,11 +26,25 @@ from streamkit.expressions.core.operation import (
     function,
     operation,
 )
+from streamkit.expressions.core.recording import constant, given, given_constant, recorded
 from streamkit.expressions.times.dates import by_distinct
 from streamkit.expressions.times.datetime_formats import TimeReading, has_one_name, written
 from streamkit.expressions.times.datetime_patterns import Pattern, PatternError, parsing_pattern, writing_pattern
 from streamkit.expressions.times.reading_times import read_moments
 from streamkit.plan.expression import TypedExpression
+
+__all__ = [
+    "date_format",
+    "from_unixtime",
+    "to_date",
+    "to_timestamp",
+    "to_timestamp_ltz",
+    "to_timestamp_ntz",
+    "to_unix_timestamp",
+    "try_to_date",
+    "try_to_timestamp",
+    "unix_timestamp",
+]
 
 DEFAULT_FORMAT = "yyyy-MM-dd HH:mm:ss"
 
@@ -53,15 +68,45 @@ def _refuse_format(read: Callable[[str], Pattern]) -> Refusal:
     return refuse
 
 
+def to_date(column: Column | str, format: str | None = None) -> Column:
+    """The date a text spells, or of a timestamp; `format` as in Spark, such as "yyyy-MM-dd"."""
+    return recorded("to_date", column, *given_constant(format))
+
+
+def try_to_date(column: Column | str, format: str | None = None) -> Column:
+    """As `to_date`; null where a text spells no date."""
+    return recorded("try_to_date", column, *given_constant(format))
+
+
 @function("to_date", "try_to_date")
 def _to_date_rule(call: Invocation) -> TypedExpression:
     """A cast, or the reading of a text by a format."""
     return call.cast(_read_rule(call, "date"), "date")
 
 
+def to_timestamp(column: Column | str, format: str | None = None) -> Column:
+    """The timestamp a text spells, or the midnight of a date; `format` as in Spark, such as "yyyy-MM-dd HH:mm:ss"."""
+    return recorded("to_timestamp", column, *given_constant(format))
+
+
+def to_timestamp_ltz(column: Column | str, format: Column | str | None = None) -> Column:
+    """As `to_timestamp`; a `format` is a column, or the name of one."""
+    return recorded("to_timestamp_ltz", column, *given(format))
+
+
+def try_to_timestamp(column: Column | str, format: Column | str | None = None) -> Column:
+    """As `to_timestamp`, null where a text spells no time; a `format` is a column, or the name of one."""
+    return recorded("try_to_timestamp", column, *given(format))
+
+
 @function("to_timestamp", "try_to_timestamp", "to_timestamp_ltz")
 def _to_timestamp_rule(call: Invocation) -> TypedExpression:
     return call.cast(_read_rule(call, "timestamp"), "timestamp")
+
+
+def to_timestamp_ntz(column: Column | str, format: Column | str | None = None) -> Column:
+    """The time without a zone that a text spells; a `format` is a column, or the name of one."""
+    return recorded("to_timestamp_ntz", column, *given(format))
 
 
 @function("to_timestamp_ntz")
@@ -161,12 +206,27 @@ def _unix_timestamp_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("unix_timestamp", "bigint", (parsed,))
 
 
+def unix_timestamp(timestamp: Column | str | None = None, format: str = "yyyy-MM-dd HH:mm:ss") -> Column:
+    """Seconds since 1970 of a timestamp, a date, or a text of that format."""
+    return recorded("unix_timestamp") if timestamp is None else recorded("unix_timestamp", timestamp, constant(format))
+
+
+def to_unix_timestamp(timestamp: Column | str, format: Column | str | None = None) -> Column:
+    """As `unix_timestamp`; a `format` is a column, or the name of one."""
+    return recorded("to_unix_timestamp", timestamp, *given(format))
+
+
 function("unix_timestamp", "to_unix_timestamp")(_unix_timestamp_rule)
 
 
 def _format_varies(expression: TypedExpression) -> bool:
     """A format of a row may be none."""
     return expression.arguments[1].name != "literal"
+
+
+def date_format(date: Column | str, format: str) -> Column:
+    """A date or a timestamp as a text of that format, such as "yyyy-MM-dd HH:mm:ss"."""
+    return recorded("date_format", date, constant(format))
 
 
 @operation("date_format", takes="timestamp, string", gives="string", refuse=_refuse_format(writing_pattern), fails=_format_varies)
@@ -182,6 +242,11 @@ def _date_format(expression: TypedExpression, value: Datum, format: Datum, zone:
         return written(values, pattern, name)
 
     return by_distinct(write, format, value)
+
+
+def from_unixtime(timestamp: Column | str, format: str = "yyyy-MM-dd HH:mm:ss") -> Column:
+    """Seconds since 1970 as a text of that format."""
+    return recorded("from_unixtime", timestamp, constant(format))
 
 
 @function("from_unixtime")

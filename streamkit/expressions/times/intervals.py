@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.civil_dates import add_months
+from streamkit.civil_dates import months_later
 from streamkit.data_type import INTEGERS, to_arrow
 from streamkit.expressions.core.coercion import CALENDAR_INTERVAL, DAY_INTERVALS, INTERVALS, MONTH_INTERVALS, TIMES, is_numeric
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.numbers import values_of, with_validity
 from streamkit.expressions.core.operation import (
@@ -29,8 +30,12 @@ from streamkit.expressions.core.operation import (
     function,
     operation,
 )
-from streamkit.plan.expression import TypedExpression
+from streamkit.expressions.core.recording import constant, recorded
+from streamkit.expressions.core.spark_text import spark_text, text_of
+from streamkit.plan.expression import Expression, TypedExpression
 from streamkit.zone_offsets import local_micros, moment_micros, zone_offsets
+
+__all__ = ["make_dt_interval", "make_interval", "make_ym_interval"]
 
 DAY_MICROS = 86_400_000_000
 _MICROS = {
@@ -57,6 +62,16 @@ def _interval_rule(call: Invocation) -> TypedExpression:
     if " TO " in unit:
         return _from_span(text, *unit.split(" TO "))
     return _from_unit(text, unit.rstrip("S"))
+
+
+@spark_text("interval")
+def _interval_text(arguments: Sequence[Expression], texts: Sequence[str]) -> str | None:
+    match texts:
+        case [value]:
+            return f"INTERVAL {value}"
+        case [value, _]:
+            return f"INTERVAL {value} {text_of(arguments[1])}"
+    return None
 
 
 def _from_unit(text: str, unit: str) -> TypedExpression:
@@ -147,9 +162,24 @@ def _make_days_rule(call: Invocation) -> TypedExpression:
     )
 
 
+def make_dt_interval(
+    days: Column | str | None = None,
+    hours: Column | str | None = None,
+    mins: Column | str | None = None,
+    secs: Column | str | None = None,
+) -> Column:
+    """An interval of days to seconds, to be added to a date or a time; what is missing is 0."""
+    return recorded("make_dt_interval", *_zeros(days, hours, mins, secs))
+
+
 @operation("make_dt_interval", rule=_make_days_rule, fails=always)
 def _make_days(expression: TypedExpression, days: Datum, hours: Datum, minutes: Datum, seconds: Datum) -> Datum:
     return _sum_of(((days, DAY_MICROS), (hours, 3_600_000_000), (minutes, 60_000_000), (unscaled(seconds), 1)))
+
+
+def make_ym_interval(years: Column | str | None = None, months: Column | str | None = None) -> Column:
+    """An interval of years and months, to be added to a date or a time; what is missing is 0."""
+    return recorded("make_ym_interval", *_zeros(years, months))
 
 
 @operation(
@@ -164,6 +194,18 @@ def _make_months(expression: TypedExpression, years: Datum, months: Datum) -> Da
 def _make_interval_rule(call: Invocation) -> TypedExpression:
     arguments = _padded(call, "int, int, int, int, int, int, decimal", 7, 6)
     return TypedExpression(call.name.lower(), CALENDAR_INTERVAL, (*arguments[:6], call.cast(arguments[6], "decimal(18,6)")))
+
+
+def make_interval(
+    years: Column | str | None = None, months: Column | str | None = None, weeks: Column | str | None = None, days: Column | str | None = None,
+    hours: Column | str | None = None, mins: Column | str | None = None, secs: Column | str | None = None,
+) -> Column:  # fmt: skip
+    """An interval of months, days and seconds, to be added to a date or a time; what is missing is 0."""
+    return recorded("make_interval", *_zeros(years, months, weeks, days, hours, mins, secs))
+
+
+def _zeros(*parts: Column | str | None) -> tuple[object, ...]:
+    return tuple(constant(0) if part is None else part for part in parts)
 
 
 @operation("make_interval", rule=_make_interval_rule, fails=always)
@@ -405,14 +447,14 @@ def _add_interval(expression: TypedExpression, start: Datum, interval: Datum, zo
 def _added_to_date(start: Datum, months: Datum, days: Datum, micros: Datum) -> Datum:
     if pc.any(pc.and_(pc.not_equal(micros, pa.scalar(0, pa.int64())), start.is_valid())).as_py():
         raise pa.ArrowInvalid("an interval with hours, minutes or seconds cannot be added to a date; cast it to a timestamp")
-    moved = in_rows(add_months, start.cast(pa.int32()), months)
+    moved = in_rows(months_later, start.cast(pa.int32()), months)
     return pc.add_checked(moved, days.cast(pa.int64())).cast(pa.int32()).cast(pa.date32())
 
 
 def moved_by_months(micros: np.ndarray, months: np.ndarray) -> np.ndarray:
     """Times so many months later, in microseconds since 1970; ArrowInvalid beyond the range of timestamps."""
     days = np.floor_divide(micros, DAY_MICROS)
-    moved = add_months(days, months)
+    moved = months_later(days, months)
     if np.abs(moved).max(initial=0) > _LONG_MAX // DAY_MICROS - 1:
         raise pa.ArrowInvalid("the time is beyond the range of timestamps")
     return np.asarray(micros + (moved - days) * DAY_MICROS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from streamkit.civil_dates import add_months, civil_from_days
+from streamkit.civil_dates import civil_from_days, months_later
 from streamkit.data_type import INTEGERS, array_of, element_of, to_arrow
 from streamkit.expressions.core.coercion import DAY_INTERVALS, MONTH_INTERVALS, TIMES
 from streamkit.expressions.core.elements import Elements, as_numbers, on_columns, validity
@@ -103,7 +103,7 @@ def _months_of(moments: np.ndarray, type: str) -> np.ndarray:
 
 def _later(moments: np.ndarray, months: np.ndarray, type: str) -> np.ndarray:
     if type == "date":
-        return add_months(moments, months)
+        return months_later(moments, months)
     return moved_by_months(moments, months)
 
 

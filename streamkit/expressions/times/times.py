@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from streamkit.civil_dates import civil_from_days, days_from_civil
 from streamkit.data_type import FLOATS, INTEGERS, decimal_of, to_arrow
 from streamkit.expressions.core.coercion import DAY_INTERVALS, MONTH_INTERVALS
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.numbers import values_of, whole_longs, with_validity
 from streamkit.expressions.core.operation import (
@@ -26,11 +27,37 @@ from streamkit.expressions.core.operation import (
     function,
     operation,
 )
+from streamkit.expressions.core.recording import constant, given, recorded
+from streamkit.expressions.core.spark_text import spark_text, text_of
 from streamkit.expressions.times.dates import DAY_SECONDS, UNITS, by_distinct, known_unit
 from streamkit.expressions.times.far_years import floored_days
 from streamkit.expressions.times.intervals import DAY_MICROS, added_micros, added_months, in_rows, unscaled
-from streamkit.plan.expression import TypedExpression
+from streamkit.plan.expression import Expression, Literal, TypedExpression
 from streamkit.zone_offsets import BEYOND
+
+__all__ = [
+    "date_part",
+    "date_trunc",
+    "datepart",
+    "extract",
+    "hour",
+    "make_timestamp",
+    "make_timestamp_ltz",
+    "make_timestamp_ntz",
+    "minute",
+    "second",
+    "timestamp_add",
+    "timestamp_diff",
+    "timestamp_micros",
+    "timestamp_millis",
+    "timestamp_seconds",
+    "try_make_timestamp",
+    "try_make_timestamp_ltz",
+    "try_make_timestamp_ntz",
+    "unix_micros",
+    "unix_millis",
+    "unix_seconds",
+]
 
 SECOND_MICROS = 1_000_000
 _LONG_MAX = 2**63 - 1
@@ -40,7 +67,6 @@ _UNIT_MICROS = {
 }  # fmt: skip
 _UNIT_MONTHS = {"year": 12, "quarter": 3, "month": 1}
 _ADDED_UNITS = {name.upper(): name for name in (*_UNIT_MICROS, *_UNIT_MONTHS)} | {"DAYOFYEAR": "day"}
-_TIME_FIELDS: dict[str, Callable[[Datum], Datum]] = {"hour": pc.hour, "minute": pc.minute, "second": pc.second}
 
 
 def _without_zone(value: Datum) -> Datum:
@@ -48,12 +74,33 @@ def _without_zone(value: Datum) -> Datum:
     return value.cast(pa.timestamp("us")) if pa.types.is_timestamp(value.type) else value
 
 
-def _time_field(take: Callable[[Datum], Datum]) -> Callable[[TypedExpression, Datum], Datum]:
-    return lambda _, value: pc.cast(take(_without_zone(value)), pa.int32())
+def _enter_field(name: str, take: Callable[[Datum], Datum]) -> None:
+    """Enter a function that takes a field of a time of day."""
+    operation(name, takes="timestamps", gives="int")(lambda _, value: pc.cast(take(_without_zone(value)), pa.int32()))
 
 
-for _name, _take in _TIME_FIELDS.items():
-    operation(_name, takes="timestamps", gives="int")(_time_field(_take))
+def hour(column: Column | str) -> Column:
+    """The hour, in the topology's time zone."""
+    return recorded("hour", column)
+
+
+_enter_field("hour", pc.hour)
+
+
+def minute(column: Column | str) -> Column:
+    """The minute."""
+    return recorded("minute", column)
+
+
+_enter_field("minute", pc.minute)
+
+
+def second(column: Column | str) -> Column:
+    """The second."""
+    return recorded("second", column)
+
+
+_enter_field("second", pc.second)
 
 
 @operation("second_with_fraction")
@@ -72,6 +119,11 @@ def in_decimals(unscaled: Datum, type: str) -> Datum:
     return pa.Array.from_buffers(pa.decimal128(38, target.scale), len(digits), digits.buffers(), offset=digits.offset).cast(
         target
     )
+
+
+def date_trunc(unit: str, timestamp: Column | str) -> Column:
+    """The start of the unit (year, quarter, month, week, day, hour, minute, second …) the timestamp lies in."""
+    return recorded("date_trunc", constant(unit), timestamp)
 
 
 @operation("date_trunc", takes="string, timestamp", gives="timestamp", nullable=always_nullable)
@@ -123,6 +175,15 @@ _FIELDS = {  # what extract takes, by the function that computes it
 }  # fmt: skip
 
 
+def extract(field: Column, source: Column | str) -> Column:
+    """A field of a date, a time or an interval, by the field's name, such as `lit("YEAR")`."""
+    return recorded("extract", field, source)
+
+
+date_part = extract
+datepart = extract
+
+
 @function("extract", "date_part", "datepart")
 def _extract_rule(call: Invocation) -> TypedExpression:
     """A field of a date, a time or an interval, by the field's name."""
@@ -143,6 +204,12 @@ def _extract_rule(call: Invocation) -> TypedExpression:
         moment = value if value.type == "timestamp_ntz" else call.cast(value, "timestamp")
         return TypedExpression(name, "decimal(8,6)", (moment,))
     return TypedExpression(name, "int", (value if value.type == "date" else call.cast(value, "date"),))
+
+
+@spark_text("extract")
+def _extract_text(arguments: Sequence[Expression], texts: Sequence[str]) -> str | None:
+    is_constant = len(texts) == 2 and isinstance(arguments[0], Literal)
+    return f"EXTRACT({text_of(arguments[0])} FROM {texts[1]})" if is_constant else None
 
 
 def _interval_field(call: Invocation, name: str | None, wanted: str, value: TypedExpression) -> TypedExpression:
@@ -176,6 +243,21 @@ def _unix_timestamp(expression: TypedExpression, value: Datum) -> Datum:
     return pc.divide(value.cast(pa.int64()), pa.scalar(SECOND_MICROS, pa.int64()))
 
 
+def unix_seconds(column: Column | str) -> Column:
+    """Seconds since 1970, UTC."""
+    return recorded("unix_seconds", column)
+
+
+def unix_millis(column: Column | str) -> Column:
+    """Milliseconds since 1970, UTC."""
+    return recorded("unix_millis", column)
+
+
+def unix_micros(column: Column | str) -> Column:
+    """Microseconds since 1970, UTC."""
+    return recorded("unix_micros", column)
+
+
 @operation("unix_seconds", takes="=timestamp", gives="bigint")
 @operation("unix_millis", takes="=timestamp", gives="bigint")
 @operation("unix_micros", takes="=timestamp", gives="bigint")
@@ -188,6 +270,21 @@ def _unix_units(expression: TypedExpression, value: Datum) -> Datum:
 
 def _seconds_nullable(expression: TypedExpression, nullable: Sequence[bool]) -> bool:
     return expression.arguments[0].type in FLOATS or any(nullable)
+
+
+def timestamp_seconds(column: Column | str) -> Column:
+    """The timestamp so many seconds after 1970, UTC."""
+    return recorded("timestamp_seconds", column)
+
+
+def timestamp_millis(column: Column | str) -> Column:
+    """The timestamp so many milliseconds after 1970, UTC."""
+    return recorded("timestamp_millis", column)
+
+
+def timestamp_micros(column: Column | str) -> Column:
+    """The timestamp so many microseconds after 1970, UTC."""
+    return recorded("timestamp_micros", column)
 
 
 @operation("timestamp_seconds", takes="=numeric", gives="timestamp", fails=always, nullable=_seconds_nullable)
@@ -239,8 +336,68 @@ def _made_rule(call: Invocation) -> TypedExpression:
     return TypedExpression("from_local", "timestamp", (local, arguments[6])) if zoned else call.cast(local, "timestamp")
 
 
-for _made in ("make_timestamp", "make_timestamp_ltz", "make_timestamp_ntz"):
-    function(_made, f"try_{_made}")(_made_rule)
+def make_timestamp(
+    years: Column | str, months: Column | str, days: Column | str, hours: Column | str, mins: Column | str, secs: Column | str,
+    timezone: Column | str | None = None,
+) -> Column:  # fmt: skip
+    """The timestamp of its parts, in the topology's time zone or another; an error when it runs if there is no such time."""
+    return recorded("make_timestamp", years, months, days, hours, mins, secs, *given(timezone))
+
+
+function("make_timestamp")(_made_rule)
+
+
+def try_make_timestamp(
+    years: Column | str, months: Column | str, days: Column | str, hours: Column | str, mins: Column | str, secs: Column | str,
+    timezone: Column | str | None = None,
+) -> Column:  # fmt: skip
+    """As `make_timestamp`; null if there is no such time."""
+    return recorded("try_make_timestamp", years, months, days, hours, mins, secs, *given(timezone))
+
+
+function("try_make_timestamp")(_made_rule)
+
+
+def make_timestamp_ltz(
+    years: Column | str, months: Column | str, days: Column | str, hours: Column | str, mins: Column | str, secs: Column | str,
+    timezone: Column | str | None = None,
+) -> Column:  # fmt: skip
+    """As `make_timestamp`."""
+    return recorded("make_timestamp_ltz", years, months, days, hours, mins, secs, *given(timezone))
+
+
+function("make_timestamp_ltz")(_made_rule)
+
+
+def try_make_timestamp_ltz(
+    years: Column | str, months: Column | str, days: Column | str, hours: Column | str, mins: Column | str, secs: Column | str,
+    timezone: Column | str | None = None,
+) -> Column:  # fmt: skip
+    """As `try_make_timestamp`."""
+    return recorded("try_make_timestamp_ltz", years, months, days, hours, mins, secs, *given(timezone))
+
+
+function("try_make_timestamp_ltz")(_made_rule)
+
+
+def make_timestamp_ntz(
+    years: Column | str, months: Column | str, days: Column | str, hours: Column | str, mins: Column | str, secs: Column | str
+) -> Column:
+    """The time without a zone of its parts; an error when it runs if there is no such time."""
+    return recorded("make_timestamp_ntz", years, months, days, hours, mins, secs)
+
+
+function("make_timestamp_ntz")(_made_rule)
+
+
+def try_make_timestamp_ntz(
+    years: Column | str, months: Column | str, days: Column | str, hours: Column | str, mins: Column | str, secs: Column | str
+) -> Column:
+    """As `make_timestamp_ntz`; null if there is no such time."""
+    return recorded("try_make_timestamp_ntz", years, months, days, hours, mins, secs)
+
+
+function("try_make_timestamp_ntz")(_made_rule)
 
 
 @operation("make_timestamp_ntz", fails=always)
@@ -288,6 +445,11 @@ def _unit_of(call: Invocation) -> str:
     return name
 
 
+def timestamp_add(unit: str, quantity: Column | str, ts: Column | str) -> Column:
+    """The time so many units (YEAR, MONTH, WEEK, DAY, HOUR …) later."""
+    return recorded("timestamp_add", constant(unit), quantity, ts)
+
+
 @function("timestampadd", "timestamp_add", "dateadd", "date_add")
 def _added_rule(call: Invocation) -> TypedExpression | None:
     """So many units later; None of the form without a unit."""
@@ -298,6 +460,18 @@ def _added_rule(call: Invocation) -> TypedExpression | None:
     (amount,) = fitted(replace(call, arguments=(quantity,)), "bigint")
     (moment,) = fitted(replace(call, arguments=(start,)), "timestamps")
     return TypedExpression("add_units", moment.type, (moment, amount), unit)
+
+
+@spark_text("timestampadd", "timestamp_add")
+def _add_text(arguments: Sequence[Expression], texts: Sequence[str]) -> str | None:
+    return _with_unit("timestampadd", arguments, texts)
+
+
+def _with_unit(function: str, arguments: Sequence[Expression], texts: Sequence[str]) -> str | None:
+    """A call whose first argument is a word, if it is a constant."""
+    if not arguments or not isinstance(arguments[0], Literal):
+        return None
+    return f"{function}({text_of(arguments[0])}, {', '.join(texts[1:])})"
 
 
 @operation("add_units", fails=always, right_first=True)
@@ -311,6 +485,11 @@ def _add_units(expression: TypedExpression, start: Datum, amount: Datum, zone: p
     return added_months(start, months, zone).cast(to_arrow(expression.type))
 
 
+def timestamp_diff(unit: str, start: Column | str, end: Column | str) -> Column:
+    """Whole units (YEAR, MONTH, WEEK, DAY, HOUR …) from `start` to `end`."""
+    return recorded("timestamp_diff", constant(unit), start, end)
+
+
 @function("timestampdiff", "timestamp_diff", "datediff", "date_diff")
 def _unit_difference_rule(call: Invocation) -> TypedExpression | None:
     """Whole units between two times; None of the form without a unit."""
@@ -319,6 +498,11 @@ def _unit_difference_rule(call: Invocation) -> TypedExpression | None:
     unit = _unit_of(call)
     start, end = fitted(replace(call, arguments=call.arguments[1:]), "timestamp, timestamp")
     return TypedExpression("units_between", "bigint", (start, end), unit)
+
+
+@spark_text("timestampdiff", "timestamp_diff")
+def _difference_text(arguments: Sequence[Expression], texts: Sequence[str]) -> str | None:
+    return _with_unit("timestampdiff", arguments, texts)
 
 
 @operation("units_between", fails=always)

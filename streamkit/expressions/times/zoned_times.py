@@ -9,14 +9,18 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.data_type import to_arrow
+from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.numbers import values_of, with_validity
 from streamkit.expressions.core.operation import Datum, Invocation, RuleError, always, fitted, function, operation
+from streamkit.expressions.core.recording import constant, given, recorded
 from streamkit.expressions.times.dates import by_distinct
 from streamkit.expressions.times.intervals import in_rows
 from streamkit.plan.expression import TypedExpression
 from streamkit.time_zone import ZoneError, canonical_zone
 from streamkit.zone_offsets import ZoneOffsets, local_micros, moment_micros, start_of_day_micros, zone_offsets
+
+__all__ = ["convert_timezone", "current_timezone", "from_utc_timestamp", "to_utc_timestamp"]
 
 
 def checked_zone(zone: TypedExpression) -> TypedExpression:
@@ -74,16 +78,31 @@ def _utc_rule(call: Invocation) -> TypedExpression:
     return TypedExpression(call.name.lower(), "timestamp", (moment, checked_zone(zone)))
 
 
+def from_utc_timestamp(timestamp: Column | str, tz: Column | str) -> Column:
+    """The timestamp whose time in UTC is the local time in a zone: a text (Europe/Berlin, +02:00), or a column of such."""
+    return recorded("from_utc_timestamp", timestamp, constant(tz))
+
+
 @operation("from_utc_timestamp", rule=_utc_rule, fails=always)
 def _from_utc(expression: TypedExpression, moments: Datum, zone: Datum) -> Datum:
     """The moment whose time in UTC is the local time."""
     return _converted(local_micros, expression, moments, zone)
 
 
+def to_utc_timestamp(timestamp: Column | str, tz: Column | str) -> Column:
+    """The moment at which a clock in a zone shows what the timestamp shows in UTC; `tz` is as in `from_utc_timestamp`."""
+    return recorded("to_utc_timestamp", timestamp, constant(tz))
+
+
 @operation("to_utc_timestamp", rule=_utc_rule, fails=always)
 def _to_utc(expression: TypedExpression, moments: Datum, zone: Datum) -> Datum:
     """The moment whose local time is the time in UTC."""
     return _converted(moment_micros, expression, moments, zone)
+
+
+def convert_timezone(sourceTz: Column | None, targetTz: Column, sourceTs: Column | str) -> Column:
+    """A time without a zone, local in one zone (the topology's if None), as the local time in another."""
+    return recorded("convert_timezone", *given(sourceTz), targetTz, sourceTs)
 
 
 @function("convert_timezone")
@@ -94,6 +113,11 @@ def _convert_rule(call: Invocation) -> TypedExpression:
     source, target, local = fitted(call, "string, string, timestamp_ntz")
     moment = call.build(TypedExpression("from_local", "timestamp", (local, checked_zone(source))))
     return TypedExpression("to_local", "timestamp_ntz", (moment, checked_zone(target)))
+
+
+def current_timezone() -> Column:
+    """The topology's time zone."""
+    return recorded("current_timezone")
 
 
 @function("current_timezone")

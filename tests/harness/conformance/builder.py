@@ -16,8 +16,8 @@ from typing import Any
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.config import Settings
-from streamkit.dsl.column import Column
 from streamkit.dsl.table import Table
+from streamkit.expressions.core.column import Column
 from tests.harness.conformance import functions
 from tests.harness.conformance.kept import check_store, inputs_of, kept, kept_aggregate, options_of
 from tests.harness.conformance.tally import tally

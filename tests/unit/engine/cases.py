@@ -10,7 +10,7 @@ import pyarrow as pa
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.dsl.column import Column
+from streamkit.expressions.core.column import Column
 from tests.kit.reference import Aggregation, Emitted, Interpreter, Record, Row, Table, Windows, count, of
 
 CUSTOMERS, KINDS, ORDERS = 0, 1, 2  # numbers of the inputs where all are read: tables first, then by name

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 import pytest
 
 import streamkit as sk
-from streamkit.dsl.column import Column
 from streamkit.errors import TopologyError
 from streamkit.expressions.aggregates import AGGREGATES, AggregateFunction, AggregateResult, Members, register
 from streamkit.expressions.aggregates.function import by_column, takes
 from streamkit.expressions.aggregates.ordered_bytes import decode_lists, encode_ordered, where_there
 from streamkit.expressions.core.accumulation import accumulated
+from streamkit.expressions.core.column import Column
 from streamkit.plan.expression import Call, Reference
 from streamkit.schema import SchemaColumn
 from streamkit.testing import TopologyTestDriver

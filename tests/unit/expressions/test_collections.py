@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 
 import streamkit.functions as F
-from streamkit.dsl.column import Column
 from streamkit.errors import EvaluationError, TopologyError, UnsupportedExpressionError
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.analysis.arrow import evaluate
+from streamkit.expressions.core.column import Column
 from streamkit.plan.expression import Expression, SqlText
 from streamkit.schema import Schema
 

@@ -10,13 +10,14 @@ import sys
 import pytest
 
 from streamkit import functions as F
-from streamkit.dsl.column import to_predicate
+from streamkit.dsl.condition import to_predicate
 from streamkit.errors import Location, TopologyError, UnsupportedExpressionError
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
+from streamkit.expressions.analysis.catalyst import function_names
+from streamkit.expressions.analysis.refused_functions import OF_PYTHON_ALONE, is_aggregate
 from streamkit.expressions.core.operation import FUNCTIONS
 from streamkit.plan.expression import Call, SqlText, TypedExpression
 from streamkit.plan.expression_text import typed_text
-from streamkit.plan.function_names import AGGREGATE_NAMES, FUNCTION_NAMES_IN_ANY_CASE, GENERATORS
 from streamkit.schema import Schema
 
 SCHEMA = Schema.parse(
@@ -166,7 +167,8 @@ def test_what_is_not_evaluated_is_refused_by_name(value, message):
 
 def test_every_function_of_spark_is_known_or_refused_by_its_own_name():
     """No name of Spark's is called unknown: what is not evaluated says so, or why."""
-    refused = (FUNCTION_NAMES_IN_ANY_CASE | GENERATORS) - AGGREGATE_NAMES - set(FUNCTIONS)
+    names = {name.lower() for name in function_names() - OF_PYTHON_ALONE if not is_aggregate(name)}
+    refused = names - {*FUNCTIONS, "struct"}
     assert {"from_xml", "rand", "explode"} <= refused
     for name in sorted(refused):
         with pytest.raises(UnsupportedExpressionError, match=rf"^{name}(\(| cannot be used)"):

@@ -1,8 +1,8 @@
-"""Operations: a scalar function is one entry, which says what it takes, what it gives and what it computes."""
+"""Operations: a scalar function is one place, with what users call, what it takes, what it gives, and what it computes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,39 +12,52 @@ import pytest
 from streamkit.errors import Location, TopologyError
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.analysis.arrow import evaluate
-from streamkit.expressions.core.operation import FUNCTIONS, OPERATIONS, Invocation, function, operation
-from streamkit.plan.expression import SqlText, TypedExpression
+from streamkit.expressions.analysis.catalyst import spark_sql
+from streamkit.expressions.core.column import Column
+from streamkit.expressions.core.operation import FUNCTIONS, OPERATIONS, SIGNATURES, Invocation, function, operation
+from streamkit.expressions.core.recording import recorded
+from streamkit.expressions.core.spark_text import SPARK_TEXTS, spark_text
+from streamkit.plan.expression import Expression, SqlText, TypedExpression
 from streamkit.schema import Schema
 
 SCHEMA = Schema.parse("a int, s string, l array<int>")
 LINE = Location("flight_delays.py", 12)
 
 
-def typed(text: str) -> TypedExpression:
-    return ExpressionAnalyzer().project(SCHEMA, [("r", SqlText(text))], LINE)[0][1]
+def typed(call: str | Expression) -> TypedExpression:
+    expression = SqlText(call) if isinstance(call, str) else call
+    return ExpressionAnalyzer().project(SCHEMA, [("r", expression)], LINE)[0][1]
 
 
 @pytest.fixture
 def entries() -> Iterator[None]:
     """What a test enters goes again."""
-    operations, functions = dict(OPERATIONS), {name: list(rules) for name, rules in FUNCTIONS.items()}
+    tables: tuple[dict[str, Any], ...] = (OPERATIONS, FUNCTIONS, SIGNATURES, SPARK_TEXTS)
+    before = [{name: list(entry) if isinstance(entry, list) else entry for name, entry in table.items()} for table in tables]
     yield
-    OPERATIONS.clear()
-    OPERATIONS.update(operations)
-    FUNCTIONS.clear()
-    FUNCTIONS.update(functions)
+    for table, entries in zip(tables, before, strict=True):
+        table.clear()
+        table.update(entries)
 
 
 @pytest.mark.usefixtures("entries")
-def test_a_function_is_one_entry() -> None:
-    """Entered once, a function is typed, its arguments are cast, and it is evaluated under all its names."""
+def test_a_function_is_one_place() -> None:
+    """What stands here makes a function: it is called as a handle and by name, typed, evaluated, and written for Spark."""
+
+    def cubed(column: Column | str) -> Column:
+        return recorded("cubed", column)
 
     @operation("cubed", takes="double", gives="double", functions=("third_power",))
     def _cubed(_: TypedExpression, value: Any) -> Any:
         return pc.power(value, 3)
 
-    for name in ("cubed", "THIRD_POWER"):
-        expression = typed(f"{name}(a)")
+    @spark_text("cubed", "third_power")
+    def _cubed_text(_: Sequence[Expression], texts: Sequence[str]) -> str:
+        return f"power({texts[0]}, 3)"
+
+    assert spark_sql(cubed("a").expression) == "power(`a`, 3)"
+    for call in (cubed("a").expression, SqlText("cubed(a)"), SqlText("THIRD_POWER(a)")):
+        expression = typed(call)
         assert expression == TypedExpression(
             "cubed", "double", (TypedExpression("cast", "double", (TypedExpression("column", "int", (), "a"),)),)
         )

@@ -1,19 +1,54 @@
-"""How a Python function of columns becomes a lambda: it is called once, with names that no column has."""
+"""
+How users' calls of functions are recorded: arguments become expressions, a Python function of columns a lambda, and nothing is computed.
+
+A handle is a plain function with the signature that PySpark gives it; it stands in its family, right before the entry of its operation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeAlias
 
-from streamkit.dsl.column import Column
 from streamkit.errors import TopologyError
-from streamkit.plan.expression import Lambda, Reference
+from streamkit.expressions.core.column import Column, to_expression, to_literal
+from streamkit.plan.expression import Call, Expression, Lambda, Reference
 from streamkit.plan.inspection import parameters
 from streamkit.plan.location import user_location
 
+ColumnArguments: TypeAlias = Column | str | Sequence[Column | str]
 _MARK = "\N{GREEK SMALL LETTER LAMDA}"
 _depth: ContextVar[int] = ContextVar("_depth", default=0)
+
+
+def recorded(name: str, *arguments: object) -> Column:
+    """A call of the function `name`; texts among the arguments are names of columns, other Python values constants."""
+    return Column(Call(name, tuple(to_expression(argument) for argument in arguments)))
+
+
+def constant(value: object) -> Expression:
+    """A parameter that is a value by nature, where a text is that text and not the name of a column."""
+    return to_literal(value)
+
+
+def given(value: object | None) -> tuple[object, ...]:
+    """The argument, if there is one."""
+    return () if value is None else (value,)
+
+
+def given_constant(value: object | None) -> tuple[Expression, ...]:
+    """The argument as a constant, if there is one."""
+    return () if value is None else (constant(value),)
+
+
+def given_text(value: object) -> object:
+    """A parameter that is a plain value unless it is a column."""
+    return value if isinstance(value, Column) else constant(value)
+
+
+def listed(columns: tuple[Any, ...]) -> tuple[Column | str, ...]:
+    """The columns, also if they are given as one list."""
+    return tuple(columns[0]) if len(columns) == 1 and isinstance(columns[0], (list, tuple, set)) else columns
 
 
 def recorded_lambda(function: Callable[..., Any], *counts: int) -> Lambda:

@@ -6,20 +6,18 @@ import builtins
 import datetime as dt
 import decimal
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, NoReturn, TypeGuard
 
 from streamkit.data_type import normalise_type
-from streamkit.dsl.callback import A_ROW, check_arity
 from streamkit.errors import SchemaError, TopologyError, UnknownFunctionError
-from streamkit.plan.expression import Alias, Call, Cast, Expression, Literal, PythonCall, Reference, SqlText
+from streamkit.plan.expression import Alias, Call, Cast, Expression, Literal, Reference
 from streamkit.plan.expression_text import expression_name, expression_text
 from streamkit.plan.location import user_location
-from streamkit.plan.python_function import CONDITION, python_function
 
-__all__ = ["Column", "Condition", "expression_name", "sql_text", "to_expression", "to_literal", "to_predicate"]
+__all__ = ["Column", "check_unicode", "expression_name", "to_expression", "to_literal", "type_text"]
 
 _SCALARS = (bool, int, float, str, bytes, decimal.Decimal, dt.date, dt.datetime, dt.timedelta)
 
@@ -173,11 +171,11 @@ class Column:
         """The field of a struct; of an array of structs, an array of that field."""
         return _operator("get_field", self, name)
 
-    def withField(self, fieldName: str, col: object) -> Column:  # noqa: N802, N803
+    def withField(self, fieldName: str, col: object) -> Column:  # noqa: N802
         """The struct with one field more, or with another value for one that it has."""
         return _operator("with_field", self, fieldName, col)
 
-    def dropFields(self, *fieldNames: str) -> Column:  # noqa: N802, N803
+    def dropFields(self, *fieldNames: str) -> Column:  # noqa: N802
         """The struct without these fields."""
         return _operator("drop_fields", self, *fieldNames)
 
@@ -261,26 +259,6 @@ def to_expression(value: object) -> Expression:
     return Reference(value) if isinstance(value, str) else to_literal(value)
 
 
-Condition: TypeAlias = Column | str | Callable[[dict[str, Any]], bool | None]
-
-
-def to_predicate(value: object) -> Expression:
-    """The expression behind a value where text is Spark SQL, and a function is one of the whole row (`filter`)."""
-    if callable(value) and not isinstance(value, (Column, Expression)):
-        check_arity(value, "filter() or branch()", A_ROW)
-        return PythonCall(python_function(value, "boolean", CONDITION), ())
-    return sql_text(value) if isinstance(value, str) else to_literal(value)
-
-
-def sql_text(text: str) -> SqlText:
-    """Spark SQL as it stands; TopologyError with the user's line if it cannot be read, or calls what does not exist."""
-    _check_unicode(text)
-    import_module("streamkit.expressions.analysis.sql_check").check_sql(
-        text, user_location()
-    )  # a layer above, loaded when first needed
-    return SqlText(text)
-
-
 def to_literal(value: object) -> Expression:
     """The expression behind a value where text is text (operands of operators); TopologyError if it cannot be a literal."""
     if isinstance(value, Column):
@@ -296,7 +274,7 @@ def to_literal(value: object) -> Expression:
     plain = value.item() if hasattr(value, "item") and not isinstance(value, _SCALARS) else value
     if isinstance(plain, int) and not -(2**63) <= plain < 2**63:
         raise TopologyError(f"the number {plain} does not fit into a bigint; write it as decimal.Decimal", user_location())
-    _check_unicode(plain)
+    check_unicode(plain)
     if plain is None or isinstance(plain, _SCALARS):
         return Literal(plain)
     raise TopologyError(
@@ -319,7 +297,7 @@ def _is_many(value: object) -> TypeGuard[Iterable[object]]:
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes, dict, Column))
 
 
-def _check_unicode(value: object) -> None:
+def check_unicode(value: object) -> None:
     """TopologyError for a text that cannot be written as UTF-8."""
     if isinstance(value, str) and not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
         raise TopologyError(

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from streamkit import functions as F
-from streamkit.dsl.column import Column, expression_name, to_expression, to_literal, to_predicate
+from streamkit.dsl.condition import to_predicate
 from streamkit.errors import TopologyError, UnknownFunctionError
+from streamkit.expressions.core.column import Column, expression_name, to_expression, to_literal
 from streamkit.plan.expression import Alias, Call, Cast, Literal, Reference, SqlText
 
 A = F.col("a")
