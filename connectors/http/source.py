@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import errno
 import hashlib
 import hmac
 import io
-import json
 import queue
 import re
 import socket
-import threading
+import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
 from streamkit.connectors.files.record_file import FileFormat, RecordFile
 from streamkit.connectors.http.records import records_of
-from streamkit.connectors.request_body import BodyError, length_of_body, whole_body
 from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import Polled, Position, Source
-from streamkit.errors import ConfigError, RecordTooLargeError, SchemaError
+from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.log import Log
 from streamkit.log.topic.evolution import is_wider
 from streamkit.log.topic.formats import OPAQUE_SCHEMA, declare_format
 from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.names import check_name
 from streamkit.schema import Schema
+
+if TYPE_CHECKING:
+    from streamkit.connectors.web_server import WebServer
 
 _PATH = re.compile(r"/(?!/)[!-~]*")
 _SEGMENT = re.compile(r"/\.{1,2}(/|$)")  # which clients leave out of a path
@@ -45,24 +45,14 @@ ROWS_MAX = 50_000  # of a poll
 BYTES_MAX = 64 << 20
 
 
-@dataclass
+@dataclass(frozen=True)
 class Posted:
     """A request that waits for its commit, or to hear that it is refused."""
 
     rows: pa.Table
     key: str | None
     refused: Sequence[tuple[bytes, SchemaError]] = ()  # records that are left out
-    done: threading.Event = field(default_factory=threading.Event)
-    is_committed: bool = False
-    refusal: SchemaError | None = None
-
-    def answer(self, *, is_committed: bool) -> None:
-        self.is_committed = is_committed
-        self.done.set()
-
-    def refuse(self, refusal: SchemaError) -> None:
-        self.refusal = refusal
-        self.done.set()
+    is_committed: Future[bool | SchemaError] = field(default_factory=Future)  # an error: it is refused
 
 
 class HttpSource(Source):
@@ -97,7 +87,7 @@ class HttpSource(Source):
         self._polled: list[Posted] = []
         self._keys: dict[str, dict[str, None]] = {}
         self._keys_polled: dict[str, dict[str, None]] = {}  # the buckets as they are once the poll is committed
-        self._server: ThreadingHTTPServer | None = None
+        self._server: WebServer | None = None
 
     def check(self) -> None:
         """A topic is needed, and a path that a request can have."""
@@ -174,7 +164,7 @@ class HttpSource(Source):
     def port(self) -> int:
         """The port that is listened at."""
         assert self._server is not None
-        return int(self._server.server_address[1])
+        return self._server.address[1]
 
     def splits(self) -> Sequence[str]:
         """The buckets of keys; one task listens, so all are its own."""
@@ -189,14 +179,15 @@ class HttpSource(Source):
         self._keys = {split: dict.fromkeys(position["keys"] if position else ()) for split, position in positions.items()}
         if self._keys and self._server is None:
             self._server = self._listening()
-            self._server.daemon_threads = True
-            threading.Thread(target=self._server.serve_forever, args=(0.05,), name="http", daemon=True).start()
 
-    def _listening(self) -> ThreadingHTTPServer:
+    def _listening(self) -> WebServer:
         """ConfigError for a place that this machine has not, or that the user may not have."""
+        from streamkit.connectors.http.receiver import Receiver
+        from streamkit.connectors.web_server import WebServer, listener_at
+
         host, port = self.settings["host"], self.settings["port"]
         try:
-            return ThreadingHTTPServer((host, port), _handler(self))
+            return WebServer("http", Receiver(self), listener_at(host, port))
         except (OSError, UnicodeError) as error:
             if isinstance(error, OSError) and not isinstance(error, socket.gaierror) and error.errno not in _NOWHERE:
                 raise
@@ -240,7 +231,8 @@ class HttpSource(Source):
             if reason is None:
                 self._polled.append(posted)
             else:
-                posted.refuse(type(reason)(f"record {reason.rows[0] + 1} of the request: {reason}", reason.rows))
+                refusal = type(reason)(f"record {reason.rows[0] + 1} of the request: {reason}", reason.rows)
+                posted.is_committed.set_result(refusal)
         if len(self._polled) == len(polled):
             return None
         return self._of_requests() or Polled({}, {})
@@ -254,14 +246,15 @@ class HttpSource(Source):
 
     def close(self) -> None:
         """Stop to listen; who waits is told to come again."""
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-        self._answer(is_committed=False)
-        while not self._posted.empty():
-            self._posted.get_nowait().answer(is_committed=False)
+        if self._server is None:
+            return
+        self._server.stop()
+        while not self._server.has_ended(seconds=0.01):  # it waits for the answers to requests that it has read
+            while not self._posted.empty():
+                self._polled.append(self._posted.get_nowait())
+            self._answer(is_committed=False)
 
-    # In the threads of requests
+    # For the requests
 
     def read(self, body: bytes, key: str | None = None) -> Posted:
         """The records of a body; SchemaError names the one that does not fit, unless it is left out."""
@@ -278,17 +271,21 @@ class HttpSource(Source):
         rows = pa.concat_tables(pieces, promote_options="default") if pieces else topic.schema.arrow.empty_table()
         return Posted(rows, key, refused)
 
-    def post(self, posted: Posted) -> bool:
+    async def post(self, posted: Posted) -> bool:
         """Whether the rows are committed in time; SchemaError for those that do not fit."""
-        seconds = self.settings["commit.timeout.ms"] / 1_000
+        deadline = time.monotonic() + self.settings["commit.timeout.ms"] / 1_000
+        while self._posted.full() and time.monotonic() < deadline:  # noqa: ASYNC110  # a thread that polls makes room
+            await asyncio.sleep(0.01)
         try:
-            self._posted.put(posted, timeout=seconds)
+            self._posted.put_nowait(posted)
         except queue.Full:
             return False
-        is_answered = posted.done.wait(seconds)
-        if posted.refusal is not None:
-            raise posted.refusal
-        return is_answered and posted.is_committed
+        answer = asyncio.wrap_future(posted.is_committed)
+        await asyncio.wait([answer], timeout=deadline - time.monotonic())
+        found = answer.done() and answer.result()
+        if isinstance(found, SchemaError):
+            raise found
+        return found
 
     def allows(self, authorization: str | None) -> bool:
         """Whether a request has the token, if there is one."""
@@ -335,7 +332,7 @@ class HttpSource(Source):
     def _answer(self, *, is_committed: bool) -> None:
         polled, self._polled = self._polled, []
         for posted in polled:
-            posted.answer(is_committed=is_committed)
+            posted.is_committed.set_result(is_committed)
 
 
 def _columns_of(topic: Topic) -> str:
@@ -398,83 +395,3 @@ def _is_of_lines(body: bytes) -> bool:
     """Whether the first line is an object, so that the others are too or are refused by their number."""
     first, _, _ = body.lstrip().partition(b"\n")
     return first.startswith(b"{") and first.rstrip().endswith(b"}")
-
-
-def _refused_head(source: HttpSource, request: BaseHTTPRequestHandler, length: int | None) -> tuple[int, str] | None:
-    """What is wrong with the head of a request: the answer's code and text; None if the body is to be read."""
-    headers = request.headers
-    if urlsplit(request.path).path != source.settings["path"]:
-        return 404, f"records are posted to {source.settings['path']}"
-    if not source.allows(headers.get("Authorization")):
-        return 401, "expected Authorization: Bearer and the token"
-    if headers.get("Content-Encoding", "identity") != "identity":
-        return 415, f"found Content-Encoding: {headers['Content-Encoding']}, expected a body that is not compressed"
-    if length is None:
-        return 411, "expected a Content-Length"
-    if length > source.settings["max.body.bytes"]:
-        return 413, f"found {length} bytes, expected at most {source.settings['max.body.bytes']}"
-    if len({key.strip() for key in headers.get_all("Idempotency-Key", ())}) > 1:
-        return 400, "found several Idempotency-Key headers that differ; expected one key for the request"
-    return None
-
-
-def _handler(source: HttpSource) -> type[BaseHTTPRequestHandler]:
-    class RecordsHandler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            try:
-                length = length_of_body(self.headers)
-                if not self.refuses(length):
-                    self.take(whole_body(self.rfile, length or 0))
-            except BodyError as error:
-                self.close_connection = True  # nobody knows where the next request begins
-                self.reply(400, str(error))
-
-        def handle_expect_100(self) -> bool:
-            """Ask for the body only if the head is one that is taken; else it has its answer, and the body needs not be sent."""
-            try:
-                is_refused = self.command == "POST" and self.refuses(length_of_body(self.headers))
-            except BodyError:
-                return True  # it is answered as any such request is
-            return not is_refused and super().handle_expect_100()
-
-        def refuses(self, length: int | None) -> bool:
-            if refused := _refused_head(source, self, length):
-                self.close_connection = True  # the body is not read
-                self.reply(*refused)
-            return refused is not None
-
-        def do_GET(self) -> None:
-            self.reply(405, f"records are posted to {source.settings['path']}")
-
-        def take(self, body: bytes) -> None:
-            try:
-                posted = source.read(body, self.headers.get("Idempotency-Key", "").strip() or None)
-                is_committed = source.post(posted)
-            except SchemaError as error:
-                self.reply(413 if isinstance(error, RecordTooLargeError) else 400, source.redacted(str(error)))
-                return
-            if is_committed:
-                self.reply(200, None, records=posted.rows.num_rows)
-            else:
-                self.reply(503, "the records could not be committed in time; send them again, with the same Idempotency-Key")
-
-        def reply(self, code: int, error: str | None, **facts: Any) -> None:
-            body = json.dumps(facts if error is None else {"error": error}).encode()
-            self.send_response(code)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            if code == 405:
-                self.send_header("Allow", "POST")
-            if code in (405, 413) or self.close_connection:
-                self.send_header("Connection", "close")  # the body may not have been read
-                self.close_connection = True
-            with contextlib.suppress(ConnectionError):  # who asked did not wait
-                self.end_headers()
-                self.wfile.write(body)
-
-        def log_message(self, format: str, *arguments: Any) -> None:
-            """Requests are not logged: they may hold what nobody may see."""
-
-    return RecordsHandler

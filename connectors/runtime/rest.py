@@ -6,22 +6,27 @@ It shows the connectors of the log, and pauses, resumes, stops and restarts them
 
 from __future__ import annotations
 
+import asyncio
 import json
-import re
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from streamkit.connectors.classes import CLASS, class_of, known_classes
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.placeholders import has_placeholder
 from streamkit.connectors.redaction import Redaction
-from streamkit.connectors.request_body import BodyError, length_of_body, whole_body
 from streamkit.connectors.runtime import status
 from streamkit.connectors.runtime.configurations import read_configurations
 from streamkit.connectors.runtime.positions import read_positions
@@ -30,6 +35,7 @@ from streamkit.connectors.runtime.status import TaskStatus
 from streamkit.connectors.runtime.worker import Worker
 from streamkit.connectors.setting import Setting, read_settings, secrets_of
 from streamkit.connectors.sink import Sink
+from streamkit.connectors.web_server import BodyError, WebServer, length_of_body, listener_at
 from streamkit.errors import ConfigError, StreamKitError
 from streamkit.log.log import Log
 
@@ -40,162 +46,159 @@ _TYPES = {"string": "STRING", "integer": "INT", "boolean": "BOOLEAN", "list": "L
 _STATES = {status.DONE: "STOPPED"}  # which Connect does not have
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What a request gets; a body of None is no body."""
-
-    code: int
-    body: Any = None
-
-
 class NotFoundError(Exception):
     """There is nothing under that path."""
 
 
 @contextmanager
-def serve_rest(address: str, log: Log, worker: Worker) -> Iterator[ThreadingHTTPServer]:
+def serve_rest(address: str, log: Log, worker: Worker) -> Iterator[WebServer]:
     """Answer requests within the block; `address` is PORT or HOST:PORT. ConfigError if it cannot be listened at."""
     host, _, port = address.rpartition(":")
     if not port.isdigit() or int(port) > 65_535:
         raise ConfigError(f"--rest {address!r}; expected a port, or HOST:PORT")
     try:
-        server = ThreadingHTTPServer((host.strip("[]") or LOOPBACK, int(port)), _handler(Rest(log, worker, [host])))
-    except OSError as error:
+        listener = listener_at(host.strip("[]") or LOOPBACK, int(port))
+    except (OSError, UnicodeError) as error:
         raise ConfigError(f"--rest {address}: cannot listen there: {error}") from None
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, name="connect-rest", daemon=True)
-    thread.start()
+    server = WebServer("connect-rest", Rest(log, worker, [host]), listener)
     try:
         yield server
     finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+        server.stop()
+        server.has_ended()
 
 
 class Rest:
-    """The answers, by method and path."""
+    """The answers, by ASGI, for each method and path; errors are answers too, in Connect's form."""
 
     def __init__(self, log: Log, worker: Worker, hosts: Sequence[str] = ()) -> None:
-        self.hosts = hosts
+        self._hosts = hosts
         self._log = log
         self._worker = worker
-        self._routes: list[tuple[str, re.Pattern[str], Callable[..., Answer]]] = [
-            (method, re.compile(path), answer)
-            for method, path, answer in (
-                ("GET", r"/", self.root),
-                ("GET", r"/connectors", self.connectors),
-                ("GET", r"/connectors/([^/]+)", self.connector),
-                ("GET", r"/connectors/([^/]+)/config", self.config),
-                ("GET", r"/connectors/([^/]+)/status", self.status),
-                ("GET", r"/connectors/([^/]+)/tasks", self.tasks),
-                ("GET", r"/connectors/([^/]+)/tasks/(\d+)/status", self.task_status),
-                ("GET", r"/connectors/([^/]+)/offsets", self.offsets),
-                ("PUT", r"/connectors/([^/]+)/(pause|resume|stop)", self.change),
-                ("POST", r"/connectors/([^/]+)/restart", self.restart),
-                ("GET", r"/connector-plugins", self.plugins),
-                ("PUT", r"/connector-plugins/([^/]+)/config/validate", self.validate),
-            )
+        routes = [
+            _route("GET", "/", self.root),
+            _route("GET", "/connectors", self.connectors),
+            _route("GET", "/connectors/{name}", self.connector),
+            _route("GET", "/connectors/{name}/config", self.config),
+            _route("GET", "/connectors/{name}/status", self.status),
+            _route("GET", "/connectors/{name}/tasks", self.tasks),
+            _route("GET", "/connectors/{name}/tasks/{task:int}/status", self.task_status),
+            _route("GET", "/connectors/{name}/offsets", self.offsets),
+            *(_route("PUT", f"/connectors/{{name}}/{to}", partial(self.change, to=to)) for to in ("pause", "resume", "stop")),
+            _route("POST", "/connectors/{name}/restart", self.restart),
+            _route("GET", "/connector-plugins", self.plugins),
+            _route("PUT", "/connector-plugins/{name}/config/validate", self.validate, takes_body=True),
         ]
+        errors = (HTTPException, BodyError, NotFoundError, StreamKitError)
+        self._answers = Starlette(routes=routes, exception_handlers=dict.fromkeys(errors, self._refused))
+        self._answers.router.redirect_slashes = False
 
-    def answer(self, method: str, path: str, body: Any) -> Answer:
-        """The answer to a request; errors are answers too, in Connect's form."""
-        plain = path.rstrip("/") or "/"
-        found = [(verb, match, answer) for verb, pattern, answer in self._routes if (match := pattern.fullmatch(plain))]
-        if not found:
-            return _error(404, f"HTTP 404 Not Found: {path}")
-        for verb, match, answer in found:
-            if verb == method:
-                try:
-                    return answer(*map(unquote, match.groups()), **({} if body is None else {"body": body}))
-                except NotFoundError as error:
-                    return _error(404, str(error))
-                except ConfigError as error:
-                    return _error(400, str(error))
-                except StreamKitError as error:
-                    return _error(500, str(error))
-        return _error(405, f"HTTP 405 Method Not Allowed: {method} {path}; files say which connectors there are")
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, unless a web page of elsewhere sent it; a slash at the end of its path says nothing."""
+        if not self._is_for_us(Headers(scope=scope)):
+            await self.error(403, "the Host or Origin of the request is another one")(scope, receive, send)
+            return
+        await self._answers({**scope, "path": urlsplit(scope["path"]).path.rstrip("/") or "/"}, receive, send)
 
-    def root(self, body: Any = None) -> Answer:
-        return Answer(200, {"version": _CONNECT_VERSION, "commit": "", "kafka_cluster_id": "streamkit"})
+    def error(self, code: int, text: str) -> Response:
+        """The answer to a request that is refused."""
+        return JSONResponse({"error_code": code, "message": text}, code)
 
-    def connectors(self, body: Any = None) -> Answer:
-        return Answer(200, sorted(self._configurations()))
+    def _is_for_us(self, headers: Headers) -> bool:
+        """Whether no web page of elsewhere sent it: such a page can reach loopback by the user's browser, under a name of its own."""
+        try:
+            host = urlsplit(f"//{headers.get('Host', '')}").hostname or ""
+        except ValueError:
+            return False
+        return headers.get("Origin") is None and (host == "localhost" or host in self._hosts or _is_address(host))
 
-    def connector(self, name: str, body: Any = None) -> Answer:
-        return Answer(
-            200,
-            {
-                "name": name,
-                "config": self._config(name),
-                "tasks": [_task_id(one) for one in self._found(name)],
-                "type": self._kind(name),
-            },
-        )
+    async def _refused(self, request: Request, error: Exception) -> Response:
+        """What was raised, as an answer."""
+        path = request.scope["path"]
+        match error:
+            case HTTPException(status_code=404):
+                return self.error(404, f"HTTP 404 Not Found: {path}")
+            case HTTPException(status_code=405):
+                answer = self.error(
+                    405, f"HTTP 405 Method Not Allowed: {request.method} {path}; files say which connectors there are"
+                )
+            case HTTPException():
+                answer = self.error(error.status_code, error.detail)
+            case NotFoundError():
+                return self.error(404, str(error))
+            case BodyError() | ConfigError():
+                return self.error(400, str(error))
+            case _:
+                return self.error(500, str(error))
+        answer.headers.update(error.headers or {})
+        return answer
 
-    def config(self, name: str, body: Any = None) -> Answer:
-        return Answer(200, self._config(name))
+    def root(self) -> Any:
+        return {"version": _CONNECT_VERSION, "commit": "", "kafka_cluster_id": "streamkit"}
 
-    def status(self, name: str, body: Any = None) -> Answer:
+    def connectors(self) -> Any:
+        return sorted(self._configurations())
+
+    def connector(self, name: str) -> Any:
+        tasks = [_task_id(one) for one in self._found(name)]
+        return {"name": name, "config": self._config(name), "tasks": tasks, "type": self._kind(name)}
+
+    def config(self, name: str) -> Any:
+        return self._config(name)
+
+    def status(self, name: str) -> Any:
         tasks = self._found(name)
-        return Answer(
-            200,
-            {
-                "name": name,
-                "connector": {"state": self._connector_state(name), "worker_id": tasks[0].worker if tasks else self._worker.name},
-                "tasks": [_task(one) for one in tasks],
-                "type": self._kind(name),
-            },
-        )
+        worker = tasks[0].worker if tasks else self._worker.name
+        return {
+            "name": name,
+            "connector": {"state": self._connector_state(name), "worker_id": worker},
+            "tasks": [_task(one) for one in tasks],
+            "type": self._kind(name),
+        }
 
-    def tasks(self, name: str, body: Any = None) -> Answer:
+    def tasks(self, name: str) -> Any:
         config = self._config(name)
-        return Answer(200, [{"id": _task_id(one), "config": config} for one in self._found(name)])
+        return [{"id": _task_id(one), "config": config} for one in self._found(name)]
 
-    def task_status(self, name: str, task: str, body: Any = None) -> Answer:
-        found = [one for one in self._found(name) if one.task == int(task)]
+    def task_status(self, name: str, task: int) -> Any:
+        found = [one for one in self._found(name) if one.task == task]
         if not found:
             raise NotFoundError(f"No status found for task {name}-{task}")
-        return Answer(200, _task(found[0]))
+        return _task(found[0])
 
-    def offsets(self, name: str, body: Any = None) -> Answer:
+    def offsets(self, name: str) -> Any:
         self._config(name)
-        if group_name(name) in self._log.groups():
-            places = self._log.describe_group(group_name(name)).partitions
-            found = [
+        if group_name(name) not in self._log.groups():
+            positions = sorted(read_positions(self._log, name).items())
+            return {"offsets": [{"partition": {"split": split}, "offset": dict(position)} for split, position in positions]}
+        places = self._log.describe_group(group_name(name)).partitions
+        return {
+            "offsets": [
                 {
                     "partition": {"kafka_topic": one.topic, "kafka_partition": one.partition},
                     "offset": {"kafka_offset": one.committed},
                 }
                 for one in places
             ]
-        else:
-            found = [
-                {"partition": {"split": split}, "offset": dict(position)}
-                for split, position in sorted(read_positions(self._log, name).items())
-            ]
-        return Answer(200, {"offsets": found})
+        }
 
-    def change(self, name: str, to: str, body: Any = None) -> Answer:
+    def change(self, name: str, to: str) -> Response:
         self._config(name)
         status.ask(self._log, name, is_paused=to == "pause", is_stopped=to == "stop")
-        return Answer(204 if to == "stop" else 202)
+        return Response(status_code=204 if to == "stop" else 202)
 
-    def restart(self, name: str, body: Any = None) -> Answer:
+    def restart(self, name: str) -> Response:
         self._config(name)
         status.ask_restart(self._log, name)
-        return Answer(204)
+        return Response(status_code=204)
 
-    def plugins(self, body: Any = None) -> Answer:
-        return Answer(
-            200,
-            [
-                {"class": name, "type": "sink" if name.endswith("Sink") else "source", "version": _version()}
-                for name in known_classes()
-            ],
-        )
+    def plugins(self) -> Any:
+        return [
+            {"class": name, "type": "sink" if name.endswith("Sink") else "source", "version": _version()}
+            for name in known_classes()
+        ]
 
-    def validate(self, name: str, body: Any = None) -> Answer:
+    def validate(self, name: str, body: Any) -> Any:
         if not isinstance(body, dict):
             raise ConfigError("expected the configuration as a JSON object")
         kind = self._class(str(body.get(CLASS, name)))
@@ -205,7 +208,7 @@ class Rest:
         if not errors and (said := _refusal(kind, config)):
             found.append({"definition": {"name": CLASS}, "value": {"name": CLASS, "value": kind.__name__, "errors": [said]}})
             errors.append(said)
-        return Answer(200, {"name": kind.__name__, "error_count": len(errors), "groups": [], "configs": found})
+        return {"name": kind.__name__, "error_count": len(errors), "groups": [], "configs": found}
 
     def _class(self, text: str) -> type[Connector]:
         """A class that is StreamKit's own or runs on the log: a request makes no others be imported."""
@@ -289,10 +292,6 @@ def _refusal(kind: type[Connector], config: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _error(code: int, message: str) -> Answer:
-    return Answer(code, {"error_code": code, "message": message})
-
-
 def _version() -> str:
     import streamkit
 
@@ -307,49 +306,25 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _handler(rest: Rest) -> type[BaseHTTPRequestHandler]:
-    class RestHandler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        timeout = 30  # of a client that says nothing
+def _route(verb: str, path: str, answer: Callable[..., Any], *, takes_body: bool = False) -> Route:
+    """A route whose answer is computed by a thread, since it reads the log."""
 
-        def handle_request(self) -> None:
-            try:
-                length = length_of_body(self.headers) or 0
-                if length > BODY_BYTES_MAX:
-                    self.close_connection = True
-                    self.reply(_error(413, f"expected a body of at most {BODY_BYTES_MAX} bytes"))
-                    return
-                body = whole_body(self.rfile, length)
-            except BodyError as error:
-                self.close_connection = True
-                self.reply(_error(400, str(error)))
-                return
-            if not self.is_for_us():
-                self.reply(_error(403, "the Host or Origin of the request is another one"))
-                return
-            try:
-                value = json.loads(body) if body.strip() else None
-            except ValueError as error:
-                self.reply(_error(400, f"the body is not JSON: {error}"))
-                return
-            self.reply(rest.answer(self.command, urlsplit(self.path).path, value))
+    async def endpoint(request: Request) -> Response:
+        body = await _json_of(request)
+        found = await asyncio.to_thread(answer, **request.path_params, **({"body": body} if takes_body else {}))
+        return found if isinstance(found, Response) else JSONResponse(found)
 
-        def is_for_us(self) -> bool:
-            """Whether no web page of elsewhere sent it: such a page can reach loopback by the user's browser, under a name of its own."""
-            host = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
-            return self.headers.get("Origin") is None and (host == "localhost" or host in rest.hosts or _is_address(host))
+    return Route(path, endpoint, methods=[verb])
 
-        def reply(self, answer: Answer) -> None:
-            body = b"" if answer.body is None else json.dumps(answer.body).encode()
-            self.send_response(answer.code)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
 
-        def log_message(self, *_: Any) -> None:
-            """Requests are not logged."""
-
-    for verb in ("GET", "PUT", "POST", "DELETE", "PATCH"):
-        setattr(RestHandler, f"do_{verb}", RestHandler.handle_request)
-    return RestHandler
+async def _json_of(request: Request) -> Any:
+    """The value of the body, None without."""
+    if (length_of_body(request.headers) or 0) > BODY_BYTES_MAX:
+        raise HTTPException(413, f"expected a body of at most {BODY_BYTES_MAX} bytes", {"Connection": "close"})
+    try:
+        body = await request.body()
+        return json.loads(body) if body.strip() else None
+    except ClientDisconnect:
+        raise BodyError("the body has not come") from None
+    except ValueError as error:
+        raise BodyError(f"the body is not JSON: {error}") from None

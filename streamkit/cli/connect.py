@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from threading import Event
 from typing import Annotated, Any
@@ -23,7 +23,6 @@ from streamkit.connectors.connector_file import read_connectors
 from streamkit.connectors.runtime import status
 from streamkit.connectors.runtime.configurations import topics_of_sink
 from streamkit.connectors.runtime.positions import change_positions, read_positions
-from streamkit.connectors.runtime.rest import serve_rest
 from streamkit.connectors.runtime.sink_task import group_name, reset_group
 from streamkit.connectors.runtime.status import TaskStatus
 from streamkit.connectors.runtime.worker import Worker
@@ -66,7 +65,7 @@ def run_connectors(
     with open_log(log) as opened, interruption() as interrupted:
         worker = Worker(connectors, opened, is_once=once)
         failure: BaseException | None = None
-        with nullcontext() if rest is None else serve_rest(rest, opened, worker):
+        with _answering(rest, opened, worker):
             try:
                 worker.start()
                 _follow(worker, interrupted)
@@ -76,6 +75,15 @@ def run_connectors(
         _show(worker.status(), as_json)
     if failure is not None:
         raise _for_users(failure, worker)
+
+
+def _answering(rest: str | None, log: Log, worker: Worker) -> AbstractContextManager[object]:
+    """A block in which REST is answered, if an address is given; the web server is loaded only then."""
+    if rest is None:
+        return nullcontext()
+    from streamkit.connectors.runtime.rest import serve_rest
+
+    return serve_rest(rest, log, worker)
 
 
 def _for_users(error: BaseException, worker: Worker) -> BaseException:

@@ -22,6 +22,8 @@ FOREIGN = (
     "pyspark",
     "pandas",
     "google.protobuf",
+    "starlette",
+    "uvicorn",
 )
 LOADS = "import json, sys; from streamkit.connectors.classes import class_of, known_classes; [class_of(name) for name in known_classes()]"
 

@@ -11,11 +11,13 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import streamkit as sk
@@ -441,3 +443,26 @@ def test_headers_that_are_none(value):
         HttpSink("out", {"url": "http://h/", "topics": "t", "headers.X Api": "a"})
     with pytest.raises(ConfigError, match=r"found headers\.Content-Length, which each request"):
         HttpSink("out", {"url": "http://h/", "topics": "t", "headers.Content-Length": "5"})
+
+
+def test_many_requests_wait_at_once(log):
+    """More than a server has threads: one commit answers them all."""
+    source = HttpSource("in", port=0, topic="clicks", **SCHEMA)
+    source.open(dict.fromkeys(source.splits()))
+    url = f"http://127.0.0.1:{source.port}/"
+
+    def post(n):
+        with urllib.request.urlopen(urllib.request.Request(url, b'{"n": %d}' % n), timeout=30) as answer:
+            return answer.status
+
+    try:
+        with ThreadPoolExecutor(200) as threads:
+            answers = threads.map(post, range(200))
+            wait_until(lambda: source._posted.qsize() == 200)
+            polled = source.poll(0)
+            assert polled is not None and isinstance(polled.tables["clicks"], pa.Table)
+            assert sorted(polled.tables["clicks"]["n"].to_pylist()) == [*range(200)]
+            source.committed({})
+            assert [*answers] == [200] * 200
+    finally:
+        source.close()

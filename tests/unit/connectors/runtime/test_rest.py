@@ -13,7 +13,7 @@ import pytest
 import streamkit as sk
 from streamkit.connectors import Setting, run
 from streamkit.connectors.runtime import status
-from streamkit.connectors.runtime.rest import Rest, serve_rest
+from streamkit.connectors.runtime.rest import serve_rest
 from streamkit.connectors.runtime.worker import Worker
 from streamkit.errors import ConfigError
 from topologies.connectors.sqlite_connector import SqliteSink, SqliteSource
@@ -38,13 +38,25 @@ def log(tmp_path):
 
 @pytest.fixture
 def rest(log):
-    return Rest(log, Worker([], log))
+    """Asks a server on the log: the code of the answer, and its value."""
+    with serve_rest("0", log, Worker([], log)) as server:
+
+        def ask(method, path, body=None, **headers):
+            data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+            request = urllib.request.Request(f"http://localhost:{server.address[1]}{path}", data, headers, method=method)
+            try:
+                with urllib.request.urlopen(request, timeout=30) as answer:
+                    return answer.status, json.loads(answer.read() or "null")
+            except urllib.error.HTTPError as error:
+                return error.code, json.loads(error.read())
+
+        yield ask
 
 
 def get(rest, path):
-    answer = rest.answer("GET", path, None)
-    assert answer.code == 200, answer
-    return answer.body
+    code, value = rest("GET", path)
+    assert code == 200, value
+    return value
 
 
 def test_connectors_are_shown(rest):
@@ -83,13 +95,13 @@ def test_offsets(rest):
 def test_changes(rest, verb, code, state):
     """A connector is paused, stopped and resumed; asking twice is asking once."""
     for _ in range(2):
-        assert rest.answer("PUT", f"/connectors/in/{verb}", None).code == code
+        assert rest("PUT", f"/connectors/in/{verb}") == (code, None)
         assert get(rest, "/connectors/in/status")["connector"]["state"] == state
 
 
 def test_restart(rest, log):
     """A restart is a request to the workers."""
-    assert rest.answer("POST", "/connectors/in/restart", None).code == 204
+    assert rest("POST", "/connectors/in/restart") == (204, None)
     assert status.read_requests(log)["in"].restarts == 1
 
 
@@ -97,15 +109,15 @@ def test_plugins(rest):
     """The classes are listed, and a configuration is checked setting by setting; placeholders stay unread."""
     assert {"class": "FileSource", "type": "source", "version": sk.__version__} in get(rest, "/connector-plugins")
     validate = "/connector-plugins/FileSource/config/validate"
-    assert rest.answer("PUT", validate, {"path": "/in", "format": "csv", "topic": "x"}).body["error_count"] == 0
-    found = rest.answer("PUT", validate, {"format": "xml", "tasks.max": "${file:/etc/passwd}"}).body
+    assert rest("PUT", validate, {"path": "/in", "format": "csv", "topic": "x"})[1]["error_count"] == 0
+    found = rest("PUT", validate, {"format": "xml", "tasks.max": "${file:/etc/passwd}"})[1]
     errors = {one["value"]["name"]: one["value"]["errors"] for one in found["configs"] if one["value"]["errors"]}
     assert set(errors) == {"path", "format"}
     assert found["error_count"] == 2
     assert "root:" not in json.dumps(found)
-    nearest = rest.answer("PUT", validate, {"path": "/in", "formt": "csv"}).body
+    nearest = rest("PUT", validate, {"path": "/in", "formt": "csv"})[1]
     assert "did you mean format or key.format" in json.dumps(nearest)
-    secret = rest.answer("PUT", "/connector-plugins/HttpSource/config/validate", {"token": "hunter2", "port": "no"}).body
+    secret = rest("PUT", "/connector-plugins/HttpSource/config/validate", {"token": "hunter2", "port": "no"})[1]
     assert secret["error_count"] == 1
     assert "hunter2" not in json.dumps(secret)
 
@@ -120,24 +132,27 @@ def test_plugins(rest):
         ("POST", "/connectors", {"name": "x"}, 405),
         ("PUT", "/connector-plugins/os:path/config/validate", {}, 400),
         ("PUT", "/connector-plugins/FileSource/config/validate", None, 400),
+        ("PUT", "/connectors/in/pause", b"{", 400),
+        ("PUT", "/connectors/in/pause", b" " * ((1 << 20) + 1), 413),
+        ("GET", "/connectors/in/tasks/x/status", None, 404),
     ],
 )
 def test_errors(rest, method, path, body, code):
-    """An error has Connect's form: a code and a message."""
-    answer = rest.answer(method, path, body)
-    assert (answer.code, answer.body["error_code"]) == (code, code)
-    assert answer.body["message"]
+    """An error has Connect's form: a code and a message; a slash at the end of a path says nothing."""
+    for end in ("", "/"):
+        found, value = rest(method, path + end, body)
+        assert (found, value["error_code"]) == (code, code)
+        assert value["message"]
 
 
-def test_served_on_loopback(log):
-    """It is answered by HTTP, at loopback unless a host is given; not to pages of a browser, which name themselves or another host."""
+def test_served_on_loopback(log, rest):
+    """It is answered at loopback unless a host is given; not to pages of a browser, which name themselves or another host."""
     with serve_rest("0", log, Worker([], log)) as server:
-        host, port = server.server_address[:2]
-        assert host == "127.0.0.1"
-        with urllib.request.urlopen(f"http://localhost:{port}/connectors") as answer:
-            assert json.load(answer) == ["in", "out"]
-        for headers in ({"Origin": "http://evil.example"}, {"Host": "evil.example"}):
-            with pytest.raises(urllib.error.HTTPError, match="403"):
-                urllib.request.urlopen(urllib.request.Request(f"http://localhost:{port}/connectors", headers=headers))
+        assert server.address[0] == "127.0.0.1"
+    assert get(rest, "/connectors") == get(rest, "/connectors/") == ["in", "out"]
+    for headers in ({"Origin": "http://evil.example"}, {"Host": "evil.example"}, {"Host": "[::1"}):
+        assert rest("GET", "/connectors", **headers)[0] == 403
     with pytest.raises(ConfigError, match="--rest 'x:y'; expected a port"), serve_rest("x:y", log, Worker([], log)):
+        pass
+    with pytest.raises(ConfigError, match="cannot listen there"), serve_rest("no.such.invalid:0", log, Worker([], log)):
         pass

@@ -1,0 +1,156 @@
+"""A web server in a thread of its own: uvicorn, which answers requests that are no HTTP in the words of what it serves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import sys
+from threading import Thread
+from typing import Any, Protocol
+
+import h11
+import uvicorn
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+SILENCE_S = 30  # of a client that is to say something; then its connection is closed
+_CONNECTIONS_WAITING = 2_048
+_logger = logging.getLogger(__name__)
+_logger.setLevel(logging.ERROR)  # uvicorn warns of each request that is no HTTP, and its sender has the answer
+
+
+class WebService(Protocol):
+    """What a web server serves, by ASGI; it says errors in a form of its own."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+
+    def error(self, code: int, text: str) -> Response:
+        """The answer to a request that is refused."""
+
+
+class WebServer:
+    """Serves from when it is made until it is stopped."""
+
+    def __init__(self, name: str, service: WebService, listener: socket.socket) -> None:
+        self.address: tuple[str, int] = listener.getsockname()[:2]
+        config = uvicorn.Config(
+            service, http=_HttpProtocol, ws="none", loop="asyncio", lifespan="off", log_config=None, proxy_headers=False,
+            server_header=False, timeout_keep_alive=SILENCE_S, timeout_graceful_shutdown=5,
+        )  # fmt: skip
+        self._server = uvicorn.Server(config)
+        self._thread = Thread(target=self._server.run, args=([listener],), name=name, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no more requests; the server ends once those that it has are answered."""
+        self._server.should_exit = True
+
+    def has_ended(self, seconds: float | None = None) -> bool:
+        """Wait so long, or as long as it takes, for the end."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+
+def listener_at(host: str, port: int) -> socket.socket:
+    """A socket that takes connections; OSError or UnicodeError for a place that this machine has not."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    address = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)[0][4]
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_CONNECTIONS_WAITING)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+class BodyError(ValueError):
+    """The request does not say how long its body is in a way that all servers understand alike."""
+
+
+def length_of_body(headers: Headers) -> int | None:
+    """
+    The bytes that `Content-Length` says, None without; BodyError beside `Transfer-Encoding`.
+
+    Lengths that differ, or are not written in digits, are refused before: such a request is no HTTP.
+    """
+    if coding := headers.get("Transfer-Encoding"):
+        raise BodyError(f"found Transfer-Encoding: {coding}; expected a body as it is, with its Content-Length")
+    length = headers.get("Content-Length")
+    return None if length is None else int(length)
+
+
+class _HttpProtocol(H11Protocol):
+    """
+    A connection of uvicorn, with what it leaves open.
+
+    A client may close its side and wait for the answer. One that says nothing is not waited for. A request that is no HTTP gets its reason.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.logger = _logger
+        self.access_log = False  # requests may hold what nobody may see
+        self._silence: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._hear()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._hear()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Answer a request that is whole, and then close; asyncio would close before."""
+        if self.cycle is None or self.cycle.response_complete:
+            return False
+        self.cycle.keep_alive = False
+        if self.cycle.more_body:
+            self.conn.receive_data(b"")  # h11's word for the end: its error says how much of the body came
+            self.handle_events()
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._silence is not None:
+            self._silence.cancel()
+
+    def shutdown(self) -> None:
+        """Do not wait for a body when the server stops."""
+        if self.cycle is not None and self.cycle.more_body and not self.cycle.response_complete:
+            self.transport.close()
+        else:
+            super().shutdown()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say what h11 found wrong, which uvicorn leaves out, in the service's form."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.close()
+            return
+        answer = self.config.app.error(400, str(sys.exc_info()[1] or msg))  # type: ignore[union-attr]  # a WebService
+        headers = [*answer.raw_headers, (b"connection", b"close")]
+        for event in (
+            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+            h11.Data(data=answer.body),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+    def _hear(self) -> None:
+        if self._silence is not None:
+            self._silence.cancel()
+        self._silence = self.loop.call_later(SILENCE_S, self._close_if_silent)
+
+    def _close_if_silent(self) -> None:
+        """Unless the answer is awaited, or uvicorn waits for the next request."""
+        is_answering = self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+        if not is_answering and self.timeout_keep_alive_task is None:
+            self.transport.close()

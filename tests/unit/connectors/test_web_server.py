@@ -1,0 +1,154 @@
+"""The web server: what it does with clients that say nothing, half of a request, several at once, or no HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from contextlib import contextmanager
+
+import pytest
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse
+
+from streamkit.connectors import web_server
+from streamkit.connectors.web_server import WebServer, length_of_body, listener_at
+from tests.kit.waiting import wait_until
+
+POST = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+
+
+class Counting:
+    """Answers with the number of bytes of the body; to /slow when it may."""
+
+    def __init__(self):
+        self.may_answer = threading.Event()
+        self.waiting = 0
+        self.left = 0
+
+    async def __call__(self, scope, receive, send):
+        request = Request(scope, receive)
+        try:
+            body = await request.body()
+        except ClientDisconnect:
+            self.left += 1
+            return
+        if request.scope["path"] == "/slow":
+            self.waiting += 1
+            await asyncio.to_thread(self.may_answer.wait)
+        assert length_of_body(request.headers) in (None, len(body))
+        await JSONResponse({"bytes": len(body)})(scope, receive, send)
+
+    def error(self, code, text):
+        return JSONResponse({"said": text}, code)
+
+
+@pytest.fixture
+def counting():
+    return Counting()
+
+
+@contextmanager
+def serving(counting):
+    server = WebServer("counting", counting, listener_at("127.0.0.1", 0))
+    try:
+        yield server
+    finally:
+        counting.may_answer.set()
+        server.stop()
+        assert server.has_ended(30)
+
+
+@pytest.fixture
+def server(counting):
+    with serving(counting) as server:
+        yield server
+
+
+@pytest.fixture
+def impatient(counting, monkeypatch):
+    """A server that waits for nobody longer than a moment."""
+    monkeypatch.setattr(web_server, "SILENCE_S", 0.2)
+    with serving(counting) as server:
+        yield server
+
+
+@contextmanager
+def connected(server):
+    with socket.create_connection(server.address, 10) as connection:
+        yield connection
+
+
+def rest_of(connection):
+    """All that comes until the server closes its side; nothing more if it resets the connection, as it may with what it has not read."""
+    found = b""
+    while piece := connection.recv(1 << 16):
+        found += piece
+    return found
+
+
+def values_of(answers):
+    """The bodies, of which each is one object."""
+    return [json.loads(one.partition(b"\r\n\r\n")[2]) for one in answers.split(b"HTTP/1.1 ")[1:]]
+
+
+@pytest.mark.parametrize(
+    ("said", "is_begun"), [(b"", 0), (b"POST / HT", 0), (POST % (b"/", 8), 1), (POST % (b"/", 8) + b"1234", 1)]
+)
+def test_a_client_that_says_nothing_more(counting, impatient, said, is_begun):
+    """Its connection is closed after a while, wherever it stopped; one whose answer takes longer gets it."""
+    with connected(impatient) as silent, connected(impatient) as patient:
+        patient.sendall(POST % (b"/slow", 2) + b"12")
+        silent.sendall(said)
+        assert rest_of(silent) == b""
+        wait_until(lambda: counting.left == is_begun)
+        counting.may_answer.set()
+        assert values_of(rest_of(patient)) == [{"bytes": 2}]
+
+
+def test_a_client_that_closes_its_side(server):
+    """It gets its answers if its requests are whole, all of them; else the reason."""
+    for requests, bytes_of_bodies in ((1, [3]), (3, [3, 3, 3])):
+        with connected(server) as connection:
+            connection.sendall((POST % (b"/", 3) + b"123") * requests)
+            connection.shutdown(socket.SHUT_WR)
+            assert values_of(rest_of(connection)) == [{"bytes": one} for one in bytes_of_bodies]
+    with connected(server) as connection:
+        connection.sendall(POST % (b"/", 3) + b"12")
+        connection.shutdown(socket.SHUT_WR)
+        answer = rest_of(connection)
+    assert answer.startswith(b"HTTP/1.1 400 ") and "received 2 bytes, expected 3" in values_of(answer)[0]["said"]
+
+
+def test_what_is_no_http(server):
+    """It gets the reason in the service's form, and its connection is closed; requests before it are answered."""
+    with connected(server) as connection:
+        connection.sendall(POST % (b"/", 3) + b"123" + b"no HTTP\r\n\r\n")
+        first, second = values_of(rest_of(connection))
+    assert first == {"bytes": 3} and "illegal request line" in second["said"]
+
+
+def test_it_ends_when_requests_are_answered(counting, server):
+    """A stop waits for the answers to whole requests, not for the other half of one, and nobody is connected any more."""
+    with connected(server) as whole, connected(server) as half:
+        whole.sendall(POST % (b"/slow", 2) + b"12")
+        half.sendall(POST % (b"/", 2) + b"1")
+        wait_until(lambda: counting.waiting == 1)
+        server.stop()
+        assert rest_of(half) == b""
+        assert not server.has_ended(0.5)
+        counting.may_answer.set()
+        assert values_of(rest_of(whole)) == [{"bytes": 2}]
+        assert server.has_ended(30)
+    with pytest.raises(OSError):
+        socket.create_connection(server.address, 30)
+
+
+def test_places_that_this_machine_has_not():
+    """They are errors of the system, and leave no socket open."""
+    for host, port in (("no.such.invalid", 0), ("192.0.2.1", 0), ("a..b", 0)):
+        with pytest.raises((OSError, UnicodeError)):
+            listener_at(host, port)
+    with listener_at("127.0.0.1", 0) as first, pytest.raises(OSError):
+        listener_at("127.0.0.1", first.getsockname()[1])
