@@ -142,7 +142,7 @@ class StoreView:
 
     def _stream_time(self) -> int | None:
         """That of the operator which keeps the store, of which it expires: no other input moves it."""
-        state, keeper = self.log.catalog.application(self.application), self.program.keeper(self.store.name)
+        state, keeper = self.log.catalog.applications.get(self.application), self.program.keeper(self.store.name)
         times = dict(state.metrics.get(TIMES_METRIC) or ())
         if not keeper.expires_by or not times:
             return state.stream_time_ms
@@ -154,7 +154,7 @@ class StoreView:
         if (name := f"store/{window.store}") in times:
             return times[name]
         topics = [self.program.inputs[number].topic for number in window.streams]
-        names = [f"input/{self.log.catalog.topic(topic).id}" for topic in topics]
+        names = [f"input/{self.log.catalog.topics.get(topic).id}" for topic in topics]
         return max((times[name] for name in names if name in times), default=None)
 
     @property

@@ -12,7 +12,7 @@ def declare_internal_topic(log: Log, name: str, schema: str, key: Sequence[str] 
     """Create a topic, compacted if it has a key, unless it is there; it gets more partitions if it has fewer."""
     if not has_topic(log, name):
         config = {"cleanup.policy": "compact"} if key else {}
-        log.catalog.create_topic(declare_topic(name, schema, list(key) or None, None, partitions, config, internal=True))
+        log.catalog.topics.create(declare_topic(name, schema, list(key) or None, None, partitions, config, internal=True))
     elif log.topic(name).partitions < partitions:
         log.alter_topic(name, partitions=partitions)
 

@@ -168,10 +168,10 @@ class Rest:
 
     def offsets(self, name: str) -> Any:
         self._config(name)
-        if group_name(name) not in self._log.groups():
+        if group_name(name) not in self._log.groups.names():
             positions = sorted(read_positions(self._log, name).items())
             return {"offsets": [{"partition": {"split": split}, "offset": dict(position)} for split, position in positions]}
-        places = self._log.describe_group(group_name(name)).partitions
+        places = self._log.groups.describe(group_name(name)).partitions
         return {
             "offsets": [
                 {

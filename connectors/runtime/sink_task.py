@@ -42,7 +42,7 @@ def group_name(connector: str) -> str:
 
 def reset_group(log: Log, connector: str, topics: Iterable[str]) -> None:
     """Let a sink begin where its target says, or at the beginning of its topics if the target keeps no positions."""
-    log.reset_group(group_name(connector), {topic: _starts(log, topic) for topic in topics})
+    log.groups.reset(group_name(connector), {topic: _starts(log, topic) for topic in topics})
 
 
 class SinkTask:
@@ -72,7 +72,7 @@ class SinkTask:
         self._retry = Retry.of(sink.settings, sink.is_retryable, orders.stop)
         with ExitStack() as stack:
             self._prepare_dead_letters(stack)
-            generation = self._log.catalog.open_producer(group_name(sink.name)).epoch
+            generation = self._log.catalog.producers.open(group_name(sink.name)).epoch
             self._check()
             stack.callback(close, sink)
             sink.use(self._log)
@@ -248,7 +248,7 @@ class SinkTask:
 
 
 def _starts(log: Log, topic: str) -> Mapping[int, int]:
-    return log.catalog.start_offsets(log.topic(topic).id)
+    return log.catalog.manifest.start_offsets(log.topic(topic).id)
 
 
 def _first_offset(rows: pa.Table, partition: int) -> int:

@@ -135,7 +135,7 @@ class Worker:
             _LOGGER.warning("connector %s: these settings are others than before: %s", connector.name, ", ".join(changed))
         if "tasks.max" in changed:
             for task in range(max(self._tasks_ever(connector), connector.settings["tasks.max"])):
-                self._log.catalog.open_producer(producer_name(connector.name, task))
+                self._log.catalog.producers.open(producer_name(connector.name, task))
 
     def _tasks_ever(self, connector: Connector) -> int:
         found = [one.task + 1 for one in status.read_status(self._log) if one.connector == connector.name]

@@ -31,7 +31,7 @@ ApplicationArgument = Annotated[
 def list_applications(as_json: JsonOption = False, log: LogOption = None) -> None:
     """Show the applications that have run on the log."""
     with open_existing_log(log) as opened:
-        found = [_described(opened, state) for state in opened.catalog.applications()]
+        found = [_described(opened, state) for state in opened.catalog.applications.every()]
     if as_json:
         show_json(found)
         return
@@ -57,7 +57,7 @@ def list_applications(as_json: JsonOption = False, log: LogOption = None) -> Non
 def describe_application(app: ApplicationArgument, as_json: JsonOption = False, log: LogOption = None) -> None:
     """Show how far an application has read, and its stores."""
     with open_existing_log(log) as opened:
-        found = _described(opened, opened.catalog.application(app))
+        found = _described(opened, opened.catalog.applications.get(app))
     if as_json:
         show_json(found)
         return
@@ -95,11 +95,11 @@ def reset_application(
     so its next run appends its results once more. A run that still goes on is fenced.
     """
     with open_existing_log(log) as opened:
-        state = opened.catalog.application(app)
+        state = opened.catalog.applications.get(app)
         if not yes:
             stores = ", ".join(state.stores) or "none"
             typer.confirm(f"Forget the {state.epoch:,} epochs and delete the stores of {app} ({stores})?", abort=True, err=True)
-        for path in opened.catalog.reset_application(app):
+        for path in opened.catalog.applications.reset(app):
             opened.storage.delete(path)
         for folder in application_folders(app):
             shutil.rmtree(Path(opened.root) / folder, ignore_errors=True)
@@ -117,8 +117,8 @@ def is_running(log: Log, state: ApplicationState) -> bool:
 
 def _described(log: Log, state: ApplicationState) -> dict[str, Any]:
     """An application as plain values; topics that were deleted since are left out."""
-    names = {topic.id: topic.name for topic in log.catalog.topics()}
-    ends = {topic_id: log.catalog.end_offsets(topic_id) for topic_id in state.positions if topic_id in names}
+    names = {topic.id: topic.name for topic in log.catalog.topics.every()}
+    ends = {topic_id: log.catalog.manifest.end_offsets(topic_id) for topic_id in state.positions if topic_id in names}
     inputs = [
         {"topic": names[topic_id], "partition": partition, "next_offset": offset, "lag": ends[topic_id][partition] - offset}
         for topic_id, offsets in state.positions.items()
@@ -151,7 +151,7 @@ def _store(log: Log, store: StoreState, changelog: str) -> dict[str, Any]:
 
 def _first_commit_ms(log: Log, state: ApplicationState) -> int | None:
     """When the newest generation committed its first epoch, as far as the catalog remembers; None if it has committed none."""
-    times = [epoch.timestamp_ms for epoch in log.catalog.epochs(state.id) if epoch.generation == state.generation]
+    times = [epoch.timestamp_ms for epoch in log.catalog.epochs.last(state.id) if epoch.generation == state.generation]
     return min(times, default=None)
 
 

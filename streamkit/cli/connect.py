@@ -255,7 +255,7 @@ def set_offsets(
 
 
 def _check_split(log: Log, connector: str, split: str) -> None:
-    if group_name(connector) in log.groups():
+    if group_name(connector) in log.groups.names():
         raise ConfigError(f"{connector} is a sink, whose positions are in its target; expected a source")
     known = read_positions(log, connector)
     if known and split not in known:
@@ -345,9 +345,9 @@ def _known(log: str | None, connector: str) -> Iterator[Log]:
 
 def _positions(log: Log, connector: str) -> dict[str, Any]:
     _of(status.read_status(log), connector)
-    if group_name(connector) not in log.groups():
+    if group_name(connector) not in log.groups.names():
         return dict(read_positions(log, connector))
-    rows = log.describe_group(group_name(connector)).partitions
+    rows = log.groups.describe(group_name(connector)).partitions
     return {f"{row.topic}-{row.partition}": {"offset": row.committed, "end": row.end_offset} for row in rows}
 
 

@@ -26,7 +26,7 @@ OffsetsByTopic = dict[str, dict[int, int]]
 def list_groups(as_json: JsonOption = False, log: LogOption = None) -> None:
     """Show the groups with their members and lag."""
     with open_existing_log(log) as opened:
-        found = [opened.describe_group(name) for name in opened.groups()]
+        found = [opened.groups.describe(name) for name in opened.groups.names()]
     if as_json:
         show_json([_plain(group) for group in found])
         return
@@ -38,7 +38,7 @@ def list_groups(as_json: JsonOption = False, log: LogOption = None) -> None:
 def describe_group(group: GroupArgument, as_json: JsonOption = False, log: LogOption = None) -> None:
     """Show members, committed offsets and lag of a group."""
     with open_existing_log(log) as opened:
-        found = opened.describe_group(group)
+        found = opened.groups.describe(group)
     if as_json:
         show_json(_plain(found))
         return
@@ -101,7 +101,7 @@ def reset_group(
             raise ConfigError(f"consumer group {group} has committed nothing; name the topics to commit for with --topic")
         after = {topic: offsets_at(opened, topic, position) for topic in chosen}
         if not dry_run:
-            opened.reset_group(group, after)
+            opened.groups.reset(group, after)
     rows = [
         {"topic": topic, "partition": partition, "before": committed.get(topic, {}).get(partition), "after": offset}
         for topic, offsets in after.items()
@@ -124,11 +124,11 @@ def delete_group(
 ) -> None:
     """Forget a group and what it has committed. It is refused while a member is alive."""
     with open_existing_log(log) as opened:
-        found = opened.describe_group(group)
+        found = opened.groups.describe(group)
         if not yes:
             count = sum(row.committed is not None for row in found.partitions)
             typer.confirm(f"Forget {group} and its committed offsets of {count} partitions?", abort=True, err=True)
-        opened.delete_group(group)
+        opened.groups.delete(group)
     if as_json:
         show_json({"deleted": group})
     else:
@@ -151,7 +151,7 @@ def _owner(owner: str | None, target: str | None) -> str | None:
 
 def _committed(log: Log, group: str) -> OffsetsByTopic:
     found: OffsetsByTopic = {}
-    for row in log.describe_group(group).partitions if group in log.groups() else ():
+    for row in log.groups.describe(group).partitions if group in log.groups.names() else ():
         if row.committed is not None:
             found.setdefault(row.topic, {})[row.partition] = row.committed
     return found

@@ -30,7 +30,7 @@ def offsets(
     """Show the earliest and the next offset of each partition."""
     with open_existing_log(log) as opened:
         topic_id = opened.topic(topic).id
-        bounds = opened.catalog.offset_bounds([topic_id])
+        bounds = opened.catalog.manifest.offset_bounds([topic_id])
         found = opened.offsets_for_times(topic, parse_moment(at)) if at is not None else {}
     rows = [(partition, *bounds[topic_id, partition]) for _, partition in sorted(bounds)]
     if as_json:

@@ -48,7 +48,7 @@ def list_stores(
     The changelog's size counts rows until compaction removes those that later ones replaced.
     """
     with open_existing_log(log) as opened:
-        names = [state.name for state in opened.catalog.applications()] if app is None else [app]
+        names = [state.name for state in opened.catalog.applications.every()] if app is None else [app]
         found = [_described(opened, view) for name in names for view in open_views(opened, name)]
     if as_json:
         show_json(found)
@@ -100,8 +100,8 @@ def get_row(
 def _described(log: Log, view: StoreView) -> dict[str, Any]:
     """A store as plain values; a store that was reset has no changelog until the next start."""
     store, layout = view.store, layout_of(view.store)
-    state = log.catalog.application(view.application).stores.get(store.name)
-    changelog = log.catalog.statistics(state.changelog_topic_id) if state else ()
+    state = log.catalog.applications.get(view.application).stores.get(store.name)
+    changelog = log.catalog.manifest.statistics(state.changelog_topic_id) if state else ()
     values = [field for field in view.schema if field.name not in (*store.key.names, *layout.columns)]
     return {
         "application": view.application,

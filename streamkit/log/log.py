@@ -14,16 +14,15 @@ import pyarrow as pa
 from streamkit.clock import Clock
 from streamkit.config import Settings
 from streamkit.log.catalog.catalog import Catalog
-from streamkit.log.catalog.group_description import GroupDescription
 from streamkit.log.consume.assignment import Assignment, FixedAssignment, WholeTopics, topic_names
 from streamkit.log.consume.consumer import MAX_POLL_RECORDS, Consumer, PartitionsCallback
+from streamkit.log.consume.consumer_groups import ConsumerGroups
 from streamkit.log.consume.membership import (
     MAX_POLL_INTERVAL_MS,
     SESSION_TIMEOUT_MS,
     Heart,
     Membership,
     Subscription,
-    dead_members,
 )
 from streamkit.log.consume.pin import Pin
 from streamkit.log.consume.reader import OffsetBounds, Reader, TimeBound, TimeRange, check_bounds, check_columns
@@ -49,7 +48,6 @@ from streamkit.log.topic.alteration import Alteration
 from streamkit.log.topic.formats import declare_format, register_schema, rows_of
 from streamkit.log.topic.settings import SettingValue
 from streamkit.log.topic.topic import Topic, declare_topic
-from streamkit.log.values.whole_number import offsets_by_topic
 from streamkit.schema import Schema
 
 if TYPE_CHECKING:
@@ -62,7 +60,8 @@ class Log:
     Topics at one location. `storage` may travel to tasks; the catalog stays with drivers and clients.
 
     `root` is the absolute directory, or `:memory:`; `location` opens the same log elsewhere: the root, or a URL of
-    PostgreSQL, from which a password was left out (`has_password`). A log belongs to the process that opened it.
+    PostgreSQL, from which a password was left out (`has_password`). `groups` are its consumer groups. A log belongs to the process
+    that opened it.
     """
 
     def __init__(
@@ -85,6 +84,7 @@ class Log:
         self.clock = clock
         self.settings = settings
         self.heartbeats = heartbeats or heartbeats_at(root)
+        self.groups = ConsumerGroups(catalog, self.heartbeats)
 
     def __repr__(self) -> str:
         return f"Log({self.location!r})"
@@ -133,7 +133,7 @@ class Log:
         opaque = declare_format(format, format_schema, format_settings) if is_opaque else None
         declared = declare_topic(name, schema, key, timestamp, count, config, partition_by, format=opaque)
         register_schema(declared.format)
-        return self.catalog.create_topic(declared)
+        return self.catalog.topics.create(declared)
 
     def alter_topic(
         self,
@@ -159,25 +159,27 @@ class Log:
         parsed = None if schema is None else Schema.parse(schema)
         alteration = Alteration(partitions, {} if config is None else config, parsed, format_schema)
         if format_schema is not None:
-            alteration.applied_to(self.catalog.topic(name))  # asks a registry, for which the catalog's transaction shall not wait
-        return self.catalog.alter_topic(name, alteration)
+            alteration.applied_to(
+                self.catalog.topics.get(name)
+            )  # asks a registry, for which the catalog's transaction shall not wait
+        return self.catalog.topics.alter(name, alteration)
 
     def topics(self, internal: bool = False) -> list[str]:
         """The names of the topics, sorted; those that belong to applications only on request."""
-        return [topic.name for topic in self.catalog.topics() if internal or not topic.internal]
+        return [topic.name for topic in self.catalog.topics.every() if internal or not topic.internal]
 
     def topic(self, name: str) -> Topic:
         """The topic of that name; else TopicNotFoundError, which lists those that exist."""
-        return self.catalog.topic(name)
+        return self.catalog.topics.get(name)
 
     def program_before(self, application: str) -> str:
         """The program of the newest start of an application, as JSON text; empty if it has never started."""
-        known = any(state.name == application for state in self.catalog.applications())
-        return self.catalog.program(application) if known else ""
+        known = any(state.name == application for state in self.catalog.applications.every())
+        return self.catalog.applications.program_of(application) if known else ""
 
     def describe(self, topic: str) -> dict[str, Any]:
         """What a topic is and how much it holds: offsets, rows and bytes by partition and in all, every setting with its value."""
-        return self.catalog.describe_topic(topic)
+        return self.catalog.topics.describe(topic)
 
     def delete_topic(self, name: str) -> None:
         """
@@ -187,12 +189,12 @@ class Log:
         step (TopicNotFoundError or EpochFailedError), also when a topic of that name has been created again.
         """
         storage = self.storage_now()
-        for path in self.catalog.delete_topic(name):
+        for path in self.catalog.topics.delete(name):
             storage.delete(path)
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         """The offset after the last committed row, by partition."""
-        return self.catalog.end_offsets(self.catalog.topic(topic).id)
+        return self.catalog.manifest.end_offsets(self.catalog.topics.get(topic).id)
 
     def set_storage(
         self,
@@ -235,7 +237,7 @@ class Log:
         Safe beside readers and writers, and it may be interrupted at any time. The files it replaces are deleted by
         `maintain`, after the setting `file_delete_delay_ms`.
         """
-        return merge_topic(self.catalog, self.catalog.topic(topic), SegmentWriter(self.storage_now(), self.catalog))
+        return merge_topic(self.catalog, self.catalog.topics.get(topic), SegmentWriter(self.storage_now(), self.catalog))
 
     def maintain(self, topics: Iterable[str] | None = None) -> maintenance.MaintenanceReport:
         """
@@ -254,7 +256,7 @@ class Log:
         ConfigError if a pin or a running application still needs one of them (and nothing is deleted), unless `force`;
         OffsetOutOfRangeError if an offset lies behind the end.
         """
-        found = self.catalog.topic(topic)
+        found = self.catalog.topics.get(topic)
         lapsed = lapsed_holders(self.catalog, self.heartbeats)
         return RecordDeletion(self.catalog, self.storage_now(), found, lapsed, force).run(before)
 
@@ -265,7 +267,7 @@ class Log:
         Use it in a `with` block, or `release` it. A reader needs none, unless it takes longer than `file_delete_delay_ms`
         over rows that retention is about to drop. OffsetOutOfRangeError if some are gone already.
         """
-        found = self.catalog.topic(topic)
+        found = self.catalog.topics.get(topic)
         starts = dict.fromkeys(range(found.partitions)) | check_bounds(found, "start", start)
         return Pin(self.catalog, self.heartbeats, {found.id: starts})
 
@@ -316,7 +318,7 @@ class Log:
         """
         names = topic_names(topics)
         for name in names:
-            check_columns(self.catalog.topic(name), columns)
+            check_columns(self.catalog.topics.get(name), columns)
         assignment: Assignment = FixedAssignment(self.catalog, {}, group)
         heart = None
         if names and group is not None:
@@ -345,29 +347,7 @@ class Log:
 
         `moment` is in milliseconds since 1970, or a datetime with a zone. One frame a partition is read, whatever it holds.
         """
-        return offsets_for_times(self.storage, self.catalog, self.catalog.topic(topic), moment)
-
-    def groups(self) -> list[str]:
-        """The names of the consumer groups, sorted."""
-        return self.catalog.groups()
-
-    def describe_group(self, group: str) -> GroupDescription:
-        """Members, owners, committed offsets and lag of a group; ConfigError, which lists the groups, if there is none of that name."""
-        return self.catalog.describe_group(group)
-
-    def reset_group(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
-        """
-        Commit offsets, by topic and partition, for a group without living members, so that it continues from there.
-
-        FencedError while a member is alive; one that died counts until its session time-out. OffsetOutOfRangeError,
-        TopicNotFoundError if a topic does not exist, ConfigError if an offset is not an integer.
-        """
-        found = {self.catalog.topic(topic).id: at for topic, at in offsets_by_topic(offsets).items()}
-        self.catalog.reset_group(group, found, dead_members(self.catalog, self.heartbeats, group))
-
-    def delete_group(self, group: str) -> None:
-        """Forget a group and what it has committed; FencedError while a member is alive, ConfigError if there is none of that name."""
-        self.catalog.delete_group(group, dead_members(self.catalog, self.heartbeats, group))
+        return offsets_for_times(self.storage, self.catalog, self.catalog.topics.get(topic), moment)
 
     def read(
         self,
@@ -435,7 +415,7 @@ class Log:
         It takes what `read`, `scan` and `poll` give. SchemaError names the first row not of the format. Times that no datetime
         can hold are numpy's.
         """
-        return rows_of(self.catalog.topic(topic).format, rows)
+        return rows_of(self.catalog.topics.get(topic).format, rows)
 
     def compact(
         self, topic: str, memory_bytes: int = MEMORY_BYTES, progress: Callable[[int], None] | None = None
@@ -448,7 +428,9 @@ class Log:
         `memory_bytes` at a time; `progress` gets the number of rows looked at.
         ConfigError if the topic's `cleanup.policy` does not say `compact`.
         """
-        return compaction.compact(self.storage_now(), self.catalog, self.clock, self.catalog.topic(topic), memory_bytes, progress)
+        return compaction.compact(
+            self.storage_now(), self.catalog, self.clock, self.catalog.topics.get(topic), memory_bytes, progress
+        )
 
     def store(self, application: str, name: str) -> StoreView:
         """
@@ -468,4 +450,4 @@ class Log:
         end: OffsetBounds,
         times: TimeRange,
     ) -> Reader:
-        return Reader(self.storage, self.catalog, self.catalog.topic(topic), columns, partitions, start, end, times)
+        return Reader(self.storage, self.catalog, self.catalog.topics.get(topic), columns, partitions, start, end, times)

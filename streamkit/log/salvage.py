@@ -389,13 +389,13 @@ class _SalvageWriter:
     def __init__(self, storage: Storage, catalog: Catalog) -> None:
         self._storage = storage
         self._catalog = catalog
-        self._producer = catalog.open_producer(None)
+        self._producer = catalog.producers.open(None)
         self._place: tuple[Topic, int] | None = None
         self._batches: list[pa.RecordBatch] = []
         self._bytes = 0
 
     def create(self, topic: Topic) -> Topic:
-        return self._catalog.create_topic(topic)
+        return self._catalog.topics.create(topic)
 
     def add(self, topic: Topic, partition: int, batch: pa.RecordBatch) -> None:
         """Put rows behind those that came before; `flush` before those of another partition."""
@@ -418,6 +418,6 @@ class _SalvageWriter:
         frames = [(topic.id, partition, rows) for rows, _ in framed(numbered)]
         name = SlabName(producer_writer(state.id), state.epoch, state.serial + 1, fresh_token())
         slab = write_slab(self._storage, name, frames, {topic.id: topic.compression}, {topic.id: topic})
-        self._catalog.commit_batches(ProducerCommit(state.id, state.epoch, state.serial + 1, fresh_token(), (slab,)))
+        self._catalog.producers.commit(ProducerCommit(state.id, state.epoch, state.serial + 1, fresh_token(), (slab,)))
         self._producer = replace(state, serial=state.serial + 1)
         self._batches, self._bytes = [], 0

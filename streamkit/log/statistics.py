@@ -77,15 +77,15 @@ class LogStatistics:
 
 def statistics_of(log: Log, topic: str | None = None) -> LogStatistics:
     """The figures of a topic and of who reads it, or of all; TopicNotFoundError if there is none of that name."""
-    every = {found.id: found for found in log.catalog.topics()}
+    every = {found.id: found for found in log.catalog.topics.every()}
     chosen = list(every.values()) if topic is None else [log.topic(topic)]
-    applications = [state for state in log.catalog.applications() if topic is None or chosen[0].id in state.positions]
-    groups = [_group(log.describe_group(name)) for name in log.groups()]
+    applications = [state for state in log.catalog.applications.every() if topic is None or chosen[0].id in state.positions]
+    groups = [_group(log.groups.describe(name)) for name in log.groups.names()]
     return LogStatistics(
-        topics=tuple(TopicStatistics(found.name, found.internal, log.catalog.statistics(found.id)) for found in chosen),
+        topics=tuple(TopicStatistics(found.name, found.internal, log.catalog.manifest.statistics(found.id)) for found in chosen),
         applications=tuple(_application(log, state, every) for state in applications),
         groups=tuple(found for found in groups if topic is None or topic in found.lag),
-        trash_files=len(log.catalog.trash((1 << 63) - 1)),
+        trash_files=len(log.catalog.manifest.trash((1 << 63) - 1)),
     )
 
 
@@ -99,14 +99,16 @@ def _group(found: GroupDescription) -> GroupStatistics:
 def lag_of(log: Log, state: ApplicationState, topics: dict[int, Topic]) -> dict[str, int]:
     """How many records wait for an application, by the names of the topics that it has begun to read; `topics` are those by their ids."""
     return {
-        topics[topic_id].name: sum(log.catalog.end_offsets(topic_id)[partition] - offset for partition, offset in offsets.items())
+        topics[topic_id].name: sum(
+            log.catalog.manifest.end_offsets(topic_id)[partition] - offset for partition, offset in offsets.items()
+        )
         for topic_id, offsets in state.positions.items()
         if topic_id in topics
     }
 
 
 def _application(log: Log, state: ApplicationState, topics: dict[int, Topic]) -> ApplicationStatistics:
-    epochs = log.catalog.epochs(state.id, RATE_EPOCHS)
+    epochs = log.catalog.epochs.last(state.id, RATE_EPOCHS)
     lag = lag_of(log, state, topics)
     return ApplicationStatistics(state.name, state.epoch, lag, _rate(epochs), epochs[-1].timestamp_ms if epochs else None)
 

@@ -38,7 +38,7 @@ def failure_of(exception: Exception, catalog: Catalog) -> Exception:
 
 def _with_topic_names(message: str, catalog: Catalog) -> str:
     """The message with the names of topics, since tasks know only their ids."""
-    names = {topic.id: topic.name for topic in catalog.topics()}
+    names = {topic.id: topic.name for topic in catalog.topics.every()}
 
     def name(found: re.Match[str]) -> str:
         return f"topic {names[int(found[1])]}" if int(found[1]) in names else found[0]

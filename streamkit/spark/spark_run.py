@@ -226,6 +226,6 @@ def _compiled(topology: Topology, log: Log, session: SparkSession) -> Program:
 def _known_hash(log: Log, application: str) -> str | None:
     """The hash of the program that the application started with last; None if it never did."""
     try:
-        return log.catalog.application(application).program_hash
+        return log.catalog.applications.get(application).program_hash
     except ConfigError:
         return None

@@ -29,7 +29,7 @@ class StoragePlace:
 
 def place_of(log: Log) -> StoragePlace:
     """The place of an open log's files; only drivers call it."""
-    token = log.catalog.identity()
+    token = log.catalog.storage_token()
     return StoragePlace(log.root, log.catalog.replication(), identity_path(token) if token else CATALOG_FILE)
 
 

@@ -264,7 +264,7 @@ class TopologyTestDriver:
         """What was counted since the beginning, over all operators: `records`, `written`, `late`, `null_key` …; 0 for any other."""
         self._process_all()
         counted: Counter[str] = Counter()
-        for name, value in self._log.catalog.application(self.topology.name).metrics.items():
+        for name, value in self._log.catalog.applications.get(self.topology.name).metrics.items():
             numbers = value.values() if isinstance(value, dict) else [value]
             if all(isinstance(number, int) for number in numbers):
                 counted[name] = sum(numbers)
@@ -273,7 +273,7 @@ class TopologyTestDriver:
     @property
     def epoch(self) -> int:
         """How many epochs were committed."""
-        return self._log.catalog.application(self.topology.name).epoch
+        return self._log.catalog.applications.get(self.topology.name).epoch
 
     # Crashes
 
@@ -348,7 +348,7 @@ class TopologyTestDriver:
     # Topics
 
     def _created(self, topic: Topic) -> Topic:
-        return self._log.catalog.create_topic(
+        return self._log.catalog.topics.create(
             replace(topic.declaration, config=tuple(sorted({**dict(topic.config), **PATIENT}.items())))
         )
 

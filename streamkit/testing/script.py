@@ -70,7 +70,7 @@ class Script:
         take the same place in the order of records, whether those before them were processed or not.
         """
         for topic in self.topics:
-            log.catalog.create_topic(topic.declaration)
+            log.catalog.topics.create(topic.declaration)
         playing = _Playing(process)
         with log.producer() as producer:
             for action in self.actions:

@@ -96,8 +96,8 @@ class TopicReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _frames(self) -> list[list[object]]:
         with open_log(self.root) as log:
-            topic = log.catalog.topic(TOPIC)
-            partitions = [log.catalog.extents(topic.id, partition) for partition in range(topic.partitions)]
+            topic = log.catalog.topics.get(TOPIC)
+            partitions = [log.catalog.manifest.extents(topic.id, partition) for partition in range(topic.partitions)]
         return [extent.to_json() for pair in zip(*partitions, strict=False) for extent in pair]
 
     def prepareForTriggerAvailableNow(self) -> None:

@@ -104,7 +104,7 @@ def consume(log: Log, chance: random.Random, name: str, step: int) -> None:
         if consumer.poll(0) is not None:
             consumer.commit()
     if chance.random() < 0.2:
-        log.delete_group(group)
+        log.groups.delete(group)
 
 
 def change_keys(log: Log, chance: random.Random, name: str, step: int) -> None:
@@ -138,7 +138,7 @@ def maintain(log: Log, chance: random.Random, name: str, step: int) -> None:
 def delete_records(log: Log, chance: random.Random, name: str, step: int) -> None:
     topic = chance.choice(["plain", "other", "changing"])
     ends, partition = log.end_offsets(topic), chance.randrange(log.topic(topic).partitions)
-    start = log.catalog.start_offsets(log.topic(topic).id)[partition]
+    start = log.catalog.manifest.start_offsets(log.topic(topic).id)[partition]
     log.delete_records(topic, {partition: chance.randint(start, (start + ends[partition]) // 2)}, force=True)
 
 
@@ -182,12 +182,12 @@ def start_application(log: Log, chance: random.Random, name: str, step: int) -> 
     changelog = declare_topic(
         f"{application}-counts-changelog", "key binary, value binary", "key", None, 4, {"cleanup.policy": "compact"}
     )
-    log.catalog.start_application(
+    log.catalog.applications.start(
         application, tasks=chance.randrange(1, 4), default_tasks=1, key_groups=8, program_hash=str(step),
         stores=[StoreDeclaration("counts", changelog)], program="{}",
     )  # fmt: skip
     if chance.random() < 0.3:
-        log.catalog.reset_application(application)
+        log.catalog.applications.reset(application)
 
 
 ACTS: list[Callable[[Log, random.Random, str, int], None]] = [

@@ -11,9 +11,10 @@ import psycopg
 
 from streamkit.errors import OutcomeUnknownError
 from streamkit.log.catalog import epochs
-from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.catalog import CatalogEpochs, CatalogManifest
 from streamkit.log.catalog.epochs import EpochCommit
 from streamkit.log.catalog.replacements import Replacement
+from streamkit.log.catalog.transactions import Transactions
 from streamkit.log.database.database import Row
 from streamkit.log.database.postgres import PostgresDatabase
 from streamkit.log.database.sqlite import SqliteDatabase
@@ -33,24 +34,24 @@ def plant(bug: str) -> None:
 
 
 def move_positions_first(patch: Patch) -> None:
-    original = Catalog.commit_epoch
+    original = CatalogEpochs.commit
 
-    def commit_epoch(catalog: Catalog, epoch: EpochCommit) -> object:
-        catalog._write(lambda transaction: epochs._move_positions(transaction, epoch))
-        return original(catalog, epoch)
+    def commit_epoch(noun: CatalogEpochs, epoch: EpochCommit) -> object:
+        noun.transactions.write(lambda transaction: epochs._move_positions(transaction, epoch))
+        return original(noun, epoch)
 
     patch(epochs, "_check_positions", lambda *_: None)
-    patch(Catalog, "commit_epoch", commit_epoch)
+    patch(CatalogEpochs, "commit", commit_epoch)
 
 
 def take_failures_for_done(patch: Patch) -> None:
-    def commit(catalog: Catalog, work: Any, is_done: Any) -> object:
+    def commit(transactions: Transactions, work: Any, is_done: Any) -> object:
         try:
-            return catalog._write(work)
+            return transactions.write(work)
         except OutcomeUnknownError:
             return ()
 
-    patch(Catalog, "_commit", commit)
+    patch(Transactions, "commit", commit)
 
 
 class Boaster:
@@ -89,16 +90,17 @@ def restore_nothing(patch: Patch) -> None:
 
 
 def delete_before_the_swap(patch: Patch) -> None:
-    original = Catalog.replace_extents
+    original = CatalogManifest.replace
 
-    def replace_extents(catalog: Catalog, replacement: Replacement) -> object:
-        assert isinstance(catalog.database, SqliteDatabase)
-        storage = FileStorage(os.path.dirname(catalog.database.path))
+    def replace(noun: CatalogManifest, replacement: Replacement) -> object:
+        database = noun.transactions._database
+        assert isinstance(database, SqliteDatabase)
+        storage = FileStorage(os.path.dirname(database.path))
         for extent in replacement.removed:
             storage.delete(extent.path)
-        return original(catalog, replacement)
+        return original(noun, replacement)
 
-    patch(Catalog, "replace_extents", replace_extents)
+    patch(CatalogManifest, "replace", replace)
 
 
 def begin_at_once(patch: Patch) -> None:

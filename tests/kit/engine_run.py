@@ -129,7 +129,7 @@ def stored(log: Log, application: str, name: str) -> list[Row]:
 
 def metric(log: Log, application: str, name: str) -> int:
     """A metric over all epochs and operators."""
-    return int(sum(log.catalog.application(application).metrics.get(name, {}).values()))
+    return int(sum(log.catalog.applications.get(application).metrics.get(name, {}).values()))
 
 
 def by_key(rows: Sequence[Emitted], key: Sequence[str]) -> dict[Key, list[tuple[Any, ...]]]:

@@ -191,9 +191,9 @@ def rows_of(log: Log, topic: str, ends: dict[int, int] | None = None) -> dict[in
 
 def positions_of(log: Log, group: str) -> dict[Place, int]:
     """What a group has committed."""
-    found = log.catalog.committed_offsets(group)
+    found = log.catalog.groups.committed_offsets(group)
     return {
-        (log.catalog.topic_by_id(topic_id).name, partition): offset
+        (log.catalog.topics.get_by_id(topic_id).name, partition): offset
         for topic_id, at in found.items()
         for partition, offset in at.items()
     }

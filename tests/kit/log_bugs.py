@@ -6,7 +6,7 @@ from typing import Any
 
 from streamkit.errors import FencedError
 from streamkit.log.catalog import groups, manifest
-from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.catalog import CatalogManifest
 from streamkit.log.catalog.groups import MemberStanding
 from streamkit.log.catalog.span import UNBOUNDED
 from streamkit.log.consume.assignment import AssignmentChange
@@ -77,15 +77,15 @@ def _assign_offsets_outside() -> None:
 
 
 def _read_an_old_manifest() -> None:
-    original = Catalog.extents_of
+    original = CatalogManifest.cut
     known: list[Any] = []
 
-    def extents_of(catalog: Catalog, topic_ids: Any, since: Any, until: Any = UNBOUNDED) -> Any:
+    def cut(noun: CatalogManifest, topic_ids: Any, since: Any, until: Any = UNBOUNDED) -> Any:
         if not known or len(list(since)) == 1:
-            known.append(original(catalog, topic_ids, since, until))
+            known.append(original(noun, topic_ids, since, until))
         return known[0] if len(list(since)) > 1 else known[-1]
 
-    _replace(Catalog, extents_of=extents_of)
+    _replace(CatalogManifest, cut=cut)
 
 
 def _begin_behind() -> None:

@@ -45,7 +45,7 @@ class Outcome:
 
 
 def outcome_of(log: Log) -> Outcome:
-    state = log.catalog.application(sales.APPLICATION)
+    state = log.catalog.applications.get(sales.APPLICATION)
     return Outcome(
         exact={topic: _by_key(log, topic) for topic in sales.EXACT_TOPICS},
         newest={topic: {key: rows[-1:] for key, rows in _by_key(log, topic).items()} for topic in sales.FOLDED_TOPICS},
@@ -111,9 +111,9 @@ def local_state(planner: Planner) -> Bytes:
 
 def orphans_of(log: Log) -> set[SlabName]:
     """The application's slabs that the catalog does not name, not even in its trash."""
-    state = log.catalog.application(sales.APPLICATION)
-    staged = set(log.storage.list(f"slabs/a{state.id}")) - log.catalog.referenced_slabs(f"a{state.id}")
-    staged -= set(log.catalog.trash(1 << 62))
+    state = log.catalog.applications.get(sales.APPLICATION)
+    staged = set(log.storage.list(f"slabs/a{state.id}")) - log.catalog.manifest.referenced(f"a{state.id}")
+    staged -= set(log.catalog.manifest.trash(1 << 62))
     return {name for path in staged if (name := SlabName.parse(path))}
 
 
@@ -131,18 +131,18 @@ def finish(folder: Path | str, *, tasks: int | None = None, records_max: int = L
 
 def check(log: Log) -> None:
     """Offsets are dense, and every slab that the catalog names is there."""
-    assert log.catalog.check_manifest() == ()
-    assert [path for path in log.catalog.slabs() if not log.storage.exists(path)] == []
+    assert log.catalog.manifest.check() == ()
+    assert [path for path in log.catalog.manifest.slabs() if not log.storage.exists(path)] == []
 
 
 def visible(log: Log) -> dict[str, Any]:
     """Everything an epoch moves, as a client sees it."""
-    state = log.catalog.application(sales.APPLICATION)
+    state = log.catalog.applications.get(sales.APPLICATION)
     ends = {topic: log.end_offsets(topic) for topic in log.topics(internal=True)}
     standing = (state.epoch, state.token, state.stream_time_ms, state.positions, state.metrics)
     return {
         "ends": ends,
         "standing": standing,
-        "epochs": log.catalog.epochs(state.id),
-        "slabs": log.catalog.referenced_slabs(f"a{state.id}"),
+        "epochs": log.catalog.epochs.last(state.id),
+        "slabs": log.catalog.manifest.referenced(f"a{state.id}"),
     }

@@ -74,7 +74,7 @@ class _Waiting:
         self._idle_s = None if not is_idle else now if self._idle_s is None else self._idle_s
         if self._idle_s is None:
             return True
-        found = self._log.describe_group(self._group)
+        found = self._log.groups.describe(self._group)
         held = [row for row in found.partitions if self._is_missed(row)]
         silent = self._silent_s()
         if any(silent.get(row.owner or "", 0) >= now - self._begun_s for row in held):

@@ -58,5 +58,5 @@ def offsets_at(log: Log, topic: str, position: StartPosition) -> dict[int, int]:
 
 def bounds_of(log: Log, topic: str) -> dict[int, tuple[int, int]]:
     """The earliest and the next offset of each partition of a topic."""
-    found = log.catalog.offset_bounds([log.topic(topic).id])
+    found = log.catalog.manifest.offset_bounds([log.topic(topic).id])
     return {partition: bounds for (_, partition), bounds in found.items()}

@@ -46,12 +46,12 @@ def choosing(words: Iterable[str]) -> Completion:
 
 
 def _stores(catalog: Catalog, context: typer.Context) -> Iterable[str]:
-    return catalog.application(context.params["app"]).stores
+    return catalog.applications.get(context.params["app"]).stores
 
 
-topics = completing(lambda catalog, _: [topic.name for topic in catalog.topics()])
-groups = completing(lambda catalog, _: catalog.groups())
-applications = completing(lambda catalog, _: [state.name for state in catalog.applications()])
+topics = completing(lambda catalog, _: [topic.name for topic in catalog.topics.every()])
+groups = completing(lambda catalog, _: catalog.groups.names())
+applications = completing(lambda catalog, _: [state.name for state in catalog.applications.every()])
 stores = completing(_stores)
 settings = choosing(f"{name}=" for name in SETTINGS)
 setting_names = choosing(SETTINGS)

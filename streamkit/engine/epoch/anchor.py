@@ -70,19 +70,19 @@ class Anchor:
         """
         if not changelog_ids:
             return self
-        added = catalog.extents_of(changelog_ids, self.ends)
-        _, epoch = catalog.application_turn(application.name)
+        added = catalog.manifest.cut(changelog_ids, self.ends)
+        _, epoch = catalog.applications.turn(application.name)
         if self.is_near(added, epoch, extents_max):
             return self
         if self.is_outdated(added):
             return Anchor().moved(catalog, storage, application, changelog_ids, extents_max=0)
-        tokens = catalog.epoch_tokens(application.id, self.epoch)
+        tokens = catalog.epochs.tokens_since(application.id, self.epoch)
         file = PlanFile(self.ends, added.extents, tokens)
         kept = len(self.plan_files)
         while kept and self.sizes[kept - 1] < 2 * file.size:
             kept -= 1
             file = PlanFile.read(storage, self.plan_files[kept]).followed_by(file)
-        file = replace(file, tokens=catalog.epoch_tokens(application.id, min(file.tokens, default=epoch)))
+        file = replace(file, tokens=catalog.epochs.tokens_since(application.id, min(file.tokens, default=epoch)))
         path = plan_path(application_writer(application.id), application.generation, fresh_token())
         file.write(storage, path)
         reached = max(tokens, default=0)
@@ -118,7 +118,7 @@ class AddedExtents:
     def read(self) -> ManifestSlice:
         """What the catalog has now; only what came since the last call is read."""
         last = self.last
-        found = self.catalog.extents_of(self.changelog_ids, self.since if last is None else last.end_offsets)
+        found = self.catalog.manifest.cut(self.changelog_ids, self.since if last is None else last.end_offsets)
         if last is not None and found.layouts != last.layouts:
             self.last = None
             return self.read()
@@ -143,5 +143,5 @@ class GenerationStart:
         if self.first_asked is None:
             self.first_asked = epoch
         if self.found[0] <= self.first_asked:
-            self.found = catalog.generation_start(application_id)
+            self.found = catalog.epochs.generation_start(application_id)
         return self.found

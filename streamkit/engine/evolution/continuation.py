@@ -262,13 +262,13 @@ class Continuation:
 
 def continuation(catalog: Catalog, program: Program) -> Continuation:
     """What the application's state is to the program; FormatVersionError if a newer version left it."""
-    known = {state.name: state for state in catalog.applications()}.get(program.application)
+    known = {state.name: state for state in catalog.applications.every()}.get(program.application)
     if known is None:
         return Continuation(program)
-    text = catalog.program(known.name)
-    ends = {name: catalog.end_offsets(store.changelog_topic_id) for name, store in known.stores.items()}
+    text = catalog.applications.program_of(known.name)
+    ends = {name: catalog.manifest.end_offsets(store.changelog_topic_id) for name, store in known.stores.items()}
     with_rows = frozenset(name for name, found in ends.items() if any(found.values()))
-    found = {one.topic: catalog.find_topic(one.topic) for one in program.inputs}
+    found = {one.topic: catalog.topics.find(one.topic) for one in program.inputs}
     read = frozenset(
         name for name, topic in found.items() if topic is not None and any(known.positions.get(topic.id, {}).values())
     )
@@ -277,26 +277,26 @@ def continuation(catalog: Catalog, program: Program) -> Continuation:
     whole = frozenset(
         name
         for name, topic in found.items()
-        if topic is not None and not topic.is_compacted and not any(catalog.start_offsets(topic.id).values())
+        if topic is not None and not topic.is_compacted and not any(catalog.manifest.start_offsets(topic.id).values())
     )
     return Continuation(program, known, before, text, with_rows, read, gone, whole, _written(catalog, program))
 
 
 def _written(catalog: Catalog, program: Program) -> frozenset[str]:
     """The outputs of encoded values that hold records; a topic that was made again, or is empty, may be written in any form."""
-    found = {output.topic: catalog.find_topic(output.topic) for output in program.outputs if output.format is not None}
+    found = {output.topic: catalog.topics.find(output.topic) for output in program.outputs if output.format is not None}
     return frozenset(
         name
         for name, topic in found.items()
-        if topic is not None and catalog.end_offsets(topic.id) != catalog.start_offsets(topic.id)
+        if topic is not None and catalog.manifest.end_offsets(topic.id) != catalog.manifest.start_offsets(topic.id)
     )
 
 
 def _gone(catalog: Catalog, known: ApplicationState, before: Program) -> frozenset[str]:
     """The topics that the program before read, those of global tables too, and that were deleted since; the id of a topic never comes back."""
-    started = catalog.application_inputs(known.id)
+    started = catalog.applications.inputs_of(known.id)
     names = {source.topic for source in before.inputs}
-    found = {name: catalog.find_topic(name) for name in names if started}
+    found = {name: catalog.topics.find(name) for name in names if started}
     return frozenset(name for name, topic in found.items() if topic is None or topic.id not in started)
 
 

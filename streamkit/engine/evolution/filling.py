@@ -93,7 +93,7 @@ def slices_read(
     found = []
     for number in sorted({one.input_read for one in filling.readers if one.input_read is not None}):
         topic_id, topic = topic_ids[number], program.inputs[number].topic
-        manifest = catalog.extents_of([topic_id], {})
+        manifest = catalog.manifest.cut([topic_id], {})
         for partition, end in sorted(positions.get(topic_id, {}).items()):
             start = manifest.start_offsets[topic_id].get(partition, end)
             extents = tuple(one for one in manifest.of(topic_id, partition) if one.base_offset < end)

@@ -90,7 +90,7 @@ class Migration:
         slabs = [slab for store in converted for slab in self._slabs(store, store)]
         slabs += [slab for copy, original in filled.items() for slab in self._slabs(original, copy)]
         slabs += [] if self.filling is None else self._slabs_of_filling(self.filling)
-        self.catalog.commit_epoch(
+        self.catalog.epochs.commit(
             EpochCommit(
                 application_id=self.state.id,
                 generation=self.state.generation,
@@ -216,12 +216,12 @@ class Migration:
 
     def _changes(self, store: StoreState) -> CommittedChanges:
         """All that the store's changelog holds."""
-        found = self.catalog.extents_of([store.changelog_topic_id], {})
+        found = self.catalog.manifest.cut([store.changelog_topic_id], {})
         ends = {store.changelog_topic_id: found.end_offsets.get(store.changelog_topic_id, {})}
         return CommittedChanges(self.state.epoch, self.state.token, ends, {}, found.extents, {}, purged_below=found.purged_below)
 
     def _has_changes(self, store: str) -> bool:
-        return any(self.catalog.end_offsets(self.state.stores[store].changelog_topic_id).values())
+        return any(self.catalog.manifest.end_offsets(self.state.stores[store].changelog_topic_id).values())
 
 
 def _evolved(

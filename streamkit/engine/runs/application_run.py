@@ -172,7 +172,7 @@ class Run(ABC):
         state = self._state()
         return [
             {"epoch": epoch.epoch, "timestamp_ms": epoch.timestamp_ms, "stream_time_ms": epoch.stream_time_ms, **epoch.metrics}
-            for epoch in self.log.catalog.epochs(state.id)
+            for epoch in self.log.catalog.epochs.last(state.id)
         ]
 
     def records(self) -> int:
@@ -182,7 +182,7 @@ class Run(ABC):
     def lag(self) -> int:
         """How many input records wait now."""
         state = self._state()
-        return sum(lag_of(self.log, state, {topic.id: topic for topic in self.log.catalog.topics()}).values())
+        return sum(lag_of(self.log, state, {topic.id: topic for topic in self.log.catalog.topics.every()}).values())
 
     def backlog(self) -> int:
         """How many input records waited when the run started."""
@@ -234,7 +234,7 @@ class Run(ABC):
         return int(self._state().metrics.get("records", 0))
 
     def _state(self) -> ApplicationState:
-        return self.log.catalog.application(self.program.application)
+        return self.log.catalog.applications.get(self.program.application)
 
 
 def _utc(time_ms: int | None) -> str | None:

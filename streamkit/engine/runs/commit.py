@@ -51,7 +51,7 @@ def commit_epoch(
         return None
     claim = reports[0].claim
     application, end = claim.application, claim.end
-    if catalog.application_turn(application.name)[1] >= end.epoch:
+    if catalog.applications.turn(application.name)[1] >= end.epoch:
         check_generation(catalog, application)
         return None
     _check_tasks(claim, reports)
@@ -63,7 +63,7 @@ def commit_epoch(
     check_rows(claim, splits, [attempts[0] for attempts in kernels])
     slabs = [_whole_slab(storage, attempts) for attempts in kernels]
     reach("commit.verified")
-    catalog.commit_epoch(
+    catalog.epochs.commit(
         EpochCommit(
             application_id=application.id,
             generation=application.generation,
@@ -85,7 +85,7 @@ def commit_epoch(
 
 def check_generation(catalog: Catalog, application: Application) -> None:
     """FencedError if a newer generation has started; the commit checks it again, in its transaction."""
-    newest, _ = catalog.application_turn(application.name)
+    newest, _ = catalog.applications.turn(application.name)
     if newest != application.generation:
         raise FencedError(
             f"application {application.name}: generation {application.generation} cannot commit, generation {newest} has started "

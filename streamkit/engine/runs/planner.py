@@ -98,7 +98,7 @@ class Planner:
 
     def input_ends(self) -> ChangelogOffsets:
         """Where the inputs end now."""
-        return {topic_id: self.catalog.end_offsets(topic_id) for topic_id in self.topic_ids}
+        return {topic_id: self.catalog.manifest.end_offsets(topic_id) for topic_id in self.topic_ids}
 
     def backlog(self) -> int:
         """How many records of streams and tables wait."""
@@ -107,7 +107,7 @@ class Planner:
 
     def committed_end(self) -> EpochEnd:
         """Where the last committed epoch stopped."""
-        state = self.catalog.application(self.application.name)
+        state = self.catalog.applications.get(self.application.name)
         return EpochEnd(state.epoch, state.positions, committed_times(state, self.topic_ids), closing=state.drained)
 
     def next_end(self, before: EpochEnd, until: ChangelogOffsets | None = None, records_max: int = EVERYTHING) -> EpochEnd | None:
@@ -308,7 +308,7 @@ class Planner:
         """What the catalog has of the streams and tables behind an epoch."""
         self._frame_times.forget(before.positions)
         topic_ids = {self.topic_ids[number] for number in self._numbers(*STREAM_KINDS)}
-        return self.catalog.extents_of(topic_ids, before.positions)
+        return self.catalog.manifest.cut(topic_ids, before.positions)
 
     def _numbers(self, *kinds: str) -> list[int]:
         return [number for number, source in enumerate(self.program.inputs) if source.kind in kinds]
@@ -405,9 +405,9 @@ class Planner:
         self._added.epoch = epoch
         if anchor.is_outdated(manifest):
             # Extents from before and after a compaction cannot be mixed: a deletion may be in neither.
-            anchor, manifest = Anchor(), self.catalog.extents_of(self._added.changelog_ids, {})
+            anchor, manifest = Anchor(), self.catalog.manifest.cut(self._added.changelog_ids, {})
         since = anchor.epoch if self._added.changelog_ids else epoch  # without stores nobody asks for others
-        tokens = self.catalog.epoch_tokens(self.application.id, since)
+        tokens = self.catalog.epochs.tokens_since(self.application.id, since)
         return CommittedChanges(
             epoch=epoch,
             token=tokens.get(epoch, ""),
@@ -423,7 +423,7 @@ class Planner:
     def _globals(self) -> Mapping[int, tuple[Extent, ...]]:
         if not (numbers := self._numbers("global_table")):
             return {}
-        places = self._places(numbers, {}, self.catalog.extents_of({self.topic_ids[number] for number in numbers}, {}))
+        places = self._places(numbers, {}, self.catalog.manifest.cut({self.topic_ids[number] for number in numbers}, {}))
         found: dict[int, list[Extent]] = {number: [] for number in numbers}
         for (number, _), (_, extents, _) in sorted(places.items()):
             found[number] += extents

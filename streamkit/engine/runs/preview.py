@@ -94,7 +94,7 @@ def _topics_of(refused: Sequence[RefusedTopic], is_input: bool) -> set[str]:
 
 def _program_before(catalog: Catalog, known: ApplicationState | None) -> Program | None:
     """The program of the last start; None if there was none."""
-    text = catalog.program(known.name) if known is not None else ""
+    text = catalog.applications.program_of(known.name) if known is not None else ""
     return read_program(text) if text else None
 
 
@@ -126,17 +126,17 @@ def _check_keys(catalog: Catalog, known: ApplicationState, program: Program) -> 
 
 def _inputs_found(catalog: Catalog, program: Program) -> list[Topic]:
     """The topics that the program reads, as far as they exist."""
-    found = (catalog.find_topic(source.topic) for source in program.inputs)
+    found = (catalog.topics.find(source.topic) for source in program.inputs)
     return [topic for topic in found if topic is not None]
 
 
 def _check_created(catalog: Catalog, output: Output, inputs: Sequence[Topic]) -> None:
-    if catalog.find_topic(output.topic) is None:
+    if catalog.topics.find(output.topic) is None:
         declared_output(output, inputs)
 
 
 def _check_changelog(catalog: Catalog, declared: Topic) -> None:
-    if (existing := catalog.find_topic(declared.name)) is not None:
+    if (existing := catalog.topics.find(declared.name)) is not None:
         topics.fitted(existing, declared)
 
 
@@ -146,7 +146,7 @@ def _inputs(
     earlier = {source.topic: source for source in before.inputs} if before is not None else {}
     now = {one.topic: one for one in program.inputs}
     for source in now.values():
-        topic = catalog.find_topic(source.topic)
+        topic = catalog.topics.find(source.topic)
         has_position = known is not None and topic is not None and topic.id in known.positions
         was = earlier.get(source.topic)
         if topic is None or source.topic in refused:
@@ -183,7 +183,7 @@ def _outputs(catalog: Catalog, program: Program, before: Program | None, refused
     changelogs = {changelog_topic(program.application, store.name) for store in program.stores}
     inputs = _inputs_found(catalog, program)
     for output in program.outputs:
-        existing = catalog.find_topic(output.topic)
+        existing = catalog.topics.find(output.topic)
         fate = SAME if output.topic in earlier else ADDED
         if output.topic in changelogs:
             yield ProgramChange(OUTPUTS, output.topic, REFUSED, "topic is the changelog of a store of the topology")

@@ -52,12 +52,12 @@ def start(
     whose records have another form.
     """
     check_options(tasks, records_max, program)
-    inputs = [catalog.topic(source.topic) for source in program.inputs]
+    inputs = [catalog.topics.get(source.topic) for source in program.inputs]
     found = continued(catalog, program)
     program = found.program_in_stored_order()
     outputs = [_output_topic(catalog, output, inputs) for output in program.outputs]
     reach("start.before_commit")
-    state = catalog.start_application(
+    state = catalog.applications.start(
         program.application,
         tasks=tasks,
         default_tasks=default_tasks,
@@ -153,7 +153,7 @@ def _input_ids(program: Program, inputs: Sequence[Topic]) -> dict[int, bool]:
 
 
 def _output_topic(catalog: Catalog, output: Output, inputs: Sequence[Topic]) -> Topic:
-    return catalog.find_topic(output.topic) or catalog.create_topic(declared_output(output, inputs))
+    return catalog.topics.find(output.topic) or catalog.topics.create(declared_output(output, inputs))
 
 
 def declared_output(output: Output, inputs: Sequence[Topic]) -> Topic:

@@ -65,16 +65,16 @@ class ApplicationState:
 
 def start(
     transaction: Transaction,
+    now_ms: int,
     name: str,
     *,
     tasks: int | None,
     default_tasks: int,
     key_groups: int,
     program_hash: str,
-    program: str | None,
     stores: Sequence[StoreDeclaration],
-    inputs: Mapping[int, bool],
-    now_ms: int,
+    program: str | None = "",
+    inputs: Mapping[int, bool] | None = None,
     dropped: Collection[str] = (),
     compared: str | None = None,
     stale_times: Collection[str] = (),
@@ -101,7 +101,7 @@ def start(
         "UPDATE application SET generation = generation + 1, tasks = ?, program_hash = ?, program = coalesce(?, program) WHERE id = ?",
         (chosen, program_hash, program, before.id),
     )
-    _declare_inputs(transaction, before.id, inputs)
+    _declare_inputs(transaction, before.id, inputs or {})
     _change_times(transaction, before, stale_times, shifted_times or {})
     for name_of_store in dropped:
         _drop_store(transaction, before, name_of_store)
@@ -184,7 +184,7 @@ def _drop_store(transaction: Transaction, state: ApplicationState, name: str) ->
 
 
 def _declare_store(transaction: Transaction, application_id: int, store: StoreDeclaration, now_ms: int) -> None:
-    topic = topics.create(transaction, store.changelog, now_ms)
+    topic = topics.create(transaction, now_ms, store.changelog)
     found = transaction.execute(
         "SELECT changelog_topic_id FROM application_store WHERE application_id = ? AND name = ?", (application_id, store.name)
     )

@@ -44,7 +44,7 @@ class Cleaning:
         return min(self.horizon_offset, self.read_offset) if self.is_over(now_ms, delete_retention_ms) else 0
 
 
-def of(transaction: Transaction, topic: Topic, partition: int, now_ms: int) -> Cleaning:
+def of(transaction: Transaction, now_ms: int, topic: Topic, partition: int) -> Cleaning:
     """How far a partition has come; TopicNotFoundError if there is none, since the topic was deleted."""
     place = (topic.id, partition)
     rows = transaction.execute(

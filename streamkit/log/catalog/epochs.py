@@ -59,28 +59,29 @@ class EpochRecord:
     metrics: dict[str, Any]
 
 
-def commit(transaction: Transaction, epoch: EpochCommit) -> tuple[Extent, ...]:
+def commit(transaction: Transaction, now_ms: int, epoch: EpochCommit) -> tuple[Extent, ...]:
     """
     Check every claim of the epoch, then make all of it visible; returns the new extents.
 
     FencedError if a newer generation has started, EpochFailedError if anything else is not as the epoch assumes. An epoch
     that is committed already, under the same token, is left alone.
     """
-    if token_of(transaction, epoch.application_id, epoch.epoch) == epoch.token:
+    if is_committed(transaction, epoch):
         return tuple(extent for slab in epoch.slabs for extent in manifest.extents_of_slab(transaction, slab.path))
     totals = _check_turn(transaction, epoch)
     _check_slabs(epoch)
     _check_positions(transaction, epoch)
     extents = manifest.adopt(transaction, epoch.slabs)
+    manifest.stamp(transaction, epoch.slabs, now_ms)
     _move_positions(transaction, epoch)
     _record(transaction, epoch, totals)
     reach("commit.before_commit")
     return extents
 
 
-def commit_stamped(transaction: Transaction, epoch: EpochCommit, now_ms: int) -> tuple[Extent, ...]:
-    """`commit`; its rows count as appended now."""
-    return manifest.stamped(transaction, commit(transaction, epoch), epoch.slabs, now_ms)
+def is_committed(transaction: Transaction, epoch: EpochCommit) -> bool:
+    """Whether this very epoch was committed, under this token."""
+    return token_of(transaction, epoch.application_id, epoch.epoch) == epoch.token
 
 
 def _check_turn(transaction: Transaction, epoch: EpochCommit) -> dict[str, Any]:
@@ -215,7 +216,7 @@ def token_of(transaction: Transaction, application_id: int, epoch: int) -> str |
     return rows[0][0] if rows else None
 
 
-def tokens_since(transaction: Transaction, application_id: int, since: int) -> dict[int, str]:
+def tokens_since(transaction: Transaction, application_id: int, since: int = 0) -> dict[int, str]:
     """
     The tokens of the committed epochs from `since` on, by epoch.
 
@@ -254,7 +255,7 @@ def _following(transaction: Transaction, application_id: int, epoch: int) -> Row
     return row
 
 
-def last(transaction: Transaction, application_id: int, count: int) -> list[EpochRecord]:
+def last(transaction: Transaction, application_id: int, count: int = 100) -> list[EpochRecord]:
     """The last committed epochs, oldest first."""
     rows = transaction.execute(
         "SELECT epoch, generation, token, stream_time_ms, timestamp_ms, metrics FROM epoch WHERE application_id = ? ORDER BY epoch DESC LIMIT ?",

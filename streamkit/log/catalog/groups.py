@@ -143,7 +143,7 @@ def lacks_partitions(transaction: Transaction, group: str) -> bool:
     return bool(transaction.execute(statement, (group,)))
 
 
-def commit_offsets(transaction: Transaction, commit: GroupCommit, now_ms: int) -> None:
+def commit_offsets(transaction: Transaction, now_ms: int, commit: GroupCommit) -> None:
     """
     Commit offsets for a group, all or none of them.
 
@@ -182,13 +182,13 @@ def committed_offsets(transaction: Transaction, group: str) -> OffsetsByTopicId:
     return found
 
 
-def reset(transaction: Transaction, group: str, offsets: OffsetsByTopicId, dead: Iterable[str], now_ms: int) -> None:
+def reset(transaction: Transaction, now_ms: int, group: str, offsets: OffsetsByTopicId, dead: Iterable[str] = ()) -> None:
     """Commit offsets for a group that nobody is in; members that are dead are removed first, living ones are a FencedError."""
     rebalance(transaction, group, dead)
-    commit_offsets(transaction, GroupCommit(group, None, offsets), now_ms)
+    commit_offsets(transaction, now_ms, GroupCommit(group, None, offsets))
 
 
-def delete(transaction: Transaction, group: str, dead: Iterable[str]) -> None:
+def delete(transaction: Transaction, group: str, dead: Iterable[str] = ()) -> None:
     """Forget a group and what it has committed; FencedError while a member is alive, ConfigError if there is no such group."""
     group_id = get_id(transaction, group)
     rebalance(transaction, group, dead)

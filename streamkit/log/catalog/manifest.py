@@ -213,14 +213,6 @@ def stamp(
     )
 
 
-def stamped(
-    transaction: Transaction, extents: tuple[Extent, ...], slabs: Sequence[SlabReference], appended_ms: int
-) -> tuple[Extent, ...]:
-    """The extents of a commit, after its slabs were stamped."""
-    stamp(transaction, slabs, appended_ms)
-    return extents
-
-
 def times_appended(transaction: Transaction, paths: Iterable[str]) -> tuple[int, int]:
     """When the newest and the oldest rows of some slabs were appended; 0 and 0 if none of them is there."""
     statement = "SELECT appended_ms, first_appended_ms FROM slab WHERE path = ?"

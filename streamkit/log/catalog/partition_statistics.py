@@ -33,7 +33,7 @@ class PartitionStatistics:
     records_per_second: float
 
 
-def of_partitions(transaction: Transaction, topic_id: int, now_ms: int) -> tuple[PartitionStatistics, ...]:
+def of_partitions(transaction: Transaction, now_ms: int, topic_id: int) -> tuple[PartitionStatistics, ...]:
     """The figures of each partition of a topic."""
     rates = _rates(transaction, topic_id, now_ms - RATE_WINDOW_MS)
     rows = transaction.execute(

@@ -55,7 +55,7 @@ class SequencedBatch:
     parts: Mapping[int, tuple[int, int]]
 
 
-def open_producer(transaction: Transaction, name: str | None, now_ms: int) -> ProducerState:
+def open_producer(transaction: Transaction, now_ms: int, name: str | None) -> ProducerState:
     """Open a producer: a new one without a name, or that of the name, whose older instances are fenced by it."""
     if name is not None:
         check_name(name, "producer")
@@ -70,14 +70,14 @@ def open_producer(transaction: Transaction, name: str | None, now_ms: int) -> Pr
     return ProducerState(producer_id, name, FIRST_EPOCH, 0)
 
 
-def of_name(transaction: Transaction, name: str) -> ProducerState | None:
+def find(transaction: Transaction, name: str) -> ProducerState | None:
     """The producer of a name as it stands, without opening it; None if there is none yet."""
     for row in transaction.execute("SELECT id, epoch, step FROM producer WHERE name = ?", (name,)):
         return ProducerState(row[0], name, row[1], row[2])
     return None
 
 
-def commit(transaction: Transaction, batch: ProducerCommit, now_ms: int) -> tuple[Extent, ...]:
+def commit(transaction: Transaction, now_ms: int, batch: ProducerCommit) -> tuple[Extent, ...]:
     """
     Make all slabs of a flush visible; returns the new extents.
 
@@ -88,11 +88,12 @@ def commit(transaction: Transaction, batch: ProducerCommit, now_ms: int) -> tupl
         return tuple(extent for slab in batch.slabs for extent in manifest.extents_of_slab(transaction, slab.path))
     check_turn(transaction, batch)
     extents = manifest.adopt(transaction, batch.slabs)
+    manifest.stamp(transaction, batch.slabs, now_ms)
     bases = first_offsets(extents)
     for sequenced in batch.sequences:
         _record_sequence(transaction, batch.producer_id, sequenced, bases)
     for group_commit in batch.group_commits:
-        groups.commit_offsets(transaction, group_commit, now_ms)
+        groups.commit_offsets(transaction, now_ms, group_commit)
     record_serial(transaction, batch, now_ms)
     return extents
 
@@ -138,12 +139,13 @@ def check_turn(transaction: Transaction, batch: ProducerCommit) -> None:
             raise EpochFailedError(f"{slab.path} cannot be adopted; expected a slab of (writer, epoch, serial) {expected}")
 
 
-def retire_silent(transaction: Transaction, before_ms: int, now_ms: int) -> None:
+def retire_silent(transaction: Transaction, now_ms: int, silent_ms: int) -> None:
     """
-    Fence the producers without a name that last opened or committed before that time, and forget those that were fenced before it.
+    Fence the producers without a name that were silent for so long; forget those that have been fenced for as long again.
 
     None of their slabs can be committed then; what they did commit stays.
     """
+    before_ms = now_ms - silent_ms
     transaction.execute("DELETE FROM producer WHERE name IS NULL AND epoch > ? AND seen_ms < ?", (FIRST_EPOCH, before_ms))
     transaction.execute(
         "UPDATE producer SET epoch = epoch + 1, seen_ms = ? WHERE name IS NULL AND epoch = ? AND seen_ms < ?",

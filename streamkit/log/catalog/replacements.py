@@ -36,9 +36,9 @@ class Replacement:
     purged_below: int = 0
 
 
-def commit(transaction: Transaction, replacement: Replacement, now_ms: int) -> tuple[Extent, ...]:
+def commit(transaction: Transaction, now_ms: int, replacement: Replacement) -> tuple[Extent, ...]:
     """
-    Swap the extents; returns the new ones.
+    Swap the extents; returns the new ones. Their rows count as appended when those in their place were, the oldest to the newest.
 
     EpochFailedError if the old ones changed since they were read, or the new ones do not fit their place; FencedError if
     the producer was opened again. A swap that was made already, under the same token, returns what it made.
@@ -48,22 +48,16 @@ def commit(transaction: Transaction, replacement: Replacement, now_ms: int) -> t
     producers.check_turn(transaction, replacement.written)
     _check_removed(transaction, replacement)
     _check_readers(transaction, replacement, now_ms)
+    times = manifest.times_appended(transaction, {extent.path for extent in replacement.removed})
     added = [list(_placed(slab, ranges)) for slab, ranges in _ranges_by_slab(replacement)]
     _check_added(replacement, [extent for extents in added for extent in extents])
     manifest.remove(transaction, replacement.removed, now_ms)
     for slab, extents in zip(replacement.written.slabs, added, strict=True):
         manifest.insert(transaction, slab, extents)
+    manifest.stamp(transaction, replacement.written.slabs, *times)
     _record(transaction, replacement)
     producers.record_serial(transaction, replacement.written, now_ms)
     return tuple(extent for extents in added for extent in extents)
-
-
-def commit_stamped(transaction: Transaction, replacement: Replacement, now_ms: int) -> tuple[Extent, ...]:
-    """`commit`; the rows in the place of others count as appended when those were, from the oldest to the newest of them."""
-    times = manifest.times_appended(transaction, {extent.path for extent in replacement.removed})
-    added = commit(transaction, replacement, now_ms)
-    manifest.stamp(transaction, replacement.written.slabs, *times)
-    return added
 
 
 def is_committed(transaction: Transaction, replacement: Replacement) -> bool:

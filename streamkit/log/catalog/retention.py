@@ -106,7 +106,7 @@ def is_all_expired(topic: Topic, found: Head, now_ms: int) -> bool:
     return bool(found.extents) and 0 <= retention_ms < now_ms - found.newest_ms
 
 
-def trim(transaction: Transaction, request: Trim, lapsed: Collection[str], now_ms: int) -> Trimmed:
+def trim(transaction: Transaction, now_ms: int, request: Trim, lapsed: Collection[str] = frozenset()) -> Trimmed:
     """
     Drop the oldest extents of a partition that lie before an offset, as far as nobody needs them.
 

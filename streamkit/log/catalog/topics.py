@@ -24,7 +24,7 @@ class SchemaVersion:
     created_ms: int
 
 
-def create(transaction: Transaction, topic: Topic, now_ms: int) -> Topic:
+def create(transaction: Transaction, now_ms: int, topic: Topic) -> Topic:
     """
     Create a topic and its partitions; the existing one if it was declared equally, else TopicExistsError.
 
@@ -119,7 +119,7 @@ def schema_versions(transaction: Transaction, topic_id: int) -> list[SchemaVersi
     return [SchemaVersion(row[0], row[1], row[2]) for row in transaction.execute(statement, (topic_id,))]
 
 
-def alter(transaction: Transaction, name: str, alteration: Alteration, now_ms: int) -> Topic:
+def alter(transaction: Transaction, now_ms: int, name: str, alteration: Alteration) -> Topic:
     """
     Change a topic, and return it as it is then; an alteration that changes nothing leaves it alone.
 

@@ -28,6 +28,10 @@ class Transactions:
         self._clock = clock
         self.journal = journal
 
+    def now_ms(self) -> int:
+        """The time of the clock."""
+        return self._clock.now_ms()
+
     def close(self) -> None:
         """Close the database, and the journal if there is one."""
         self._database.close()

@@ -76,7 +76,7 @@ class FixedAssignment:
     def look_again(self) -> None:
         """TopicNotFoundError if a topic was deleted; one that was created again since is another topic."""
         for topic_id, name in self._names.items():
-            self._catalog.topic_by_id(topic_id, name)
+            self._catalog.topics.get_by_id(topic_id, name)
 
     def check_alive(self) -> None:
         """Nothing: there is no membership."""
@@ -106,8 +106,8 @@ class WholeTopics:
         if self._due_ms is not None and now < self._due_ms:
             return AssignmentChange()
         self._due_ms = now + WATCH_INTERVAL_MS
-        topics = [self._catalog.find_topic(name) for name in self._topics]
-        found = frozenset(self._catalog.offset_bounds([topic.id for topic in topics if topic is not None]))
+        topics = [self._catalog.topics.find(name) for name in self._topics]
+        found = frozenset(self._catalog.manifest.offset_bounds([topic.id for topic in topics if topic is not None]))
         change = AssignmentChange(lost=self._places - found, assigned=dict.fromkeys(found - self._places))
         self._places = found
         return change
@@ -139,5 +139,5 @@ def topic_names(topics: object) -> tuple[str, ...]:
 
 def committed_at(catalog: Catalog, group: str | None, places: Iterable[TopicIdPartition]) -> dict[TopicIdPartition, int | None]:
     """What a group has committed at each of the partitions."""
-    committed = {} if group is None else catalog.committed_offsets(group)
+    committed = {} if group is None else catalog.groups.committed_offsets(group)
     return {(topic_id, partition): committed.get(topic_id, {}).get(partition) for topic_id, partition in places}

@@ -219,9 +219,9 @@ class Consumer:
         """
         chosen, moment = self._chosen(partitions), milliseconds(moment)
         for topic_id in sorted({topic_id for topic_id, _ in chosen}):
-            topic = self._catalog.topic_by_id(topic_id, self._names[topic_id])
+            topic = self._catalog.topics.get_by_id(topic_id, self._names[topic_id])
             found = offsets_for_times(self._storage, self._catalog, topic, moment)
-            ends = self._catalog.end_offsets(topic_id)
+            ends = self._catalog.manifest.end_offsets(topic_id)
             for place in chosen:
                 if place[0] == topic_id:
                     offset = found[place[1]]
@@ -241,7 +241,7 @@ class Consumer:
         """
         commit = self.group_commit(offsets, partitions)
         if commit.offsets:
-            self._catalog.commit_offsets(commit)
+            self._catalog.groups.commit_offsets(commit)
         found = {(topic_id, number): offset for topic_id, at in commit.offsets.items() for number, offset in at.items()}
         return {self._name(place): offset for place, offset in found.items()}
 
@@ -264,7 +264,7 @@ class Consumer:
         if self._group is None:
             raise ConfigError("this consumer has no group that could have committed; give log.consumer(…) a group")
         places = self._positions if partitions is None else [self._existing(name) for name in names_of(partitions)]
-        found = self._catalog.committed_offsets(self._group)
+        found = self._catalog.groups.committed_offsets(self._group)
         return {self._name(place): found.get(place[0], {}).get(place[1]) for place in sorted(places)}
 
     def close(self) -> None:
@@ -313,7 +313,7 @@ class Consumer:
     def _take(self, assigned: Mapping[TopicIdPartition, int | None]) -> None:
         for topic_id in {topic_id for topic_id, _ in assigned} - self._names.keys():
             with suppress(TopicNotFoundError):  # deleted since: the next change says so
-                self._names[topic_id] = self._catalog.topic_by_id(topic_id).name
+                self._names[topic_id] = self._catalog.topics.get_by_id(topic_id).name
         known = {place: offset for place, offset in assigned.items() if place[0] in self._names}
         self._positions |= known
         self._call(self._on_assigned, known)
@@ -362,7 +362,7 @@ class Consumer:
         """Earliest offset and end of each partition, after every position was brought between the two."""
         if not self._positions:
             return {}
-        bounds = self._catalog.offset_bounds(sorted({topic_id for topic_id, _ in self._positions}))
+        bounds = self._catalog.manifest.offset_bounds(sorted({topic_id for topic_id, _ in self._positions}))
         for place, offset in self._positions.items():
             if place not in bounds:
                 self._assignment.look_again()
@@ -403,7 +403,7 @@ class Consumer:
 
     def _seek_to_bound(self, partitions: Partitions | None, bound: int) -> None:
         chosen = self._chosen(partitions)
-        bounds = self._catalog.offset_bounds(sorted({topic_id for topic_id, _ in chosen}))
+        bounds = self._catalog.manifest.offset_bounds(sorted({topic_id for topic_id, _ in chosen}))
         self._positions |= {place: bounds[place][bound] for place in chosen if place in bounds}
 
     def _chosen(self, partitions: Partitions | None) -> set[TopicIdPartition]:
@@ -422,7 +422,7 @@ class Consumer:
         return {known[name] for name in chosen}
 
     def _existing(self, name: TopicPartition) -> TopicIdPartition:
-        found = self._catalog.topic(name.topic)
+        found = self._catalog.topics.get(name.topic)
         self._names[found.id] = found.name
         return found.id, check_partition(found, name.partition)
 

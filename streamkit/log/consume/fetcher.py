@@ -76,7 +76,7 @@ class Fetcher:
         if not waiting:
             return None
         self._topic_id = waiting[0][0]
-        topic = self._catalog.topic_by_id(self._topic_id)
+        topic = self._catalog.topics.get_by_id(self._topic_id)
         columns = check_columns(topic, self._columns)
         batches: list[pa.RecordBatch] = []
         after: dict[TopicIdPartition, int] = {}
@@ -141,7 +141,7 @@ class Fetcher:
     def _frames(self, topic: Topic, columns: Sequence[str], partition: int, offset: int, end: int) -> Iterator[_Piece]:
         missing: Extent | None = None
         while offset < end:
-            span = self._catalog.span(topic.id, partition, offset, end, EXTENTS_PER_READ)
+            span = self._catalog.manifest.span(topic.id, partition, offset, end, EXTENTS_PER_READ)
             if span.start_offset > offset:
                 return  # retention has overtaken the position, which is to be seen and not jumped
             self._watch_purge(topic, partition, offset, span)

@@ -88,7 +88,7 @@ class Membership:
             return self._lose()
         self._keep_watch()
         assert self._member_id is not None
-        found = self._catalog.member_standing(self.subscription.group, self._member_id, self._seen)
+        found = self._catalog.groups.standing(self.subscription.group, self._member_id, self._seen)
         if found is None:
             return self._lose()
         return AssignmentChange() if found.generation == self._seen else self._compared(found)
@@ -106,7 +106,7 @@ class Membership:
         """Hand partitions over to those that are to have them."""
         given = frozenset(places)
         if self._member_id is not None and given:
-            self._catalog.release_partitions(self.subscription.group, self._member_id, given)
+            self._catalog.groups.release(self.subscription.group, self._member_id, given)
         self._owned -= given
 
     def leave(self) -> None:
@@ -115,7 +115,7 @@ class Membership:
             member_id, self._member_id = self._member_id, None
         self._owned = frozenset()
         if member_id is not None and self.subscription.instance_id is None:
-            self._catalog.rebalance_group(self.subscription.group, [member_id])
+            self._catalog.groups.rebalance(self.subscription.group, [member_id])
             self._heartbeats.forget(heartbeat_name(self.subscription.group, member_id))
 
     def beat(self) -> None:
@@ -141,7 +141,7 @@ class Membership:
         )  # fmt: skip
         now = self._clock.now_ms()
         self._heartbeats.beat(heartbeat_name(subscription.group, member.member_id))
-        self._catalog.join_group(subscription.group, member, dead, former_id=self._former_id)
+        self._catalog.groups.join(subscription.group, member, dead, former_id=self._former_id)
         with self._lock:
             self._member_id, self._former_id, self._seen = member.member_id, member.member_id, None
             self._beaten_ms = self._watched_ms = now
@@ -163,8 +163,8 @@ class Membership:
         self.beat()
         group = self.subscription.group
         dead = dead_members(self._catalog, self._heartbeats, group)
-        if dead or self._catalog.lacks_partitions(group):
-            self._catalog.rebalance_group(group, dead)
+        if dead or self._catalog.groups.lacks_partitions(group):
+            self._catalog.groups.rebalance(group, dead)
             self._bury(dead)
 
     def _bury(self, dead: Sequence[str]) -> None:
@@ -189,7 +189,7 @@ class Membership:
 def dead_members(catalog: Catalog, heartbeats: Heartbeats, group: str) -> list[str]:
     """The members of a group that have been silent for longer than their session; one never heard of counts from now on."""
     ages = heartbeats.ages_ms(heartbeat_name(group))
-    sessions = catalog.sessions(group)
+    sessions = catalog.groups.sessions(group)
     unheard = [name for member_id in sessions if (name := heartbeat_name(group, member_id)) not in ages]
     if unheard:
         heartbeats.beat(*unheard)

@@ -26,7 +26,7 @@ class Pin:
         self._token = fresh_token()
         self._pulse = Pulse(heartbeats, pin_heartbeat(self._token))  # before the row: one without a heartbeat would lapse
         try:
-            self.offsets = catalog.pin(self._token, starts)
+            self.offsets = catalog.pins.insert(self._token, starts)
         except BaseException:
             self._pulse.close()
             raise
@@ -40,4 +40,4 @@ class Pin:
     def release(self) -> None:
         """Release the pin; a second call does nothing."""
         self._pulse.close()
-        self._catalog.unpin([self._token])
+        self._catalog.pins.remove([self._token])

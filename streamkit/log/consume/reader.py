@@ -85,9 +85,9 @@ class Reader:
         self._start = check_bounds(topic, "start", start)
         self._end = check_bounds(topic, "end", end)
         until = {partition: 0 for partition in range(topic.partitions) if partition not in chosen}
-        snapshot = catalog.extents_of([topic.id], {topic.id: self._start}, {topic.id: self._end | until})
+        snapshot = catalog.manifest.cut([topic.id], {topic.id: self._start}, {topic.id: self._end | until})
         if not snapshot.end_offsets[topic.id]:
-            catalog.topic_by_id(topic.id, topic.name)  # raises: it was deleted since it was looked up
+            catalog.topics.get_by_id(topic.id, topic.name)  # raises: it was deleted since it was looked up
         self.start_offsets, self.end_offsets = snapshot.start_offsets[topic.id], snapshot.end_offsets[topic.id]
         for partition, offset in self._start.items():
             start_offset = self.start_offsets[partition]
@@ -127,10 +127,12 @@ class Reader:
         """The rows of an extent whose file is not found: merged or compacted into others since the snapshot, dropped, or on a new root."""
         self._storage = current_storage(self._storage, self._catalog.replication())
         first, following = self.bounds_of(extent)
-        bounds = self._catalog.offset_bounds([self._topic.id])
+        bounds = self._catalog.manifest.offset_bounds([self._topic.id])
         check_offset(self._topic, extent.partition, first, *bounds.get((self._topic.id, extent.partition), (first, following)))
-        successors = self._catalog.extents(self._topic.id, extent.partition, first, following)
-        self._catalog.topic_by_id(self._topic.id, self._topic.name)  # a topic that was deleted meanwhile has no successors either
+        successors = self._catalog.manifest.extents(self._topic.id, extent.partition, first, following)
+        self._catalog.topics.get_by_id(
+            self._topic.id, self._topic.name
+        )  # a topic that was deleted meanwhile has no successors either
         for successor in successors:
             yield rows_within(self._times, successor, self._batch(successor, (first, following)))
 

@@ -24,7 +24,7 @@ def offsets_for_times(storage: Storage, catalog: Catalog, topic: Topic, moment: 
     The manifest knows the times that each frame spans, so that one frame a partition is read, and of it one column.
     """
     timestamp_ms = milliseconds(moment)
-    starts = catalog.start_offsets(topic.id)
+    starts = catalog.manifest.start_offsets(topic.id)
     return {
         partition: _first_offset(storage, catalog, topic, partition, timestamp_ms, start) for partition, start in starts.items()
     }
@@ -32,7 +32,7 @@ def offsets_for_times(storage: Storage, catalog: Catalog, topic: Topic, moment: 
 
 def _first_offset(storage: Storage, catalog: Catalog, topic: Topic, partition: int, timestamp_ms: int, start: int) -> int | None:
     missing: Extent | None = None
-    while extent := catalog.first_extent_since(topic.id, partition, timestamp_ms, start):
+    while extent := catalog.manifest.first_extent_since(topic.id, partition, timestamp_ms, start):
         try:
             rows, offsets = read_rows(storage, extent, start, extent.next_offset, [TIMESTAMP], topic)
         except GONE:

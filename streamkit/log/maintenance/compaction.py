@@ -184,7 +184,7 @@ class _Cleaner:
     def report(self, is_background: bool) -> CompactionReport:
         """Clean every partition; an error with one of them is raised once the others are clean, a full disk at once."""
         failures, reports = Failures(), []
-        for partition in self._catalog.end_offsets(self._topic.id):
+        for partition in self._catalog.manifest.end_offsets(self._topic.id):
             if failures.is_disk_full:
                 break
             with failures.noted(f"compaction of topic {self._topic.name}, partition {partition}"):
@@ -198,7 +198,7 @@ class _Cleaner:
         if not begun.extents or (is_background and not self._is_worth_it(begun)):
             return None
         deletions = self._pass_until_it_holds(begun, is_background)
-        after = self._catalog.extents(self._topic.id, partition, 0, begun.end_offset)
+        after = self._catalog.manifest.extents(self._topic.id, partition, 0, begun.end_offset)
         return PartitionReport(
             partition, begun.end_offset, _rows(begun.extents), _rows(after), _bytes(begun.extents), _bytes(after), deletions
         )
@@ -210,10 +210,10 @@ class _Cleaner:
         return int(self._topic.setting(setting))
 
     def _range(self, partition: int, is_background: bool) -> _CleanedRange:
-        cleaning = self._catalog.cleaning(self._topic, partition)
-        extents = self._catalog.extents(self._topic.id, partition, 0, cleaning.next_offset)
+        cleaning = self._catalog.cleaning.of(self._topic, partition)
+        extents = self._catalog.manifest.extents(self._topic.id, partition, 0, cleaning.next_offset)
         # After the extents, so that it knows every column that they have.
-        self._topic = self._catalog.topic_by_id(self._topic.id, self._topic.name)
+        self._topic = self._catalog.topics.get_by_id(self._topic.id, self._topic.name)
         closed = self._closed(extents, cleaning) if is_background else extents
         old = _old_enough(closed, cleaning, self._number(MIN_COMPACTION_LAG_MS), self._clock.now_ms())
         end = cleaning.next_offset if len(old) == len(extents) else extents[len(old)].base_offset
@@ -247,7 +247,7 @@ class _Cleaner:
         reach("compaction.swapped")
         moves = cleaning.is_over(now_ms, retention_ms) and begun.end_offset > cleaning.horizon_offset
         horizon = (begun.end_offset, self._clock.now_ms()) if moves else None
-        self._catalog.record_cleaning(cleaning, begun.end_offset, horizon)
+        self._catalog.cleaning.record(cleaning, begun.end_offset, horizon)
         return sum(selection.deletions for selection in selections)
 
     def _read(self, rows: int) -> None:

@@ -84,7 +84,7 @@ def maintain(log: MaintainedLog, topics: Iterable[str] | None = None, throttle: 
     was met, such as CorruptionError for rows that are damaged. On a full disk nothing is compacted or merged after the first
     StorageFullError; FencedError, or a catalog that cannot be reached, ends the pass at once.
     """
-    chosen = log.catalog.topics() if topics is None else [log.catalog.topic(name) for name in _names(topics)]
+    chosen = log.catalog.topics.every() if topics is None else [log.catalog.topics.get(name) for name in _names(topics)]
     bound = throttle or Throttle()
     running = MaintenancePass(log, bound, SegmentWriter(log.storage_now(), log.catalog, bound))
     report = running.done(_empty_trash)
@@ -118,7 +118,7 @@ def lapsed_holders(catalog: Catalog, heartbeats: Heartbeats) -> frozenset[str]:
     The names are read before the heartbeats, and both before any transaction that relies on them: whoever comes later is
     not among them, and so counts.
     """
-    names = catalog.holders()
+    names = catalog.retention.holders()
     ages = _holder_ages_ms(heartbeats)
     if unheard := names - ages.keys():
         _beat_for(heartbeats, unheard)
@@ -139,13 +139,13 @@ def _beat_for(heartbeats: Heartbeats, unheard: Iterable[str]) -> None:
 
 def _forget_dead_pins(catalog: Catalog, lapsed: Iterable[str]) -> None:
     if tokens := [name.removeprefix(PIN_HEARTBEATS) for name in lapsed if name.startswith(PIN_HEARTBEATS)]:
-        catalog.unpin(tokens)
+        catalog.pins.remove(tokens)
 
 
 def _forget_former_holders(catalog: Catalog, heartbeats: Heartbeats) -> None:
     """Drop the heartbeats of earlier generations and of pins that are gone."""
     former = _holder_ages_ms(heartbeats)
-    for name in catalog.holders():
+    for name in catalog.retention.holders():
         former.pop(name, None)
     if old := [name for name, age in former.items() if age > LAPSE_MS]:
         heartbeats.forget(*old)
@@ -153,7 +153,7 @@ def _forget_former_holders(catalog: Catalog, heartbeats: Heartbeats) -> None:
 
 def _apply_retention(running: MaintenancePass, topic: Topic, lapsed: frozenset[str]) -> MaintenanceReport:
     report = MaintenanceReport()
-    for partition in running.log.catalog.end_offsets(topic.id) if topic.has_retention else ():
+    for partition in running.log.catalog.manifest.end_offsets(topic.id) if topic.has_retention else ():
         with running.failures.noted(f"retention of topic {topic.name}, partition {partition}"):
             report += _apply_to_partition(running, topic, partition, lapsed)
     return report
@@ -161,11 +161,11 @@ def _apply_retention(running: MaintenancePass, topic: Topic, lapsed: frozenset[s
 
 def _apply_to_partition(running: MaintenancePass, topic: Topic, partition: int, lapsed: frozenset[str]) -> MaintenanceReport:
     catalog, now_ms = running.log.catalog, running.log.clock.now_ms()
-    head = catalog.head(topic.id, partition)
+    head = catalog.retention.head(topic.id, partition)
     before = expired_before(topic, head, now_ms)
     if not before:
         return MaintenanceReport()
-    trimmed = catalog.trim(Trim(topic.id, partition, before), lapsed)
+    trimmed = catalog.retention.trim(Trim(topic.id, partition, before), lapsed)
     reach("retention.trimmed")
     if trimmed.extents and is_all_expired(topic, head, now_ms):
         _logger.warning(

@@ -79,7 +79,7 @@ def merge_topic(catalog: Catalog, topic: Topic, writer: SegmentWriter) -> Merged
     once the others are merged, but for a full disk, which has no room for the others either.
     """
     failures, done = Failures(), Merged()
-    for partition in catalog.end_offsets(topic.id):
+    for partition in catalog.manifest.end_offsets(topic.id):
         if failures.is_disk_full:
             break
         with failures.noted(f"merge of topic {topic.name}, partition {partition}"):
@@ -91,7 +91,7 @@ def merge_topic(catalog: Catalog, topic: Topic, writer: SegmentWriter) -> Merged
 def _merge_partition(catalog: Catalog, topic: Topic, partition: int, writer: SegmentWriter) -> Merged:
     done = Merged()
     room = Room(int(topic.setting(SEGMENT_BYTES)))
-    while runs := [run for part in catalog.parts(topic.id, partition) for run in plan_merge(part, room)]:
+    while runs := [run for part in catalog.manifest.parts(topic.id, partition) for run in plan_merge(part, room)]:
         for run in runs:
             added = writer.rewrite(topic, run.extents)
             if added is None:

@@ -23,7 +23,7 @@ def collect_orphans(storage: Storage, catalog: Catalog, writer: str, generation:
     was either not listed or is found referenced.
     """
     listed = storage.list(slab_folder(writer))
-    referenced = catalog.referenced_slabs(writer)
+    referenced = catalog.manifest.referenced(writer)
     found = [path for path in listed if path not in referenced and _is_void(path, generation, committed_serial)]
     return _deleted(storage, catalog, found)
 
@@ -36,15 +36,17 @@ def collect_all_orphans(storage: Storage, catalog: Catalog, silent_ms: int = SIL
     long again forgotten. Producers with a name are never retired. Slabs of a writer that the catalog never had are left alone:
     it was set back, and they may be all that is left of its lost commits.
     """
-    catalog.retire_silent_producers(silent_ms)
+    catalog.producers.retire_silent(silent_ms)
     listed = storage.list(SLAB_FOLDER)
     writers = catalog.writers()  # before the references: who is gone by now commits nothing any more
-    referenced = catalog.referenced_slabs()
+    referenced = catalog.manifest.referenced()
     return _deleted(storage, catalog, [path for path in listed if path not in referenced and _is_orphan(path, writers)])
 
 
 def _deleted(storage: Storage, catalog: Catalog, found: Sequence[str]) -> tuple[str, ...]:
-    named = catalog.referenced_slabs() if found else set()  # by the tables themselves: an index may be damaged, and name too few
+    named = (
+        catalog.manifest.referenced() if found else set()
+    )  # by the tables themselves: an index may be damaged, and name too few
     orphans = tuple(path for path in found if path not in named)
     for path in orphans:
         storage.delete(path)

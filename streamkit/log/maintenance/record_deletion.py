@@ -38,13 +38,13 @@ class RecordDeletion:
             self._check_needs(partition, offset)
         for partition, offset in wanted.items():
             self._delete(partition, offset)
-        starts = self.catalog.start_offsets(self.topic.id)
+        starts = self.catalog.manifest.start_offsets(self.topic.id)
         return {partition: starts[partition] for partition in wanted}
 
     def _checked(self, before: Mapping[int, int]) -> dict[int, int]:
         if self.topic.internal:
             raise ConfigError(f"topic {self.topic.name} backs a store; its records cannot be deleted: reset the application")
-        bounds = {partition: found for (_, partition), found in self.catalog.offset_bounds([self.topic.id]).items()}
+        bounds = {partition: found for (_, partition), found in self.catalog.manifest.offset_bounds([self.topic.id]).items()}
         return dict(self._checked_offset(partition, offset, bounds) for partition, offset in before.items())
 
     def _checked_offset(self, given: int, before: int, bounds: Mapping[int, tuple[int, int]]) -> tuple[int, int]:
@@ -64,7 +64,7 @@ class RecordDeletion:
         return partition, end if offset == END else offset
 
     def _check_needs(self, partition: int, offset: int) -> None:
-        floors = self.catalog.floors(self.topic.id, partition, self.lapsed)
+        floors = self.catalog.retention.floors(self.topic.id, partition, self.lapsed)
         needs = {holder: floor for holder, floor in floors.items() if floor < offset}
         if not needs:
             return
@@ -76,7 +76,7 @@ class RecordDeletion:
     def _delete(self, partition: int, offset: int) -> None:
         boundary = self._boundary(partition, offset)
         request = Trim(self.topic.id, partition, boundary, self.is_forced)
-        while (trimmed := self.catalog.trim(request, self.lapsed)).extents:
+        while (trimmed := self.catalog.retention.trim(request, self.lapsed)).extents:
             pass
         if trimmed.held_by:
             raise ConfigError(
@@ -86,7 +86,7 @@ class RecordDeletion:
     def _boundary(self, partition: int, offset: int) -> int:
         """An offset that no frame reaches over, and which has no rows between it and the one that is asked for."""
         writer = SegmentWriter(self.storage, self.catalog)
-        while found := self.catalog.span(self.topic.id, partition, max(offset - 1, 0), offset, 1).extents:
+        while found := self.catalog.manifest.span(self.topic.id, partition, max(offset - 1, 0), offset, 1).extents:
             (extent,) = found
             if extent.next_offset <= offset:
                 break

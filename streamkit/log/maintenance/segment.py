@@ -99,7 +99,7 @@ class SegmentWriter:
         except EpochFailedError:
             return None
         except (*GONE, TopicNotFoundError):
-            if tuple(self._catalog.extents(topic.id, extents[0].partition, *_bounds(extents))) == tuple(extents):
+            if tuple(self._catalog.manifest.extents(topic.id, extents[0].partition, *_bounds(extents))) == tuple(extents):
                 raise
             return None
         reach("merge.swapped")
@@ -112,7 +112,7 @@ class SegmentWriter:
         SlabMissingError if an extent has left meanwhile, TopicNotFoundError if the topic has, errors of `stage_slab`.
         """
         # Asked for after the extents, so that it knows every column that they have.
-        topic = self._catalog.topic_by_id(topic.id, topic.name)
+        topic = self._catalog.topics.get_by_id(topic.id, topic.name)
         groups = grouped(topic, [piece for piece in pieces if piece.rows], cut)
         ranges: list[tuple[int, int]] = []
         extents = tuple(dict.fromkeys(piece.extent for piece in pieces))
@@ -138,7 +138,7 @@ class SegmentWriter:
             purged_below,
         )
         try:
-            added = self._catalog.replace_extents(replacement)
+            added = self._catalog.manifest.replace(replacement)
         except (EpochFailedError, FencedError, StorageFullError, TopicNotFoundError):
             for slab in segment.slabs:
                 with suppress(StreamKitError, OSError):  # an orphan, which is collected like any
@@ -149,7 +149,7 @@ class SegmentWriter:
 
     def _opened(self) -> ProducerState:
         if self._producer is None:
-            self._producer = self._catalog.open_producer(None)
+            self._producer = self._catalog.producers.open(None)
         return self._producer
 
     def _name(self) -> SlabName:

@@ -21,13 +21,13 @@ def empty_trash(storage: Storage, catalog: Catalog, dropped_before_ms: int) -> i
     A crash between the two leaves rows without files, which the next time finds and forgets. A file that cannot be deleted
     keeps its row, and StorageFailedError is raised once all the others are gone.
     """
-    waiting = iter(catalog.trash(dropped_before_ms))
+    waiting = iter(catalog.manifest.trash(dropped_before_ms))
     failures: list[StreamKitError] = []
     count = 0
     while paths := list(islice(waiting, FILES_PER_TRANSACTION)):
         if deleted := list(_deleted(storage, paths, failures)):
             reach("trash.files_deleted")
-            catalog.forget_trash(deleted)
+            catalog.manifest.forget_trash(deleted)
         count += len(deleted)
     if failures:
         raise failures[0]

@@ -232,7 +232,7 @@ class Producer:
         """The declaration of a topic, from the catalog."""
         self._check_open()
         if name not in self._readers:
-            self._readers[name] = RowReader(check_writable(self._catalog.topic(name)), self._clock.now_ms())
+            self._readers[name] = RowReader(check_writable(self._catalog.topics.get(name)), self._clock.now_ms())
         return self._readers[name]
 
     def _known(self, reader: RowReader, sequence: int | None) -> Receipt | None:
@@ -283,5 +283,5 @@ class Producer:
         if not offsets:
             raise ConfigError(f"send_offsets({group!r}) has no offsets; expected {{topic: {{partition: next offset}}}}")
         return GroupCommit(
-            group, None, {self._catalog.topic(topic).id: ends for topic, ends in offsets_by_topic(offsets).items()}
+            group, None, {self._catalog.topics.get(topic).id: ends for topic, ends in offsets_by_topic(offsets).items()}
         )

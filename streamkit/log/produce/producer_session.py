@@ -43,7 +43,7 @@ class ProducerSession:
     def open(self) -> ProducerState:
         """The producer as it was opened; the first time this opens it, and collects what older instances of the name left."""
         if self._state is None:
-            self._state = self._catalog.open_producer(self.name)
+            self._state = self._catalog.producers.open(self.name)
             self._seen_ms = self._clock.now_ms()
             if self.name is not None:
                 collect_orphans(
@@ -54,13 +54,13 @@ class ProducerSession:
     def last_sequence(self, topic: Topic) -> int:
         """The newest sequence committed to a topic; -1 if there is none."""
         if topic.id not in self._sequences:
-            committed = self._catalog.last_sequence(self.open().id, topic.id)
+            committed = self._catalog.producers.last_sequence(self.open().id, topic.id)
             self._sequences[topic.id] = -1 if committed is None else committed
         return self._sequences[topic.id]
 
     def sequence_offsets(self, topic: Topic, sequence: int) -> Ranges | None:
         """The offsets that a sequenced batch got, if they are remembered; ConfigError if its number was left out."""
-        return self._catalog.sequence_offsets(self.open().id, topic.id, sequence)
+        return self._catalog.producers.offsets_of(self.open().id, topic.id, sequence)
 
     def stage(self, draft: Draft) -> None:
         """Write the rows of a draft that are in no slab yet to one, durably; an error leaves them in the draft."""
@@ -84,7 +84,7 @@ class ProducerSession:
             draft.commit = self._prepared(draft)
         was_uncertain, draft.is_uncertain = draft.is_uncertain, True
         try:
-            extents = self._catalog.commit_batches(draft.commit)
+            extents = self._catalog.producers.commit(draft.commit)
         except OutcomeUnknownError:
             raise
         except StreamKitError as error:
@@ -110,7 +110,7 @@ class ProducerSession:
 
     def _check_topics(self, draft: Draft) -> None:
         """TopicNotFoundError if topics of the draft were deleted: no later attempt finds them, so this is not an EpochFailedError."""
-        standing = {topic_id for topic_id, _ in self._catalog.offset_bounds(draft.topics)}
+        standing = {topic_id for topic_id, _ in self._catalog.manifest.offset_bounds(draft.topics)}
         gone = [topic.name for topic in draft.topics.values() if topic.id not in standing]
         others = [topic.name for topic in draft.topics.values() if topic.id in standing]
         if gone:
@@ -134,7 +134,7 @@ class ProducerSession:
         """
         for batch in commit.sequences:
             if any((batch.topic_id, partition) not in bases for partition in batch.parts):
-                ranges = self._catalog.sequence_offsets(commit.producer_id, batch.topic_id, batch.sequence) or {}
+                ranges = self._catalog.producers.offsets_of(commit.producer_id, batch.topic_id, batch.sequence) or {}
                 bases |= {
                     (batch.topic_id, partition): first - batch.parts[partition][0] for partition, (first, _) in ranges.items()
                 }

@@ -78,7 +78,7 @@ def repair(
         raise ConfigError(
             "the log keeps one copy of its files, so there is none to repair from; add folders: streamkit storage set FOLDER"
         )
-    paths = catalog.slabs()
+    paths = catalog.manifest.slabs()
     slabs = tuple(_repaired(storage, catalog, paths, is_dry=is_dry, progress=progress))
     failures = {root: reason for slab in slabs for root, reason in slab.failures.items()}
     return RepairReport(storage.replication.factor, slabs, failures | storage.unusable())
@@ -91,7 +91,7 @@ def _repaired(
     for number, path in enumerate(paths, 1):
         copies = _Copies.of(storage, path)
         slab = copies.counted() if is_dry else copies.repaired(factor)
-        if len(copies.whole) >= factor or catalog.slabs([path]):
+        if len(copies.whole) >= factor or catalog.manifest.slabs([path]):
             yield slab
         elif slab.restored:  # maybe after all others were deleted
             copies.discard_made()

@@ -107,7 +107,7 @@ class Departure:
         in_place = tuple(claim.root for claim in claims if claim.wanted is None)
         usable = ReplicatedStorage(self.root, Replication(roots=in_place)).usable()
         staying = (*usable, *(FileStorage(claim.root.path) for claim in claims if claim.wanted is not None))
-        paths = self.catalog.slabs()
+        paths = self.catalog.manifest.slabs()
         self._refuse([path for path in paths if not has_whole_copy(staying, path)])
         return frozenset(paths)
 
@@ -121,14 +121,14 @@ class Departure:
         if not self.roots:
             return
         ours = tuple(FileStorage(one.path) for one in self.roots if is_root_of(one.path, owner))
-        staged = {path for files in ours for path in files.list("slabs")} - set(self.catalog.trash(NEVER_MS))
-        since = sorted((staged | set(self.catalog.slabs())) - checked)
+        staged = {path for files in ours for path in files.list("slabs")} - set(self.catalog.manifest.trash(NEVER_MS))
+        since = sorted((staged | set(self.catalog.manifest.slabs())) - checked)
         usable = storage.usable()
         self._refuse([path for path in since if not has_whole_copy(usable, path) and not _is_brought(storage, ours, path)])
 
     def _refuse(self, lacking: Sequence[str]) -> None:
         """ConfigError if the catalog still names one of these slabs, which would be lost."""
-        count = len(self.catalog.slabs(lacking))
+        count = len(self.catalog.manifest.slabs(lacking))
         if count:
             folders = 1 + len(self.before.roots)
             first = f"set --factor {folders} with the roots that are on record, then " if self.before.factor < folders else ""

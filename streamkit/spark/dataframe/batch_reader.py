@@ -26,7 +26,7 @@ class TopicReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         options, bounds = self._options, self._bounds
         with open_existing_log(options.log) as log:
-            topic = log.catalog.topic(options.topic)
+            topic = log.catalog.topics.get(options.topic)
             standing = partition_bounds(log, topic)
             starts, ends = options.start.offsets(topic, standing), options.end.offsets(topic, standing)
             starts = {at: max(offset, bounds.offsets.start) for at, offset in starts.items()}

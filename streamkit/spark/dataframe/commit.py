@@ -31,10 +31,10 @@ from streamkit.spark.task_storage import place_of
 
 def plan_write(log: Log, options: WriteOptions, schema: StructType) -> WritePlan:
     """Who writes the next commit; SchemaError if the columns are not those of the topic."""
-    topic = check_writable(log.catalog.topic(options.topic))
+    topic = check_writable(log.catalog.topics.get(options.topic))
     _check_columns(topic, schema, log.clock.now_ms())
-    known = log.catalog.find_producer(options.id) if options.id is not None else None
-    state = known or log.catalog.open_producer(options.id)
+    known = log.catalog.producers.find(options.id) if options.id is not None else None
+    state = known or log.catalog.producers.open(options.id)
     return WritePlan(
         place_of(log),
         topic,
@@ -42,7 +42,7 @@ def plan_write(log: Log, options: WriteOptions, schema: StructType) -> WritePlan
         state.epoch,
         state.serial + 1,
         log.settings.frame_rows,
-        log.catalog.last_sequence(state.id, topic.id),
+        log.catalog.producers.last_sequence(state.id, topic.id),
     )
 
 
@@ -70,7 +70,7 @@ def commit_write(
     sequences = () if sequence is None else (SequencedBatch(topic.id, sequence, _parts(topic, slabs)),)
     reach("dataframe.staged")
     try:
-        log.catalog.commit_batches(
+        log.catalog.producers.commit(
             ProducerCommit(int(name.writer[1:]), name.generation, name.serial, fresh_token(), tuple(written), sequences)
         )
     except EpochFailedError as error:
@@ -90,8 +90,8 @@ def _check_columns(topic: Topic, schema: StructType, now_ms: int) -> None:
 
 def _last_sequence(log: Log, producer: str, topic: Topic) -> int | None:
     """The newest sequence that a producer committed to a topic, if any."""
-    state = log.catalog.find_producer(producer)
-    return None if state is None else log.catalog.last_sequence(state.id, topic.id)
+    state = log.catalog.producers.find(producer)
+    return None if state is None else log.catalog.producers.last_sequence(state.id, topic.id)
 
 
 def _check_owner(log: Log, producer: str, owner: str, last: int | None) -> bool:

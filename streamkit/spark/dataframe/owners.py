@@ -22,7 +22,7 @@ def owner_of_query(query_id: str) -> str:
 def declare_owners(log: Log) -> Topic:
     """The topic, which is created unless it is there."""
     declare_internal_topic(log, TOPIC, SCHEMA, ["producer"])
-    return log.catalog.topic(TOPIC)
+    return log.catalog.topics.get(TOPIC)
 
 
 def read_owner(log: Log, producer: str) -> str | None:

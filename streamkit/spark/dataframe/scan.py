@@ -57,7 +57,7 @@ class ScanPartition(InputPartition):
 
 def partition_bounds(log: Log, topic: Topic) -> dict[int, tuple[int, int]]:
     """The earliest and the next offset of each partition."""
-    return {partition: bounds for (_, partition), bounds in log.catalog.offset_bounds([topic.id]).items()}
+    return {partition: bounds for (_, partition), bounds in log.catalog.manifest.offset_bounds([topic.id]).items()}
 
 
 def plan_scan(

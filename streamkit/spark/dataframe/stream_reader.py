@@ -72,11 +72,11 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return open_existing_log(self._options.log)
 
     def _topic(self, log: Log) -> Topic:
-        return log.catalog.topic(self._options.topic)
+        return log.catalog.topics.get(self._options.topic)
 
     def _ends(self) -> dict[int, int]:
         with self._log() as log:
-            return log.catalog.end_offsets(self._topic(log).id)
+            return log.catalog.manifest.end_offsets(self._topic(log).id)
 
 
 def _texts(offsets: Mapping[int, int]) -> SparkOffsets:

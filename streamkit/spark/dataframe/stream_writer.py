@@ -63,7 +63,7 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         slabs = [slab for message in staged for slab in message.slabs]
         options = self._options
         with open_existing_log(options.log) as log:
-            topic = log.catalog.topic(options.topic)
+            topic = log.catalog.topics.get(options.topic)
             commit_write(log, topic, options.id, owner_of_query(staged[0].query_id), batchId, slabs)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803

@@ -28,7 +28,7 @@ HEADERS_COLUMN = SchemaColumn(HEADERS, "array<struct<key:string,value:binary>>")
 def table_ddl(options: ReadOptions) -> str:
     """The columns that options ask for, as SQL text; SchemaError for one that the topic does not have."""
     with open_existing_log(options.log) as log:
-        return table_schema(log.catalog.topic(options.topic), options).ddl()
+        return table_schema(log.catalog.topics.get(options.topic), options).ddl()
 
 
 def table_schema(topic: Topic, options: ReadOptions) -> Schema:

@@ -520,7 +520,7 @@ class Restarts:
 
     def _anew(self, log: Log) -> str | None:
         """A column got wider and state cannot go on: all parts are dropped, which must leave nothing behind."""
-        stores = set(log.catalog.application("t").stores)
+        stores = set(log.catalog.applications.get("t").stores)
         planner = self._start(log, {}, stores)
         self._take(log, {})
         run_available(planner, stores=MemoryStores())

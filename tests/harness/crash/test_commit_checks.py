@@ -114,7 +114,7 @@ def test_two_attempts_with_equal_content(committed, expected):
     ]
     assert [len(paths) for paths in inner] == [2, 2]
     committed.commit(mixed)
-    referenced = committed.log.catalog.referenced_slabs("a1")
+    referenced = committed.log.catalog.manifest.referenced("a1")
     assert [len(paths & referenced) for paths in inner] == [1, 1]
     assert finish(committed.folder) == expected
 

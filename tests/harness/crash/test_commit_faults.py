@@ -48,7 +48,7 @@ def calls(staged, fast_folder, fault):
 def epoch_of(folder):
     with open_log(folder) as log:
         check(log)
-        return log.catalog.application(sales.APPLICATION).epoch
+        return log.catalog.applications.get(sales.APPLICATION).epoch
 
 
 def chosen(calls):
@@ -92,7 +92,7 @@ def fail_inside_commit(kind, calls, staged, copied, fault, expected):
             with armed("commit.before_commit", partial(fault.arm, kind, at)):
                 epoch = committed_epoch(log, staged)
             fault.arm(None)
-            assert log.catalog.application(sales.APPLICATION).epoch == epoch
+            assert log.catalog.applications.get(sales.APPLICATION).epoch == epoch
             outcomes.add(epoch)
             run_available(staged.planner(log))
             check(log)

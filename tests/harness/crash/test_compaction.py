@@ -36,7 +36,7 @@ def compact(log, topics=CHANGELOGS):
 
 
 def purged(log):
-    return {topic: log.catalog.purged_below([log.topic(topic).id]) for topic in CHANGELOGS}
+    return {topic: log.catalog.manifest.purged_below(log.topic(topic).id) for topic in CHANGELOGS}
 
 
 def test_a_running_application_does_not_notice(log, expected):
@@ -85,7 +85,7 @@ def test_a_store_that_missed_deletions_is_restored_once(log, expected):
     assert local_state(planner) == folded_changelogs(log)
     sales.append_chunk(log, sales.CHUNKS)
     assert run_next(planner)
-    assert log.catalog.epochs(log.catalog.application(sales.APPLICATION).id, 1)[0].metrics["restored"] == 0
+    assert log.catalog.epochs.last(log.catalog.applications.get(sales.APPLICATION).id, 1)[0].metrics["restored"] == 0
 
 
 def test_plans_do_not_mix_what_was_before_a_compaction_with_what_came_after(log):
@@ -115,7 +115,7 @@ def test_holes_in_inputs_do_not_depend_on_the_cut(copied, loaded):
         assert compact(log, ["customers"])
         ends = {topic: log.end_offsets(topic) for topic in ("customers", "orders")}
         topic_id = log.topic("customers").id
-        extents = [extent for partition in ends["customers"] for extent in log.catalog.extents(topic_id, partition)]
+        extents = [extent for partition in ends["customers"] for extent in log.catalog.manifest.extents(topic_id, partition)]
         assert sum(extent.rows for extent in extents) == 5
         assert not all(extent.is_dense for extent in extents)
         assert any(extent.next_offset < ends["customers"][extent.partition] for extent in extents)
@@ -125,7 +125,7 @@ def test_holes_in_inputs_do_not_depend_on_the_cut(copied, loaded):
         with open_log(shutil.copytree(folder, folder.parent / str(number))) as log:
             run_available(start(log.catalog, log.storage, sales.load_program(), tasks=tasks, records_max=records_max))
             outcomes.append(outcome_of(log))
-            positions = log.catalog.application(sales.APPLICATION).positions
+            positions = log.catalog.applications.get(sales.APPLICATION).positions
             assert {topic: positions[log.topic(topic).id] for topic in ends} == ends
     assert outcomes[0] == outcomes[1]
 

@@ -19,7 +19,7 @@ from streamkit.engine.runs.start import start
 from streamkit.errors import ConfigError, CorruptionError, FencedError, OffsetOutOfRangeError
 from streamkit.failpoints import POINTS, armed
 from streamkit.log.catalog import manifest
-from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.catalog import CatalogManifest
 from streamkit.log.opening import open_log
 from streamkit.log.slab.frame import HEADER_SIZE, FrameHeader
 from streamkit.log.storage.storage import FileStorage
@@ -173,7 +173,7 @@ def test_tasks_and_limits_may_change_between_starts(loaded, copied, schedule, ex
         with open_log(folder) as log:
             planner = begin(log, tasks=tasks, records_max=records_max)
             run_next(planner)
-            assert log.catalog.application(sales.APPLICATION).tasks == tasks
+            assert log.catalog.applications.get(sales.APPLICATION).tasks == tasks
     assert finish(folder) == expected
 
 
@@ -190,7 +190,7 @@ def test_another_number_of_tasks_rebuilds_local_stores(folder, expected):
     """The stores of another number of tasks are restored whole from the changelogs."""
     with open_log(folder) as log:
         run_next(begin(log, tasks=3))
-        restored = log.catalog.epochs(1)[-1].metrics["restored"]
+        restored = log.catalog.epochs.last(1)[-1].metrics["restored"]
     live = sum(len(rows) for rows in expected.stores.values())
     assert {path.name for path in (folder / "stores" / "sales" / "2").iterdir()} >= {"0-of-3", "1-of-3", "2-of-3"}
     assert restored > live / 2
@@ -219,7 +219,7 @@ def test_the_older_of_two_drivers_is_fenced(folder, log, expected):
     newer = []
     with armed("commit.verified", lambda: newer.append(begin(log))), pytest.raises(FencedError, match="generation 4 has started"):
         run_next(older)
-    assert log.catalog.application(sales.APPLICATION).epoch == 2
+    assert log.catalog.applications.get(sales.APPLICATION).epoch == 2
     before = visible(log)
     with pytest.raises(FencedError):
         run_available(older)
@@ -263,7 +263,7 @@ def test_a_zombie_never_becomes_visible(folder, log, expected):
     run_available(living)
     slabs = {kernel.slab.path for report in late for kernel in report.kernels if kernel.slab}
     assert slabs and all(log.storage.exists(path) for path in slabs)
-    assert not slabs & log.catalog.referenced_slabs("a1")
+    assert not slabs & log.catalog.manifest.referenced("a1")
     assert outcome_of(log) == expected
     begin(log)
     assert not any(log.storage.exists(path) for path in slabs)
@@ -301,7 +301,7 @@ def test_input_that_retention_deleted_is_not_skipped(log):
     orders = log.topic("orders")
     position = planner.committed_end().positions[orders.id][0]
     _delete_before(log, orders.id, 0, position + 1)
-    earliest = log.catalog.start_offsets(orders.id)[0]
+    earliest = log.catalog.manifest.start_offsets(orders.id)[0]
     with pytest.raises(
         OffsetOutOfRangeError, match=f"at offset {position} of topic orders, partition 0.* before {earliest}"
     ) as raised:
@@ -316,8 +316,10 @@ def test_offsets_that_the_catalog_has_lost_are_not_skipped(what, log):
     """An application whose damaged catalog has lost an extent of its input, or of a changelog it restores from, stops and names it."""
     planner = begin(log)
     changelog_id = next(iter(planner.application.stores.values())).changelog_id
-    topic = log.topic("orders") if what == "an input" else log.catalog.topic_by_id(changelog_id)
-    lost = next(extent for partition in range(topic.partitions) for extent in log.catalog.extents(topic.id, partition)[-1:])
+    topic = log.topic("orders") if what == "an input" else log.catalog.topics.get_by_id(changelog_id)
+    lost = next(
+        extent for partition in range(topic.partitions) for extent in log.catalog.manifest.extents(topic.id, partition)[-1:]
+    )
     with log.catalog.database.write() as transaction:
         place = (topic.id, lost.partition, lost.base_offset)
         transaction.execute("DELETE FROM extent WHERE topic_id = ? AND partition = ? AND base_offset = ?", place)
@@ -331,7 +333,7 @@ def test_offsets_that_the_catalog_has_lost_are_not_skipped(what, log):
 
 def test_a_new_application_begins_at_the_earliest_offset(log):
     """Where retention has deleted the head of an input, an application that never read it takes what is left."""
-    log.catalog.reset_application(sales.APPLICATION)
+    log.catalog.applications.reset(sales.APPLICATION)
     _delete_before(log, log.topic("orders").id, 0, 1)
     left = log.read("orders").num_rows + log.read("customers").num_rows
     assert 0 < left < sales.RECORDS
@@ -341,8 +343,8 @@ def test_a_new_application_begins_at_the_earliest_offset(log):
 
 def _delete_before(log, topic_id, partition, offset):
     """Drop the extents up to the one that holds the offset before `offset`."""
-    extents = [extent for extent in log.catalog.extents(topic_id, partition) if extent.base_offset < offset]
-    with log.catalog._database.write() as transaction:
+    extents = [extent for extent in log.catalog.manifest.extents(topic_id, partition) if extent.base_offset < offset]
+    with log.catalog.database.write() as transaction:
         manifest.remove(transaction, extents, 0)
         transaction.execute(
             "UPDATE topic_partition SET start_offset = ? WHERE topic_id = ? AND partition = ?",
@@ -355,10 +357,10 @@ def _delete_before(log, topic_id, partition, offset):
 
 def test_key_groups_cannot_change(log):
     """A start with another number of key groups is refused, and fences nobody."""
-    before = log.catalog.application(sales.APPLICATION)
+    before = log.catalog.applications.get(sales.APPLICATION)
     with pytest.raises(ConfigError, match="128 key groups"):
         start(log.catalog, log.storage, replace(PROGRAM, key_groups=64))
-    assert log.catalog.application(sales.APPLICATION) == before
+    assert log.catalog.applications.get(sales.APPLICATION) == before
 
 
 # 10. Delete only what the catalog does not name
@@ -366,7 +368,7 @@ def test_key_groups_cannot_change(log):
 
 def test_a_start_deletes_what_is_left_over_and_nothing_else(log):
     """What a dead generation staged goes; what the catalog names stays, as do the files of other writers and of this generation."""
-    staged, referenced = orphans_of(log), log.catalog.referenced_slabs("a1")
+    staged, referenced = orphans_of(log), log.catalog.manifest.referenced("a1")
     others = set(log.storage.list("slabs")) - set(log.storage.list("slabs/a1"))
     planner = begin(log)
     assert len(staged) == 4 and orphans_of(log) == set()
@@ -388,7 +390,7 @@ def test_files_are_listed_before_references_are_read(folder, log, monkeypatch):
         return call
 
     monkeypatch.setattr(FileStorage, "list", noted("list", FileStorage.list))
-    monkeypatch.setattr(Catalog, "referenced_slabs", noted("references", Catalog.referenced_slabs))
+    monkeypatch.setattr(CatalogManifest, "referenced", noted("references", CatalogManifest.referenced))
     begin(log)
     assert order[:3] == ["list", "references", "references"] and order.count("references") == 2  # by an index, then by the tables
 
@@ -404,12 +406,12 @@ def test_every_slab_is_named_after_its_place(log):
 def test_results_are_compressed_as_their_topic_says(log, expected):
     """An application writes the frames of an output topic with the compression the topic is set to."""
     topic = log.topic("totals")
-    with log.catalog._database.write() as transaction:
+    with log.catalog.database.write() as transaction:
         changed = replace(topic, config=(*topic.config, ("compression.type", "zstd")))
         transaction.execute("UPDATE topic SET declaration = ? WHERE id = ?", (json.dumps(changed.to_json()), topic.id))
     before = log.end_offsets("totals")
     run_available(begin(log))
-    for extent in log.catalog.extents_of([topic.id], {topic.id: before}).extents:
+    for extent in log.catalog.manifest.cut([topic.id], {topic.id: before}).extents:
         frame = log.storage.map(extent.path).slice(extent.position, HEADER_SIZE).to_pybytes()
         assert FrameHeader.unpack(frame).compression == "zstd"
     assert outcome_of(log) == expected and log.end_offsets("totals") != before

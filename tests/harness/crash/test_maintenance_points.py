@@ -52,7 +52,7 @@ def fall_silent(folder):
     """The application was last heard of more than a minute ago."""
     heartbeats = FileHeartbeats(str(folder / HEARTBEATS_FILE), HandClock(MonotonicClock().now_ms() - LAPSE_MS - 1))
     with open_log(folder) as log:
-        heartbeats.beat(*log.catalog.holders())
+        heartbeats.beat(*log.catalog.retention.holders())
 
 
 def settle(folder, now_ms, deaths=2):
@@ -63,18 +63,18 @@ def settle(folder, now_ms, deaths=2):
         log.maintain()
         report = log.maintain()
         assert (report.merged.swaps, report.dropped.extents, report.files_deleted) == (0, 0, 0)
-        assert log.catalog.trash(1 << 62) == [] and log.catalog.check_manifest() == ()
+        assert log.catalog.manifest.trash(1 << 62) == [] and log.catalog.manifest.check() == ()
         staged = {path for path in log.storage.list("slabs") if path not in referenced(log)}
         assert len(staged) <= deaths, "more was left over than the slab that each death had begun"
 
 
 def referenced(log):
-    topics = log.catalog.topics()
+    topics = log.catalog.topics.every()
     return {
         extent.path
         for topic in topics
         for partition in range(topic.partitions)
-        for extent in log.catalog.extents(topic.id, partition)
+        for extent in log.catalog.manifest.extents(topic.id, partition)
     }
 
 
@@ -115,7 +115,7 @@ def test_death_in_retention(many_files, copied, processes):
     assert processes.is_killed("maintain", folder=str(folder), now_ms=OLD_MS, point="retention.trimmed", at=at)
     with open_log(folder) as log:
         check(log)
-        starts = [log.catalog.start_offsets(log.topic(topic).id) for topic in log.topics()]
+        starts = [log.catalog.manifest.start_offsets(log.topic(topic).id) for topic in log.topics()]
         assert sum(start > 0 for partitions in starts for start in partitions.values()) == at
     settle(folder, OLD_MS)
 
@@ -129,7 +129,7 @@ def test_maintenance_beside_epochs(loaded, copied, expected):
     with open_log(folder, HandClock(NOW_MS)) as log:
         planner = start(log.catalog, log.storage, sales.load_program(), tasks=2, records_max=EPOCH_RECORDS * 3 // 2)
         run_maintained(log, planner, interval_ms=1)
-        layouts = log.catalog.extents_of([store.changelog_id for store in planner.application.stores.values()], {}).layouts
+        layouts = log.catalog.manifest.cut([store.changelog_id for store in planner.application.stores.values()], {}).layouts
         assert all(layout > 0 for layout in layouts.values())
         assert all(age >= ENDED_MS for age in log.heartbeats.ages_ms("").values())
         check(log)

@@ -165,7 +165,7 @@ def started_writers(url, count, flushes, *bug):
 def check_written(url, said, flushes):
     """All was acknowledged and is there, and nothing failed but for a server that was not."""
     with open_log(url) as log:
-        table, problems = log.read("t"), log.catalog.check_manifest()
+        table, problems = log.read("t"), log.catalog.manifest.check()
     assert problems == ()
     for writer, lines in enumerate(said):
         acknowledged = [int(line.split()[1]) for line in lines if line.startswith("acknowledged")]

@@ -86,7 +86,7 @@ def test_power_fails_at_any_moment_of_a_run(recorded, expected, fast_folder, rec
     for number, (image, returned) in enumerate(recorded.images):
         log = restored(recorded, image, number, fast_folder / "next")
         with open_log(log) as opened:
-            assert opened.catalog.application(sales.APPLICATION).epoch >= returned, number
+            assert opened.catalog.applications.get(sales.APPLICATION).epoch >= returned, number
         assert finish(log) == expected, number
 
 
@@ -105,6 +105,6 @@ def test_lost_names_are_caught(bug, halfway, fast_folder, monkeypatch):
     lost = 0
     for number, (image, _) in enumerate(recorded.images):
         with open_log(restored(recorded, image, number, fast_folder / "next")) as log:
-            writer = f"a{log.catalog.application(sales.APPLICATION).id}"
-            lost += any(not log.storage.exists(path) for path in log.catalog.referenced_slabs(writer))
+            writer = f"a{log.catalog.applications.get(sales.APPLICATION).id}"
+            lost += any(not log.storage.exists(path) for path in log.catalog.manifest.referenced(writer))
     assert lost

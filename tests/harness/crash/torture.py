@@ -204,16 +204,16 @@ def _ends_within(life: Life, seconds: float) -> bool:
 
 
 def _generation(log: Log) -> int:
-    return max((state.generation for state in log.catalog.applications()), default=0)
+    return max((state.generation for state in log.catalog.applications.every()), default=0)
 
 
 def _epoch(log: Log) -> int:
-    return max((state.epoch for state in log.catalog.applications()), default=0)
+    return max((state.epoch for state in log.catalog.applications.every()), default=0)
 
 
 def check_started(log: Log) -> None:
     """What must hold at any time."""
-    if log.catalog.applications():
+    if log.catalog.applications.every():
         check(log)
 
 

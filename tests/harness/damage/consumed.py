@@ -96,7 +96,7 @@ class ConsumedLog:
         return frame.path == self.path and changed[0] < frame.position + frame.length and frame.position < changed[1]
 
     def _extents(self, partition: int) -> list[Extent]:
-        return self.log.catalog.extents(self.topic.id, partition)
+        return self.log.catalog.manifest.extents(self.topic.id, partition)
 
     def _bytes_of(self, path: str) -> bytes:
         return bytes(self.log.storage.map(path))

@@ -139,7 +139,7 @@ def snapshot(log: Log, reader: int) -> Seen:
     """Everything that is committed, over all topics at once."""
     begun = now_ns()
     ids = {topic: log.topic(topic).id for topic in TOPICS}
-    all_ends = log.catalog.extents_of(ids.values(), {topic_id: {} for topic_id in ids.values()}).end_offsets
+    all_ends = log.catalog.manifest.cut(ids.values(), {topic_id: {} for topic_id in ids.values()}).end_offsets
     ended = now_ns()
     ends = {topic: {str(partition): end for partition, end in all_ends[topic_id].items()} for topic, topic_id in ids.items()}
     checksums = {

@@ -190,7 +190,7 @@ class Siege:
             history.took += found.took
             history.committed += found.committed
         with open_log(self.folder / "log") as log:
-            assert log.catalog.check_manifest() == ()
+            assert log.catalog.manifest.check() == ()
             for topic in programs.TOPICS:
                 for partition, rows in rows_of(log, topic).items():
                     history.log[topic, partition] = rows

@@ -99,7 +99,7 @@ class Client:
         found: Contents = {}
         for topic in self.log.topics():
             ends = self.log.end_offsets(topic)
-            starts = self.log.catalog.start_offsets(self.log.topic(topic).id)
+            starts = self.log.catalog.manifest.start_offsets(self.log.topic(topic).id)
             found[topic] = {partition: [] for partition in ends}
             table = self.log.read(topic)
             values = table["v"].to_pylist()
@@ -113,13 +113,13 @@ class Client:
             else:
                 assert {partition: starts[partition] + len(values) for partition, values in found[topic].items()} == ends
         found[COMMITTED] = {partition: [offset] for partition, offset in self._committed().items()}
-        assert self.log.catalog.check_manifest() == ()
+        assert self.log.catalog.manifest.check() == ()
         return found
 
     def _committed(self) -> dict[int, int]:
         if "plain" not in self.log.topics():
             return {}
-        return self.log.catalog.committed_offsets(GROUP).get(self.log.topic("plain").id, {})
+        return self.log.catalog.groups.committed_offsets(GROUP).get(self.log.topic("plain").id, {})
 
     def _producer(self, name: str) -> Producer:
         if name not in self._producers:
@@ -164,7 +164,7 @@ class Client:
         for name in self.log.topics():
             topic = self.log.topic(name)
             for partition in self.log.end_offsets(name):
-                extents = self.log.catalog.extents(topic.id, partition)
+                extents = self.log.catalog.manifest.extents(topic.id, partition)
                 if len({extent.path for extent in extents}) > 1:
                     writer.rewrite(topic, extents)
         self._empty_trash()

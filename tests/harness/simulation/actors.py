@@ -124,7 +124,7 @@ class Watcher:
     def _look(self, log: Log, world: World) -> None:
         ids = {topic: log.topic(topic).id for topic in TOPICS}
         begun = world.now
-        all_ends = log.catalog.extents_of(ids.values(), {}).end_offsets
+        all_ends = log.catalog.manifest.cut(ids.values(), {}).end_offsets
         ended = world.now
         ends = {topic: {str(partition): end for partition, end in all_ends[ids[topic]].items()} for topic in TOPICS}
         checksums = {

@@ -59,6 +59,6 @@ def collect(log: Log, world: World) -> None:
 
 
 def _producers(log: Log) -> list[tuple[int, int, int]]:
-    return log.catalog._read(
+    return log.catalog.read(
         lambda transaction: [(row[0], row[1], row[2]) for row in transaction.execute("SELECT id, epoch, step FROM producer")]
     )

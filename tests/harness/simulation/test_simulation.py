@@ -14,8 +14,10 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from streamkit.log.catalog import groups, producers, replacements, retention
+from streamkit.log.catalog.catalog import CatalogProducers
 from streamkit.log.catalog.cleaning import Cleaning
 from streamkit.log.catalog.journal import last_commits
+from streamkit.log.catalog.noun import writes_now
 from streamkit.log.maintenance import orphans
 from streamkit.log.produce.outbox import Outbox
 from streamkit.log.produce.producer import Producer
@@ -45,7 +47,7 @@ def simulate(seed, crashes=6):
         TwinWatcher(0, 1).live(log, world)
         world.history.positions = {group: positions_of(log, group) for group in (COUNTERS, COPIERS)}
         world.history.copies = {COPIERS: copied(log, COPIES)}
-        assert log.catalog.check_manifest() == (), f"seed {seed}"
+        assert log.catalog.manifest.check() == (), f"seed {seed}"
         assert last_commits(log.root).entered == log.catalog.standing().place, f"seed {seed}: the journal lacks commits"
         assert (found := check(world.history) + check_deliveries(world.history)) == [], f"seed {seed}: {found[:3]}"
         assert (broken := [finding for finding in log.fsck(deep=True).findings if finding.severity == ERROR]) == [], (
@@ -90,18 +92,18 @@ def test_everybody_is_busy():
 
 def collect_by_age(storage, catalog, writer, generation, committed_serial):
     """References are read before files are listed."""
-    referenced = catalog.referenced_slabs(writer)
+    referenced = catalog.manifest.referenced(writer)
     for path in storage.list(f"slabs/{writer}"):
         if path not in referenced:
             storage.delete(path)
     return ()
 
 
-def begin_again(transaction, name, now_ms):
+def begin_again(transaction, now_ms, name):
     """A producer that is opened again fences nobody."""
     for row in transaction.execute("SELECT id, epoch, step FROM producer WHERE name = ?", (name,)):
         return producers.ProducerState(row[0], name, row[1], row[2])
-    return original_open(transaction, name, now_ms)
+    return original_open(transaction, now_ms, name)
 
 
 original_open = producers.open_producer
@@ -121,7 +123,7 @@ original_deliver = Outbox._deliver
 BUGS = {
     "orphans are judged before they are listed": lambda patch: patch(maintainers, "collect_orphans", collect_by_age),
     "orphans of the commit in work are void": lambda patch: patch(orphans, "_is_void", lambda *_: True),
-    "an older life is not fenced": lambda patch: patch(producers, "open_producer", begin_again),
+    "an older life is not fenced": lambda patch: patch(CatalogProducers, "open", writes_now(begin_again)),
     "sequences are not looked up": lambda patch: patch(Producer, "_known", lambda producer, reader, sequence: None),
     "acknowledged before the commit": lambda patch: patch(Outbox, "_deliver", acknowledge_early),
     "what is taken back is committed": lambda patch: patch(Outbox, "discard", Outbox.end),

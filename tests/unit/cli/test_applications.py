@@ -34,7 +34,7 @@ def test_describe_shows_positions(streamkit, application):
 def test_a_running_application_is_told_from_others(streamkit, application):
     """An application whose driver is alive is running, since its first commit; once it has ended, it is stopped."""
     with sk.open_log(streamkit.root) as log:
-        state = log.catalog.application(application)
+        state = log.catalog.applications.get(application)
         upkeep = Upkeep(log, state.id, state.generation)
         try:
             assert re.search(rf"{application} +running since 20\d\d-\d\d-\d\dT", streamkit("apps", "list"))

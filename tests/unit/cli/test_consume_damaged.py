@@ -16,7 +16,7 @@ def damaged(root):
         for first in (0, 20):
             with log.producer() as producer:
                 producer.send_batch("numbers", [{"number": number} for number in range(first, first + 20)])
-        frame = log.catalog.extents(log.topic("numbers").id, 1)[1]
+        frame = log.catalog.manifest.extents(log.topic("numbers").id, 1)[1]
         rows = log.read("numbers").to_pylist()
     data = bytearray((root / frame.path).read_bytes())
     data[frame.position + 200] ^= 1
@@ -48,6 +48,6 @@ def test_a_group_commits_up_to_the_damage(as_program, root, damaged):
     as_program("consume", "numbers", "--json", "--group", "readers")
 
     with sk.open_log(root) as log:
-        frame = log.catalog.extents(log.topic("numbers").id, 1)[1]
-        lag = {place.partition: place.lag for place in log.describe_group("readers").partitions}
+        frame = log.catalog.manifest.extents(log.topic("numbers").id, 1)[1]
+        lag = {place.partition: place.lag for place in log.groups.describe("readers").partitions}
         assert lag == {0: 0, 1: log.end_offsets("numbers")[1] - frame.base_offset, 2: 0}

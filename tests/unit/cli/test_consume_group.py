@@ -136,7 +136,7 @@ def test_partitions_of_others_are_named(root, as_program, monkeypatch):
     monkeypatch.setattr("streamkit.log.consume.membership.HEARTBEAT_INTERVAL_MS", 100)
     with sk.open_log(root) as log, member_of(log) as consumer:
         consumer.poll()
-        (holder,) = log.describe_group("g").members
+        (holder,) = log.groups.describe("g").members
         code, output, errors = as_program("consume", "orders", "--group", "g", "--json")
 
     assert (code, output) == (0, "")

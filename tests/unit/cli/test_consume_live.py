@@ -74,7 +74,7 @@ def test_a_group_has_a_place_in_every_partition(streamkit, root):
         ends = log.end_offsets("wide")
     streamkit("consume", "wide", "--group", "g", "--max", "1")
     with sk.open_log(root) as log:
-        lags = {row.partition: row.lag for row in log.describe_group("g").partitions}
+        lags = {row.partition: row.lag for row in log.groups.describe("g").partitions}
     assert lags == {partition: end - (0 if partition else 1) for partition, end in ends.items()}
 
 
@@ -138,7 +138,7 @@ def test_following_as_a_member(root, number):
     assert following.line().split(",")[1] == "2001"
     following.end(number)
     with sk.open_log(root) as log:
-        found = log.describe_group("g")
+        found = log.groups.describe("g")
     assert (found.members, [row.lag for row in found.partitions]) == ((), [0])
 
 

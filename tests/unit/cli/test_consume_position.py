@@ -44,7 +44,9 @@ def ruin(root, topic, is_ruined):
     """Damage the files of the frames for which this holds; reading one of them is an error from then on."""
     with sk.open_log(root) as log:
         found = log.topic(topic)
-        extents = [extent for partition in range(found.partitions) for extent in log.catalog.extents(found.id, partition)]
+        extents = [
+            extent for partition in range(found.partitions) for extent in log.catalog.manifest.extents(found.id, partition)
+        ]
     paths = {extent.path for extent in extents if is_ruined(extent)}
     kept = {extent.path for extent in extents if not is_ruined(extent)}
     assert paths and kept and not paths & kept

@@ -24,7 +24,7 @@ def words(output):
 
 def committed(root, group="billing"):
     with sk.open_log(root) as log:
-        return {row.partition: row.committed for row in log.describe_group(group).partitions}
+        return {row.partition: row.committed for row in log.groups.describe(group).partitions}
 
 
 def test_groups_are_listed(streamkit, read):

@@ -99,7 +99,7 @@ def prepared(request, root, tmp_path, words):
     (tmp_path / "orders.csv").write_text("customer,number,amount\nann,1,nan\n")
     (tmp_path / "flow.py").write_text(TOPOLOGY)
     with sk.open_log(root) as log:
-        log.reset_group("billing", {"orders": {0: 1}})
+        log.groups.reset("billing", {"orders": {0: 1}})
         log.create_topic("broken", dead_letter.SCHEMA, partitions=1)
     loads = {"connector.class": "FileSource", "path": str(tmp_path / "orders.csv"), "topic": "loaded"}
     (tmp_path / "connectors.json").write_text(json.dumps({"name": "loads", "config": loads}))

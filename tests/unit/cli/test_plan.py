@@ -224,7 +224,7 @@ def test_other_tasks_are_shown(streamkit, edit, ran):
 def test_a_run_that_a_start_would_end_is_told(streamkit, root, edit, ran):
     """While a run of the application goes on, the plan says that a start would end it."""
     with sk.open_log(root) as log:
-        state = log.catalog.application("shop")
+        state = log.catalog.applications.get("shop")
         upkeep = Upkeep(log, state.id, state.generation)
         try:
             assert "It would end the run that goes on now." in streamkit("plan", edit())

@@ -115,8 +115,13 @@ def test_a_bad_record_is_named_by_its_line(streamkit, root, topic, tmp_path, nam
 
 
 def referenced(log):
-    topics = log.catalog.topics()
-    return {extent.path for topic in topics for part in range(topic.partitions) for extent in log.catalog.extents(topic.id, part)}
+    topics = log.catalog.topics.every()
+    return {
+        extent.path
+        for topic in topics
+        for part in range(topic.partitions)
+        for extent in log.catalog.manifest.extents(topic.id, part)
+    }
 
 
 def test_a_bad_record_far_down_leaves_nothing(streamkit, root, topic, tmp_path, monkeypatch):

@@ -60,7 +60,7 @@ def test_partitions_of_a_topic(streamkit, root):
 def test_lag_of_groups(streamkit, root):
     """A consumer group is shown with its state, members and lag; one that does not read the topic is left out."""
     with sk.open_log(root) as log:
-        log.reset_group("billing", {"orders": {0: 1}})
+        log.groups.reset("billing", {"orders": {0: 1}})
 
     assert ["billing", "Empty", "0", "orders", "2"] in rows_of(streamkit("stats"))
     assert ["billing", "Empty", "0", "orders", "2"] in rows_of(streamkit("stats", "orders"))

@@ -323,7 +323,7 @@ class SinkContract(InWays):
         self.check(20)
         reset_group(log, name, ["numbers"])
         self.run(log)
-        assert log.describe_group(f"connect-{name}").lag == 0
+        assert log.groups.describe(f"connect-{name}").lag == 0
 
     def drop(self) -> str | None:
         """Drop what holds the rows in the foreign system, and say what the error says to write all again; None of a target that has no such thing."""

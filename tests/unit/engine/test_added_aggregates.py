@@ -155,7 +155,7 @@ def test_a_start_that_dies_leaves_state_that_goes_on(log, point):
     append(log, "in", rows_of(0))
     execute(log, compile(topology(("n",), "session"), log), Run(drain=False))
     program = compile(topology(names, "session"), log)
-    before = log.catalog.application("t")
+    before = log.catalog.applications.get("t")
     with armed(point, die), pytest.raises(DiedError):
         start(log.catalog, log.storage, program, tasks=2)
     assert held(log, ("n",)) == expected(rows, {"n": 0}, "session")
@@ -163,7 +163,7 @@ def test_a_start_that_dies_leaves_state_that_goes_on(log, point):
         start(log.catalog, log.storage, program, tasks=2)
     start(log.catalog, log.storage, program, tasks=2)
     start(log.catalog, log.storage, program, tasks=2)
-    after = log.catalog.application("t")
+    after = log.catalog.applications.get("t")
     assert (after.epoch, after.positions, after.stream_time_ms) == (before.epoch + 1, before.positions, before.stream_time_ms)
     append(log, "in", rows_of(1))
     rows += taken(1, rows)

@@ -113,7 +113,7 @@ def append_part(log, part, has_values=False):
 
 def held(log):
     """What all stores hold."""
-    return {name: sorted(stored(log, "t", name), key=repr) for name in log.catalog.application("t").stores}
+    return {name: sorted(stored(log, "t", name), key=repr) for name in log.catalog.applications.get("t").stores}
 
 
 def outcome(log, verb, is_altered):
@@ -258,7 +258,7 @@ def test_a_start_that_dies_leaves_rows_that_go_on(log, point):
     before = held(log)
     log.alter_topic("in", schema=WIDE)
     program = compile(topology("outer stream join", "later"), log)
-    epoch = log.catalog.application("t").epoch
+    epoch = log.catalog.applications.get("t").epoch
     with armed(point, die), pytest.raises(DiedError):
         start(log.catalog, log.storage, program, tasks=2)
     assert point == "migration.after_commit" or held(log) == before
@@ -267,7 +267,7 @@ def test_a_start_that_dies_leaves_rows_that_go_on(log, point):
     start(log.catalog, log.storage, program, tasks=2)
     start(log.catalog, log.storage, program, tasks=2)
 
-    assert log.catalog.application("t").epoch == epoch + 1
+    assert log.catalog.applications.get("t").epoch == epoch + 1
     assert any("c" in row for rows in held(log).values() for row in rows)
 
 

@@ -96,7 +96,7 @@ def run(log, *declared):
 
 
 def held(log):
-    return {name: stored(log, "t", name) for name in log.catalog.application("t").stores}
+    return {name: stored(log, "t", name) for name in log.catalog.applications.get("t").stores}
 
 
 @pytest.mark.parametrize(("verb", "others"), in_turn(VERBS, [(False, True), (True, False)]))  # declared behind it, and before
@@ -180,7 +180,9 @@ def test_results_go_on(log):
 
 def forget_structures(log):
     """Leave the program on record as an earlier version wrote it."""
-    state = log.catalog.application("t")
-    program = {name: value for name, value in json.loads(log.catalog.program("t")).items() if name != "structures"}
+    state = log.catalog.applications.get("t")
+    program = {
+        name: value for name, value in json.loads(log.catalog.applications.program_of("t")).items() if name != "structures"
+    }
     text = json.dumps(program, sort_keys=True)
-    log.catalog._write(lambda one: one.execute("UPDATE application SET program = ? WHERE id = ?", (text, state.id)))
+    log.catalog.write(lambda one: one.execute("UPDATE application SET program = ? WHERE id = ?", (text, state.id)))

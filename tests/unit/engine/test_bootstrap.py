@@ -100,7 +100,7 @@ def test_the_end_is_a_row_though_files_are_merged():
         for _ in range(5):
             append(log, "names", [{"k": k, "name": "too new", "ts": NEWER} for k in "abc"])
         log.merge("names")
-        merged = log.catalog.extents_of({topic_id}, {}).of(topic_id, 0)
+        merged = log.catalog.manifest.cut({topic_id}, {}).of(topic_id, 0)
         assert any(one.base_offset < end < one.next_offset for one in merged)
         run(log, records_max=4)
         assert {name for _, key, name, _ in joined(log) if key != "d"} == {f"last of {k}" for k in "abc"}

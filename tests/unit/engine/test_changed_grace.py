@@ -193,8 +193,8 @@ def test_a_start_that_failed_does_not_move_the_time_twice(monkeypatch):
         log.create_topic("in", SCHEMA, key="k", partitions=1, config={"retention.ms": "-1"})
         append(log, "in", rows[:30])
         execute(log, compile(topology("tumbling", 0), log), Run(drain=False))
-        before = dict(log.catalog.application("t").metrics["stream_times"])
+        before = dict(log.catalog.applications.get("t").metrics["stream_times"])
         for grace, moved in ((30, 30), (30, 30), (10, 10), (0, 0), (40, 40)):
             start(log.catalog, log.storage, compile(topology("tumbling", grace), log))
-            times = dict(log.catalog.application("t").metrics["stream_times"])
+            times = dict(log.catalog.applications.get("t").metrics["stream_times"])
             assert max(times["store/w"], times.get("closed/w", 0)) == before["store/w"] + moved

@@ -219,7 +219,7 @@ def run(log, make):
 
 
 def held(log):
-    return {name: stored(log, "t", name) for name in log.catalog.application("t").stores if not name.endswith("-members")}
+    return {name: stored(log, "t", name) for name in log.catalog.applications.get("t").stores if not name.endswith("-members")}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -227,10 +227,10 @@ def test_other_rows_are_refused_and_the_way_on_is_right(log, name):
     """A store of other rows is refused before anything has changed; the old topology goes on, and the advice gives what a fresh start gives."""
     before, now = REFUSED[name]
     run(log, before)
-    there, state = held(log), log.catalog.application("t")
+    there, state = held(log), log.catalog.applications.get("t")
     with pytest.raises(OrphanedStateError) as refused:
         start(log.catalog, log.storage, compile(topology(now), log))
-    assert log.catalog.application("t") == state
+    assert log.catalog.applications.get("t") == state
     if TAKES_ALL or name in OFTEN:
         run(log, before)
         assert held(log) == there
@@ -254,10 +254,10 @@ def test_functions_that_another_python_compiled_are_known_by_their_names(log):
     """Their digests hold within a version of Python: after an upgrade of Python the state goes on."""
     before, _now = REFUSED["a function"]
     run(log, before)
-    program = json.loads(log.catalog.program("t"))
-    state = log.catalog.application("t")
+    program = json.loads(log.catalog.applications.program_of("t"))
+    state = log.catalog.applications.get("t")
     other = json.dumps({**program, "python": "2.7"})
-    log.catalog._write(lambda one: one.execute("UPDATE application SET program = ? WHERE id = ?", (other, state.id)))
+    log.catalog.write(lambda one: one.execute("UPDATE application SET program = ? WHERE id = ?", (other, state.id)))
     there = held(log)
     run(log, lambda app: grouped(app.table("in").map_values(renamed(negated), "g string, v int")))
     assert held(log) == there
@@ -303,12 +303,12 @@ def test_rows_of_a_topic_that_was_made_again_are_refused(log, name):
     log.delete_topic("in")
     log.create_topic("in", "k string, g string, v int, w int", key="k", partitions=1)
     append(log, "in", [{"k": "z", "g": "z", "v": 9, "w": 0, "ts": 9}])
-    before = log.catalog.application("t")
+    before = log.catalog.applications.get("t")
     for _ in range(2 if TAKES_ALL else 1):
         with pytest.raises(OrphanedStateError, match="has rows of records of 'in', deleted since"):
             start(log.catalog, log.storage, compile(topology(make), log))
-        assert log.catalog.application("t") == before
-    log.catalog.reset_application("t")
+        assert log.catalog.applications.get("t") == before
+    log.catalog.applications.reset("t")
     run(log, make)
 
 

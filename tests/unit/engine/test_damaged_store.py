@@ -74,7 +74,7 @@ def test_a_damaged_changelog_is_no_damaged_store(log, caplog):
     """What is wrong with the changelog itself is an error, without a word of reading it instead."""
     view = log.store("points", "totals")
     changelog = next(name for name in log.topics(internal=True) if name.endswith("-changelog"))
-    extent = log.catalog.extents(log.topic(changelog).id, 0)[-1]
+    extent = log.catalog.manifest.extents(log.topic(changelog).id, 0)[-1]
     with log.catalog.database.write() as transaction:
         transaction.execute("DELETE FROM extent WHERE topic_id = ? AND base_offset = ?", (extent.topic_id, extent.base_offset))
 

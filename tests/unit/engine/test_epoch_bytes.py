@@ -48,8 +48,8 @@ def epochs_of(log, bytes_max, tasks=1, app=None):
     settings = replace(log.settings, max_bytes_per_epoch=bytes_max)
     planner = start(log.catalog, log.storage, program, tasks=tasks, settings=settings, clock=log.clock)
     run_available(planner)
-    state = log.catalog.application("copy")
-    return [epoch.metrics.get("records", 0) for epoch in log.catalog.epochs(state.id)]
+    state = log.catalog.applications.get("copy")
+    return [epoch.metrics.get("records", 0) for epoch in log.catalog.epochs.last(state.id)]
 
 
 def rows(lengths):
@@ -93,7 +93,7 @@ def test_texts_that_are_too_long_together_are_an_error(monkeypatch):
     with log_with([rows([1_000] * 20), rows([1_000] * 20)]) as log:
         with pytest.raises(ColumnTooLargeError, match="max_bytes_per_epoch"):
             epochs_of(log, 1 << 30)
-        assert log.catalog.application("copy").epoch == 0
+        assert log.catalog.applications.get("copy").epoch == 0
     with log_with([rows([1_000] * 20), rows([1_000] * 20)]) as log:
         assert sum(epochs_of(log, 10_000)) == 40
 
@@ -105,7 +105,7 @@ def test_rows_that_do_not_arrive_are_an_error(monkeypatch):
         monkeypatch.setattr(payload, "_as_it_was", lambda batch: original(batch).slice(1))
         with pytest.raises(EpochFailedError, match=r"rows were sent to task 0 by edge \d, and it took"):
             epochs_of(log, 1 << 30)
-        assert log.catalog.application("copy").epoch == 0
+        assert log.catalog.applications.get("copy").epoch == 0
 
 
 def test_chunks_are_gathered_whole():

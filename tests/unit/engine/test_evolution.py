@@ -125,12 +125,12 @@ def test_a_start_whose_stores_would_be_misread_is_refused(log):
     stores = tuple(replace(store, value=wider) if store.name == "customers" else store for store in program.stores)
     changed = replace(program, stores=stores)
 
-    before = log.catalog.application(program.application)
+    before = log.catalog.applications.get(program.application)
     with pytest.raises(OrphanedStateError, match=r"'customers' .* the column 'note' was added: string.*reset"):
         start(log.catalog, log.storage, changed)
-    assert log.catalog.application(program.application) == before
+    assert log.catalog.applications.get(program.application) == before
     start(log.catalog, log.storage, program)
-    log.catalog.reset_application(program.application)
+    log.catalog.applications.reset(program.application)
     start(log.catalog, log.storage, changed)
 
 
@@ -152,16 +152,16 @@ def test_a_running_application_notices_that_an_input_is_gone(log, topic):
     with pytest.raises(TopicNotFoundError, match=f"the input {topic} .* start it again"):
         run_next(planner)
 
-    before = log.catalog.application("sales")
+    before = log.catalog.applications.get("sales")
     with pytest.raises(OrphanedStateError, match=rf"has rows of records of '{topic}', deleted since .* apps reset"):
         start(log.catalog, log.storage, sales.load_program())
-    assert log.catalog.application("sales") == before
-    log.catalog.reset_application("sales")
+    assert log.catalog.applications.get("sales") == before
+    log.catalog.applications.reset("sales")
     again = start(log.catalog, log.storage, sales.load_program())
     assert run_available(again)
-    positions = log.catalog.application("sales").positions[log.topic(topic).id]
+    positions = log.catalog.applications.get("sales").positions[log.topic(topic).id]
     assert positions == log.end_offsets(topic)
-    assert set(log.catalog.application("sales").positions) == {log.topic(name).id for name in ("orders", "customers")}
+    assert set(log.catalog.applications.get("sales").positions) == {log.topic(name).id for name in ("orders", "customers")}
 
 
 def test_a_global_table_has_rows_of_every_version(log):
@@ -174,7 +174,7 @@ def test_a_global_table_has_rows_of_every_version(log):
         producer.send("t", {"k": "b", "n": 2**40, "note": "new"})
 
     source = Input("t", "global_table", topic.schema, topic.key)
-    table = GlobalTableRows.read(log.storage, source, log.catalog.extents(topic.id, 0), (), topic.key)
+    table = GlobalTableRows.read(log.storage, source, log.catalog.manifest.extents(topic.id, 0), (), topic.key)
     rows = [{"k": "a", "n": 1, "note": None}, {"k": "b", "n": 2**40, "note": "new"}]
     assert table.whole.rows.select(topic.schema.names).to_pylist() == rows
 
@@ -188,7 +188,7 @@ def test_new_partitions_are_read(log):
     sales.append_chunk(log, 1)
     run_available(planner)
 
-    assert log.catalog.application("sales").positions[log.topic("orders").id] == log.end_offsets("orders")
+    assert log.catalog.applications.get("sales").positions[log.topic("orders").id] == log.end_offsets("orders")
     assert planner.backlog() == 0
     with pytest.raises(Exception, match="state of sales depends"):
         log.alter_topic("orders", partitions=5)

@@ -103,7 +103,7 @@ STORES = {
 
 def written_into(log, store, changes):
     """Write records into a changelog that are none of its store, as one epoch of its application; the place of the first."""
-    state = log.catalog.application("t")
+    state = log.catalog.applications.get("t")
     topic_id = state.stores[store].changelog_topic_id
     name = SlabName(application_writer(state.id), state.generation, state.epoch + 1, fresh_token())
     frames = []
@@ -111,8 +111,8 @@ def written_into(log, store, changes):
         columns = {"key": pa.array([key]), "value": pa.array([value], pa.binary()), TIMESTAMP: pa.array([0], LOG_TIMESTAMP)}
         frames.append((topic_id, partition, pa.RecordBatch.from_pydict(columns)))
     slab = write_slab(log.storage, name, frames, topics={topic_id: TopicColumns(changelog_topic("t", store), COLUMNS)})
-    place = changes[0][0], log.catalog.end_offsets(topic_id)[changes[0][0]]
-    log.catalog.commit_epoch(
+    place = changes[0][0], log.catalog.manifest.end_offsets(topic_id)[changes[0][0]]
+    log.catalog.epochs.commit(
         EpochCommit(
             state.id, state.generation, state.epoch + 1, fresh_token(), {}, {}, state.stream_time_ms, False, (slab,), {}, 0
         )
@@ -122,9 +122,9 @@ def written_into(log, store, changes):
 
 def live_key(log, store):
     """The partition and the key of a row that a store has, that of k1 if it is there."""
-    topic_id = log.catalog.application("t").stores[store].changelog_topic_id
+    topic_id = log.catalog.applications.get("t").stores[store].changelog_topic_id
     rows: dict[tuple[int, bytes], bytes | None] = {}
-    for extent in log.catalog.extents_of([topic_id], {}).extents:
+    for extent in log.catalog.manifest.cut([topic_id], {}).extents:
         for keys, values, _ in read_changes(log.storage, [extent], 0, (b"", b"\xff\xff")):
             rows |= {(extent.partition, key): value for key, value in zip(keys, values, strict=True)}
     live = sorted(place for place, value in rows.items() if value is not None)
@@ -141,7 +141,7 @@ def test_a_foreign_record_is_named_with_the_way_out(name):
             log.create_topic(topic, "k string, v int", key="k", partitions=1)
             append(log, topic, [{"k": f"k{number}", "v": 1, "ts": number} for number in range(50)])
         run(app, log)
-        store = next(one for one in sorted(log.catalog.application("t").stores) if one.startswith("s"))
+        store = next(one for one in sorted(log.catalog.applications.get("t").stores) if one.startswith("s"))
         place = written_into(log, store, [(*live_key(log, store), b"y")])
         append(log, "in", [{"k": f"k{number}", "v": 2, "ts": 1000 + number} for number in range(50)])
         append(log, "other", [{"k": "k1", "v": 2, "ts": 2000}])
@@ -153,7 +153,7 @@ def test_a_foreign_record_is_named_with_the_way_out(name):
             found = raised.value
             assert (found.topic, found.partition, found.offset) == (f"t-{store}-changelog", *place)
             assert "`streamkit apps reset t`" in str(found) and f"app.drop_store({store!r})" in str(found)
-        log.catalog.reset_application("t")
+        log.catalog.applications.reset("t")
         run(app, log)
 
 

@@ -142,7 +142,7 @@ def results(app: sk.Topology, given: list[dict[str, Any]], **options: Any) -> tu
         if "dead" in log.topics():
             letters = [letter for batch in log.scan("dead") for letter in dead_letters_of(batch)]
             dead = sorted(f"{one.origin} {one.key} {one.value} {one.error} {one.message} {one.operator}" for one in letters)
-        errors = log.catalog.application("app").metrics.get("error", {})
+        errors = log.catalog.applications.get("app").metrics.get("error", {})
         return out, dead, sum(errors.values())
 
 
@@ -205,7 +205,7 @@ def test_a_dead_letter_names_the_aggregation_whatever_part_of_it_failed(use: Any
         (letter,) = driver.read("dead")
         assert letter["operator"] == "aggregate-totals"
         assert letter["line"] == f"{Path(__file__)}:{use.__code__.co_firstlineno}"
-        assert driver.log.catalog.application("app").metrics["error"] == {"aggregate-totals": 1}
+        assert driver.log.catalog.applications.get("app").metrics["error"] == {"aggregate-totals": 1}
 
 
 def test_a_default_of_the_topology_is_for_steps_that_do_not_say() -> None:
@@ -369,7 +369,7 @@ def ticked(processor: Any, on_error: Any, **options: Any) -> tuple[list[str], li
             if "dead" not in driver.log.topics()
             else [one for batch in driver.log.scan("dead") for one in dead_letters_of(batch)]
         )
-        errors = driver.log.catalog.application("app").metrics.get("error", {})
+        errors = driver.log.catalog.applications.get("app").metrics.get("error", {})
         out = sorted(repr(row) for row in driver.log.read("out", ["k", "n", "at", "bad", "_timestamp"]).to_pylist())
         dead = sorted(
             f"{one.origin} {one.key} {one.value} {one.error} {one.message} {one.operator} {one.is_whole}" for one in letters

@@ -122,7 +122,7 @@ def results(
             out.setdefault(row["k"], []).append(row)
         letters = [one for batch in driver.log.scan("dead") for one in dead_letters_of(batch)] if "dead" in topics else []
         dead = sorted(f"{one.topic} {one.partition} {one.key} {one.value} {one.operator} {one.is_whole}" for one in letters)
-        errors = driver.log.catalog.application("app").metrics.get("error", {})
+        errors = driver.log.catalog.applications.get("app").metrics.get("error", {})
         return {key: kept for key, rows in out.items() if (kept := told(rows, newest))}, dead, errors.get("step", 0)
 
 

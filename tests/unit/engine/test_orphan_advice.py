@@ -151,7 +151,7 @@ def test_what_a_refusal_says_goes_on(log, verb):
     """An operator that lost its name is refused; written as the plan says, and as the error does, it has all its state again."""
     keyword = own_keyword(verb)
     execute(log, compile(topology(verb, **{keyword: "own-store"}), log), Run(drain=False))
-    before = {name: stored(log, "t", name) for name in log.catalog.application("t").stores}
+    before = {name: stored(log, "t", name) for name in log.catalog.applications.get("t").stores}
     assert any(rows for name, rows in before.items() if name.startswith("own-store")) or verb in ("bounded suppress", "schedules")
     other = topology(verb) if verb != "count" else renamed_subject()
     with pytest.raises(OrphanedStateError) as refused:
@@ -163,7 +163,7 @@ def test_what_a_refusal_says_goes_on(log, verb):
     again = compile(topology(verb, **given), log)
     assert {one.fate for one in preview(log.catalog, again).of(STORES)} == {SAME}
     execute(log, again, Run(drain=False))
-    assert {name: stored(log, "t", name) for name in log.catalog.application("t").stores} == before
+    assert {name: stored(log, "t", name) for name in log.catalog.applications.get("t").stores} == before
 
 
 def renamed_subject():

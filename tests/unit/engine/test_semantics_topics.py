@@ -142,11 +142,11 @@ def failing(log: Log, app: sk.Topology, message: str) -> None:
     """The first epoch commits, the second raises again and again, and nothing of it is visible."""
     planner = start(log.catalog, log.storage, compile(app, log), tasks=2, records_max=2)
     assert run_next(planner) is not None
-    before = (log.catalog.application(app.name), {name: log.end_offsets(name) for name in log.topics(internal=True)})
+    before = (log.catalog.applications.get(app.name), {name: log.end_offsets(name) for name in log.topics(internal=True)})
     for _ in range(2):
         with pytest.raises(EvaluationError, match=message):
             run_next(planner)
-    assert before == (log.catalog.application(app.name), {name: log.end_offsets(name) for name in log.topics(internal=True)})
+    assert before == (log.catalog.applications.get(app.name), {name: log.end_offsets(name) for name in log.topics(internal=True)})
 
 
 @pytest.mark.parametrize("records_max", [1, 2, None])

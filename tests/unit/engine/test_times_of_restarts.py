@@ -99,7 +99,7 @@ def test_what_waits_is_given_when_a_restart_brings_an_input_that_is_ahead(log, n
 
     early = [one for one in written(log, "out")[before:] if one.timestamp < 100]
     assert {one.row["k"] for one in early} == {"x", "y"}
-    waiting = {"w", "j-left-waiting", "j-waiting"} & set(log.catalog.application("t").stores)
+    waiting = {"w", "j-left-waiting", "j-waiting"} & set(log.catalog.applications.get("t").stores)
     assert waiting and (has_records or not any(stored(log, "t", store) for store in waiting))
 
 
@@ -125,7 +125,7 @@ def test_what_is_older_than_an_input_that_is_ahead_is_late(log):
     append(log, "a", [row("x", 5)])
     (*_, _last) = run(log, topology(make, True))
     assert [one.row["n"] for one in written(log, "out") if one.row["k"] == "x"] == [1]
-    assert log.catalog.application("t").metrics["late"]
+    assert log.catalog.applications.get("t").metrics["late"]
 
 
 def jumping(jump, other=None):
@@ -162,7 +162,7 @@ def test_a_bound_that_comes_back_counts_from_the_time_of_the_topic(log):
     run(log, jumping(None))
     append(log, "in", [row("a", AHEAD_MS + 20_000)])
     run(log, jumping("1 hour"))
-    times = dict(log.catalog.application("t").metrics["stream_times"])
+    times = dict(log.catalog.applications.get("t").metrics["stream_times"])
     assert times["store/w"] == AHEAD_MS + 20_000
 
 
@@ -188,7 +188,7 @@ def test_a_store_that_comes_back_has_no_past(log, has_epoch):
     append(log, "old", [row("a", 1000), row("a", 2000)])
     run(log, dropping("old", True))
     assert [one.row["n"] for one in written(log, "out-old")] == [1, 2]
-    assert not log.catalog.application("t").metrics.get("late")
+    assert not log.catalog.applications.get("t").metrics.get("late")
 
 
 class Ticking(sk.Processor):
@@ -214,10 +214,10 @@ def test_a_clock_goes_with_its_operator(log):
 
     append(log, "a", [row("x", 0)])
     run(log, app(True))
-    clocks = [name for name, _ in log.catalog.application("t").metrics["stream_times"] if name.startswith("clock/start/")]
+    clocks = [name for name, _ in log.catalog.applications.get("t").metrics["stream_times"] if name.startswith("clock/start/")]
     planner = start(log.catalog, log.storage, compile(app(False), log))
     run_available(planner, stores=MemoryStores())
-    left = [name for name, _ in log.catalog.application("t").metrics["stream_times"] if name.startswith("clock/start/")]
+    left = [name for name, _ in log.catalog.applications.get("t").metrics["stream_times"] if name.startswith("clock/start/")]
     assert clocks and not left
 
 

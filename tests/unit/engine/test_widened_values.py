@@ -95,7 +95,7 @@ def test_an_aggregate_of_a_wider_column_is_right_or_refused(name, types, rows, c
         except OrphanedStateError:
             return
         gone_on = held(log)
-        log.catalog.reset_application("t")
+        log.catalog.applications.reset("t")
         run(log, wide)
         assert alike(gone_on) == alike(held(log))
 
@@ -118,6 +118,6 @@ def test_a_cast_back_in_front_of_the_group_goes_on(name):
             run(log, topology(name, False))
         run(log, topology(name, False, "int"))
         found = held(log)
-        log.catalog.reset_application("t")
+        log.catalog.applications.reset("t")
         run(log, topology(name, False, "int"))
         assert found == held(log)

@@ -136,7 +136,7 @@ def test_a_group_takes_the_rows_of_a_table_that_is_copied_in_the_same_start(log)
 
     counts = Counter(row["g"] for row in rows if row["g"] is not None)
     assert {row["g"]: row["n"] for row in held(log)} == counts
-    copies = [name for name in log.catalog.application("t").stores if name.startswith("rows-for-")]
+    copies = [name for name in log.catalog.applications.get("t").stores if name.startswith("rows-for-")]
     assert copies and all(held(log, name) == rows for name in copies)
 
 
@@ -243,7 +243,7 @@ def test_a_group_of_what_follows_from_rows_is_filled(log, grouped):
     append_part(log, 1)
     run(log, with_group(grouped, True))
     gone_on = held(log)
-    log.catalog.reset_application("t")
+    log.catalog.applications.reset("t")
     run(log, with_group(grouped, True))
 
     assert filled and populated(gone_on) == populated(held(log))
@@ -252,7 +252,7 @@ def test_a_group_of_what_follows_from_rows_is_filled(log, grouped):
 def test_a_group_that_cannot_be_filled_is_refused(log):
     """A group of windows, whose results no store tells, is refused before anything has changed; plan and error say so."""
     run(log, with_group(groups_of_windows, False))
-    before = log.catalog.application("t")
+    before = log.catalog.applications.get("t")
     program = compile(with_group(groups_of_windows, True), log)
 
     with pytest.raises(
@@ -260,11 +260,11 @@ def test_a_group_that_cannot_be_filled_is_refused(log):
     ) as caught:
         start(log.catalog, log.storage, program)
     assert f"\n  at {__file__}:" in str(caught.value)
-    assert log.catalog.application("t") == before
+    assert log.catalog.applications.get("t") == before
     found = preview(log.catalog, program)
     assert {one.name: one.fate for one in found.of(STORES)}["s"] == REFUSED
     assert found.refusals == (str(caught.value),)
-    log.catalog.reset_application("t")
+    log.catalog.applications.reset("t")
     run(log, with_group(groups_of_windows, True))
     assert held(log)
 
@@ -297,7 +297,7 @@ def test_another_grouping_takes_the_place_of_one(log):
     run(log, changed)
     rows = [row for row in held(log, "rows") if row["g"] is not None]
 
-    assert set(log.catalog.application("t").stores) == {"rows", "s2", "s2-members"}
+    assert set(log.catalog.applications.get("t").stores) == {"rows", "s2", "s2-members"}
     assert {row["g"]: row["n"] for row in held(log, "s2")} == Counter(row["g"] for row in rows)
     assert all(
         row["most"] == max(one["v"] for one in rows if one["g"] == row["g"] and one["v"] is not None) for row in held(log, "s2")

@@ -112,7 +112,7 @@ def run(log, app, tasks=1):
 
 def held(log, but=()):
     """What all stores have, but some, without groups that nobody is in."""
-    stores = set(log.catalog.application("t").stores) - {*but}
+    stores = set(log.catalog.applications.get("t").stores) - {*but}
     rows = {name: sorted(map(repr, stored(log, "t", name))) for name in stores if not name.endswith(("-members", "-waiting"))}
     return {name: [row for row in found if "'n': 0" not in row] for name, found in rows.items()}
 
@@ -138,7 +138,7 @@ def test_a_table_that_comes_later_is_that_of_a_fresh_application(log, name, befo
     append_part(log, 1)
     run(log, app)
     gone_on = held(log)
-    log.catalog.reset_application("t")
+    log.catalog.applications.reset("t")
     run(log, app)
 
     assert gone_on == held(log)
@@ -149,13 +149,13 @@ def test_a_table_that_comes_later_is_that_of_a_fresh_application(log, name, befo
 def test_a_table_that_comes_back_has_all_rows(log, name):
     """A table that was dropped, while its topic was read on or not at all, comes back with the rows of now."""
     run(log, topology(name))
-    stores = set(log.catalog.application("t").stores) - {"counts"}
+    stores = set(log.catalog.applications.get("t").stores) - {"counts"}
     run(log, topology(dropped=tuple(stores)))
     append_part(log, 1)
     run(log, topology(dropped=tuple(stores)))
     run(log, topology(name))
     found = held(log)
-    log.catalog.reset_application("t")
+    log.catalog.applications.reset("t")
     run(log, topology(name))
 
     assert found == held(log)
@@ -192,7 +192,7 @@ def test_a_column_that_a_table_gets_has_its_values(log):
     assert any("stored rows get it from the records read before" in one.text for one in plan.of(STORES))
     run(log, app(True), tasks=3)
     found = held(log)
-    log.catalog.reset_application("t")
+    log.catalog.applications.reset("t")
     run(log, app(True))
     assert found == held(log)
 
@@ -217,11 +217,11 @@ def test_a_table_that_cannot_be_filled_is_refused(log, later):
         return app
 
     run(log, app(False))
-    before = log.catalog.application("t")
+    before = log.catalog.applications.get("t")
     program = compile(app(True), log)
     with pytest.raises(OrphanedStateError, match="rows that it should have were read already, of windows"):
         start(log.catalog, log.storage, program)
-    assert log.catalog.application("t") == before
+    assert log.catalog.applications.get("t") == before
     assert preview(log.catalog, program).refusals
 
 
@@ -276,14 +276,14 @@ def test_what_stands_behind_a_new_suppress_over_rows_read_before_is_refused(log,
         return app
 
     run(log, app(False, False))
-    before = log.catalog.application("t")
+    before = log.catalog.applications.get("t")
     with pytest.raises(
         OrphanedStateError, match="it is not known which of them 'held', which is new too, would have given by now"
     ):
         start(log.catalog, log.storage, compile(app(True, True), log))
-    assert log.catalog.application("t") == before
+    assert log.catalog.applications.get("t") == before
     assert preview(log.catalog, compile(app(True, True), log)).refusals
-    log.catalog.reset_application("t")
+    log.catalog.applications.reset("t")
     run(log, app(True, True))
     assert held(log)["held"]
 
@@ -341,7 +341,7 @@ def test_a_table_of_changes_has_those_of_before(log, source, step):
     run(log, behind(TABLES[source], None))
     run(log, behind(TABLES[source], CHANGED[step]))
     filled = held(log)
-    log.catalog.reset_application("t")
+    log.catalog.applications.reset("t")
     run(log, behind(TABLES[source], CHANGED[step]))
     assert filled == held(log)
     assert all(filled.values())
@@ -411,7 +411,7 @@ def test_results_of_functions_come_from_their_store(log, source, step):
         append(log, "more", [{"k": "a", "g": g, "v": 1, "ts": 5000} for g in "abc"])
     run(log, behind(FUNCTIONS[source], BEHIND_FUNCTIONS[step]))
     found, rows = groups_held(log), last_rows(log)
-    log.catalog.reset_application("t")
+    log.catalog.applications.reset("t")
     log.delete_topic("out")
     run(log, behind(FUNCTIONS[source], BEHIND_FUNCTIONS[step]))
     assert (found, rows) == (groups_held(log), last_rows(log))

@@ -84,7 +84,7 @@ def has_committed_or_ended(folder, before, process):
 
 def epoch(folder):
     with open_log(folder) as log:
-        states = log.catalog.applications()
+        states = log.catalog.applications.every()
     return states[0].epoch if states else 0
 
 

@@ -64,7 +64,7 @@ def contents(log: Log) -> dict[str, Any]:
         topic: {"schema": str(log.topic(topic).schema), "ends": log.end_offsets(topic), "rows": log.read(topic).to_pylist()}
         for topic in log.topics(internal=True)
     }
-    groups = {group: [repr(place) for place in log.describe_group(group).partitions] for group in log.groups()}
+    groups = {group: [repr(place) for place in log.groups.describe(group).partitions] for group in log.groups.names()}
     return dict(json.loads(json.dumps({"topics": found, "groups": groups}, default=repr)))
 
 

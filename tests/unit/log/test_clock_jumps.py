@@ -9,8 +9,8 @@ import pytest
 
 from streamkit.clock import HandClock
 from streamkit.errors import FencedError, StreamKitError
-from streamkit.log.catalog import producers
-from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.catalog import CatalogManifest, CatalogProducers
+from streamkit.log.catalog.noun import writes_now
 from streamkit.log.maintenance import compaction, survivors
 from streamkit.log.opening import open_log
 from streamkit.log.rescue.findings import ERROR
@@ -96,7 +96,7 @@ class Model:
             assert found.items() <= dict(enumerate(range(len(sent)))).items()
             assert {row["k"]: row["v"] for row in rows} == {row["k"]: row["v"] for row in sent}
             assert topic != "kept" or len(rows) == len(sent)
-        assert self.log.catalog.check_manifest() == ()
+        assert self.log.catalog.manifest.check() == ()
 
     def finish(self):
         while len(self.delivered) < len(self.sent["kept"]):
@@ -130,12 +130,12 @@ def test_nothing_is_lost(seed, tmp_path, record_property):
 def believe_the_clock_about_slabs(patch):
     """What was appended later than now does not count yet."""
 
-    def by_now(catalog, *_):
-        statement, now_ms = "SELECT path FROM slab WHERE appended_ms <= ?", catalog._clock.now_ms()
-        return {path for (path,) in catalog._read(lambda transaction: transaction.execute(statement, (now_ms,)))}
+    def by_now(noun, *_):
+        statement, now_ms = "SELECT path FROM slab WHERE appended_ms <= ?", noun.transactions.now_ms()
+        return {path for (path,) in noun.transactions.read(lambda transaction: transaction.execute(statement, (now_ms,)))}
 
-    patch(Catalog, "referenced_slabs", by_now)
-    patch(Catalog, "slabs", by_now)
+    patch(CatalogManifest, "referenced", by_now)
+    patch(CatalogManifest, "slabs", by_now)
 
 
 def believe_the_clock_about_keys(patch):
@@ -153,10 +153,10 @@ def believe_the_clock_about_keys(patch):
 def believe_the_clock_about_producers(patch):
     """Whoever was silent for long by the clock is retired, with a name or without."""
 
-    def retire_silent(transaction, before_ms, now_ms):
-        transaction.execute("UPDATE producer SET epoch = epoch + 1, seen_ms = ? WHERE seen_ms < ?", (now_ms, before_ms))
+    def retire_silent(transaction, now_ms, silent_ms):
+        transaction.execute("UPDATE producer SET epoch = epoch + 1, seen_ms = ? WHERE seen_ms < ?", (now_ms, now_ms - silent_ms))
 
-    patch(producers, "retire_silent", retire_silent)
+    patch(CatalogProducers, "retire_silent", writes_now(retire_silent))
 
 
 BUGS = {

@@ -240,7 +240,7 @@ def test_damage_is_confined(tmp_path):
         log.create_topic("t", "user string, n bigint", key="user", partitions=2)
         with log.producer() as producer:
             producer.send_batch("t", pa.table({"user": [f"u{n}" for n in range(20)], "n": range(20)}))
-        sound, damaged = (log.catalog.extents(log.topic("t").id, partition)[0] for partition in (0, 1))
+        sound, damaged = (log.catalog.manifest.extents(log.topic("t").id, partition)[0] for partition in (0, 1))
         with open(tmp_path / damaged.path, "r+b") as file:
             file.seek(damaged.position + 300)
             byte = file.read(1)
@@ -309,7 +309,7 @@ def test_a_moment_has_a_zone(timed):
 def test_frames_outside_of_the_times_are_not_read(timed):
     """Files whose frames lie outside of the range may even be gone."""
     log, times = timed
-    for extent in log.catalog.extents_of([log.topic("timed").id], {}).extents:
+    for extent in log.catalog.manifest.cut([log.topic("timed").id], {}).extents:
         if extent.max_timestamp < 4_000:
             log.storage.delete(extent.path)
     assert log.read("timed", start_time=4_000).num_rows == sum(ms >= 4_000 for ms in times.values())

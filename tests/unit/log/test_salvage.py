@@ -188,7 +188,7 @@ def test_rows_before_rewritten_ones_stay_before_them(log):
     log.merge("t")
     append(log, 58)
     empty_trash(log.storage, log.catalog, NEVER_MS)
-    assert len(log.catalog.extents(log.topic("t").id, 0)) == 3
+    assert len(log.catalog.manifest.extents(log.topic("t").id, 0)) == 3
 
     assert numbers(salvage(lost(log)).target) == list(range(59))
 
@@ -198,7 +198,7 @@ def test_a_staged_merge_costs_nothing(log):
     append(log, *range(8))
     topic = log.topic("t")
     with armed("merge.slab_durable", crash), pytest.raises(SimulatedCrash):
-        SegmentWriter(log.storage, log.catalog).rewrite(topic, log.catalog.extents(topic.id, 0))
+        SegmentWriter(log.storage, log.catalog).rewrite(topic, log.catalog.manifest.extents(topic.id, 0))
     assert len(log.storage.list("slabs")) == 9
 
     assert numbers(salvage(lost(log)).target) == list(range(8))
@@ -287,7 +287,7 @@ def test_columns_that_hold_nothing_come_along(log):
     topic = log.create_topic("empty", "n bigint, nothing void", partitions=1)
     for value in range(3):
         log.producer().send_batch("empty", [{"n": value, "nothing": None}]).result()
-    SegmentWriter(log.storage, log.catalog).rewrite(topic, log.catalog.extents(topic.id, 0))
+    SegmentWriter(log.storage, log.catalog).rewrite(topic, log.catalog.manifest.extents(topic.id, 0))
 
     assert numbers(salvage(lost(log)).target, f"recovered-{topic.id}") == [0, 1, 2]
 
@@ -389,7 +389,7 @@ def test_what_was_staged_comes_too_and_is_reported(log):
 def test_attempts_of_a_task_are_reported(log):
     """Slabs of one step with equal content are named, and nothing of them is left out."""
     append(log, 1)
-    state, topic_id = log.catalog.open_producer(None), log.topic("t").id
+    state, topic_id = log.catalog.producers.open(None), log.topic("t").id
     batch = log.read("t").select(["n", "_timestamp"]).combine_chunks().to_batches()[0]
     names = [SlabName(producer_writer(state.id), state.epoch, 1, fresh_token()) for _ in range(3)]
     for name, times in zip(names, (1, 1, 2), strict=True):

@@ -25,7 +25,7 @@ def test_a_date_too_far_for_the_wider_type_is_reported(tmp_path, monkeypatch):
         producer.send("others", {"x": 1})
         producer.flush()
         log.alter_topic("dates", schema="d timestamp_ntz")
-        too_far = log.catalog.extents(1, 0)[1]
+        too_far = log.catalog.manifest.extents(1, 0)[1]
     with open_log(tmp_path / "log") as log, log.producer() as producer:
         producer.send("dates", {"d": dt.datetime(2021, 1, 1)})
 

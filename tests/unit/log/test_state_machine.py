@@ -240,7 +240,7 @@ class LogMachine(RuleBasedStateMachine):
         if not hasattr(self, "log"):
             return
         assert self.log.topics() == sorted(self.model)
-        assert self.log.catalog.check_manifest() == ()
+        assert self.log.catalog.manifest.check() == ()
         for topic, held in self.model.items():
             table = self.log.read(topic)
             places = zip(*(table[name].to_pylist() for name in ("_partition", "_offset", "v")))

@@ -59,7 +59,7 @@ def test_a_merge_does_not_make_old_records_new(log, clock):
     append(log, 60)
     log.merge("t")
 
-    assert len({extent.path for extent in log.catalog.extents(log.topic("t").id, 0)}) == 1
+    assert len({extent.path for extent in log.catalog.manifest.extents(log.topic("t").id, 0)}) == 1
     assert rate(log) == pytest.approx(1, rel=0.1)
 
 
@@ -84,7 +84,7 @@ def test_groups_have_a_lag_by_topic(log):
         consumer.commit()
         (found,) = statistics_of(log).groups
         assert (found.group, found.state, found.members, found.lag) == ("g", "Stable", 1, {"t": 6, "u": 0})
-    log.reset_group("other", {"u": {0: 0}})
+    log.groups.reset("other", {"u": {0: 0}})
 
     assert [found.group for found in statistics_of(log, "t").groups] == ["g"]
     assert [found.group for found in statistics_of(log, "u").groups] == ["g", "other"]

@@ -20,7 +20,7 @@ import pytest
 
 from streamkit.clock import HandClock
 from streamkit.errors import CorruptionError, StreamKitError
-from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.catalog import CatalogManifest
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
 from streamkit.log.rescue.fsck import check_folder
@@ -65,11 +65,11 @@ def transaction_with_offsets(log: Log, target: str) -> None:
 
 
 def committed(log: Log) -> int | None:
-    return log.catalog.committed_offsets("g").get(log.topic("plain").id, {}).get(0)
+    return log.catalog.groups.committed_offsets("g").get(log.topic("plain").id, {}).get(0)
 
 
 def files_of(log: Log, topic: str) -> int:
-    return len({extent.path for extent in log.catalog.extents(log.topic(topic).id, 0)})
+    return len({extent.path for extent in log.catalog.manifest.extents(log.topic(topic).id, 0)})
 
 
 STEPS = {
@@ -77,7 +77,7 @@ STEPS = {
     "compaction": Step(lambda log, target: log.compact("keyed"), lambda log, target: log.read("keyed").num_rows == KEYS),
     "retention and trash": Step(
         lambda log, target: log.maintain(["aged"]),
-        lambda log, target: len(log.read("aged")) == 1 and not log.catalog.trash(log.clock.now_ms() - DAY_MS // 2),
+        lambda log, target: len(log.read("aged")) == 1 and not log.catalog.manifest.trash(log.clock.now_ms() - DAY_MS // 2),
     ),
     "deletion of records": Step(
         lambda log, target: log.delete_records("plain", DELETED),
@@ -126,7 +126,7 @@ def prepared(tmp_path_factory):
 
 def check(log: Log) -> None:
     """What must hold whatever has failed: no acknowledged row is gone that nobody wanted gone, and the log is sound."""
-    assert log.catalog.check_manifest() == ()
+    assert log.catalog.manifest.check() == ()
     report = log.fsck(deep=IS_TORTURE)
     assert report.is_clean, report.findings
     plain = log.read("plain")
@@ -256,11 +256,11 @@ def test_any_call_of_the_catalog_in_a_step_may_fail(prepared, folder, step, reco
     assert struck >= len(kinds)
 
 
-def delete_first(catalog, replacement):
+def delete_first(noun, replacement):
     """A merge that deletes what it merges before the swap is committed."""
     for extent in replacement.removed:
-        (Path(catalog.database.path).parent / extent.path).unlink(missing_ok=True)
-    return replace_extents(catalog, replacement)
+        (Path(noun.transactions._database.path).parent / extent.path).unlink(missing_ok=True)
+    return replace(noun, replacement)
 
 
 def trust_anything(files, path, parts):
@@ -271,9 +271,9 @@ def trust_anything(files, path, parts):
         return 0
 
 
-replace_extents, create = Catalog.replace_extents, FileStorage.create
+replace, create = CatalogManifest.replace, FileStorage.create
 BUGS = {
-    "files go before the swap": lambda patch: patch(Catalog, "replace_extents", delete_first),
+    "files go before the swap": lambda patch: patch(CatalogManifest, "replace", delete_first),
     "failed writes count as done": lambda patch: patch(FileStorage, "create", trust_anything),
 }
 

@@ -37,7 +37,7 @@ def test_passes_merge_and_end(log):
     topic_id = log.topic("t").id
     before = set(threading.enumerate())
     with Upkeep(log, 1, 1, interval_ms=5) as running:
-        wait_until(lambda: len(log.catalog.extents(topic_id, 0)) == 1 and running.passes)
+        wait_until(lambda: len(log.catalog.manifest.extents(topic_id, 0)) == 1 and running.passes)
         assert set(log.heartbeats.ages_ms("application/")) == {"application/1/1"}
     passes = running.passes
     time.sleep(0.05)

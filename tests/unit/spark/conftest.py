@@ -108,5 +108,5 @@ def staged(log):
 
 def orphans(log):
     """Those of them that the catalog does not name."""
-    referenced = log.catalog.referenced_slabs("a1")
+    referenced = log.catalog.manifest.referenced("a1")
     return {name for name in staged(log) if name.path not in referenced}

@@ -109,7 +109,7 @@ def test_evaluation_error(spark, readings):
 @pytest.mark.parametrize("records", [None, 1], ids=["in a task", "in the planner"])
 def test_corruption_error(spark, readings, records):
     """A damaged frame ends the run, wherever it is read, and is named: topic, partition, offset, file, position."""
-    (extent,) = readings.catalog.extents_of([readings.topic("readings").id], {}).extents
+    (extent,) = readings.catalog.manifest.cut([readings.topic("readings").id], {}).extents
     with (Path(readings.root) / extent.path).open("r+b") as slab:
         slab.seek(extent.position + 160)
         slab.write(b"\xff\x00\xff\x00")

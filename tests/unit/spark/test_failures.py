@@ -26,7 +26,7 @@ def finish(log, spark):
     """Run to the end, as a new start would, and check that nothing of dead generations is left."""
     assert run(flight_delays.app, spark, log, drain=True).wait(WAIT_SECONDS)
     assert orphans(log) == set()
-    assert log.catalog.check_manifest() == ()
+    assert log.catalog.manifest.check() == ()
 
 
 def test_failing_tasks(spark, few_flights, fault):
@@ -55,7 +55,7 @@ def test_lost_slabs(spark, few_flights, fault):
     assert running.wait(WAIT_SECONDS)
     assert "lose_slabs-3" in faults.struck(folder)
     assert running.status()["generation"] == 2
-    assert {epoch.generation for epoch in log.catalog.epochs(1)} == {2}
+    assert {epoch.generation for epoch in log.catalog.epochs.last(1)} == {2}
     assert_equals_pandas(log, flights_of(3))
 
 

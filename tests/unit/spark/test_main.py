@@ -109,7 +109,7 @@ def terminated(loaded, started, tmp_path_factory):
 
 def committed(log):
     """The last committed epoch of the flights."""
-    return max((state.epoch for state in log.catalog.applications() if state.name == "flight-delays"), default=0)
+    return max((state.epoch for state in log.catalog.applications.every() if state.name == "flight-delays"), default=0)
 
 
 def wait_for_an_epoch(log, process):
@@ -130,7 +130,7 @@ def test_signal_while_spark_starts(spark, few_flights, monkeypatch):
         main(flight_delays.app, ["--log", log.root, "--once"])
 
     assert end.value.code == 128 + signal.SIGTERM
-    assert log.catalog.applications() == []
+    assert log.catalog.applications.every() == []
 
 
 @pytest.mark.spark

@@ -27,9 +27,9 @@ def test_results_do_not_depend_on_maintenance(spark, few_flights):
     finished = run(flight_delays.app, spark, log, tasks=2, max_records_per_epoch=550, drain=True)
     assert finished.wait(WAIT_SECONDS)
 
-    state = log.catalog.application("flight-delays")
+    state = log.catalog.applications.get("flight-delays")
     changelogs = [store.changelog_topic_id for store in state.stores.values()]
-    layouts = log.catalog.extents_of([log.topic("flights").id, *changelogs], {}).layouts
+    layouts = log.catalog.manifest.cut([log.topic("flights").id, *changelogs], {}).layouts
     assert layouts.pop(log.topic("flights").id) > 0 and any(layouts.values())
     assert before >= 15 and all(age >= ENDED_MS for age in log.heartbeats.ages_ms("").values())
     assert_equals_pandas(log, flights_of(3))

@@ -130,6 +130,6 @@ def test_executor_killed_between_the_kernels(archive, bare_python, few_flights, 
                 assert process.wait(WAIT_SECONDS) == 0, driver.read_text()
 
     assert said(driver, "Lost executor")
-    assert {epoch.generation for epoch in log.catalog.epochs(1)} == {1}
+    assert {epoch.generation for epoch in log.catalog.epochs.last(1)} == {1}
     assert "kill_executor-3" in faults.struck(fault_folder)
     assert_equals_pandas(log, flights_of(1))

@@ -72,7 +72,7 @@ class World:
 
     @property
     def position(self) -> int:
-        return self.log.catalog.application("app").positions.get(self.topic.id, {}).get(0, 0)
+        return self.log.catalog.applications.get("app").positions.get(self.topic.id, {}).get(0, 0)
 
     def put(self, key: int) -> None:
         """A new value."""
@@ -125,16 +125,16 @@ class World:
             self.read.pop(row["key"], None)
             if not row["_deleted"]:
                 self.read[row["key"]] = row["value"]
-        state = self.log.catalog.application("app")
+        state = self.log.catalog.applications.get("app")
         positions = ({self.topic.id: {0: before}}, {self.topic.id: {0: end}})
-        purged = self.log.catalog.purged_below([self.topic.id])
-        self.log.catalog.commit_epoch(
+        purged = {self.topic.id: self.log.catalog.manifest.purged_below(self.topic.id)}
+        self.log.catalog.epochs.commit(
             EpochCommit(state.id, state.generation, state.epoch + 1, fresh_token(), *positions, None, False, (), {}, 0, purged)
         )
 
     def begin_anew(self, _: int) -> None:
         """The application forgets all."""
-        self.log.catalog.reset_application("app")
+        self.log.catalog.applications.reset("app")
         self.read.clear()
         self._start()
 
@@ -144,10 +144,10 @@ class World:
         newest = {row["key"]: row for row in rows}
         assert {key: row["value"] for key, row in newest.items() if not row["_deleted"]} == self.model
         assert self.position < self.end or self.read == self.model
-        assert self.log.catalog.check_manifest() == ()
+        assert self.log.catalog.manifest.check() == ()
 
     def _start(self) -> None:
-        self.log.catalog.start_application("app", tasks=1, default_tasks=1, key_groups=1, program_hash="", stores=[])
+        self.log.catalog.applications.start("app", tasks=1, default_tasks=1, key_groups=1, program_hash="", stores=[])
 
     def _open(self) -> TaskState:
         return open_state(self.log.storage, self._folder / "db", self._share, self._changes(), STORE_BYTES)
@@ -156,7 +156,7 @@ class World:
         """The changelog as an epoch's plan tells of it."""
         epoch = len(self._tokens) + 1
         self._tokens[epoch] = fresh_token()
-        found = self.log.catalog.extents_of([self.topic.id], {})
+        found = self.log.catalog.manifest.cut([self.topic.id], {})
         tokens = dict(self._tokens)
         return CommittedChanges(
             epoch, tokens[epoch], found.end_offsets, {}, found.extents, tokens, purged_below=found.purged_below

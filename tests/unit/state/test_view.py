@@ -84,7 +84,7 @@ def test_a_call_sees_one_epoch(shared, method, monkeypatch):
         return original(self, groups, is_local)
 
     monkeypatch.setattr(view.StoreView, "_open", opened)
-    before = shared.log.catalog.application("app").epoch
+    before = shared.log.catalog.applications.get("app").epoch
     found = call(found_view)
 
     assert openings
@@ -155,7 +155,7 @@ def test_a_view_tells_what_retention_has_deleted(shared):
     hourly = shared.view("hourly")
     while hourly.get(7, window_start=0) is not None:
         assert not hourly.expiry().has_taken(0)
-        shared.run_epoch((shared.log.catalog.application("app").stream_time_ms or 0) + HOUR_MS // 2)
+        shared.run_epoch((shared.log.catalog.applications.get("app").stream_time_ms or 0) + HOUR_MS // 2)
     assert hourly.expiry().has_taken("1970-01-01")
     assert not hourly.expiry().has_taken(HOUR_MS)
     assert shared.view("plain").expiry() is None
@@ -174,7 +174,9 @@ def test_a_copy_of_a_store_is_used_however_old_it_is(monkeypatch):
             for _ in range(4):
                 counting.run_epoch()
             counting.start()
-        assert 2 not in log.catalog.epoch_tokens(log.catalog.application("app").id)  # the epoch at which the copy stands
+        assert 2 not in log.catalog.epochs.tokens_since(
+            log.catalog.applications.get("app").id
+        )  # the epoch at which the copy stands
         shutil.rmtree(stores)
         copy.rename(stores)
         counting.run_epoch()
@@ -187,7 +189,7 @@ def test_a_view_of_a_store_that_is_gone_says_so():
         counting = Counting(log)
         counting.run_epoch()
         found = counting.view()
-        log.catalog.reset_application("app")
+        log.catalog.applications.reset("app")
         with pytest.raises(
             StoreNotFoundError, match="the store 'plain' of the application 'app' was reset; start the application"
         ):
@@ -214,7 +216,7 @@ def test_a_notebook_shows_the_first_rows(monkeypatch):
         for count in range(1, view.ROWS_SHOWN):  # a key group may hold more rows than are still wanted
             monkeypatch.setattr(view, "ROWS_SHOWN", count)
             assert hourly._repr_html_().count("<tr>") == 1 + count
-        log.catalog.reset_application("app")
+        log.catalog.applications.reset("app")
         assert hourly._repr_html_() == shown[: shown.index("</tr>")] + "</tr></table></div>"
 
 

@@ -39,8 +39,8 @@ def complete(run):
 def billing(root):
     """The groups billing and shipping, which have committed."""
     with sk.open_log(root) as log:
-        log.reset_group("billing", {"orders": {0: 1}})
-        log.reset_group("shipping", {"orders": {0: 1}})
+        log.groups.reset("billing", {"orders": {0: 1}})
+        log.groups.reset("shipping", {"orders": {0: 1}})
 
 
 def files_of(folder):

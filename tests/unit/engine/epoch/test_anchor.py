@@ -51,7 +51,7 @@ def step(log):
 
 
 def changelog(log):
-    return log.catalog.topic(changelog_topic("counting", "counts"))
+    return log.catalog.topics.get(changelog_topic("counting", "counts"))
 
 
 def test_what_was_added_is_read_once_and_whole(log, step):
@@ -60,12 +60,12 @@ def test_what_was_added_is_read_once_and_whole(log, step):
     added = AddedExtents(log.catalog, [changelog(log).id], {})
     for key in "abcab":
         step(key, planner)
-        found, whole = added.read(), log.catalog.extents_of([changelog(log).id], {})
+        found, whole = added.read(), log.catalog.manifest.cut([changelog(log).id], {})
         assert sorted(found.extents) == sorted(whole.extents) and found.end_offsets == whole.end_offsets
 
     layouts = found.layouts
     log.compact(changelog(log).name)
-    compacted, whole = added.read(), log.catalog.extents_of([changelog(log).id], {})
+    compacted, whole = added.read(), log.catalog.manifest.cut([changelog(log).id], {})
     assert compacted.layouts != layouts, "the compaction replaced nothing"
     assert sorted(compacted.extents) == sorted(whole.extents)
 
@@ -74,8 +74,8 @@ def test_the_start_of_a_generation_is_remembered_once_it_has_committed(log, step
     """Until the running generation has committed it is that of the one before; from then on it is not asked for again."""
     first = step("a")
     step("b", first)
-    found, asked = GenerationStart(), Mock(wraps=log.catalog.generation_start)
-    monkeypatch.setattr(log.catalog, "generation_start", asked)
+    found, asked = GenerationStart(), Mock(wraps=log.catalog.epochs.generation_start)
+    monkeypatch.setattr(log.catalog.epochs.last, "generation_start", asked)
 
     application = first.application.id
     assert found.at(2, log.catalog, application)[0] == 1
@@ -111,7 +111,7 @@ def test_plan_files_stay_few_and_small_while_an_application_runs(log, planner, i
         files = log.storage.list("plans")
         assert set(planner.anchor.plan_files) <= set(files)
         assert len(planner.anchor.plan_files) <= FILES_MAX and len(files) <= 2 * FILES_MAX
-    extents = len(log.catalog.extents_of([changelog(log).id], {}).extents)
+    extents = len(log.catalog.manifest.cut([changelog(log).id], {}).extents)
     assert sum(map(log.storage.size, files)) <= 2 * BYTES_OF_AN_EXTENT * (extents + EPOCHS)
 
     with log.producer() as producer:

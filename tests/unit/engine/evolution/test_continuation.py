@@ -111,14 +111,14 @@ def test_what_is_before_an_aggregation_may_change(log):
 def test_other_aggregates_are_refused(log, before, now, difference):
     """A start whose aggregates differ in function, argument or name says what was kept, what is wanted, and what to do; nothing changes."""
     run(log, grouped(**before), 1)
-    known = log.catalog.application("t")
+    known = log.catalog.applications.get("t")
     log.delete_topic("out")  # which need not fit
     program = compile(grouped(**now), log)
 
     with pytest.raises(OrphanedStateError, match=rf"'s' of 't' .*{difference}.*`streamkit apps reset t`"):
         start(log.catalog, log.storage, program)
-    assert log.catalog.application("t") == known
-    log.catalog.reset_application("t")
+    assert log.catalog.applications.get("t") == known
+    log.catalog.applications.reset("t")
     start(log.catalog, log.storage, program)
 
 
@@ -255,9 +255,9 @@ def test_a_store_that_is_dropped_is_deleted_and_all_others_go_on(log):
     assert changes["first"] == "as the topology says; deleted with its changelog"
     for time in (2, 3):  # the line may stay
         run(log, two_stores("second", dropped=["first"]), time)
-    assert list(log.catalog.application("t").stores) == ["second"]
+    assert list(log.catalog.applications.get("t").stores) == ["second"]
     with pytest.raises(TopicNotFoundError):
-        log.catalog.topic("t-first-changelog")
+        log.catalog.topics.get("t-first-changelog")
     run(log, two_stores("second", "third", dropped=["first"]), 4)
     run(log, two_stores("second", "third", "first"), 5)
     counts = {name: written(log, f"out-{name}")[-1].row["count"] for name in ("first", "second", "third")}

@@ -92,15 +92,15 @@ def test_views_show_state_of_before(log, uninterrupted, at):
 
 def test_state_is_converted_once(log):
     """The first start commits one epoch that takes no record; the next starts commit none."""
-    before = log.catalog.application(earlier.APPLICATION)
+    before = log.catalog.applications.get(earlier.APPLICATION)
     begin(log)
-    after = log.catalog.application(earlier.APPLICATION)
+    after = log.catalog.applications.get(earlier.APPLICATION)
     begin(log)
 
     assert after.epoch == before.epoch + 1
     assert (after.positions, after.stream_time_ms) == (before.positions, before.stream_time_ms)
     assert after.metrics["records"] == before.metrics["records"]
-    assert log.catalog.application(earlier.APPLICATION).epoch == after.epoch
+    assert log.catalog.applications.get(earlier.APPLICATION).epoch == after.epoch
 
 
 @pytest.mark.parametrize("point", POINTS if TAKES_ALL else POINTS[4:5])
@@ -119,7 +119,7 @@ def test_a_copy_that_is_no_longer_needed_goes(log):
     """A copy of a table that joins of one kernel share leaves with its changelog; the table stays."""
     topics = log.topics(internal=True)
     begin(log)
-    state = log.catalog.application(earlier.APPLICATION)
+    state = log.catalog.applications.get(earlier.APPLICATION)
 
     assert "customers-for-home" not in state.stores
     assert "customers" in state.stores
@@ -210,4 +210,4 @@ def test_numbers_of_stores_that_went_leave_no_rows():
         execute(log, compile(app, log), Run(drain=False))
 
         assert stored(log, "friends", "counts") == [{"friend": "bob", "n": 1}]
-        assert "people-for-friends" not in log.catalog.application("friends").stores
+        assert "people-for-friends" not in log.catalog.applications.get("friends").stores

@@ -158,7 +158,7 @@ def test_pieces_make_no_small_frames(monkeypatch: Any, partitions: int) -> None:
         append(log, "events", events(2, 400))
         execute(log, compile(app, log), WHOLE)
         topic = log.topic("changes")
-        extents = [extent for partition in range(partitions) for extent in log.catalog.extents(topic.id, partition)]
+        extents = [extent for partition in range(partitions) for extent in log.catalog.manifest.extents(topic.id, partition)]
     frames = [extent.next_offset - extent.base_offset for extent in extents]
     assert sum(frames) == 2_000
     assert 20 <= sum(frames) / len(frames) < 40

@@ -280,7 +280,7 @@ def test_maintenance_runs_beside_it(log):
 
 
 def extents(log):
-    return log.catalog.extents_of([log.topic("orders").id], {}).extents
+    return log.catalog.manifest.cut([log.topic("orders").id], {}).extents
 
 
 def test_what_cannot_run_is_refused(log):
@@ -297,4 +297,4 @@ def test_what_cannot_run_is_refused(log):
     log.delete_topic("orders")
     with pytest.raises(TopicNotFoundError):
         sk.run(app, log=log, engine="local")
-    assert log.catalog.applications() == []
+    assert log.catalog.applications.every() == []

@@ -60,7 +60,7 @@ def found(table):
 
 
 def now(log):
-    places = log.catalog.extents_of([log.topic("t").id], {}).extents
+    places = log.catalog.manifest.cut([log.topic("t").id], {}).extents
     return tuple(sorted(places, key=lambda one: (one.partition, one.base_offset)))
 
 
@@ -130,7 +130,7 @@ def test_keys_that_are_one_value_in_two_texts_are_read_whole(log):
     join = join_of(program)
 
     def looked_up(application):
-        extents = log.catalog.extents_of([log.topic("documents").id], {}).extents
+        extents = log.catalog.manifest.cut([log.topic("documents").id], {}).extents
         source = program.inputs[join.table_input]
         rows, places = GlobalTableRows.read(log.storage, source, extents, join.table, join.table_key, application).match(
             [pa.array([1], pa.int32())]

@@ -24,4 +24,4 @@ def offsets(log):
 
 
 def start_of(log):
-    return log.catalog.start_offsets(log.topic("t").id)[0]
+    return log.catalog.manifest.start_offsets(log.topic("t").id)[0]

@@ -59,10 +59,10 @@ def prepared(tmp_path_factory):
     """A log with one committed epoch, closed; and the epoch to commit next."""
     folder = tmp_path_factory.mktemp("prepared")
     catalog = open_catalog(folder, vfs=None)
-    topic = catalog.create_topic(declare_topic("t", "v string", partitions=1))
-    state = catalog.start_application("app", tasks=1, default_tasks=1, key_groups=8, program_hash="", stores=[])
+    topic = catalog.topics.create(declare_topic("t", "v string", partitions=1))
+    state = catalog.applications.start("app", tasks=1, default_tasks=1, key_groups=8, program_hash="", stores=[])
     storage = FileStorage(str(folder))
-    catalog.commit_epoch(epoch_of(storage, state.id, topic.id, 1, 2))
+    catalog.epochs.commit(epoch_of(storage, state.id, topic.id, 1, 2))
     following = epoch_of(storage, state.id, topic.id, 2, 3)
     catalog.close()
     return folder, following
@@ -83,13 +83,13 @@ def case(prepared, tmp_path, fault):
 
 def standing(catalog):
     """Epoch, token, rows of the topic and number of extents: what every part of the commit moved."""
-    state = catalog.application("app")
-    (topic,) = catalog.topics()
-    assert catalog.check_manifest() == ()
+    state = catalog.applications.get("app")
+    (topic,) = catalog.topics.every()
+    assert catalog.manifest.check() == ()
     assert state.positions.get(topic.id, {}).get(0, 0) == state.epoch - 1
-    assert catalog.committed_token(state.id, state.epoch) == state.token
-    assert sum(record.metrics["rows"] for record in catalog.epochs(state.id)) == state.metrics["rows"]
-    return state.epoch, state.token, catalog.end_offsets(topic.id)[0], len(catalog.extents(topic.id, 0))
+    assert catalog.epochs.token_of(state.id, state.epoch) == state.token
+    assert sum(record.metrics["rows"] for record in catalog.epochs.last(state.id)) == state.metrics["rows"]
+    return state.epoch, state.token, catalog.manifest.end_offsets(topic.id)[0], len(catalog.manifest.extents(topic.id, 0))
 
 
 def standing_on_disk(folder):
@@ -108,7 +108,7 @@ def calls_of_a_commit(case, fault):
     copy, epoch = case
     catalog = open_catalog(copy("counted"))
     fault.arm(None)
-    catalog.commit_epoch(epoch)
+    catalog.epochs.commit(epoch)
     calls = list(fault.calls)
     assert standing(catalog) == NEW
     catalog.close()
@@ -127,14 +127,14 @@ def test_what_a_failed_commit_reports_is_true(case, fault, kind):
         catalog = open_catalog(folder)
         fault.arm(kind, at)
         try:
-            catalog.commit_epoch(epoch)
+            catalog.epochs.commit(epoch)
             expected = NEW
         except StreamKitError as error:
             assert not isinstance(error, OutcomeUnknownError)
             expected = OLD
         fault.arm(None)
         assert standing(catalog) == standing_on_disk(folder) == expected, at
-        assert catalog.commit_epoch(epoch) and standing(catalog) == NEW
+        assert catalog.epochs.commit(epoch) and standing(catalog) == NEW
         catalog.close()
         outcomes.add(expected)
     assert OLD in outcomes
@@ -149,12 +149,12 @@ def test_a_disk_that_stays_broken_leaves_the_outcome_open(case, fault, kind):
         catalog = open_catalog(folder)
         fault.arm(kind, at, lasts=True)
         with pytest.raises((OutcomeUnknownError, StorageFullError)):
-            catalog.commit_epoch(epoch)
+            catalog.epochs.commit(epoch)
         fault.arm(None)
         assert standing_on_disk(folder) in (OLD, NEW), at
         catalog.close()
         catalog = open_catalog(folder)
-        assert catalog.commit_epoch(epoch) and standing(catalog) == NEW
+        assert catalog.epochs.commit(epoch) and standing(catalog) == NEW
         catalog.close()
 
 
@@ -172,7 +172,7 @@ def test_a_disk_that_cannot_even_be_asked_about_leaves_the_outcome_open(case, fa
         fault.arm("io", at, lasts=True)
         monkeypatch.setattr(os, "statvfs", refuse)
         with pytest.raises((OutcomeUnknownError, StorageFullError)):
-            catalog.commit_epoch(epoch)
+            catalog.epochs.commit(epoch)
         monkeypatch.setattr(os, "statvfs", statvfs)
         fault.arm(None)
         assert standing_on_disk(folder) in (OLD, NEW), at
@@ -194,7 +194,7 @@ def test_death_inside_a_commit_is_all_or_nothing(case, fault, kind):
         catalog = open_catalog(folder, vfs=None)
         outcomes.append(standing(catalog))
         assert outcomes[-1] in (OLD, NEW), at
-        assert catalog.commit_epoch(epoch) and standing(catalog) == NEW
+        assert catalog.epochs.commit(epoch) and standing(catalog) == NEW
         catalog.close()
     assert {OLD, NEW} == set(outcomes)
 
@@ -205,7 +205,7 @@ def run_and_die(folder, epoch, fault, kind, at):
         try:
             catalog = open_catalog(folder)
             fault.arm(kind, at)
-            catalog.commit_epoch(epoch)
+            catalog.epochs.commit(epoch)
         finally:
             os._exit(0)
     return os.waitpid(child, 0)[1]
@@ -224,15 +224,15 @@ def test_a_phantom_commit_is_laid_to_rest(case, fault):
     catalog = open_catalog(folder)
     fault.arm("io", last)
     with pytest.raises(StreamKitError):
-        catalog.commit_epoch(epoch)
+        catalog.epochs.commit(epoch)
     assert standing_on_disk(folder) == OLD
     catalog.close()
 
     unsettled = open_catalog(bare)
-    unsettled._database.settle = lambda: None
+    unsettled.database.settle = lambda: None
     fault.arm("io", last)
     with pytest.raises(StreamKitError):
-        unsettled.commit_epoch(epoch)
+        unsettled.epochs.commit(epoch)
     fault.arm(None)
     assert standing(unsettled) == OLD
     assert standing_on_disk(bare) == NEW
@@ -245,11 +245,11 @@ def test_whatever_comes_next_settles_first(case, fault):
     catalog = open_catalog(folder)
     for _ in range(2):  # the first write of a connection also begins the write-ahead log
         fault.arm(None)
-        catalog._write(lambda transaction: transaction.execute("UPDATE application SET tasks = tasks + 1"))
+        catalog.write(lambda transaction: transaction.execute("UPDATE application SET tasks = tasks + 1"))
     fault.arm("io", len(fault.calls))
     with pytest.raises(OutcomeUnknownError):
-        catalog._write(lambda transaction: transaction.execute("UPDATE application SET program_hash = 'phantom'"))
-    assert catalog.application("app").program_hash == ""
+        catalog.write(lambda transaction: transaction.execute("UPDATE application SET program_hash = 'phantom'"))
+    assert catalog.applications.get("app").program_hash == ""
     copied = shutil.copytree(folder, folder.parent / "recovered", ignore=shutil.ignore_patterns("*-shm"))
     catalog.close()
     recovered = open_catalog(copied, vfs=None)
@@ -268,17 +268,17 @@ def test_a_full_disk_can_be_read(case, fault, monkeypatch):
         standing(catalog)
         fault.arm("full", at, lasts=True)
         with pytest.raises(OutcomeUnknownError):
-            catalog.commit_epoch(epoch)
-        assert [topic.name for topic in catalog.topics()] == ["t"]
+            catalog.epochs.commit(epoch)
+        assert [topic.name for topic in catalog.topics.every()] == ["t"]
         assert standing(catalog) == OLD
         with pytest.raises(StorageFullError):
-            catalog.delete_topic("t")
+            catalog.topics.delete("t")
         assert standing(catalog) == OLD
         shutil.copytree(folder, folder.parent / f"{folder.name}-full")
         assert standing_on_disk(folder.parent / f"{folder.name}-full") == OLD
         fault.arm(None)
         assert standing(catalog) == OLD
-        catalog.commit_epoch(epoch)
+        catalog.epochs.commit(epoch)
         assert standing(catalog) == NEW
         assert standing_on_disk(folder) == NEW
         catalog.close()

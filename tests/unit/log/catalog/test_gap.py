@@ -126,12 +126,12 @@ def test_a_time_is_not_looked_up_across_it(what, log):
 def test_a_merge_goes_on_around_it(log):
     """What lies before and behind a gap is merged, and never into one extent: the gap would look like a hole of compaction."""
     lose(log, 10)
-    before = log.catalog.check_manifest()
+    before = log.catalog.manifest.check()
     assert before == (f"topic id {log.topic('t').id}, partition 0: the offsets 10 to 14 are missing",)
     log.merge("t")
 
-    assert log.catalog.check_manifest() == before
-    assert [len(part) for part in log.catalog.parts(log.topic("t").id, 0)] == [2, 2]
+    assert log.catalog.manifest.check() == before
+    assert [len(part) for part in log.catalog.manifest.parts(log.topic("t").id, 0)] == [2, 2]
     assert log.read("t", partitions=[0], start=15)["n"].to_pylist() == list(range(15, ROWS))
 
 
@@ -141,7 +141,7 @@ def test_what_lies_before_it_can_be_given_up(offset, log):
     lose(log, 10)
     log.delete_records("t", {0: offset})
 
-    assert log.catalog.start_offsets(log.topic("t").id)[0] == offset
+    assert log.catalog.manifest.start_offsets(log.topic("t").id)[0] == offset
     if offset < 15:
         with pytest.raises(
             CorruptionError, match=f"the offsets {max(offset, 10)} to 14 lie.*before offset 15 with `log.delete_records`"
@@ -149,7 +149,7 @@ def test_what_lies_before_it_can_be_given_up(offset, log):
             log.read("t")
     else:
         assert log.read("t", partitions=[0])["n"].to_pylist() == list(range(offset, ROWS))
-        assert log.catalog.check_manifest() == ()
+        assert log.catalog.manifest.check() == ()
 
 
 def test_compaction_does_not_close_it(empty_log):
@@ -181,7 +181,7 @@ def test_holes_are_no_gaps(empty_log):
 
     assert [(row["_offset"], row["v"]) for row in log.read("k").to_pylist()] == [(4, 4)]
     assert log.offsets_for_times("k", 0) == {0: 4}
-    assert log.catalog.check_manifest() == ()
+    assert log.catalog.manifest.check() == ()
     with log.consumer("k") as consumer:
         rows = consumer.poll(timeout=0)
         assert rows is not None and rows["_offset"].to_pylist() == [4]

@@ -45,7 +45,7 @@ def lose_and_rebuild(folder):
 def test_copying_the_catalog_prunes_the_journal(folder):
     """Two copies are kept; journal files that the older covers go; the rest still rebuilds the log, from the older copy too."""
     with open_log(folder) as log:
-        log.catalog._transactions.journal = Journal(str(folder), file_bytes=2_000)
+        log.catalog.transactions.journal = Journal(str(folder), file_bytes=2_000)
         for seed in (8, 9, 10):
             busy.work(log, random.Random(seed), 3)
             log.copy_catalog()
@@ -103,7 +103,7 @@ def test_processes_of_several_hosts_have_files_of_their_own(tmp_path):
     """Where appends of several hosts could overlap, nobody appends to what another began; a rebuild reads all."""
     with open_log(tmp_path) as log, open_log(tmp_path) as other:
         for one in (log, other):
-            one.catalog._transactions.journal = Journal(str(tmp_path), is_shared=False)
+            one.catalog.transactions.journal = Journal(str(tmp_path), is_shared=False)
         busy.create_topics(log)
         for seed in range(3):
             busy.append(log, random.Random(seed), "one", 0)
@@ -122,7 +122,7 @@ def test_small_journal_is_left_alone(folder):
 def test_journal_goes_to_a_new_file_when_one_is_full(tmp_path):
     """Files are bounded, so that they can be deleted while a process lives."""
     with open_log(tmp_path) as log:
-        log.catalog._transactions.journal = Journal(str(tmp_path), file_bytes=10_000)
+        log.catalog.transactions.journal = Journal(str(tmp_path), file_bytes=10_000)
         busy.create_topics(log)
         busy.work(log, random.Random(12), 30)
     sizes = [file.stat().st_size for file in (tmp_path / "journal").iterdir()]

@@ -6,6 +6,8 @@ import pytest
 
 from streamkit.errors import OffsetOutOfRangeError, TopicNotFoundError
 from streamkit.log.catalog import pins
+from streamkit.log.catalog.catalog import CatalogPins
+from streamkit.log.catalog.noun import writes
 from streamkit.log.catalog.retention import Trim
 from streamkit.log.consume.pin import Pin
 from streamkit.log.database.pulse import LAPSE_MS
@@ -46,7 +48,7 @@ def test_gone_rows_cannot_be_pinned(log):
         log.pin("t", start=0)
     with log.pin("t") as pin:
         assert pin.offsets == {log.topic("t").id: {0: 2}}
-    assert log.catalog.holders() == frozenset()
+    assert log.catalog.retention.holders() == frozenset()
 
 
 def test_pin_of_all_that_is_left_is_of_one_moment(log, monkeypatch):
@@ -59,20 +61,20 @@ def test_pin_of_all_that_is_left_is_of_one_moment(log, monkeypatch):
         transaction.execute("UPDATE topic_partition SET start_offset = 3 WHERE topic_id = ?", (topic_id,))
         return insert(transaction, token, starts)
 
-    monkeypatch.setattr(pins, "insert", late_insert)
+    monkeypatch.setattr(CatalogPins, "insert", writes(late_insert))
     with log.pin("t") as pin:
         assert pin.offsets == {topic_id: {0: 3}}
     monkeypatch.undo()
     with pytest.raises(TopicNotFoundError):
-        log.catalog.pin("late", {9_999: {0: None}})
-    assert log.catalog.holders() == frozenset()
+        log.catalog.pins.insert("late", {9_999: {0: None}})
+    assert log.catalog.retention.holders() == frozenset()
 
 
 def test_dead_pin_lapses(log, clock):
     """A pin whose process is gone holds rows for a minute, and then it is forgotten."""
     topic_with(log, retention_ms=HOUR)
     append(log, 5 * HOUR, 0)
-    log.catalog.pin("dead", {log.topic("t").id: {0: 0}})
+    log.catalog.pins.insert("dead", {log.topic("t").id: {0: 0}})
     log.heartbeats.beat(pin_heartbeat("dead"))
     clock.advance(LAPSE_MS)
     log.maintain()
@@ -80,7 +82,7 @@ def test_dead_pin_lapses(log, clock):
 
     clock.advance(1)
     log.maintain()
-    assert offsets(log) == [1] and log.catalog.holders() == frozenset()
+    assert offsets(log) == [1] and log.catalog.retention.holders() == frozenset()
 
 
 def test_lost_heartbeats_cost_a_pin_nothing(log, clock):
@@ -99,7 +101,7 @@ def test_pin_that_comes_during_a_pass_counts(log, monkeypatch):
     append(log, *[5 * HOUR] * 3, 0)
     lapsed = lapsed_holders(log.catalog, log.heartbeats)
     with log.pin("t", start=1):
-        trimmed = log.catalog.trim(Trim(log.topic("t").id, 0, 3), lapsed)
+        trimmed = log.catalog.retention.trim(Trim(log.topic("t").id, 0, 3), lapsed)
 
     assert (trimmed.extents, start_of(log)) == (1, 1)
 

@@ -29,13 +29,13 @@ def log(empty_log):
 
 
 def extents(log):
-    return tuple(log.catalog.extents(log.topic("t").id, 0))
+    return tuple(log.catalog.manifest.extents(log.topic("t").id, 0))
 
 
 def written(log, batches, cleaned_offset=0, purged_below=0, removed=None, ranges=None):
     """The replacement of extents by frames of (rows, first offset, offset behind them)."""
     removed = extents(log) if removed is None else removed
-    state = log.catalog.open_producer(None)
+    state = log.catalog.producers.open(None)
     name = SlabName(producer_writer(state.id), state.epoch, 1, fresh_token())
     topic_id = log.topic("t").id
     slabs = (write_slab(log.storage, name, [(topic_id, 0, batch) for batch, *_ in batches]),) if batches else ()
@@ -58,22 +58,22 @@ def contents(log):
 def test_a_merge_keeps_every_row(log):
     """Eight frames become one: the same rows, offsets and times; the old slabs are in the trash, and the topic's layout has moved."""
     before, old = log.read("t"), extents(log)
-    log.catalog.replace_extents(written(log, [(frame_of(log, range(8), is_dense=True), 0, 8)]))
+    log.catalog.manifest.replace(written(log, [(frame_of(log, range(8), is_dense=True), 0, 8)]))
 
     assert log.read("t") == before and len(extents(log)) == 1
-    assert log.catalog.trash(1 << 62) == sorted(extent.path for extent in old)
-    assert log.catalog.extents_of([log.topic("t").id], {}).layouts == {log.topic("t").id: 1}
-    assert log.catalog.check_manifest() == ()
+    assert log.catalog.manifest.trash(1 << 62) == sorted(extent.path for extent in old)
+    assert log.catalog.manifest.cut([log.topic("t").id], {}).layouts == {log.topic("t").id: 1}
+    assert log.catalog.manifest.check() == ()
 
 
 def test_a_compaction_leaves_holes(log):
     """Rows that stay keep their offsets; holes at the start, in the middle and at the end are passed over."""
     kept = [1, 4, 5]
-    log.catalog.replace_extents(written(log, [(frame_of(log, kept, is_dense=False), 0, 8)], cleaned_offset=8))
+    log.catalog.manifest.replace(written(log, [(frame_of(log, kept, is_dense=False), 0, 8)], cleaned_offset=8))
 
     assert contents(log) == {offset: VALUES[offset] for offset in kept}
     assert log.end_offsets("t") == {0: 8} and log.describe("t")["rows"] == 3
-    assert log.catalog.check_manifest() == ()
+    assert log.catalog.manifest.check() == ()
     with log.producer() as producer:
         assert producer.send("t", {"v": "i"}).offsets is None
         producer.flush()
@@ -84,7 +84,7 @@ def test_a_compaction_leaves_holes(log):
 def test_holes_are_read_by_offset(log, start, end):
     """Any range of offsets gives just the rows in it, whether it begins or ends at a row or in a hole."""
     kept = [1, 4, 5]
-    log.catalog.replace_extents(written(log, [(frame_of(log, kept, is_dense=False), 0, 8)], cleaned_offset=8))
+    log.catalog.manifest.replace(written(log, [(frame_of(log, kept, is_dense=False), 0, 8)], cleaned_offset=8))
     (extent,) = extents(log)
 
     batch, offsets = read_rows(log.storage, extent, start, end, ["v"])
@@ -95,34 +95,34 @@ def test_holes_are_read_by_offset(log, start, end):
 
 def test_all_rows_may_leave(log):
     """A compaction that keeps no row leaves an empty partition with the same end."""
-    log.catalog.replace_extents(written(log, [], cleaned_offset=8, purged_below=8))
+    log.catalog.manifest.replace(written(log, [], cleaned_offset=8, purged_below=8))
 
     assert contents(log) == {} and log.end_offsets("t") == {0: 8}
-    assert log.catalog.extents_of([log.topic("t").id], {}).purged_below == {log.topic("t").id: {0: 8}}
-    assert log.catalog.check_manifest() == ()
+    assert log.catalog.manifest.cut([log.topic("t").id], {}).purged_below == {log.topic("t").id: {0: 8}}
+    assert log.catalog.manifest.check() == ()
 
 
 def test_a_swap_is_made_once(log):
     """The same swap again, as after an acknowledgement that got lost, changes nothing and returns the same extents."""
     swap = written(log, [(frame_of(log, range(8), is_dense=True), 0, 8)])
-    assert log.catalog.replace_extents(swap) == log.catalog.replace_extents(swap) == extents(log)
+    assert log.catalog.manifest.replace(swap) == log.catalog.manifest.replace(swap) == extents(log)
 
 
 @pytest.mark.every_catalog
 def test_the_slower_of_two_swaps_is_refused(log):
     """Extents that were swapped since they were read are not swapped again; the first swap stands."""
     first, second = (written(log, [(frame_of(log, range(8), is_dense=True), 0, 8)]) for _ in range(2))
-    made = log.catalog.replace_extents(first)
+    made = log.catalog.manifest.replace(first)
     with pytest.raises(EpochFailedError, match="changed while they were rewritten"):
-        log.catalog.replace_extents(second)
+        log.catalog.manifest.replace(second)
     assert extents(log) == made
 
 
 def test_what_does_not_fit_is_refused(log):
     """Lost rows without compaction, frames outside their place, frames in the wrong order and a fenced writer leave all as it was."""
     whole, half = (frame_of(log, range(count), is_dense=True) for count in (8, 4))
-    named = log.catalog.open_producer("merger")
-    log.catalog.open_producer("merger")
+    named = log.catalog.producers.open("merger")
+    log.catalog.producers.open("merger")
     fenced = written(log, [])
     before = contents(log)
     for swap, reason in [
@@ -132,20 +132,20 @@ def test_what_does_not_fit_is_refused(log):
         (written(log, [], removed=()), "of no extents"),
     ]:
         with pytest.raises(EpochFailedError, match=reason):
-            log.catalog.replace_extents(swap)
+            log.catalog.manifest.replace(swap)
     with pytest.raises(FencedError):
         commit = replace(fenced.written, producer_id=named.id, epoch=named.epoch, serial=named.serial + 1)
-        log.catalog.replace_extents(replace(fenced, written=commit))
-    assert contents(log) == before and log.catalog.trash(1 << 62) == []
+        log.catalog.manifest.replace(replace(fenced, written=commit))
+    assert contents(log) == before and log.catalog.manifest.trash(1 << 62) == []
 
 
 def test_a_slab_leaves_with_its_last_extent(log):
     """A slab that another partition or extent still refers to stays."""
     with log.producer() as producer:
         producer.send_batch("t", [{"v": "x"}] * 3)
-    log.catalog.replace_extents(written(log, [(frame_of(log, range(8), is_dense=True), 0, 8)], removed=extents(log)[:8]))
+    log.catalog.manifest.replace(written(log, [(frame_of(log, range(8), is_dense=True), 0, 8)], removed=extents(log)[:8]))
     first, last = extents(log)
-    assert first.path != last.path and last.path not in log.catalog.trash(1 << 62)
+    assert first.path != last.path and last.path not in log.catalog.manifest.trash(1 << 62)
 
 
 def test_a_reader_follows_rows_that_moved(log):
@@ -153,35 +153,35 @@ def test_a_reader_follows_rows_that_moved(log):
     before = log.read("t")
     scan = log.scan("t")
     batches = [next(scan)]
-    log.catalog.replace_extents(written(log, [(frame_of(log, range(8), is_dense=True), 0, 8)]))
-    for path in log.catalog.trash(1 << 62):
+    log.catalog.manifest.replace(written(log, [(frame_of(log, range(8), is_dense=True), 0, 8)]))
+    for path in log.catalog.manifest.trash(1 << 62):
         log.storage.delete(path)
-    log.catalog.forget_trash(log.catalog.trash(1 << 62))
+    log.catalog.manifest.forget_trash(log.catalog.manifest.trash(1 << 62))
 
     batches += list(scan)
     assert pa.Table.from_batches(batches).drop_columns(["_deleted"]).combine_chunks() == before.combine_chunks()
-    assert log.catalog.trash(1 << 62) == []
+    assert log.catalog.manifest.trash(1 << 62) == []
 
 
 def test_below_the_start_nothing_is_read(log):
     """An offset that retention has deleted is an error that names the earliest one; without a start, reading begins there."""
-    with log.catalog._database.write() as transaction:
+    with log.catalog.database.write() as transaction:
         transaction.execute("DELETE FROM extent WHERE next_offset <= 3")
         transaction.execute("UPDATE topic_partition SET start_offset = 3")
 
     assert log.read("t")["v"].to_pylist() == VALUES[3:]
     with pytest.raises(OffsetOutOfRangeError, match="offset 2 was deleted by retention; the earliest one left is 3"):
         log.read("t", start=2)
-    assert log.catalog.check_manifest() == ()
+    assert log.catalog.manifest.check() == ()
 
 
 def test_the_manifest_is_checked_for_what_must_not_be(log):
     """A gap above what was cleaned, overlapping extents and extents behind the end are reported."""
-    with log.catalog._database.write() as transaction:
+    with log.catalog.database.write() as transaction:
         transaction.execute("DELETE FROM extent WHERE base_offset = 2")
         transaction.execute("UPDATE extent SET next_offset = 6 WHERE base_offset = 4")
         transaction.execute("UPDATE extent SET next_offset = 9 WHERE base_offset = 7")
-    found = log.catalog.check_manifest()
+    found = log.catalog.manifest.check()
     assert [complaint.partition(": ")[2] for complaint in found] == [
         "the offsets 2 to 2 are missing",
         "offset 5 comes again after 6",
@@ -202,6 +202,6 @@ def test_random_compactions_keep_what_they_keep():
         for _ in range(8):
             kept = [offset for offset in expected if random.random() < 0.7]
             frame = frame_of(log, kept, is_dense=kept == list(range(60)))
-            log.catalog.replace_extents(written(log, [(frame, 0, 60)], cleaned_offset=60))
+            log.catalog.manifest.replace(written(log, [(frame, 0, 60)], cleaned_offset=60))
             expected = {offset: expected[offset] for offset in kept}
-            assert contents(log) == expected and log.catalog.check_manifest() == ()
+            assert contents(log) == expected and log.catalog.manifest.check() == ()

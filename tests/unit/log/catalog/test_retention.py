@@ -37,7 +37,7 @@ def test_old_rows_go(log):
     assert (report.dropped.extents, offsets(log), start_of(log)) == (2, [2, 3], 2)
     with pytest.raises(OffsetOutOfRangeError, match="offset 1 was deleted by retention; the earliest one left is 2"):
         log.read("t", start=1)
-    assert log.catalog.check_manifest() == ()
+    assert log.catalog.manifest.check() == ()
 
 
 def test_all_rows_go_if_all_are_old(log, clock, caplog):
@@ -97,7 +97,7 @@ def test_bytes_beyond_the_bound_go(log):
     """As in Kafka, as much goes as leaves at least retention.bytes."""
     topic_with(log, retention_ms=-1, retention_bytes=2_000)
     append(log, *range(10))
-    sizes = [extent.length for extent in log.catalog.extents(log.topic("t").id, 0)]
+    sizes = [extent.length for extent in log.catalog.manifest.extents(log.topic("t").id, 0)]
     log.maintain()
 
     left = log.describe("t")["bytes"]
@@ -163,7 +163,7 @@ def test_heartbeats_that_cannot_be_kept_cost_nobody_anything(log, monkeypatch):
 
 def application(log, *, is_whole=False):
     store = StoreDeclaration("s", declare_topic("a-s-changelog", "key binary not null", "key", internal=True))
-    return log.catalog.start_application(
+    return log.catalog.applications.start(
         "a", tasks=None, default_tasks=1, key_groups=1, program_hash="", stores=[store], inputs={log.topic("t").id: is_whole}
     )
 
@@ -172,7 +172,7 @@ def commit_epochs(log, state, *ends):
     """Epochs that move the application from one position in `t` to the next."""
     topic_id, before = log.topic("t").id, 0
     for number, end in enumerate(ends, 1):
-        log.catalog.commit_epoch(
+        log.catalog.epochs.commit(
             EpochCommit(
                 state.id, state.generation, number, fresh_token(), {topic_id: {0: before}}, {topic_id: {0: end}}, None,
                 False, (), {}, 0,
@@ -240,7 +240,7 @@ def test_delete_records_deletes_exactly_these(log):
     assert log.delete_records("t", 2) == {0: 10}
     assert log.delete_records("t", -1) == {0: 15}
     assert (offsets(log), log.end_offsets("t")) == ([], {0: 15})
-    assert log.catalog.check_manifest() == ()
+    assert log.catalog.manifest.check() == ()
 
 
 def test_delete_records_asks_those_who_need_them(log):
@@ -345,7 +345,7 @@ def test_no_floor_is_ever_passed(moves):
 
 def commit_next(log, state, ends, end):
     topic_id = log.topic("t").id
-    log.catalog.commit_epoch(
+    log.catalog.epochs.commit(
         EpochCommit(
             state.id,
             state.generation,

@@ -46,7 +46,7 @@ class Members:
         try:
             consumer._assignment.check_alive()
             commit = consumer.group_commit({place: consumer.position()[place]})
-            with self.log.catalog._database.write() as transaction:
+            with self.log.catalog.database.write() as transaction:
                 commit_offsets(transaction, commit, 0)
                 raise RehearsalError
         except RehearsalError:
@@ -57,4 +57,4 @@ class Members:
 
 def owners(log, group="g"):
     """The owner of each partition, by (topic, partition)."""
-    return {(found.topic, found.partition): found.owner for found in log.describe_group(group).partitions if found.owner}
+    return {(found.topic, found.partition): found.owner for found in log.groups.describe(group).partitions if found.owner}

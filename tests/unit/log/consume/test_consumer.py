@@ -329,7 +329,7 @@ def test_an_offset_that_is_gone_is_never_passed_over_in_silence(log, caplog, res
 def drop_below(log, topic, offset):
     """What retention does: take extents out of the manifest, and raise the start of the partition."""
     found = log.topic(topic)
-    with log.catalog._database.write() as transaction:
+    with log.catalog.database.write() as transaction:
         transaction.execute("DELETE FROM extent WHERE topic_id = ? AND next_offset <= ?", (found.id, offset))
         transaction.execute("UPDATE topic_partition SET start_offset = ? WHERE topic_id = ?", (offset, found.id))
 
@@ -340,8 +340,8 @@ def test_retention_between_two_looks_is_seen(log, monkeypatch, caplog):
     with log.consumer("u") as consumer:
         consumer.poll(0)
         consumer.seek_to_beginning()
-        real = log.catalog.span
-        monkeypatch.setattr(log.catalog, "span", lambda *arguments: drop_below(log, "u", 20) or real(*arguments))
+        real = log.catalog.manifest.span
+        monkeypatch.setattr(log.catalog.manifest, "span", lambda *arguments: drop_below(log, "u", 20) or real(*arguments))
         with caplog.at_level(logging.WARNING):
             tables = [consumer.poll(0), consumer.poll(0)]
 
@@ -354,7 +354,7 @@ def test_holes_are_passed_over(log):
     """Offsets without a row, in the middle and at the end, move the position and hold nobody up."""
     produce(log, "u", range(30))
     topic = log.topic("u")
-    with log.catalog._database.write() as transaction:
+    with log.catalog.database.write() as transaction:
         transaction.execute("DELETE FROM extent WHERE topic_id = ? AND base_offset IN (10, 20)", (topic.id,))
         transaction.execute("UPDATE topic_partition SET cleaned_offset = 30 WHERE topic_id = ?", (topic.id,))
     with log.consumer("u") as consumer:

@@ -34,7 +34,7 @@ def commit(log, topic, count):
 
 def frames_of(log, partition, topic="a"):
     """The extents of a partition in the order of their offsets."""
-    return log.catalog.extents(log.catalog.topic(topic).id, partition, 0, log.end_offsets(topic)[partition])
+    return log.catalog.manifest.extents(log.catalog.topics.get(topic).id, partition, 0, log.end_offsets(topic)[partition])
 
 
 def flip(log, extent):

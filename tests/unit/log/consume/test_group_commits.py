@@ -27,11 +27,11 @@ def test_the_owner_alone_commits(log, members):
     offsets = {topic_id: {0: 1, 1: 1, 2: 1, 3: 1}}
 
     with pytest.raises(MembershipLostError, match="of t is owned by another member; nothing was committed"):
-        log.catalog.commit_offsets(GroupCommit("g", owner_of["t", 0], offsets))
-    assert log.catalog.committed_offsets("g") == {}
+        log.catalog.groups.commit_offsets(GroupCommit("g", owner_of["t", 0], offsets))
+    assert log.catalog.groups.committed_offsets("g") == {}
     own = {partition: 1 for (_, partition), owner in owner_of.items() if owner == owner_of["t", 0]}
-    log.catalog.commit_offsets(GroupCommit("g", owner_of["t", 0], {topic_id: own}))
-    assert log.catalog.committed_offsets("g") == {topic_id: own}
+    log.catalog.groups.commit_offsets(GroupCommit("g", owner_of["t", 0], {topic_id: own}))
+    assert log.catalog.groups.committed_offsets("g") == {topic_id: own}
 
 
 def test_commits_are_of_what_was_chosen(log, members):
@@ -70,7 +70,7 @@ def test_a_group_is_described(log, members):
     consumer = members.join(instance_id="one")
     consumer.poll(0)
     consumer.commit({("t", 1): 3})
-    found = log.describe_group("g")
+    found = log.groups.describe("g")
 
     assert (found.state, found.assignor, [member.topics for member in found.members]) == (
         "Stable",
@@ -82,9 +82,9 @@ def test_a_group_is_described(log, members):
         ("t", p, 3 if p == 1 else None, ends[p], ends[1] - 3 if p == 1 else None) for p in range(4)
     ]
     assert (found.lag, found.members[0].partitions) == (ends[1] - 3, 4)
-    assert log.groups() == ["g"]
+    assert log.groups.names() == ["g"]
     with pytest.raises(ConfigError, match="consumer group 'x' does not exist; there are g"):
-        log.describe_group("x")
+        log.groups.describe("x")
 
 
 def test_reset_and_delete_want_an_empty_group(log):
@@ -92,17 +92,17 @@ def test_reset_and_delete_want_an_empty_group(log):
     consumer = log.consumer("t", "g")
     consumer.poll(0)
     assert list(log.heartbeats.ages_ms("group/g/")) == [
-        f"group/g/{member.member_id}" for member in log.describe_group("g").members
+        f"group/g/{member.member_id}" for member in log.groups.describe("g").members
     ]
-    for refused in (lambda: log.reset_group("g", {"t": {0: 1}}), lambda: log.delete_group("g")):
+    for refused in (lambda: log.groups.reset("g", {"t": {0: 1}}), lambda: log.groups.delete("g")):
         with pytest.raises(FencedError, match="group g has 1 member "):
             refused()
     consumer.close()
-    log.reset_group("g", {"t": {0: 1, 3: 2}})
-    assert log.catalog.committed_offsets("g") == {log.topic("t").id: {0: 1, 3: 2}}
-    log.delete_group("g")
+    log.groups.reset("g", {"t": {0: 1, 3: 2}})
+    assert log.catalog.groups.committed_offsets("g") == {log.topic("t").id: {0: 1, 3: 2}}
+    log.groups.delete("g")
 
-    assert (log.groups(), log.catalog.committed_offsets("g")) == ([], {})
+    assert (log.groups.names(), log.catalog.groups.committed_offsets("g")) == ([], {})
 
 
 def test_a_group_of_dead_members_counts_as_empty(log, members):
@@ -111,8 +111,8 @@ def test_a_group_of_dead_members_counts_as_empty(log, members):
     members.join().poll(0)
     members.clock.advance(SESSION_MS + 1)
 
-    log.reset_group("g", {"t": {0: 1}})
-    assert log.describe_group("g").state == "Empty"
+    log.groups.reset("g", {"t": {0: 1}})
+    assert log.groups.describe("g").state == "Empty"
 
 
 @pytest.mark.parametrize("kind", ["io", "late", "full"])

@@ -148,17 +148,17 @@ class GroupMachine(RuleBasedStateMachine):
     def resume_in_commit(self, played):
         commit, played.paused_in = played.paused_in, None
         if commit is not None and commit.offsets:
-            self.committing(lambda: self.log.catalog.commit_offsets(commit))
+            self.committing(lambda: self.log.catalog.groups.commit_offsets(commit))
 
     def committing(self, commit):
         """Whether a commit is refused for want of membership; it must not lead back, and change nothing if it is refused."""
-        before = groups.places_of(self.log.catalog.committed_offsets("g"))
+        before = groups.places_of(self.log.catalog.groups.committed_offsets("g"))
         try:
             commit()
             error = None
         except (MembershipLostError, TopicNotFoundError) as found:
             error = found
-        after = groups.places_of(self.log.catalog.committed_offsets("g"))
+        after = groups.places_of(self.log.catalog.groups.committed_offsets("g"))
         assert error is None or after == before
         assert all(after[place] >= offset for place, offset in before.items()), f"committed {before}, then {after}"
         return isinstance(error, MembershipLostError)
@@ -204,7 +204,7 @@ class GroupMachine(RuleBasedStateMachine):
         able = set()
         for played in self.ever:
             topic_ids = {topic_id for topic_id, _ in played.consumer._positions}
-            there = {found.id for found in self.log.catalog.topics()}
+            there = {found.id for found in self.log.catalog.topics.every()}
             for place in played.consumer.assignment() if topic_ids <= there else ():
                 can_commit = self.members.can_commit(played.consumer, place)
                 assert not (can_commit and place in able), f"two can commit at {place}"
@@ -214,7 +214,7 @@ class GroupMachine(RuleBasedStateMachine):
     @invariant()
     def committed_is_within_what_was_delivered(self):
         """Nothing is committed that nobody was given: an offset below a committed one was delivered at least once."""
-        for place, offset in groups.places_of(self.log.catalog.committed_offsets("g")).items():
+        for place, offset in groups.places_of(self.log.catalog.groups.committed_offsets("g")).items():
             assert set(range(offset)) <= self.delivered.get(place, set())
 
     def teardown(self):
@@ -242,7 +242,7 @@ class GroupMachine(RuleBasedStateMachine):
         wanted = {topic for played in self.playing for topic in played.consumer._assignment.subscription.topics}
         owned = sorted(place for played in self.playing for place in played.consumer.assignment())
         assert owned == sorted((topic, partition) for topic in wanted for partition in range(self.partitions[topic]))
-        assert self.log.describe_group("g").state == "Stable"
+        assert self.log.groups.describe("g").state == "Stable"
         for played in self.playing:
             played.consumer.commit()
 
@@ -294,7 +294,7 @@ def begin_at_the_end(patch):
 
     def compared(self, found):
         change = real(self, found)
-        ends = self._catalog.offset_bounds({topic_id for topic_id, _ in change.assigned})
+        ends = self._catalog.manifest.offset_bounds({topic_id for topic_id, _ in change.assigned})
         return type(change)(change.lost, change.revoked, {place: ends[place][1] for place in change.assigned})
 
     patch(membership.Membership, "_compared", compared)

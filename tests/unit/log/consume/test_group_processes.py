@@ -91,7 +91,7 @@ def members(folder, *options):
 
 def committed(folder):
     with open_log(folder) as log:
-        return log.catalog.committed_offsets("g").get(log.topic("t").id, {})
+        return log.catalog.groups.committed_offsets("g").get(log.topic("t").id, {})
 
 
 def test_a_member_stopped_past_its_session_cannot_commit(folder):
@@ -157,7 +157,7 @@ def test_a_static_member_is_restarted_without_a_rebalance(folder):
 
 def generation_of(folder):
     with open_log(folder) as log:
-        return log.describe_group("g").generation
+        return log.groups.describe("g").generation
 
 
 @pytest.mark.timeout(3_600)
@@ -206,10 +206,10 @@ def wait_until_committed(folder, seconds=WAIT_SECONDS):
     """Until the group has committed all there is; AssertionError if it commits nothing for so long."""
     with open_log(folder) as log:
         topic, before, deadline = log.topic("t").id, None, time.monotonic() + seconds
-        while (found := log.catalog.committed_offsets("g").get(topic)) != log.end_offsets("t"):
+        while (found := log.catalog.groups.committed_offsets("g").get(topic)) != log.end_offsets("t"):
             if found != before:
                 before, deadline = found, time.monotonic() + seconds
-            assert time.monotonic() < deadline, log.describe_group("g")
+            assert time.monotonic() < deadline, log.groups.describe("g")
             time.sleep(0.01)
 
 
@@ -254,7 +254,7 @@ def settled_at(folder, count, seconds=WAIT_SECONDS):
     """The moment when the group is stable, with so many members and an equal share for each."""
     deadline, found = time.monotonic() + seconds, None
     with open_log(folder) as log:
-        while "g" not in log.groups() or not is_settled(found := log.describe_group("g"), count):
+        while "g" not in log.groups.names() or not is_settled(found := log.groups.describe("g"), count):
             assert time.monotonic() < deadline, found
             time.sleep(0.02)
     return time.monotonic()

@@ -62,13 +62,13 @@ def test_a_newcomer_does_not_stop_the_world(log, members):
     second = members.join()
     second.poll(0)
     assert (second.assignment(), first.assignment()) == ([], kept)
-    assert log.describe_group("g").state == "Rebalancing"
+    assert log.groups.describe("g").state == "Rebalancing"
 
     first.poll(0)
     second.poll(0)
     assert sorted([*first.assignment(), *second.assignment()]) == kept
     assert revoked == second.assignment()
-    assert log.describe_group("g").state == "Stable"
+    assert log.groups.describe("g").state == "Stable"
 
 
 def test_a_new_owner_begins_where_the_old_one_committed(members):
@@ -100,7 +100,7 @@ def test_a_member_that_dies_is_replaced(log, members):
     members.settle(second)
 
     assert len(second.assignment()) == 4
-    assert [member.member_id for member in log.describe_group("g").members] == [second._assignment.member_id]
+    assert [member.member_id for member in log.groups.describe("g").members] == [second._assignment.member_id]
 
 
 def test_a_paused_member_cannot_commit(log, members):
@@ -118,7 +118,7 @@ def test_a_paused_member_cannot_commit(log, members):
 
     with pytest.raises(MembershipLostError, match="no longer a member"):
         first.commit()
-    assert log.catalog.committed_offsets("g") == {}
+    assert log.catalog.groups.committed_offsets("g") == {}
     assigned.clear()
     members.settle(first, second, first)
     assert (lost, assigned) == (held, first.assignment())
@@ -130,7 +130,7 @@ def test_the_transaction_decides_even_if_the_clock_does_not(log, members):
     """A member that was removed while it believes itself alive, whatever its clock says, is refused by the catalog."""
     first = members.join()
     first.poll(0)
-    log.catalog.rebalance_group("g", [first._assignment.member_id])
+    log.catalog.groups.rebalance("g", [first._assignment.member_id])
 
     with pytest.raises(MembershipLostError):
         first.commit()
@@ -154,14 +154,14 @@ def test_the_calendar_does_not_matter(log, members):
     """The wall clock may jump by years, forth and back, or stand still: sessions and commits go on as if nothing had happened."""
     first, second = members.join(), members.join()
     members.settle(first, second)
-    held, generation = first.assignment(), log.describe_group("g").generation
+    held, generation = first.assignment(), log.groups.describe("g").generation
     year_ms = 365 * 24 * 3_600_000
     for time_ms in (0, 140 * year_ms, 1, 68 * year_ms + 1, -year_ms, -year_ms):
         log.clock.time_ms = time_ms
         members.settle(first, second, rounds=1)
         first.commit()
 
-    assert (first.assignment(), log.describe_group("g").generation) == (held, generation)
+    assert (first.assignment(), log.groups.describe("g").generation) == (held, generation)
 
 
 def test_beats_keep_a_busy_member(log, members):
@@ -286,14 +286,14 @@ def test_a_static_member_comes_back_to_its_partitions(log, members):
     members.settle(first, second)
     first.poll(0)
     first.commit()
-    held, positions, generation = first.assignment(), first.position(), log.describe_group("g").generation
+    held, positions, generation = first.assignment(), first.position(), log.groups.describe("g").generation
     first.close()
     members.settle(second, rounds=2)
     again = members.join(instance_id="one")
     again._follow()
 
-    assert (again.assignment(), again.position(), log.describe_group("g").generation) == (held, positions, generation)
-    assert [member.instance_id for member in log.describe_group("g").members] == ["one", "two"]
+    assert (again.assignment(), again.position(), log.groups.describe("g").generation) == (held, positions, generation)
+    assert [member.instance_id for member in log.groups.describe("g").members] == ["one", "two"]
 
 
 def test_a_static_member_that_stays_away_is_replaced(members):
@@ -341,7 +341,7 @@ def test_a_static_member_is_not_fenced_by_itself(log, members, monkeypatch):
     with pytest.raises(MembershipLostError):
         consumer.commit()
     consumer._follow()
-    assert (consumer.assignment(), len(log.describe_group("g").members)) == ([], 1)
+    assert (consumer.assignment(), len(log.groups.describe("g").members)) == ([], 1)
     consumer._follow()
 
     assert (consumer.assignment(), consumer.position()) == (held, positions)
@@ -391,6 +391,6 @@ def test_leaving_tells_the_owner(log, members):
         members.clock.advance(silence)
         with pytest.raises(RuntimeError) if not silence else nullcontext():
             consumer.close()
-        assert log.describe_group("g").members == ()
+        assert log.groups.describe("g").members == ()
 
     assert told == ["revoked, committed 4", "lost 4"]

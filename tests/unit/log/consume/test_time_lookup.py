@@ -30,7 +30,7 @@ def test_it_is_the_first_row_of_that_time_or_later(times, frame_rows, start, dat
     producer.send_batch("t", pa.table({"n": pa.array(range(len(times)), pa.int64()), "_timestamp": stamps}))
     producer.flush()
     start = min(start, len(times))
-    with log.catalog._database.write() as transaction:
+    with log.catalog.database.write() as transaction:
         transaction.execute("UPDATE topic_partition SET start_offset = ?", (start,))
     sought = data.draw(st.integers(-51, 51))
 

@@ -152,7 +152,7 @@ def test_a_lost_commit_of_a_producer_counts_once(url, wire, cut):
             wire.release()
         assert wire.cut is None
         assert log.read("t")["n"].to_pylist() == list(range(6))
-        assert log.catalog.check_manifest() == ()
+        assert log.catalog.manifest.check() == ()
 
 
 # Servers that go
@@ -179,7 +179,7 @@ def test_a_session_that_ends_inside_a_transaction_leaves_nothing(database, other
     assert count(other) == 1
 
 
-@pytest.mark.parametrize("kind", ["_read", "_write"])
+@pytest.mark.parametrize("kind", ["read", "write"])
 def test_the_catalog_runs_a_lost_transaction_again(database, other, kind):
     """What was lost before its commit is done again by itself, once."""
     catalog, calls = Catalog(database), []
@@ -188,12 +188,12 @@ def test_the_catalog_runs_a_lost_transaction_again(database, other, kind):
         calls.append(transaction)
         if len(calls) == 1:
             end_session(database, other)
-        if kind == "_write":
+        if kind == "write":
             transaction.execute(INSERT)
         return transaction.execute("SELECT count(*) FROM producer")
 
-    assert getattr(catalog, kind)(work) == [(len(calls) - 1 if kind == "_write" else 0,)]
-    assert len(calls) == 2 and count(other) == (1 if kind == "_write" else 0)
+    assert getattr(catalog, kind)(work) == [(len(calls) - 1 if kind == "write" else 0,)]
+    assert len(calls) == 2 and count(other) == (1 if kind == "write" else 0)
 
 
 def test_a_server_that_crashes_and_starts_again(postgres, url):
@@ -316,18 +316,18 @@ def test_refusals_of_a_server_that_comes_and_goes_are_not_final(database, monkey
 def test_a_commit_is_left_open_while_the_server_is_gone(postgres, url, wire, monkeypatch):
     """While nothing can be known nothing is claimed; the next transaction settles it first."""
     catalog = Catalog(open_postgres(through(wire, url)))
-    monkeypatch.setattr(catalog._database, "_wait_s", 0.3)
-    catalog.open_producer("before")
-    with pytest.raises(OutcomeUnknownError), catalog._database.write() as transaction:
+    monkeypatch.setattr(catalog.database, "_wait_s", 0.3)
+    catalog.producers.open("before")
+    with pytest.raises(OutcomeUnknownError), catalog.database.write() as transaction:
         transaction.execute(INSERT)
         wire.cut = NEVER_SENT
     postgres.crash()
     try:
         with pytest.raises(StreamKitError, match="cannot be reached"):
-            catalog.open_producer("after")
+            catalog.producers.open("after")
     finally:
         postgres.start()
-    assert count(catalog._database) == 1
+    assert count(catalog.database) == 1
     catalog.close()
 
 
@@ -424,8 +424,8 @@ def test_a_password_opens_the_log_and_is_never_shown(guest, postgres, tmp_path):
     url = postgres.url(storage=tmp_path).replace("streamkit@", f"guest:{ENCODED}@")
     with open_log(url) as log:
         assert log.has_password and "guest@" in log.location
-        shown = [log.location, log.root, repr(log), repr(log.catalog._database), repr(parse_address(url)), repr(log.storage)]
-        vars(log.catalog._database)["_connection"].close()
+        shown = [log.location, log.root, repr(log), repr(log.catalog.database), repr(parse_address(url)), repr(log.storage)]
+        vars(log.catalog.database)["_connection"].close()
         assert log.topics() == []
     with pytest.raises(StreamKitError) as closed:
         log.topics()

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 def layout(log):
     topic_id = log.topic("t").id
-    return [extent for partition in log.end_offsets("t") for extent in log.catalog.extents(topic_id, partition)]
+    return [extent for partition in log.end_offsets("t") for extent in log.catalog.manifest.extents(topic_id, partition)]
 
 
 def fill(log, keys, rows_each, times):

@@ -198,7 +198,7 @@ def test_a_stopped_pass_ends_between_two_runs(monkeypatch):
     throttle = Throttle()
     with armed("compaction.run_swapped", throttle.stop), pytest.raises(StoppedError):
         maintain(log, throttle=throttle)
-    known = {extent.path for extent in layout(log)} | set(log.catalog.trash(1 << 62))
+    known = {extent.path for extent in layout(log)} | set(log.catalog.manifest.trash(1 << 62))
 
     assert len(values(log)) == 18
     assert set(log.storage.list("slabs")) == known

@@ -76,8 +76,8 @@ def strays(log):
     """Slabs that neither the manifest nor the trash knows."""
     files = set(log.storage.list("slabs"))
     writers = {name.writer for name in map(SlabName.parse, files) if name}
-    known = {path for writer in writers for path in log.catalog.referenced_slabs(writer)}
-    return files - known - set(log.catalog.trash(2**60))
+    known = {path for writer in writers for path in log.catalog.manifest.referenced(writer)}
+    return files - known - set(log.catalog.manifest.trash(2**60))
 
 
 def key_columns():
@@ -112,7 +112,7 @@ def test_exactly_the_newest_record_of_each_key_stays(types, data, memory_bytes):
 
     assert same(rows(log), newest(before, key))
     assert log.end_offsets("t") == ends
-    assert log.catalog.check_manifest() == ()
+    assert log.catalog.manifest.check() == ()
     assert (report.rows_before, report.rows_after) == (len(before), len(rows(log)))
     done = layout(log)
     assert log.compact("t", memory_bytes).rows_after == report.rows_after
@@ -148,7 +148,7 @@ def test_a_deletion_goes_a_while_after_it_was_cleaned_once():
 
     assert log.compact("t").partitions[0].deletions == 1
     assert [row["k"] for row in rows(log)] == ["b"]
-    assert log.catalog.purged_below([log.topic("t").id]) == {log.topic("t").id: {0: 3}}
+    assert log.catalog.manifest.purged_below(log.topic("t").id) == {0: 3}
 
 
 def test_a_clock_that_is_behind_drops_no_deletion_early():
@@ -210,7 +210,7 @@ def test_readers_pass_over_a_last_record_that_is_gone():
     assert [log.read("t", start=start).num_rows for start in range(5)] == [1, 0, 0, 0, 0]
     put(log, ("c", 1))
     assert [row[OFFSET] for row in rows(log)] == [0, 3]
-    assert log.catalog.check_manifest() == ()
+    assert log.catalog.manifest.check() == ()
 
 
 def test_young_records_are_left_alone():
@@ -303,7 +303,7 @@ def test_scans_that_began_before_see_what_was_there():
     first = next(cut)
     log.compact("t")
     assert [value for batch in whole for value in batch["v"].to_pylist()] == [1, 1, 2, 1]
-    for path in log.catalog.trash(2**60):
+    for path in log.catalog.manifest.trash(2**60):
         log.storage.delete(path)
 
     assert first["v"].to_pylist() == [1, 1]
@@ -344,7 +344,7 @@ def test_two_compactions_at_once(point):
 
     assert rows(log) == expected
     assert strays(log) == set()
-    assert log.catalog.check_manifest() == ()
+    assert log.catalog.manifest.check() == ()
 
 
 def test_a_compaction_that_is_always_overtaken_gives_up():
@@ -378,7 +378,7 @@ def test_retention_below_a_pass_is_no_harm():
         manifest.remove(transaction, [dropped], 0)
         transaction.execute("UPDATE topic_partition SET start_offset = 2")
 
-    with armed("compaction.slab_durable", once(lambda: log.catalog._write(drop))):
+    with armed("compaction.slab_durable", once(lambda: log.catalog.write(drop))):
         log.compact("t")
     assert [row["v"] for row in rows(log)] == [2]
     with pytest.raises(OffsetOutOfRangeError):
@@ -428,4 +428,4 @@ def test_any_catalog_will_do(place):
     with open_log(place.location, clock) as log:
         log.compact("t")
         assert [(row["k"], row[OFFSET]) for row in rows(log)] == [("b", 3)]
-        assert log.catalog.check_manifest() == ()
+        assert log.catalog.manifest.check() == ()

@@ -21,7 +21,7 @@ from streamkit.clock import HandClock
 from streamkit.errors import StreamKitError
 from streamkit.failpoints import SimulatedCrash, armed
 from streamkit.log.catalog import manifest, replacements
-from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.catalog import CatalogManifest
 from streamkit.log.maintenance import compaction
 from streamkit.log.opening import open_log
 from streamkit.log.topic.settings import SettingValue
@@ -103,7 +103,7 @@ def crash():
 def survives(place, expected, ends):
     """Whatever was left behind reads as before, and the next two passes leave one record a key."""
     with opened(place) as log:
-        assert log.catalog.check_manifest() == ()
+        assert log.catalog.manifest.check() == ()
         assert fold(log) == expected
         assert log.end_offsets("t") == ends
         log.compact("t")
@@ -208,14 +208,14 @@ def swap_before_the_slab_is_durable(patch):
 
 
 def swap_in_two_transactions(patch):
-    original = Catalog.replace_extents
+    original = CatalogManifest.replace
 
-    def replace_extents(catalog, replacement):
-        catalog._write(lambda transaction: manifest.remove(transaction, replacement.removed, 0))
-        return original(catalog, replacement)
+    def replace(noun, replacement):
+        noun.transactions.write(lambda transaction: manifest.remove(transaction, replacement.removed, 0))
+        return original(noun, replacement)
 
     patch(replacements, "_check_removed", lambda *_: None)
-    patch(Catalog, "replace_extents", replace_extents)
+    patch(CatalogManifest, "replace", replace)
 
 
 BUGS = {  # and where they show

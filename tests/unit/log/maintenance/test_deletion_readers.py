@@ -110,7 +110,7 @@ def test_a_group_that_comes_meanwhile_counts(log):
         log.compact("t")
 
     assert (left, keys(log)) == ([], ["b", "a"])
-    assert set(log.storage.list("slabs")) == {*log.catalog.slabs(), *log.catalog.trash(1 << 62)}
+    assert set(log.storage.list("slabs")) == {*log.catalog.manifest.slabs(), *log.catalog.manifest.trash(1 << 62)}
 
 
 def test_whoever_begins_at_the_start_is_not_warned(log, caplog):

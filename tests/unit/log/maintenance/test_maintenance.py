@@ -71,7 +71,7 @@ def log(tmp_path, clock):
 
 
 def extents(log, topic, partition=0):
-    return len(log.catalog.extents(log.topic(topic).id, partition))
+    return len(log.catalog.manifest.extents(log.topic(topic).id, partition))
 
 
 def test_a_full_disk_is_freed(log, clock, monkeypatch):
@@ -84,12 +84,12 @@ def test_a_full_disk_is_freed(log, clock, monkeypatch):
         patch.setattr(storage, "_write_fully", refuse)
         with pytest.raises(StorageFullError):
             log.maintain()
-        assert (len(log.catalog.trash(NEVER_MS)), extents(log, "b"), extents(log, "a")) == (1, 0, 10)
+        assert (len(log.catalog.manifest.trash(NEVER_MS)), extents(log, "b"), extents(log, "a")) == (1, 0, 10)
 
         clock.advance(log.settings.file_delete_delay_ms + 1)
         with pytest.raises(StorageFullError):
             log.maintain()
-        assert log.catalog.trash(NEVER_MS) == [] and len(log.storage.list("slabs")) == 10
+        assert log.catalog.manifest.trash(NEVER_MS) == [] and len(log.storage.list("slabs")) == 10
     assert log.maintain().merged.extents >= 8
 
 
@@ -147,7 +147,7 @@ def test_a_damaged_partition_keeps_no_other(log, policy):
     """One damaged frame in a partition, and the other partitions of its topic are compacted and merged all the same."""
     append_keyed(log, policy)
     before = [extents(log, "k", partition) for partition in (0, 1)]
-    damage(log, log.catalog.extents(log.topic("k").id, 0)[0])
+    damage(log, log.catalog.manifest.extents(log.topic("k").id, 0)[0])
 
     for work in (log.compact if policy == "compact" else log.merge, lambda name: log.maintain([name])):
         with pytest.raises(CorruptionError, match="topic k, partition 0, offset 0"):
@@ -159,7 +159,7 @@ def test_heartbeats_that_cannot_be_read_keep_nobody_s_rows_from_staying(log, clo
     """Where nobody knows who is gone, everybody counts as alive: what nobody needs goes, the rest of the pass is done, and it is said."""
     append(log, "b", 2)
     clock.advance(2 * HOUR)
-    log.catalog.pin("somebody", {log.topic("b").id: {0: 8}})
+    log.catalog.pins.insert("somebody", {log.topic("b").id: {0: 8}})
 
     def refuse(prefix):
         raise StreamKitError("the heartbeats cannot be used")

@@ -131,7 +131,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
     def _join(self, topic):
         writer = segment.SegmentWriter(self.log.storage, self.log.catalog)
         for partition in range(PARTITIONS):
-            if extents := self.log.catalog.extents(topic.id, partition):
+            if extents := self.log.catalog.manifest.extents(topic.id, partition):
                 assert writer.rewrite(topic, extents)
 
     @rule()
@@ -141,7 +141,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
         by_bytes = {partition: self._start_by_bytes(partition) for partition in range(PARTITIONS)}
         self.log.maintain()
         for partition, start in by_bytes.items():
-            assert self.log.catalog.start_offsets(self.log.topic("bounded").id)[partition] == start
+            assert self.log.catalog.manifest.start_offsets(self.log.topic("bounded").id)[partition] == start
         for topic in ("aging", "both"):
             self._check_nothing_old_is_left(topic)
 
@@ -157,8 +157,8 @@ class MaintenanceMachine(RuleBasedStateMachine):
     def _start_by_bytes(self, partition):
         """Where a partition begins when as many old extents have gone as leave enough bytes."""
         topic_id = self.log.topic("bounded").id
-        start = self.log.catalog.start_offsets(topic_id)[partition]
-        extents = self.log.catalog.extents(topic_id, partition)
+        start = self.log.catalog.manifest.start_offsets(topic_id)[partition]
+        extents = self.log.catalog.manifest.extents(topic_id, partition)
         left = sum(extent.length for extent in extents)
         for extent in extents:
             left -= extent.length
@@ -202,7 +202,7 @@ class MaintenanceMachine(RuleBasedStateMachine):
             assert self.held(topic)[partition] == held
         else:
             assert self.held(topic)[partition] == {offset: row for offset, row in held.items() if offset >= before}
-            assert self.log.catalog.start_offsets(self.log.topic(topic).id)[partition] == max(before, start)
+            assert self.log.catalog.manifest.start_offsets(self.log.topic(topic).id)[partition] == max(before, start)
             self.aged[topic, partition] = max(self.aged[topic, partition], before)
 
     # What readers see
@@ -257,9 +257,9 @@ class MaintenanceMachine(RuleBasedStateMachine):
         """Every topic holds of all that was written what its policy wants, and where it starts it says so."""
         if not hasattr(self, "log"):
             return
-        assert self.log.catalog.check_manifest() == ()
+        assert self.log.catalog.manifest.check() == ()
         for topic in TOPICS:
-            starts = self.log.catalog.start_offsets(self.log.topic(topic).id)
+            starts = self.log.catalog.manifest.start_offsets(self.log.topic(topic).id)
             assert self.log.end_offsets(topic) == {number: len(written) for number, written in enumerate(self.written)}
             for partition, held in enumerate(self.held(topic)):
                 self._check_start(topic, partition, starts[partition])

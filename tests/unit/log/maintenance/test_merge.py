@@ -43,12 +43,12 @@ def append(log, topic, commits, rows=1, seed=0):
 
 def append_ones(log, topic, numbers):
     """A commit a number, as a producer makes them, without what comes before."""
-    state, stamp = log.catalog.open_producer(None), pa.array([0], pa.int64()).view(TIMESTAMP_TYPE)
+    state, stamp = log.catalog.producers.open(None), pa.array([0], pa.int64()).view(TIMESTAMP_TYPE)
     for step, number in enumerate(numbers, 1):
         name = SlabName(producer_writer(state.id), state.epoch, step, fresh_token())
         batch = pa.record_batch({"k": ["k"], "v": [number], "_timestamp": stamp})
         slab = write_slab(log.storage, name, [(log.topic(topic).id, 0, batch)])
-        log.catalog.commit_batches(ProducerCommit(state.id, state.epoch, step, fresh_token(), (slab,)))
+        log.catalog.producers.commit(ProducerCommit(state.id, state.epoch, step, fresh_token(), (slab,)))
 
 
 def row_of(number, time_ms):
@@ -66,7 +66,9 @@ def content(log, topic):
 def files(log, topic):
     """The files of each partition."""
     found = log.topic(topic)
-    return [{extent.path for extent in log.catalog.extents(found.id, partition)} for partition in range(found.partitions)]
+    return [
+        {extent.path for extent in log.catalog.manifest.extents(found.id, partition)} for partition in range(found.partitions)
+    ]
 
 
 @pytest.mark.timeout(120)
@@ -84,7 +86,7 @@ def test_thousands_of_commits_leave_few_files():
         assert table["v"].to_pylist() == table["_offset"].to_pylist() == list(range(5 * each))
         assert len(files(log, "t")[0]) <= files_max(5 * each, 0, MIB) <= files_max(5_000, 0, MIB) <= 64
         assert merged <= 5 * each * rewrites_max(5 * each)
-        assert log.catalog.check_manifest() == ()
+        assert log.catalog.manifest.check() == ()
 
 
 @pytest.mark.every_catalog
@@ -97,8 +99,8 @@ def test_merge_keeps_rows_as_they_are(log):
     assert content(log, "t") == before
     assert result.swaps == 2 and result.extents == 64
     assert [len(found) for found in files(log, "t")] < [len(found) for found in old]
-    assert set(log.catalog.trash(1 << 62)) <= set().union(*old)
-    assert log.catalog.check_manifest() == ()
+    assert set(log.catalog.manifest.trash(1 << 62)) <= set().union(*old)
+    assert log.catalog.manifest.check() == ()
     assert log.merge("t").swaps == 0
 
 
@@ -107,11 +109,11 @@ def test_shared_file_leaves_with_its_last_extent(log):
     append(log, "t", 8, rows=20)
     topic = log.topic("t")
     writer = SegmentWriter(log.storage, log.catalog)
-    writer.rewrite(topic, log.catalog.extents(topic.id, 0))
-    assert log.catalog.trash(1 << 62) == []
+    writer.rewrite(topic, log.catalog.manifest.extents(topic.id, 0))
+    assert log.catalog.manifest.trash(1 << 62) == []
 
-    writer.rewrite(topic, log.catalog.extents(topic.id, 1))
-    assert len(log.catalog.trash(1 << 62)) == 8
+    writer.rewrite(topic, log.catalog.manifest.extents(topic.id, 1))
+    assert len(log.catalog.manifest.trash(1 << 62)) == 8
 
 
 def test_holes_of_compaction_are_kept(log):
@@ -121,25 +123,25 @@ def test_holes_of_compaction_are_kept(log):
     rows = content(log, "t")
     end = _drop_two_of_three(log, topic, 60)
     before = [row for row in rows if row["_partition"] != 0 or row["_offset"] % 3 == 0 or row["_offset"] >= end]
-    (merged,) = SegmentWriter(log.storage, log.catalog).rewrite(topic, log.catalog.extents(topic.id, 0)) or ()
+    (merged,) = SegmentWriter(log.storage, log.catalog).rewrite(topic, log.catalog.manifest.extents(topic.id, 0)) or ()
 
     assert content(log, "t") == before
-    assert log.catalog.check_manifest() == ()
+    assert log.catalog.manifest.check() == ()
     assert (merged.base_offset, merged.next_offset, merged.is_dense) == (0, log.end_offsets("t")[0], False)
 
 
 def _drop_two_of_three(log, topic, end):
     """What a compaction might do to the extents of partition 0 that end before an offset."""
-    extents = [extent for extent in log.catalog.extents(topic.id, 0) if extent.next_offset <= end]
+    extents = [extent for extent in log.catalog.manifest.extents(topic.id, 0) if extent.next_offset <= end]
     end = extents[-1].next_offset
     table = log.read("t", columns=["k", "v", "_deleted", "_headers"], partitions=[0], end=end)
     kept = table.filter(pa.array([offset % 3 == 0 for offset in table[OFFSET].to_pylist()]))
     batch = kept.select(["k", "v", "_timestamp", "_deleted", "_headers", OFFSET]).combine_chunks().to_batches()[0]
-    state = log.catalog.open_producer(None)
+    state = log.catalog.producers.open(None)
     name = SlabName(producer_writer(state.id), state.epoch, 1, fresh_token())
     slab = write_slab(log.storage, name, [(topic.id, 0, batch)])
     commit = ProducerCommit(state.id, state.epoch, 1, fresh_token(), (slab,))
-    log.catalog.replace_extents(Replacement(topic.id, 0, tuple(extents), commit, ((0, end),), cleaned_offset=end))
+    log.catalog.manifest.replace(Replacement(topic.id, 0, tuple(extents), commit, ((0, end),), cleaned_offset=end))
     return end
 
 
@@ -155,7 +157,7 @@ def test_frames_are_large_and_compressed_as_the_topic_says(compression):
                 producer.flush()
         size = log.describe("t")["bytes"]
         log.merge("t")
-        extents = log.catalog.extents(log.topic("t").id, 0)
+        extents = log.catalog.manifest.extents(log.topic("t").id, 0)
 
         assert [extent.rows for extent in extents] == [130_000, 30_000]
         assert log.read("t")["v"].to_pylist() == list(range(160_000))
@@ -171,7 +173,7 @@ def test_a_frame_spans_an_eighth_of_retention():
                 producer.send("t", {"v": number}, timestamp_ms=number * 250)
                 producer.flush()
         log.merge("t")
-        extents = log.catalog.extents(log.topic("t").id, 0)
+        extents = log.catalog.manifest.extents(log.topic("t").id, 0)
 
         assert len({extent.path for extent in extents}) < len(extents) <= 8
         assert max(extent.max_timestamp - extent.min_timestamp for extent in extents) <= 1_000
@@ -205,7 +207,7 @@ def test_reader_open_during_a_merge_reads_on(log):
     first = [next(kept), next(late)]
     log.merge("t")
     rest = list(kept)
-    for path in log.catalog.trash(1 << 62):
+    for path in log.catalog.manifest.trash(1 << 62):
         log.storage.delete(path)
     late_rest = list(late)
 
@@ -240,14 +242,14 @@ def test_extents_that_change_meanwhile_are_left_alone(log):
     before = content(log, "t")
     topic = log.topic("t")
     slow, quick = SegmentWriter(log.storage, log.catalog), SegmentWriter(log.storage, log.catalog)
-    extents = log.catalog.extents(topic.id, 0)
+    extents = log.catalog.manifest.extents(topic.id, 0)
     with armed("merge.slab_durable", once(lambda: quick.rewrite(topic, extents))):
         assert slow.rewrite(topic, extents) is None
 
     assert content(log, "t") == before
-    assert slow.rewrite(topic, log.catalog.extents(topic.id, 1))
-    slabs = {extent.path for partition in (0, 1) for extent in log.catalog.extents(topic.id, partition)}
-    assert set(log.storage.list("slabs")) == slabs | set(log.catalog.trash(1 << 62))
+    assert slow.rewrite(topic, log.catalog.manifest.extents(topic.id, 1))
+    slabs = {extent.path for partition in (0, 1) for extent in log.catalog.manifest.extents(topic.id, partition)}
+    assert set(log.storage.list("slabs")) == slabs | set(log.catalog.manifest.trash(1 << 62))
 
 
 def test_deleted_topic_ends_its_merge(log):

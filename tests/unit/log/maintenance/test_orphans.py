@@ -6,7 +6,7 @@ import apsw
 import pyarrow as pa
 import pytest
 
-from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.catalog import Catalog, CatalogManifest
 from streamkit.log.maintenance.maintenance import maintain
 from streamkit.log.maintenance.orphans import SILENT_MS, collect_all_orphans
 from streamkit.log.maintenance.trash import empty_trash
@@ -54,7 +54,7 @@ def forget_the_silent(log):
 
 
 def query(log, statement):
-    return log.catalog._read(lambda transaction: transaction.execute(statement))
+    return log.catalog.read(lambda transaction: transaction.execute(statement))
 
 
 def put_slab(log, writer, generation, serial):
@@ -109,7 +109,7 @@ def test_copies_that_were_out_of_reach_go_later(replicated_log, folders):
     assert len(list(folders[1].rglob("*.slab"))) == 11
 
     maintain(log)
-    assert [len(list(folder.rglob("*.slab"))) for folder in folders] == [len(log.catalog.slabs())] * 3 == [3] * 3
+    assert [len(list(folder.rglob("*.slab"))) for folder in folders] == [len(log.catalog.manifest.slabs())] * 3 == [3] * 3
     assert check_folder(str(folders[0])).findings == ()
 
 
@@ -120,12 +120,12 @@ def test_what_can_still_be_committed_stays(log):
     producer = log.producer("worker")
     producer.send("t", {"n": 9})
     producer._session.stage(producer._outbox._draft)
-    application = log.catalog.start_application(
+    application = log.catalog.applications.start(
         "app", tasks=1, default_tasks=1, key_groups=8, program_hash="", program="{}", inputs={}, stores=[]
     )
     staged = put_slab(log, f"a{application.id}", application.generation, application.epoch + 1)
     before = log.storage.list("slabs")
-    assert staged in before and log.catalog.trash(NEVER_MS)
+    assert staged in before and log.catalog.manifest.trash(NEVER_MS)
 
     assert collect(log) == () and log.storage.list("slabs") == before
     producer.flush()
@@ -135,7 +135,7 @@ def test_what_can_still_be_committed_stays(log):
 @pytest.mark.every_catalog
 def test_what_dead_attempts_left_goes(log):
     """Slabs of older generations, and of commits that are over, go without waiting for the writer to be started again."""
-    application = log.catalog.start_application(
+    application = log.catalog.applications.start(
         "app", tasks=1, default_tasks=1, key_groups=8, program_hash="", program="{}", inputs={}, stores=[]
     )
     dead = put_slab(log, f"a{application.id}", application.generation - 1, 1), put_slab(log, "p1", 1, 4)
@@ -167,8 +167,8 @@ def test_references_are_read_last(log, monkeypatch):
     """A slab that is committed while orphans are looked for, and whose writer is forgotten then, stays: files, writers, references, in this order."""
     order = []
 
-    def noted(name):
-        function = getattr(Catalog, name)
+    def noted(noun, name):
+        function = getattr(noun, name)
 
         def call(*arguments):
             order.append(name)
@@ -176,11 +176,11 @@ def test_references_are_read_last(log, monkeypatch):
             forget(log)
             return function(*arguments)
 
-        monkeypatch.setattr(Catalog, name, call)
+        monkeypatch.setattr(noun, name, call)
 
-    for name in ("writers", "referenced_slabs"):
-        noted(name)
-    assert collect(log) == () and order == ["writers", "referenced_slabs"]
+    noted(Catalog, "writers")
+    noted(CatalogManifest, "referenced")
+    assert collect(log) == () and order == ["writers", "referenced"]
     assert log.read("t").num_rows == 8
 
 
@@ -193,7 +193,7 @@ def test_a_producer_that_was_forgotten_never_comes_back(log):
     """The id of a forgotten producer is given to nobody else, though it was the newest."""
     forget_the_silent(log)
     assert query(log, "SELECT count(*) FROM producer") == [(0,)]
-    assert log.catalog.open_producer(None).id == 2
+    assert log.catalog.producers.open(None).id == 2
 
 
 def test_a_damaged_index_deletes_nothing(tmp_path, clock):
@@ -205,8 +205,8 @@ def test_a_damaged_index_deletes_nothing(tmp_path, clock):
     with open_log(tmp_path / "log", clock) as log:
         show_index(log, "slab_by_writer")
     with open_log(tmp_path / "log", clock) as log:
-        writer = producer_writer(log.catalog.open_producer("named").id)
-        assert log.catalog.referenced_slabs(writer) == set() != log.catalog.referenced_slabs()
+        writer = producer_writer(log.catalog.producers.open("named").id)
+        assert log.catalog.manifest.referenced(writer) == set() != log.catalog.manifest.referenced()
 
         fill(log, "t", 1, "named")
         assert collect(log) == ()

@@ -148,7 +148,7 @@ def test_a_large_extent_becomes_several_frames():
         with log.producer() as producer:
             producer.send_batch("t", pa.table({"v": ["x" * 1_000] * 40_000}))
         topic = log.topic("t")
-        before = log.catalog.extents(topic.id, 0)
+        before = log.catalog.manifest.extents(topic.id, 0)
         after = SegmentWriter(log.storage, log.catalog).rewrite(topic, before) or ()
 
         assert ([found.rows for found in before], [found.rows for found in after]) == ([40_000], [13_334, 13_334, 13_332])
@@ -165,7 +165,11 @@ def four_extents():
                 producer.send("t", {"v": number})
                 producer.flush()
         topic = log.topic("t")
-        yield log, topic, [ExtentPiece(found, found.base_offset, found.next_offset) for found in log.catalog.extents(topic.id, 0)]
+        yield (
+            log,
+            topic,
+            [ExtentPiece(found, found.base_offset, found.next_offset) for found in log.catalog.manifest.extents(topic.id, 0)],
+        )
 
 
 def test_a_swap_that_finds_no_room_leaves_no_file(monkeypatch):
@@ -177,7 +181,7 @@ def test_a_swap_that_finds_no_room_leaves_no_file(monkeypatch):
     with four_extents() as (log, topic, pieces):
         before, writer = set(log.storage.list("slabs")), SegmentWriter(log.storage, log.catalog)
         with monkeypatch.context() as patch, pytest.raises(StorageFullError):
-            patch.setattr(log.catalog, "replace_extents", replace_nothing)
+            patch.setattr(log.catalog.manifest, "replace", replace_nothing)
             writer.rewrite(topic, [piece.extent for piece in pieces])
 
         assert set(log.storage.list("slabs")) == before
@@ -193,6 +197,6 @@ def test_a_swap_that_is_refused_leaves_no_file():
         with pytest.raises(EpochFailedError, match="changed while they were rewritten"):
             writer.swap(late)
 
-        assert log.catalog.extents(topic.id, 0) == [taken]
-        assert set(log.storage.list("slabs")) == {taken.path, *log.catalog.trash(1 << 62)}
+        assert log.catalog.manifest.extents(topic.id, 0) == [taken]
+        assert set(log.storage.list("slabs")) == {taken.path, *log.catalog.manifest.trash(1 << 62)}
         assert writer.rewrite(topic, [taken]) is not None

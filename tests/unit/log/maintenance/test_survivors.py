@@ -32,7 +32,7 @@ def log():
 def kept(log, memory_bytes):
     """The offsets of the rows that stay."""
     topic = log.topic("t")
-    found = select_survivors(log.storage, topic, log.catalog.extents(topic.id, 0), memory_bytes=memory_bytes)
+    found = select_survivors(log.storage, topic, log.catalog.manifest.extents(topic.id, 0), memory_bytes=memory_bytes)
     assert [selection.rows for selection in found] == [selection.mask.true_count for selection in found]
     return np.concatenate(
         [np.flatnonzero(selection.mask.to_numpy(zero_copy_only=False)) + selection.extent.base_offset for selection in found]

@@ -41,7 +41,7 @@ def test_files_wait_for_their_delay(log, clock):
 
     clock.advance(1)
     assert (log.maintain().files_deleted, files(log)) == (8, 1)
-    assert log.read("t").num_rows == 8 and log.catalog.trash(NEVER_MS) == []
+    assert log.read("t").num_rows == 8 and log.catalog.manifest.trash(NEVER_MS) == []
 
 
 def test_a_clock_that_is_behind_deletes_nothing_early(log, clock):
@@ -63,10 +63,10 @@ def test_crash_between_file_and_row(log, point):
     """A file that is gone while its row is still there is no error for the next pass."""
     with armed(point, _crash), pytest.raises(SimulatedCrash):
         empty_trash(log.storage, log.catalog, NEVER_MS)
-    assert len(log.catalog.trash(NEVER_MS)) == 8 and files(log) < 9
+    assert len(log.catalog.manifest.trash(NEVER_MS)) == 8 and files(log) < 9
 
     assert empty_trash(log.storage, log.catalog, NEVER_MS) == 8
-    assert (files(log), log.catalog.trash(NEVER_MS)) == (1, [])
+    assert (files(log), log.catalog.manifest.trash(NEVER_MS)) == (1, [])
 
 
 def _crash():
@@ -75,7 +75,7 @@ def _crash():
 
 def test_a_file_that_cannot_be_deleted_keeps_no_other(log, clock, monkeypatch):
     """The others go, its row stays for the next time, the error is raised, and the rest of the pass is done."""
-    stuck, *others = log.catalog.trash(NEVER_MS)
+    stuck, *others = log.catalog.manifest.trash(NEVER_MS)
     clock.advance(log.settings.file_delete_delay_ms + 1)
     reached = []
     delete = log.storage.delete
@@ -93,7 +93,7 @@ def test_a_file_that_cannot_be_deleted_keeps_no_other(log, clock, monkeypatch):
     monkeypatch.setattr(maintenance, "LOG_PARTS", [last_part])
     with pytest.raises(StorageFailedError, match=f"cannot delete {stuck}"):
         log.maintain()
-    assert (log.catalog.trash(NEVER_MS), files(log), len(reached)) == ([stuck], 2, 1)
+    assert (log.catalog.manifest.trash(NEVER_MS), files(log), len(reached)) == ([stuck], 2, 1)
     assert not any(log.storage.exists(path) for path in others)
 
     monkeypatch.undo()
@@ -105,7 +105,7 @@ def test_files_wait_for_the_epoch_under_way(log, clock):
     names = application_heartbeat(1, 4), epoch_heartbeat(1, 4)
     log.heartbeats.beat(*names)
     clock.advance(1)
-    log.catalog.forget_trash(log.catalog.trash(NEVER_MS))
+    log.catalog.manifest.forget_trash(log.catalog.manifest.trash(NEVER_MS))
     with log.producer() as producer:
         for number in range(100):
             producer.send("t", {"v": number})
@@ -122,7 +122,7 @@ def test_files_wait_for_the_epoch_under_way(log, clock):
 
 def test_orphan_collection_leaves_the_trash_alone(log):
     """Files in the trash are no orphans: readers may still use them, and a newer generation of their writer must not delete them."""
-    (writer,) = {path.split("/")[1] for path in log.catalog.trash(NEVER_MS)}
+    (writer,) = {path.split("/")[1] for path in log.catalog.manifest.trash(NEVER_MS)}
     assert writer == producer_writer(1)
 
     assert collect_orphans(log.storage, log.catalog, writer, 99, 99) == ()

@@ -124,7 +124,7 @@ def test_large_batches_become_many_frames(log):
     producer.flush()
 
     topic = log.topic("plain")
-    assert [e.rows for e in log.catalog.extents(topic.id, 0)] == [100, 100, 50]
+    assert [e.rows for e in log.catalog.manifest.extents(topic.id, 0)] == [100, 100, 50]
     assert len(log.storage.list("slabs")) == 1
 
 
@@ -395,7 +395,7 @@ def test_two_processes_share_a_partition(place):
 
     table = log.read("shared")
     assert table["_offset"].to_pylist() == list(range(360))
-    assert log.catalog.check_manifest() == ()
+    assert log.catalog.manifest.check() == ()
     for name in "ab":
         mine = np.flatnonzero(np.array(table["writer"].to_pylist()) == name)
         assert table["n"].take(mine).to_pylist() == list(range(180))

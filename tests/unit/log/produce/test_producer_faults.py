@@ -193,7 +193,7 @@ def test_a_fence_after_an_unknown_outcome_deletes_nothing(tmp_path, vfs):
     for log, kind, left in cases(tmp_path, vfs):
         producer = log.producer("p")
         unknown_outcome(log, vfs, producer, kind, left)
-        log.catalog.topics()  # settles
+        log.catalog.topics.every()  # settles
         with open_log(log.root) as other, other.producer("p") as successor:
             successor.send("t", {"n": 2})
         found = numbers_on_disk(log)

@@ -35,7 +35,7 @@ def log():
 
 def committed(log, group):
     topic = log.topic("input")
-    return log.catalog.committed_offsets(group).get(topic.id, {})
+    return log.catalog.groups.committed_offsets(group).get(topic.id, {})
 
 
 def test_offsets_and_rows_are_one_commit(log):

@@ -37,7 +37,7 @@ def died_staging(log, number, name=None):
 
 
 def producers_in(log):
-    return log.catalog._read(lambda transaction: transaction.execute("SELECT id, name, epoch FROM producer ORDER BY id"))
+    return log.catalog.read(lambda transaction: transaction.execute("SELECT id, name, epoch FROM producer ORDER BY id"))
 
 
 def test_slabs_of_the_dead_are_collected(log):

@@ -271,7 +271,7 @@ def test_killed_healing_leaves_the_damaged_slab(log, target, monkeypatch, point)
 
 def test_damage_is_found_by_verification(log, target):
     """A log that is damaged does not become a backup that passes for good."""
-    extents = [extent for partition in range(3) for extent in log.catalog.extents(log.topic("plain").id, partition)]
+    extents = [extent for partition in range(3) for extent in log.catalog.manifest.extents(log.topic("plain").id, partition)]
     slab = Path(log.root) / extents[0].path
     data = bytearray(slab.read_bytes())
     data[extents[0].position + 200] ^= 1
@@ -283,7 +283,7 @@ def test_damage_is_found_by_verification(log, target):
 def test_missing_slab_is_said(log, target):
     """A slab that is gone though the catalog names it ends the backup."""
     topic = log.topic("plain")
-    extent = log.catalog.extents(topic.id, 0)[0]
+    extent = log.catalog.manifest.extents(topic.id, 0)[0]
     log.storage.delete(extent.path)
     with pytest.raises(CorruptionError, match="is missing"):
         log.backup(target)

@@ -68,7 +68,7 @@ def killed(tmp_path, request):
 
 
 def slabs_of(log, topic):
-    return {extent.path for extent in log.catalog.extents(log.topic(topic).id, 0)}
+    return {extent.path for extent in log.catalog.manifest.extents(log.topic(topic).id, 0)}
 
 
 def check_whole(folder, **expected):

@@ -138,10 +138,10 @@ def test_all_that_a_catalog_holds_is_tried(worked):
     assert {name for name in FILLED if not tables[name]} == set()
     with open_log(worked) as log:
         (passing, changing, newest) = (log.topic(name) for name in ("passing", "changing", "newest"))
-        assert max(log.catalog.start_offsets(passing.id).values()) > 0
+        assert max(log.catalog.manifest.start_offsets(passing.id).values()) > 0
         assert changing.version > 2
-        assert any(log.catalog.cleaning(newest, partition).cleaned_offset for partition in range(2))
-        assert log.catalog.extents_of([log.topic("plain").id], {}).layouts[log.topic("plain").id] > 0
+        assert any(log.catalog.cleaning.of(newest, partition).cleaned_offset for partition in range(2))
+        assert log.catalog.manifest.cut([log.topic("plain").id], {}).layouts[log.topic("plain").id] > 0
 
 
 @pytest.mark.timeout(3_600)
@@ -248,7 +248,7 @@ def test_missing_entry_ends_the_rebuild(tmp_path):
     assert done.end is not None and "no entry of commit 40" in done.end
     assert any(commit.slabs for commit in done.lost) and done.missing == ()
     with open_log(folder) as log:
-        assert log.catalog.standing().commits == 39 and log.catalog.check_manifest() == ()
+        assert log.catalog.standing().commits == 39 and log.catalog.manifest.check() == ()
         busy.work(log, random.Random(5), 5)
     expected = busy.tables_of(folder)
     delete(folder)

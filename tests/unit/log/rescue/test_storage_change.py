@@ -87,7 +87,7 @@ def test_what_is_written_while_a_root_is_left_out_is_kept(folders, monkeypatch):
 def test_what_is_committed_after_a_root_was_left_out_is_kept(folders, monkeypatch):
     """Slabs that were written before a root was left out, and are committed after, are brought to the folders that stay."""
     log, older = writer_of_one_copy(folders)
-    commit = older.catalog.commit_batches
+    commit = older.catalog.producers.commit
     left_out: list[list[Path]] = []
 
     def late(batch):
@@ -96,7 +96,7 @@ def test_what_is_committed_after_a_root_was_left_out_is_kept(folders, monkeypatc
             log.set_storage([])
         return commit(batch)
 
-    monkeypatch.setattr(older.catalog, "commit_batches", late)
+    monkeypatch.setattr(older.catalog.producers, "commit", late)
     with log, older:
         for first in range(0, 100, 10):
             send(older, first)
@@ -127,7 +127,7 @@ def test_a_copy_on_a_root_that_is_left_out_meanwhile_is_none(folders, monkeypatc
 
 def test_a_torn_copy_elsewhere_keeps_a_root(log, folders, monkeypatch):
     """While a slab is whole only where it would be left out, and still being written elsewhere, the change is refused, and nothing is lost."""
-    commit = log.catalog.commit_batches
+    commit = log.catalog.producers.commit
 
     def late(batch):
         (torn,) = slabs_of(folders[0])
@@ -139,7 +139,7 @@ def test_a_torn_copy_elsewhere_keeps_a_root(log, folders, monkeypatch):
         return commit(batch)
 
     with monkeypatch.context() as patch:
-        patch.setattr(log.catalog, "commit_batches", late)
+        patch.setattr(log.catalog.producers, "commit", late)
         send(log)
     assert log.repair().restored == 1
     log.set_storage([])

@@ -136,6 +136,6 @@ def test_a_segment_is_merged_on_a_root_in_place_of_another(log, folders):
     for folder in folders[1:]:
         with failing_at(folder, 4):
             log.merge("u")
-    (path,) = log.catalog.slabs()
+    (path,) = log.catalog.manifest.slabs()
     check_slab(log.storage.map(path), path)
     assert [value[0] for value in log.read("u")["v"].to_pylist()[::3_000]] == list("01234567")

@@ -389,7 +389,7 @@ def refused_slabs(folders, name):
 def test_what_the_system_refuses_is_not_missing(log, folders, name):
     """Slabs that no root lets this process open are not called missing: reads and checks raise what the system says, or name it."""
     send(log)
-    (path,) = log.catalog.slabs()
+    (path,) = log.catalog.manifest.slabs()
     with refused_slabs(folders, name):
         with pytest.raises(StorageFailedError, match=os.strerror(errno_of(name))):
             log.read("t")
@@ -427,10 +427,12 @@ def test_repair_leaves_what_it_may_not_look_at(log, folders, name):
     with failing(folders[1] / "slabs", "open", name=name):
         report = log.repair()
     assert (report.lost, report.restored, report.slabs[0].set_aside) == ((), 0, ())
-    assert report.lacking == tuple(log.catalog.slabs()) and report.unusable == {str(folders[1]): os.strerror(errno_of(name))}
+    assert report.lacking == tuple(log.catalog.manifest.slabs()) and report.unusable == {
+        str(folders[1]): os.strerror(errno_of(name))
+    }
     with refused_slabs(folders, name):
         report = log.repair(is_dry=True)
-    assert (report.lost, report.lacking) == ((), tuple(log.catalog.slabs()))
+    assert (report.lost, report.lacking) == ((), tuple(log.catalog.manifest.slabs()))
     assert len(copies_of(folders)) == 3 and log.repair().lacking == ()
 
 

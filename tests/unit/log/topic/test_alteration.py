@@ -40,11 +40,11 @@ def started(log, reads, stores=("counts",)):
         store: declare_topic(f"app-{store}-changelog", "key binary not null, value binary", "key", internal=True)
         for store in stores
     }
-    state = log.catalog.start_application(
+    state = log.catalog.applications.start(
         "app", tasks=1, default_tasks=1, key_groups=8, program_hash="h",
         stores=[StoreDeclaration(store, topic) for store, topic in changelog.items()],
     )  # fmt: skip
-    log.catalog.commit_epoch(epoch(state, 1, log.topic(reads)))
+    log.catalog.epochs.commit(epoch(state, 1, log.topic(reads)))
     return state
 
 
@@ -63,7 +63,7 @@ def test_partitions_are_added(log):
     send(log)
     after = log.end_offsets("t")
     assert sum(after.values()) == 40 and all(after[partition] > 0 for partition in range(5))
-    assert log.catalog.check_manifest() == ()
+    assert log.catalog.manifest.check() == ()
 
 
 @pytest.mark.every_catalog
@@ -170,7 +170,7 @@ def test_changelogs_belong_to_their_application(log):
 def test_a_topic_behind_a_store_keeps_what_the_store_is_made_of(log):
     """A topic of the user's that is a changelog too keeps partitions, schema and policy; its other settings can change."""
     table = log.create_topic("table", "user string, n int", key="user", partitions=4, config={"cleanup.policy": "compact"})
-    log.catalog.start_application(
+    log.catalog.applications.start(
         "app", tasks=1, default_tasks=1, key_groups=8, program_hash="h", stores=[StoreDeclaration("rows", table)]
     )
     for change in ({"partitions": 9}, {"schema": "user string, n bigint"}, {"config": {"cleanup.policy": "delete"}}):
@@ -188,7 +188,7 @@ def test_keys_do_not_move_under_an_application_with_state(log):
     assert log.alter_topic("t", config={"retention.ms": 1}, schema="user string, n bigint").version == 2
     assert log.alter_topic("keyless", partitions=3).partitions == 3
 
-    log.catalog.reset_application("app")
+    log.catalog.applications.reset("app")
     assert log.alter_topic("t", partitions=3).partitions == 3
 
 
@@ -262,14 +262,14 @@ def test_a_topic_created_anew_is_another_one(log):
         with pytest.raises(TopicNotFoundError, match="topic t was deleted"):
             producer.flush()
         with pytest.raises(EpochFailedError, match="deleted and created again"):
-            log.catalog.commit_epoch(epoch(state, 2, old))
+            log.catalog.epochs.commit(epoch(state, 2, old))
         producer.send("t", {"user": "c", "n": 3})
 
     assert log.read("t")["user"].to_pylist() == ["c"]
     assert (log.topic("t").id > old.id, log.topic("t").version) == (True, 1)
     assert len(log.describe("t")["schemas"]) == 1
-    assert log.catalog.application("app").positions == {}
-    log.catalog.commit_epoch(epoch(state, 2, log.topic("t")))
+    assert log.catalog.applications.get("app").positions == {}
+    log.catalog.epochs.commit(epoch(state, 2, log.topic("t")))
 
 
 @pytest.mark.parametrize("uses", ["reader", "application"])

@@ -191,7 +191,9 @@ def test_a_reader_that_is_open_leaves_new_columns_alone(log):
         stale = log.topic("t")
         log.alter_topic("t", schema="k string, n int, note string")
         send(log, {"k": "b", "n": 2, "note": "new"})
-    assert [read_frame(log.storage, extent, ["n"], stale)["n"].to_pylist() for extent in log.catalog.extents(stale.id, 0)] == [
+    assert [
+        read_frame(log.storage, extent, ["n"], stale)["n"].to_pylist() for extent in log.catalog.manifest.extents(stale.id, 0)
+    ] == [
         [1],
         [2],
     ]

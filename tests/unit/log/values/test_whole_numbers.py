@@ -54,7 +54,7 @@ OFFSET_TAKERS = {
     "commit": lambda log, consumer, offset: consumer.commit({("a", 1): offset}),
     "group_commit": lambda log, consumer, offset: consumer.group_commit({("a", 1): offset}),
     "seek": lambda log, consumer, offset: consumer.seek("a", 1, offset),
-    "reset_group": lambda log, consumer, offset: log.reset_group("h", {"a": {1: offset}}),
+    "reset_group": lambda log, consumer, offset: log.groups.reset("h", {"a": {1: offset}}),
     "read from": lambda log, consumer, offset: log.read("a", start={1: offset}),
     "read to": lambda log, consumer, offset: log.read("a", end={1: offset}),
     "scan": lambda log, consumer, offset: list(log.scan("a", start={1: offset})),
@@ -86,7 +86,7 @@ def test_a_transaction_refuses_offsets_at_once(log, offset):
                 producer.send_offsets("h", {"a": {0: offset}})
             producer.send_offsets("h", {"a": {np.int64(1): np.int64(3)}})
         producer.send("a", {"n": 2})
-    committed = log.catalog.committed_offsets("h")
+    committed = log.catalog.groups.committed_offsets("h")
 
     assert committed == {log.topic("a").id: {1: 3}}
     assert log.read("a").num_rows == 42
@@ -109,7 +109,7 @@ PARTITION_TAKERS = {
     "pause": lambda log, consumer, partition: consumer.pause([("a", partition)]),
     "committed": lambda log, consumer, partition: consumer.committed([("a", partition)]),
     "assign": lambda log, consumer, partition: log.consumer().assign([("a", partition)]),
-    "reset_group": lambda log, consumer, partition: log.reset_group("h", {"a": {partition: 1}}),
+    "reset_group": lambda log, consumer, partition: log.groups.reset("h", {"a": {partition: 1}}),
     "read": lambda log, consumer, partition: log.read("a", partitions=[partition]),
     "read one": lambda log, consumer, partition: log.read("a", partitions=partition),
     "read from": lambda log, consumer, partition: log.read("a", start={partition: 1}),
@@ -166,8 +166,8 @@ def test_times_are_whole_milliseconds(log, consumer, call):
         (lambda log, consumer: log.consumer(5), "topics=5"),
         (lambda log, consumer: log.consumer(["a", 5]), r"topics=\['a', 5\]"),
         (lambda log, consumer: log.consumer("a", max_poll_records="x"), "max_poll_records='x'"),
-        (lambda log, consumer: log.reset_group("h", 5), "offsets=5"),
-        (lambda log, consumer: log.reset_group("h", {"a": 5}), "topic a: offsets=5"),
+        (lambda log, consumer: log.groups.reset("h", 5), "offsets=5"),
+        (lambda log, consumer: log.groups.reset("h", {"a": 5}), "topic a: offsets=5"),
         (lambda log, consumer: log.delete_records("a", "x"), "offset 'x'"),
         (lambda log, consumer: log.read("a", start="x"), "start='x'"),
         (lambda log, consumer: log.compact("c", "x"), "memory_bytes='x'"),
@@ -190,14 +190,14 @@ def test_long_and_numpy_timeouts_are_timeouts(log, consumer):
 @pytest.mark.parametrize("offset", [1.5, "x"])
 def test_fsck_finds_a_stored_offset_that_is_none(log, offset):
     """SQLite keeps what it is given: an offset that an older StreamKit took is a finding, which a reset fixes."""
-    log.reset_group("g", {"a": {0: 1}})
+    log.groups.reset("g", {"a": {0: 1}})
     assert log.fsck().is_clean
     with log.catalog.database.write() as transaction:
         transaction.execute("UPDATE group_offset SET next_offset = ?", (offset,))
 
     (finding,) = log.fsck().findings
     assert finding.kind == "position" and f"stands at offset {offset!r}; expected a whole number" in finding.message
-    log.reset_group("g", {"a": {0: 1}})
+    log.groups.reset("g", {"a": {0: 1}})
     assert log.fsck().is_clean
 
 

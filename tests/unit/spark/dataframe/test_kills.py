@@ -34,8 +34,8 @@ def started(log, checkpoint):
 
 def last_batch(log):
     """The number of the last batch in the log; -1 without one."""
-    state = log.catalog.find_producer("copying")
-    found = None if state is None else log.catalog.last_sequence(state.id, log.topic("copy").id)
+    state = log.catalog.producers.find("copying")
+    found = None if state is None else log.catalog.producers.last_sequence(state.id, log.topic("copy").id)
     return -1 if found is None else found
 
 
@@ -72,7 +72,7 @@ def test_killed_at_the_worst_moments(log, tmp_path):
     def is_writing():
         """A batch is begun, of which a slab is staged, and not committed."""
         batch = last_planned(checkpoint)
-        staged = set(log.storage.list("slabs")) - log.catalog.referenced_slabs()
+        staged = set(log.storage.list("slabs")) - log.catalog.manifest.referenced()
         return batch > max(last_batch(log), 0) and bool(staged)
 
     lives = [kill_when(log, checkpoint, holds) for holds in (is_between, is_writing, is_between)]
@@ -81,4 +81,4 @@ def test_killed_at_the_worst_moments(log, tmp_path):
     assert sum(lives) >= 2
     assert amounts(log) == [float(number) for number in range(40)]
     log.maintain()
-    assert set(log.storage.list("slabs")) == log.catalog.referenced_slabs()
+    assert set(log.storage.list("slabs")) == log.catalog.manifest.referenced()

@@ -161,7 +161,7 @@ def test_snapshot(log, source):
         producer.send_batch("orders", [order(99)])
     assert log.merge("orders").swaps
     assert rows_of(reader, partitions) == wanted
-    for path in log.catalog.trash(1 << 62):
+    for path in log.catalog.manifest.trash(1 << 62):
         log.storage.delete(path)
     with pytest.raises(CorruptionError, match="make the DataFrame again"):
         rows_of(reader, partitions)

@@ -6,6 +6,7 @@ import pytest
 
 from streamkit.errors import ConfigError, FencedError
 from streamkit.failpoints import SimulatedCrash
+from streamkit.log.catalog.catalog import CatalogProducers
 from tests.unit.connectors.contract import dies
 from tests.unit.spark.dataframe.conftest import Query, amounts, batch, write
 
@@ -36,7 +37,7 @@ def test_death_at_the_commit(log, query, point, found):
     query.run(2, [batch(3)])
     assert amounts(log) == [1, 2, 3]
     log.maintain()
-    assert set(log.storage.list("slabs")) == log.catalog.referenced_slabs()
+    assert set(log.storage.list("slabs")) == log.catalog.manifest.referenced()
 
 
 def test_repeated_batch_is_not_staged_again(log, query):
@@ -117,13 +118,13 @@ def test_several_topics(log, source):
 
 def test_unknown_outcome(log, query, source, monkeypatch):
     """If nobody knows whether the commit took effect, the batch fails, and the repetition finds out."""
-    commit = log.catalog.__class__.commit_batches
+    commit = CatalogProducers.commit
 
     def lost(self, made):
         commit(self, made)
         raise ConnectionError("the answer was lost")
 
-    monkeypatch.setattr(log.catalog.__class__, "commit_batches", lost)
+    monkeypatch.setattr(CatalogProducers, "commit", lost)
     with pytest.raises(ConnectionError):
         query.run(0, [batch(1)])
     monkeypatch.undo()

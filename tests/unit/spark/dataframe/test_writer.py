@@ -14,7 +14,7 @@ from tests.unit.spark.dataframe.conftest import ROW, WRITTEN, amounts, batch, sp
 
 def slabs(log):
     """All slabs there are, and those that a commit names."""
-    return set(log.storage.list("slabs")), log.catalog.referenced_slabs()
+    return set(log.storage.list("slabs")), log.catalog.manifest.referenced()
 
 
 def test_one_commit(log, source):
@@ -27,7 +27,7 @@ def test_one_commit(log, source):
     rows = log.read("copy").to_pylist()
     assert amounts(log) == [1, 1, 2, 2, 3, 3, 4, 4]
     assert len({(row["user"], row["_partition"]) for row in rows}) == 4
-    assert log.catalog.check_manifest() == ()
+    assert log.catalog.manifest.check() == ()
 
 
 def test_task_that_ran_twice(log, source):
