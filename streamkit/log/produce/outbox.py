@@ -35,6 +35,7 @@ from streamkit.log.produce.receipt import Receipt, ReceiptCallback, Settlement
 from streamkit.log.produce.sender import Sender
 from streamkit.log.rows.generated_reader import RowValues
 from streamkit.log.rows.python_rows import RowReader
+from streamkit.log.slab.slab import write_slab
 
 METADATA_MAX_AGE_SECONDS = 300  # Kafka's metadata.max.age.ms: how long the declaration of a topic is taken from memory
 RETRY_SECONDS = 0.1  # Kafka's retry.backoff.ms: between attempts of the background thread
@@ -179,7 +180,7 @@ class Outbox:
         """Stage what waits if it belongs to a transaction, else flush."""
         with self._lock:
             if self._in_transaction:
-                self.session.stage(self._draft)
+                self._stage(self._draft)
                 self._report_change()
                 return
             settlement = self._draft.settlement
@@ -272,8 +273,10 @@ class Outbox:
         """Stage and commit a draft that is leaving. Errors that a later attempt cannot overcome end it."""
         try:
             self._set_busy(True)
-            self._forget_old_topics()
-            self.session.stage(draft)
+            if time.monotonic() > self._topics_until:
+                self._forget_topics()
+                self._topics_until = time.monotonic() + METADATA_MAX_AGE_SECONDS
+            self._stage(draft)
             self._set_busy(True)  # its rows are out of memory
             bases = self.session.commit(draft)
         except Exception as error:
@@ -289,10 +292,14 @@ class Outbox:
         finally:
             self._set_busy(False)
 
-    def _forget_old_topics(self) -> None:
-        if time.monotonic() > self._topics_until:
-            self._forget_topics()
-            self._topics_until = time.monotonic() + METADATA_MAX_AGE_SECONDS
+    def _stage(self, draft: Draft) -> None:
+        """Write the rows of a draft that are in no slab yet to one, durably; an error leaves them in the draft."""
+        session = self.session
+        if not draft.slabs:
+            session.open_again_if_idle()
+        frames = draft.frames(session.clock.now_ms())
+        if frames:
+            draft.staged(write_slab(session.storage, session.slab_name(), frames, draft.compressions(), draft.topics_by_id()))
 
     def _set_busy(self, is_busy: bool) -> None:
         with self._lock:

@@ -21,7 +21,7 @@ from streamkit.clock import Clock
 from streamkit.errors import ConfigError, StreamKitError
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.groups import GroupCommit
-from streamkit.log.produce.buffer import chosen_partitions, split, split_as
+from streamkit.log.produce.draft import chosen_partitions, split, split_as
 from streamkit.log.produce.offset_source import OffsetSource
 from streamkit.log.produce.outbox import Outbox
 from streamkit.log.produce.producer_session import ProducerSession

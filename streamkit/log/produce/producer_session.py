@@ -1,4 +1,4 @@
-"""A producer's side towards storage and catalog: it stages drafts as slabs, and commits them once."""
+"""A producer's side towards storage and catalog: under which names it stages slabs, and that it commits a draft once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.producers import ProducerCommit, ProducerState, Ranges, first_offsets
 from streamkit.log.maintenance.orphans import collect_orphans
 from streamkit.log.produce.draft import Draft
-from streamkit.log.slab.slab import write_slab
 from streamkit.log.storage.storage import Storage
 from streamkit.log.topic.topic import Topic
 from streamkit.names import SlabName, fresh_token, producer_writer
@@ -33,9 +32,9 @@ class ProducerSession:
 
     def __init__(self, storage: Storage, catalog: Catalog, clock: Clock, name: str | None) -> None:
         self.name = name
-        self._storage = storage
+        self.storage = storage
         self._catalog = catalog
-        self._clock = clock
+        self.clock = clock
         self._state: ProducerState | None = None
         self._seen_ms = 0
         self._sequences: dict[int, int] = {}
@@ -44,10 +43,10 @@ class ProducerSession:
         """The producer as it was opened; the first time this opens it, and collects what older instances of the name left."""
         if self._state is None:
             self._state = self._catalog.producers.open(self.name)
-            self._seen_ms = self._clock.now_ms()
+            self._seen_ms = self.clock.now_ms()
             if self.name is not None:
                 collect_orphans(
-                    self._storage, self._catalog, producer_writer(self._state.id), self._state.epoch, self._state.serial
+                    self.storage, self._catalog, producer_writer(self._state.id), self._state.epoch, self._state.serial
                 )
         return self._state
 
@@ -62,15 +61,15 @@ class ProducerSession:
         """The offsets that a sequenced batch got, if they are remembered; ConfigError if its number was left out."""
         return self._catalog.producers.offsets_of(self.open().id, topic.id, sequence)
 
-    def stage(self, draft: Draft) -> None:
-        """Write the rows of a draft that are in no slab yet to one, durably; an error leaves them in the draft."""
-        if not draft.slabs and self.name is None and self._clock.now_ms() - self._seen_ms > IDLE_MS:
+    def open_again_if_idle(self) -> None:
+        """Open a producer without a name again before its next commit, if it was silent for so long that it may be retired."""
+        if self.name is None and self.clock.now_ms() - self._seen_ms > IDLE_MS:
             self._state = None
-        frames = draft.frames(self._clock.now_ms())
-        if frames:
-            state = self.open()
-            name = SlabName(producer_writer(state.id), state.epoch, state.serial + 1, fresh_token())
-            draft.staged(write_slab(self._storage, name, frames, draft.compressions(), draft.topics_by_id()))
+
+    def slab_name(self) -> SlabName:
+        """A name for a slab of the next commit."""
+        state = self.open()
+        return SlabName(producer_writer(state.id), state.epoch, state.serial + 1, fresh_token())
 
     def commit(self, draft: Draft) -> Mapping[tuple[int, int], int]:
         """
@@ -105,7 +104,7 @@ class ProducerSession:
             self._state = None
         else:
             for slab in draft.slabs:
-                self._storage.delete(slab.path)
+                self.storage.delete(slab.path)
         self._sequences.clear()
 
     def _check_topics(self, draft: Draft) -> None:
@@ -143,6 +142,6 @@ class ProducerSession:
     def _advance(self, draft: Draft, commit: ProducerCommit) -> None:
         state = self.open()
         self._state = ProducerState(state.id, state.name, state.epoch, commit.serial)
-        self._seen_ms = self._clock.now_ms()
+        self._seen_ms = self.clock.now_ms()
         for batch in commit.sequences:
             self._sequences[batch.topic_id] = batch.sequence

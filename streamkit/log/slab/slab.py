@@ -11,7 +11,7 @@ import json
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import google_crc32c
 import numpy as np
@@ -77,18 +77,15 @@ def payloads_of(
     for topic_id, partition, batch in frames:
         if topics is not None:
             check_columns(batch, topics[topic_id])
-        for part in _parts_of(batch):
-            yield encode(topic_id, partition, part, compressions.get(topic_id, "none"))
-
-
-def _parts_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The rows, cut in halves until each part is small enough; a row that is larger alone stays whole."""
-    if batch.num_rows > 1 and batch.nbytes > FRAME_BYTES_MAX:
-        half = batch.num_rows // 2
-        yield from _parts_of(batch.slice(0, half))
-        yield from _parts_of(batch.slice(half))
-    elif batch.num_rows:
-        yield batch
+        # Cut in halves until each part is small enough; a row that is larger alone stays whole.
+        parts = [batch]
+        while parts:
+            part = parts.pop()
+            if part.num_rows > 1 and part.nbytes > FRAME_BYTES_MAX:
+                half = part.num_rows // 2
+                parts += [part.slice(half), part.slice(0, half)]
+            elif part.num_rows:
+                yield encode(topic_id, partition, part, compressions.get(topic_id, "none"))
 
 
 def stage_slab(storage: Storage, name: SlabName, payloads: Callable[[], Iterable[Payload]]) -> SlabReference:
@@ -98,68 +95,51 @@ def stage_slab(storage: Storage, name: SlabName, payloads: Callable[[], Iterable
     `payloads` gives them all, and gives them again if a write fails.
     """
     try:
-        return _stage(storage, name, payloads)
+        return _SlabParts(name, payloads).written(storage)
     except StorageFullError:
         raise
     except OSError:
         # A file that saw an error cannot be trusted, even if a second fsync succeeds: the kernel may have dropped its pages.
         reach("slab.write_failed")
-        return _stage(storage, replace(name, token=fresh_token()), payloads)
+        return _SlabParts(replace(name, token=fresh_token()), payloads).written(storage)
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """
-    The bytes of a slab in order, from the beginning whenever they are asked for.
+class _SlabParts:
+    """The bytes of a slab in order, from the beginning whenever they are asked for; its frames and footer are those of the last time."""
 
-    What is `written` are the frames of the last time, and their `footer`.
-    """
-
-    name: SlabName
-    payloads: Callable[[], Iterable[Payload]]
-    written: list[FrameReference]
-    footer: list[bytes]
+    def __init__(self, name: SlabName, payloads: Callable[[], Iterable[Payload]]) -> None:
+        self._name = name
+        self._payloads = payloads
+        self._frames: list[FrameReference] = []
+        self._footer = b""
 
     def __iter__(self) -> Iterator[FilePart]:
-        self.written.clear()
-        self.footer.clear()
-        return _parts(self.name, self.payloads(), self.written, self.footer)
+        token = bytes.fromhex(self._name.token)
+        self._frames = []
+        yield pack_header(token)
+        position = HEADER_SIZE
+        for payload in self._payloads():
+            yield header(payload, len(self._frames), position, token).pack()
+            yield payload.data
+            yield padding(payload.data.size)
+            frame = FrameReference(
+                payload.topic_id, payload.partition, position, payload.frame_length, payload.rows,
+                payload.min_timestamp, payload.max_timestamp, payload.checksum,
+            )  # fmt: skip
+            self._frames.append(frame)
+            position += payload.frame_length
+        self._footer = footer_bytes(self._name, tuple(self._frames))
+        yield self._footer
+        yield _trailer(position, self._footer)
 
-
-def _stage(storage: Storage, name: SlabName, payloads: Callable[[], Iterable[Payload]]) -> SlabReference:
-    parts = _Parts(name, payloads, [], [])
-    size = storage.create(name.path, parts)
-    (footer,) = parts.footer
-    frames = tuple(parts.written)
-    return SlabReference(
-        name.path, size, google_crc32c.value(footer), name.writer, name.generation, name.serial, name.token, frames
-    )
-
-
-def _reference(payload: Payload, position: int) -> FrameReference:
-    return FrameReference(
-        payload.topic_id, payload.partition, position, payload.frame_length, payload.rows,
-        payload.min_timestamp, payload.max_timestamp, payload.checksum,
-    )  # fmt: skip
-
-
-def _parts(
-    name: SlabName, payloads: Iterable[Payload], written: list[FrameReference], footers: list[bytes]
-) -> Iterator[FilePart]:
-    """The bytes of a slab in order; the references of its frames go to `written` on the way, its footer to `footers`."""
-    token = bytes.fromhex(name.token)
-    yield pack_header(token)
-    position = HEADER_SIZE
-    for payload in payloads:
-        yield header(payload, len(written), position, token).pack()
-        yield payload.data
-        yield padding(payload.data.size)
-        written.append(_reference(payload, position))
-        position += payload.frame_length
-    footer = footer_bytes(name, tuple(written))
-    footers.append(footer)
-    yield footer
-    yield _trailer(position, footer)
+    def written(self, storage: Storage) -> SlabReference:
+        """The reference of the slab, once it is durable."""
+        name = self._name
+        size = storage.create(name.path, self)
+        checksum = google_crc32c.value(self._footer)
+        return SlabReference(
+            name.path, size, checksum, name.writer, name.generation, name.serial, name.token, tuple(self._frames)
+        )
 
 
 def _trailer(position: int, footer: bytes) -> bytes:

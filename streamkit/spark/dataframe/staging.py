@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from streamkit.clock import SystemClock
-from streamkit.log.produce.buffer import Buffer, split
+from streamkit.log.produce.draft import Buffer, split
 from streamkit.log.rows.records import records_of, stamped
 from streamkit.log.slab.reference import SlabReference
 from streamkit.log.slab.slab import write_slab

@@ -378,7 +378,7 @@ def test_what_was_staged_comes_too_and_is_reported(log):
     append(log, 1, 2, producer=producer)
     dead = log.producer("q")
     dead.send("t", {"n": 3})
-    dead._session.stage(dead._outbox._draft)
+    dead._outbox._stage(dead._outbox._draft)
     staged = max(log.storage.list("slabs"))
     done = salvage(lost(log))
 

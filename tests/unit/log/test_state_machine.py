@@ -20,6 +20,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from streamkit.clock import HandClock
 from streamkit.errors import EpochFailedError, FencedError, TopicNotFoundError
 from streamkit.log.opening import open_log
+from streamkit.log.produce import draft
+from streamkit.log.produce.draft import split_as
 from streamkit.log.produce.outbox import Outbox
 from streamkit.log.produce.producer import Producer
 from streamkit.log.values.keys import partitions
@@ -262,13 +264,16 @@ def keep(outbox):
     outbox._in_transaction = False
 
 
+def put_in_front(topic, batch, chosen):
+    """The rows of each partition, the last one first."""
+    return split_as(topic, batch.take(list(range(batch.num_rows))[::-1]), chosen[::-1])
+
+
 BUGS = {
     "sequences are not looked up": lambda patch: patch(Producer, "_known", lambda producer, reader, sequence: None),
     "an aborted transaction stays buffered": lambda patch: patch(Outbox, "discard", keep),
     "an older instance is not fenced": lambda patch: patch("streamkit.log.catalog.producers.check_turn", lambda *_: None),
-    "rows are put in front": lambda patch: patch(
-        "streamkit.log.produce.buffer._by_partition", lambda chosen: chosen.argsort()[::-1]
-    ),
+    "rows are put in front": lambda patch: patch(draft, "split_as", put_in_front),
 }
 
 

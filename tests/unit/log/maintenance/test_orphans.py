@@ -119,7 +119,7 @@ def test_what_can_still_be_committed_stays(log):
     log.merge("t")
     producer = log.producer("worker")
     producer.send("t", {"n": 9})
-    producer._session.stage(producer._outbox._draft)
+    producer._outbox._stage(producer._outbox._draft)
     application = log.catalog.applications.start(
         "app", tasks=1, default_tasks=1, key_groups=8, program_hash="", program="{}", inputs={}, stores=[]
     )

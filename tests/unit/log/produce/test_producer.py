@@ -281,7 +281,7 @@ def test_opening_collects_what_the_last_instance_left(log):
     dead.send_batch("t", table_of(1))
     dead.flush()
     dead.send_batch("t", table_of(2))
-    dead._session.stage(dead._outbox._draft)
+    dead._outbox._stage(dead._outbox._draft)
     assert len(log.storage.list("slabs")) == 2
 
     log.producer("p")

@@ -7,8 +7,7 @@ import pytest
 
 from streamkit.errors import FencedError
 from streamkit.log.maintenance.orphans import collect_all_orphans, collect_orphans
-from streamkit.log.produce.buffer import split
-from streamkit.log.produce.draft import Draft
+from streamkit.log.produce.draft import Draft, split
 from streamkit.log.produce.receipt import Settlement
 from streamkit.log.rows.records import records_of
 from streamkit.names import producer_writer
@@ -32,7 +31,7 @@ def died_staging(log, number, name=None):
     """A producer that staged a slab and is never heard of again."""
     producer = log.producer(name)
     producer.send("t", {"n": number})
-    producer._session.stage(producer._outbox._draft)
+    producer._outbox._stage(producer._outbox._draft)
     return producer
 
 
@@ -95,7 +94,7 @@ def test_the_retired_are_forgotten_in_time(log):
     topic = log.topic("t")
     draft.add(topic, [split_of(topic, 2)], 1, None, 0)
     sleeper._session._seen_ms = log.clock.now_ms()  # it was stopped behind the look at its age
-    sleeper._session.stage(draft)
+    sleeper._outbox._stage(draft)
     assert len(collect(log)) == 1 and len(producers_in(log)) == 1
 
     log.clock.advance(DAY_MS + 1)
@@ -131,7 +130,7 @@ def test_a_stage_that_comes_late_is_never_visible(log):
         producer.send("t", {"n": 1})
         1 / 0
     late.add(topic, [split_of(topic, 1)], 1, None, 0)
-    producer._session.stage(late)
+    producer._outbox._stage(late)
     with producer.transaction():
         producer.send_batch("t", pa.table({"n": [2]}))
     assert log.read("t")["n"].to_pylist() == [2] and len(log.storage.list("slabs")) == 2
