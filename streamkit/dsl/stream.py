@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from streamkit.dsl import arguments
-from streamkit.dsl.condition import Condition, to_predicate
 from streamkit.dsl.endpoint import Endpoint, topic_of
-from streamkit.dsl.foreign_names import ForeignNames
 from streamkit.dsl.grouped import Grouped
-from streamkit.dsl.handle_text import handle_line, handle_table
 from streamkit.dsl.split import Split
+from streamkit.dsl.stream_or_table import StreamOrTable
 from streamkit.errors import TopologyError
 from streamkit.expressions.core.column import Column
 from streamkit.formats.format import Schemas
 from streamkit.plan.encoding import Encoding
-from streamkit.plan.expression import Call, Expression, Literal
 from streamkit.plan.join_window import JoinWindow
 from streamkit.plan.length import Duration, length_ms
 from streamkit.plan.location import user_location
@@ -25,12 +22,11 @@ from streamkit.plan.node import Node, next_declaration, words
 from streamkit.plan.on_error import OnError
 from streamkit.plan.operators.distinct import DistinctNode
 from streamkit.plan.operators.explode import ExplodeNode
-from streamkit.plan.operators.filter import FilterNode
 from streamkit.plan.operators.join import Join
 from streamkit.plan.operators.materialize import ToTable
 from streamkit.plan.operators.merge import MergeNode
 from streamkit.plan.operators.peek import ForeachNode, PeekNode
-from streamkit.plan.operators.project import Drop, Rename, Select, SelectKey, WithColumns
+from streamkit.plan.operators.project import SelectKey
 from streamkit.plan.operators.repartition import RepartitionNode
 from streamkit.plan.operators.stream_stream_join import StreamStreamJoin
 from streamkit.plan.operators.write import To
@@ -38,12 +34,11 @@ from streamkit.plan.operators.write import To
 if TYPE_CHECKING:
     from streamkit.dsl.processed import Processed
     from streamkit.dsl.table import GlobalTable, Table
-    from streamkit.dsl.topology import Topology
     from streamkit.plan.store_definition import StoreDefinition
 
 
 @dataclass(frozen=True, repr=False)
-class Stream(ForeignNames):
+class Stream(StreamOrTable["Stream"]):
     """
     A stream of records with a key; every verb returns a new one and changes nothing.
 
@@ -52,55 +47,6 @@ class Stream(ForeignNames):
     fail: "fail" ends the run, "skip" leaves the record out and counts it, `sk.dead_letter("topic")` also sends it to a topic; without it
     the topology says.
     """
-
-    node: Node
-    topology: Topology = field(compare=False)
-
-    def __repr__(self) -> str:
-        return handle_line(type(self).__name__, self.node)
-
-    def _repr_html_(self) -> str:
-        return handle_table(type(self).__name__, self.node)
-
-    def filter(self, condition: Condition, *, name: str | None = None, on_error: OnError | None = None) -> Stream:
-        """
-        Keep the records for which the condition is true, and drop those for which it is false or null.
-
-            flights.filter(F.col("dep_delay") > 15)
-            flights.filter("dep_delay > 15")
-            flights.filter(lambda flight: flight["dep_delay"] is not None and flight["dep_delay"] > 15)
-
-        A Python function is called with a dict of all columns, and gives True, False or None; a column is much faster. A tombstone has
-        None for its values.
-        """
-        return self._step(FilterNode(self.node, to_predicate(condition), name=name, at=user_location()), on_error)
-
-    def filter_not(self, condition: Condition, *, name: str | None = None, on_error: OnError | None = None) -> Stream:
-        """Drop the records for which the condition is true, and keep those for which it is false or null."""
-        return self._step(FilterNode(self.node, negated(to_predicate(condition)), name=name, at=user_location()), on_error)
-
-    def select(self, *columns: Column | str, on_error: OnError | Column | None = None, **named: Column | str) -> Stream:
-        """
-        Keep these columns, in this order; key columns that are not among them stay, and come first.
-
-        "*" stands for all columns, "station.*" for the fields of a struct. A column computed under the name of a key column re-keys the stream.
-
-            flights.select("origin", F.upper("dest").alias("destination"), late=F.col("dep_delay") > 15)
-        """
-        policy, chosen = arguments.told_apart(on_error, named)
-        return self._step(Select(self.node, arguments.selected(columns, chosen), at=user_location()), policy)
-
-    def with_columns(self, *columns: Column, on_error: OnError | Column | None = None, **named: Column) -> Stream:
-        """
-        Add columns, or replace those of the same name; each is computed from the columns as they were before.
-
-        Replacing a key column re-keys the stream.
-
-            flights.with_columns(late=F.col("dep_delay") > 15)
-        """
-        policy, named = arguments.told_apart(on_error, named)
-        added = (*arguments.aliased(columns, "column"), *arguments.keyworded(named))
-        return self._step(WithColumns(self.node, added, at=user_location()), policy)
 
     @overload
     def select_key(self, *columns: Column | str, on_error: OnError | Column | None = None, **named: Column | str) -> Stream: ...
@@ -172,16 +118,9 @@ class Stream(ForeignNames):
         on_error: OnError | None = None,
     ) -> Stream:
         """
-        Replace the value columns by what a Python function gives of each row; the key columns stay.
-
-        `function` takes a dict of all columns and returns one of the columns that `schema` declares ("total double, note string"); what
-        it leaves out is null, and None makes the record a tombstone. The key columns may be in it as they were.
-        With `by="batch"` it takes and returns a pyarrow.RecordBatch (or
-        Table) of the same length. It must be deterministic, and its result must depend on the row alone: after a fault it runs again.
+        Replace the value columns by what a Python function gives of each row, as `StreamOrTable.map_values` says; None makes a tombstone.
 
         A tombstone passes as it is. With `tombstones=True` the function is called for it too, with a dict of the key columns alone.
-
-            flights.map_values(lambda row: {"speed": row["distance"] / row["air_time"]}, schema="speed double")
         """
         return self._step(arguments.python_columns(self.node, function, schema, "map_values", by, tombstones, name), on_error)
 
@@ -263,18 +202,6 @@ class Stream(ForeignNames):
             readings.map_batches(lambda batch: {"celsius": pc.divide(pc.subtract(batch["fahrenheit"], 32), 1.8)}, "celsius double")
         """
         return self._step(arguments.mapped(self.node, function, schema, key, "map_batches", name=name), on_error)
-
-    def rename(self, names: Mapping[str, str] | None = None, /, **named: str) -> Stream:
-        """
-        Give columns other names: `rename(old="new")`, or a mapping of old to new.
-
-        A key column that gets another name stays a key column.
-        """
-        return self._step(Rename(self.node, arguments.renamed(names, named), at=user_location()))
-
-    def drop(self, *columns: str, name: str | None = None) -> Stream:
-        """Leave these columns out; key columns stay even if they are named."""
-        return self._step(Drop(self.node, arguments.names(columns, "drop"), name=name, at=user_location()))
 
     def join(
         self,
@@ -490,10 +417,6 @@ class Stream(ForeignNames):
         """
         self.topology._add_sink(ForeachNode(self.node, arguments.printing(label), at=user_location()))
 
-    def named(self, name: str) -> Stream:
-        """Give the last step a name of its own."""
-        return self._step(replace(self.node, name=name))
-
     def to(
         self,
         topic: str | Endpoint,
@@ -537,11 +460,6 @@ class Stream(ForeignNames):
 
     def _step(self, node: Node, on_error: OnError | None = None) -> Stream:
         return Stream(arguments.with_on_error(node, on_error), self.topology)
-
-
-def negated(predicate: Expression) -> Expression:
-    """True where a predicate is false or null: exactly the rows that a filter on it drops."""
-    return Call("not", (Call("coalesce", (predicate, Literal(False))),))
 
 
 def _check_no_encoding(endpoint: Endpoint, encoding: Encoding | None) -> None:

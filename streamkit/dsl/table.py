@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from streamkit.dsl import arguments
-from streamkit.dsl.condition import Condition, to_predicate
 from streamkit.dsl.endpoint import Endpoint
-from streamkit.dsl.foreign_names import FOREIGN_MODES, ForeignNames
+from streamkit.dsl.foreign_names import FOREIGN_MODES
 from streamkit.dsl.grouped_table import GroupedTable
-from streamkit.dsl.handle_text import handle_line, handle_table
-from streamkit.dsl.stream import Stream, negated
+from streamkit.dsl.stream import Stream
+from streamkit.dsl.stream_or_table import StreamOrTable
 from streamkit.errors import Location, TopologyError
 from streamkit.expressions.core.column import Column
 from streamkit.formats.format import Schemas
@@ -21,91 +20,13 @@ from streamkit.plan.node import Node
 from streamkit.plan.on_error import FAIL, OnError
 from streamkit.plan.operators.bounded_final_table import BoundedFinalTableNode
 from streamkit.plan.operators.emit import EmitNode, EmitOldNode, windows_missing
-from streamkit.plan.operators.filter import FilterNode
 from streamkit.plan.operators.final_table import FinalTableNode
-from streamkit.plan.operators.project import Drop, Rename, Select, WithColumns
 from streamkit.plan.operators.suppress import SuppressNode, TimeLimit, Until, WindowCloses
 from streamkit.plan.operators.table_table_join import TableTableJoin
 
-if TYPE_CHECKING:
-    from streamkit.dsl.topology import Topology
-
-AnyTable = TypeVar("AnyTable", bound="_StatelessVerbs")
-
 
 @dataclass(frozen=True, repr=False)
-class _StatelessVerbs(ForeignNames):
-    """
-    The verbs that tables and global tables share; none of them changes a table's key.
-
-    `on_error=` says what becomes of a change of a table that makes the step fail: "fail" ends the run, "skip" leaves the change out, so that the
-    table keeps the row it had, and counts it, `sk.dead_letter("topic")` also sends it to a topic.
-    """
-
-    node: Node
-    topology: Topology = field(compare=False)
-
-    def __repr__(self) -> str:
-        return handle_line(type(self).__name__, self.node)
-
-    def _repr_html_(self) -> str:
-        return handle_table(type(self).__name__, self.node)
-
-    def filter(self: AnyTable, condition: Condition, *, name: str | None = None, on_error: OnError | None = None) -> AnyTable:
-        """
-        Keep the rows for which the condition is true; a row for which it no longer is gets deleted.
-
-        The condition is a column, Spark SQL, or a Python function of a dict of all columns.
-        """
-        return self._step(FilterNode(self.node, to_predicate(condition), name=name, at=user_location()), on_error)
-
-    def filter_not(self: AnyTable, condition: Condition, *, name: str | None = None, on_error: OnError | None = None) -> AnyTable:
-        """Keep the rows for which the condition is false or null; a row for which it becomes true is deleted."""
-        return self._step(FilterNode(self.node, negated(to_predicate(condition)), name=name, at=user_location()), on_error)
-
-    def select(
-        self: AnyTable, *columns: Column | str, on_error: OnError | Column | None = None, **named: Column | str
-    ) -> AnyTable:
-        """Keep these columns, in this order; key columns that are not among them stay, and come first."""
-        policy, chosen = arguments.told_apart(on_error, named)
-        return self._step(Select(self.node, arguments.selected(columns, chosen), at=user_location()), policy)
-
-    def with_columns(self: AnyTable, *columns: Column, on_error: OnError | Column | None = None, **named: Column) -> AnyTable:
-        """Add columns, or replace value columns of the same name; a key column cannot be replaced."""
-        policy, named = arguments.told_apart(on_error, named)
-        added = (*arguments.aliased(columns, "column"), *arguments.keyworded(named))
-        return self._step(WithColumns(self.node, added, at=user_location()), policy)
-
-    def map_values(
-        self: AnyTable,
-        function: Callable[..., Any],
-        schema: str,
-        *,
-        by: str = "row",
-        name: str | None = None,
-        on_error: OnError | None = None,
-    ) -> AnyTable:
-        """Replace the value columns by what a Python function gives of each row, as `Stream.map_values` does; None deletes the row."""
-        return self._step(arguments.python_columns(self.node, function, schema, "map_values", by, name=name), on_error)
-
-    def rename(self: AnyTable, names: Mapping[str, str] | None = None, /, **named: str) -> AnyTable:
-        """Give columns other names: `rename(old="new")`, or a mapping of old to new."""
-        return self._step(Rename(self.node, arguments.renamed(names, named), at=user_location()))
-
-    def drop(self: AnyTable, *columns: str, name: str | None = None) -> AnyTable:
-        """Leave these columns out; key columns stay even if they are named."""
-        return self._step(Drop(self.node, arguments.names(columns, "drop"), name=name, at=user_location()))
-
-    def named(self: AnyTable, name: str) -> AnyTable:
-        """Give the last step a name of its own."""
-        return self._step(replace(self.node, name=name))
-
-    def _step(self: AnyTable, node: Node, on_error: OnError | None = None) -> AnyTable:
-        return type(self)(arguments.with_on_error(node, on_error), self.topology)
-
-
-@dataclass(frozen=True, repr=False)
-class Table(_StatelessVerbs):
+class Table(StreamOrTable["Table"]):
     """The newest row per key of a topic, or the results of an aggregation; every verb returns a new table."""
 
     def join(
@@ -250,9 +171,12 @@ class Table(_StatelessVerbs):
             name=name,
         )
 
+    def _step(self, node: Node, on_error: OnError | None = None) -> Table:
+        return Table(arguments.with_on_error(node, on_error), self.topology)
+
 
 @dataclass(frozen=True, repr=False)
-class GlobalTable(_StatelessVerbs):
+class GlobalTable(StreamOrTable["GlobalTable"]):
     """A table that every task has whole; a stream joins it by any columns, and its records do not move."""
 
     def _step(self, node: Node, on_error: OnError | None = None) -> GlobalTable:

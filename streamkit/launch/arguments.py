@@ -1,11 +1,16 @@
-"""The command line of a topology file."""
+"""The options of a run, for `streamkit run FILE` and `python FILE` alike."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+import typer
 
 from streamkit.dsl.topology import Topology
 from streamkit.engine.runs.options import AVAILABLE_NOW, Options
@@ -22,24 +27,62 @@ class Arguments:
     connectors: Literal["here", "external"] = "here"
 
 
+def arguments_of(
+    log: Annotated[
+        str | None, typer.Option("--log", metavar="DIR|URL", help="Where the log is; else STREAMKIT_LOG, else .streamkit.")
+    ] = None,
+    local: Annotated[bool, typer.Option("--local", help="Run in this process, without Spark.")] = False,
+    tasks: Annotated[
+        int | None, typer.Option("--tasks", metavar="N", min=1, help="Kernel tasks; else as many as before, at first the cores.")
+    ] = None,
+    max_records_per_epoch: Annotated[
+        int | None, typer.Option("--max-records-per-epoch", metavar="N", min=1, help="Records an epoch takes at most.")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Process what is available, then stop.")] = False,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="Process everything available, then close all windows and stop.")
+    ] = False,
+    connectors: Annotated[
+        str, typer.Option("--connectors", metavar="here|external", help="Where the connectors run that the topology asks for.")
+    ] = "here",
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show what Spark says too; else a file has it.")] = False,
+) -> Arguments:
+    """What the options mean together; both command lines read this signature."""
+    if once and drain:
+        raise typer.BadParameter("--drain goes on to close the windows, and --once does not; expected one of them")
+    if connectors not in ("here", "external"):
+        raise typer.BadParameter(f"--connectors {connectors}; expected here or external")
+    options = Options(tasks, AVAILABLE_NOW if once else None, max_records_per_epoch, drain)
+    return Arguments(log, options, local, verbose, cast(Literal["here", "external"], connectors))
+
+
+def with_file(run: Callable[[str, Arguments], None], file: Any) -> Callable[..., None]:
+    """A command that takes a file, annotated so, beside the options of a run."""
+
+    @functools.wraps(run)
+    def command(file: str, **given: Any) -> None:
+        run(file, arguments_of(**given))
+
+    options = inspect.signature(arguments_of, eval_str=True).parameters.values()
+    first = inspect.Parameter("file", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=file)
+    command.__signature__ = inspect.Signature([first, *options])  # type: ignore[attr-defined]
+    command.__annotations__ = {}
+    return command
+
+
 def parse_arguments(topology: Topology, words: Sequence[str] | None) -> Arguments:
     """What the words ask for, those of this process if None; a word that is no option ends the program with 2."""
-    found = _parser(topology).parse_args(words)
-    options = Options(found.tasks, AVAILABLE_NOW if found.once else None, found.max_records_per_epoch, found.drain)
-    return Arguments(found.log, options, found.local, found.verbose, found.connectors)
+    found: list[Arguments] = []
+    program = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
+    @program.command(help=f"Run the topology {topology.name}, on Spark as one Structured Streaming query.")
+    @functools.wraps(arguments_of)
+    def keep(**given: Any) -> None:
+        found.append(arguments_of(**given))
 
-def _parser(topology: Topology) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=f"Run the topology {topology.name}, on Spark as one Structured Streaming query.")
-    parser.add_argument("--log", metavar="DIR|URL", help="the log; STREAMKIT_LOG, else .streamkit")
-    parser.add_argument("--local", action="store_true", help="run in this process, without Spark")
-    parser.add_argument("--tasks", type=int, metavar="N", help="kernel tasks; else as many as before, at first the cores")
-    parser.add_argument("--max-records-per-epoch", type=int, metavar="N", help="records an epoch takes at most")
-    parser.add_argument("--verbose", action="store_true", help="show what Spark says too; else a file has it")
-    parser.add_argument(
-        "--connectors", choices=("here", "external"), default="here", help="where the connectors run that the topology asks for"
-    )
-    end = parser.add_mutually_exclusive_group()
-    end.add_argument("--once", action="store_true", help="process what is available, then stop")
-    end.add_argument("--drain", action="store_true", help="process everything available, close all windows, stop")
-    return parser
+    try:
+        program(words, prog_name=Path(sys.argv[0]).name)
+    except SystemExit:
+        if not found:  # help was asked for, or there was a mistake
+            raise
+    return found[0]

@@ -29,21 +29,27 @@ def main(topology: Topology, arguments: Sequence[str] | None = None) -> None:
     cleanly and exits with 130 or 143; a second one does not wait for a local epoch. In a file that `streamkit run` or
     `streamkit explain` loads it only hands the topology over, and returns.
     """
-    if not hand_over(topology) and (code := _exit_code(topology, arguments)):
+    if hand_over(topology):
+        return
+    from streamkit.launch.arguments import parse_arguments  # a file that is only loaded pays for none
+
+    run_command(topology, parse_arguments(topology, arguments))
+
+
+def run_command(topology: Topology, arguments: Arguments) -> None:
+    """Run a topology as a command line asks, until it ends or is interrupted; exits as `main` says."""
+    if code := _exit_code(topology, arguments):
         sys.exit(code)
 
 
-def _exit_code(topology: Topology, words: Sequence[str] | None) -> int:
-    """Run as the command line says; imports come first here, for a file that is only loaded pays for none."""
+def _exit_code(topology: Topology, arguments: Arguments) -> int:
     from rich.console import Console
 
-    from streamkit.launch.arguments import parse_arguments
     from streamkit.launch.log_of_run import open_log_of
     from streamkit.launch.progress import follow, summarise
     from streamkit.stop_signals import stop_signals
 
-    arguments, console = parse_arguments(topology, words), Console(stderr=True)
-    spark_log = None
+    console, spark_log = Console(stderr=True), None
     try:
         with stop_signals() as stopped, open_log_of(topology, arguments.log) as log:
             spark_log = _spark_log(topology, arguments, log)

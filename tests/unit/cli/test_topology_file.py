@@ -72,7 +72,7 @@ def test_main_runs_again_behind_a_file_that_fails(tmp_path):
         ("x = 1\n1 / 0\n", "ZeroDivisionError: division by zero", 2),
         (
             ONE + "anything.stream('in').filter('a', names='b')\n",
-            "TypeError: Stream.filter.* unexpected keyword argument 'names'",
+            "TypeError: StreamOrTable.filter.* unexpected keyword argument 'names'",
             4,
         ),
         ("x = (\n", "SyntaxError: '\\(' was never closed", 1),
