@@ -14,7 +14,7 @@ import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.operators import exchange, foreign_key_join, regroup, repartition
 from streamkit.engine.rows import place
-from streamkit.plan import turns
+from streamkit.plan import lookups
 from streamkit.plan.program import Program
 from streamkit.testing import TopologyTestDriver
 from tests.harness.conformance.builder import Json
@@ -266,7 +266,7 @@ def in_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def never_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "_kept", lambda plan: set())
+    monkeypatch.setattr(lookups, "kept_joins", lambda plan: set())
 
 
 def unnumbered(monkeypatch: pytest.MonkeyPatch) -> None:
