@@ -99,13 +99,14 @@ def partition_times(timestamps: Integers, time: int, jump_ms: int | None = None)
     running = np.maximum(np.maximum.accumulate(timestamps), time)
     if jump_ms is None:
         return running
+    # Up to the first record that jumps too far the running maximum is right, and behind it wrong; mostly there is none.
     before = np.concatenate([[time], running[:-1]])
     jumps = np.flatnonzero((before > UNKNOWN) & (running > before + jump_ms))
     return running if not len(jumps) else _without_jumps(timestamps, running, int(jumps[0]), int(before[jumps[0]]), jump_ms)
 
 
 def _without_jumps(timestamps: Integers, running: Integers, first: int, time: int, jump_ms: int) -> Integers:
-    """The times of a partition, which is at `time` before the first record that jumps too far."""
+    """The times of a partition, which is at `time` before the record number `first`, the first that jumps too far."""
     result = running.copy()
     # Whether a record moves the time depends on all records before it, so they are taken in turn; few frames have any that jump.
     for place, timestamp in enumerate(timestamps[first:].tolist(), first):
@@ -141,6 +142,7 @@ def cut(
     Backlogs come in the order of (input, partition). `records_of` reads event times and offsets of one frame from an offset
     on; it is asked for the frames in which the cut falls, for frames with holes that were begun, and for no others.
     """
+    # What there is, if it is not too much: known from the frames' rows and largest times alone, without reading any.
     if all(backlog.is_whole for backlog in backlogs) and (records := sum(one.records for one in backlogs)) <= records_max:
         reached = tuple(backlog.key_reached for backlog in backlogs)
         times = tuple(backlog.time_ms for backlog in backlogs)  # where jumps are bounded nothing waits, so no time moves
@@ -152,6 +154,9 @@ def cut(
         return Cut(
             tuple(lane.backlog.end for lane in lanes), reached, available, tuple(lane.time_at(lane.total) for lane in lanes)
         )
+    # Else by the order key of the last record that is taken. Keys never fall within a backlog, so how many records of it have at most a
+    # key is found by bisection; the key is found by bisecting over keys, in some 50 turns whatever waits. Of records with that very key the
+    # inputs and partitions in front are served first.
     last_key = _smallest_key_reaching(lanes, records_max)
     taken = [lane.count_up_to(last_key) for lane in lanes] if is_between_keys else _taken(lanes, last_key, records_max)
     ends = tuple(lane.offset_after(count) for lane, count in zip(lanes, taken, strict=True))
@@ -161,6 +166,8 @@ def cut(
 
 
 def _smallest_key_reaching(lanes: Sequence[_Lane], records: int) -> int:
+    """The smallest order key up to which there are so many records, or more."""
+    # At each turn: up to `low` - 1 there are too few records, up to `high` enough.
     low = min(lane.first_key_bound for lane in lanes if lane.total)
     high = max(lane.last_key for lane in lanes if lane.total)
     while low < high:
@@ -173,6 +180,7 @@ def _smallest_key_reaching(lanes: Sequence[_Lane], records: int) -> int:
 
 
 def _taken(lanes: Sequence[_Lane], last_key: int, records: int) -> list[int]:
+    """How many records of each lane are taken: all before the last key, and of it, lane by lane, as many as are left to take."""
     taken = [lane.count_up_to(last_key - 1) for lane in lanes]
     left = records - sum(taken)
     for index, lane in enumerate(lanes):
@@ -235,17 +243,18 @@ class _Lane:
 
     def count_up_to(self, key: int) -> int:
         """How many of the records have an order key of at most `key`."""
+        # Frames that end with at most the key count whole; the next one may hold some, and those behind it cannot, since keys never fall.
         whole = int(np.searchsorted(self._frame_keys, key, side="right"))
         count = int(self._rows_before[whole])
         if whole < len(self._frame_keys) and self._may_begin_up_to(whole, key):
-            count += int(np.searchsorted(self._keys_of(whole), key, side="right"))
+            count += int(np.searchsorted(np.maximum(self._times_of(whole), self._floor), key, side="right"))
         return count
 
     def offset_after(self, count: int) -> int:
         """The offset behind the first `count` records; offsets of holes before the next record stay behind."""
         if count == 0:
             return self.backlog.start
-        frame = int(np.searchsorted(self._rows_before, count, side="left")) - 1
+        frame = int(np.searchsorted(self._rows_before, count, side="left")) - 1  # the one with the last record that counts
         within = int(count - self._rows_before[frame])
         if self.backlog.extents[frame].is_dense:
             return int(self._starts[frame]) + within
@@ -265,6 +274,7 @@ class _Lane:
         return self._frame_times[frame] if is_whole else int(self._times_of(frame)[within - 1])
 
     def _may_begin_up_to(self, frame: int, key: int) -> bool:
+        """Whether the first record of a frame may have at most this key, by what is known without reading it."""
         before = int(self._frame_keys[frame - 1]) if frame else self._floor
         if self.backlog.jump_ms is not None and self.times_before[frame] > UNKNOWN:
             return before <= key
@@ -293,10 +303,6 @@ class _Lane:
         if frame not in self._times:
             self._times[frame] = partition_times(self._records(frame)[0], self.times_before[frame], self.backlog.jump_ms)
         return self._times[frame]
-
-    def _keys_of(self, frame: int) -> Integers:
-        """Order keys of the records of a frame that wait."""
-        return np.maximum(self._times_of(frame), self._floor)
 
 
 def _may_jump(extent: Extent, time: int, jump_ms: int | None) -> bool:

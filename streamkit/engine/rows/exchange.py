@@ -159,6 +159,7 @@ def fingerprint(packed: Iterable[Packed]) -> str:
 def _groups_of_null_keys(batch: pa.RecordBatch, key_groups: int) -> Integers:
     if PARTITION not in batch.schema.names:
         return np.zeros(batch.num_rows, np.int64)
+    # By a hash of the source partition and the offset, so that another attempt sends a row to the same task (never round robin).
     partition = batch[PARTITION].to_numpy(zero_copy_only=False).astype(np.int64)
     offset = batch[OFFSET].to_numpy(zero_copy_only=False)
     groups: Integers = ((offset * 31 + partition) * NULL_KEY_MULTIPLIER & 0x7FFFFFFF) % key_groups

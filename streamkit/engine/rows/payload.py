@@ -70,7 +70,9 @@ def rows_in(payload: bytes | pa.Buffer) -> int:
 
 def _stream_of(batch: pa.RecordBatch) -> pa.Buffer:
     is_large = batch.nbytes >= COMPRESSED_BYTES_MIN
-    batch = _compacted(batch)
+    # Dictionaries shrink to what these rows use: other tasks have the rest.
+    columns = [compacted(column) if pa.types.is_dictionary(column.type) else column for column in batch.columns]
+    batch = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
     if is_large:
         batch = _made_small(batch)
     sink = pa.BufferOutputStream()
@@ -92,18 +94,13 @@ def _batch_of(numbered: Sequence[tuple[tuple[int, int, int], pa.Buffer]]) -> pa.
     return _as_it_was(batches[0])
 
 
-def _compacted(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows with dictionaries of what they use: other tasks have the rest."""
-    columns = [compacted(column) if pa.types.is_dictionary(column.type) else column for column in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-
-
 def _made_small(batch: pa.RecordBatch) -> pa.RecordBatch:
     columns: list[pa.Array] = []
     small: dict[str, Small] = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if pa.types.is_dictionary(column.type):
-            columns.append(_with_index(column, _index_for(len(column.dictionary))))
+            entries = len(column.dictionary)
+            columns.append(_with_index(column, pa.uint8() if entries <= 1 << 8 else pa.uint16() if entries <= 1 << 16 else INDEX))
         elif pa.types.is_signed_integer(column.type) and not column.null_count:
             values, small[name] = _smaller(column, name in STEPPED)
             columns.append(values)
@@ -114,12 +111,17 @@ def _made_small(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _smaller(column: pa.Array, has_steps: bool) -> tuple[pa.Array, Small]:
+    """
+    The numbers in as few bytes each as hold what is above the least of them, and how they are made whole again.
+
+    With steps, the numbers become the differences from row to row first: the first one is 0, and `before` is where they start.
+    """
     values, before = column.to_numpy(), None
     if has_steps:
         before = int(values[0])
         values = np.diff(values, prepend=values[:1])  # a step beyond 64 bits comes round, there and back
     least, greatest = int(values.min()), int(values.max())
-    for kind in SMALLER:
+    for kind in SMALLER:  # the narrowest comes first; their difference is one of Python, which cannot overflow
         if np.dtype(kind).itemsize < values.dtype.itemsize and greatest - least <= np.iinfo(kind).max:
             return pa.array((values - least if least else values).astype(kind)), Small(str(column.type), least, before)
     return pa.array(values), Small(str(column.type), 0, before)
@@ -127,14 +129,19 @@ def _smaller(column: pa.Array, has_steps: bool) -> tuple[pa.Array, Small]:
 
 def _as_it_was(batch: pa.RecordBatch) -> pa.RecordBatch:
     small = json.loads((batch.schema.metadata or {}).get(SMALL, b"{}"))
-    columns = [
-        _restored(column, Small(**small[name])) if name in small else _with_wide_index(column)
-        for name, column in zip(batch.schema.names, batch.columns, strict=True)
-    ]
+    columns: list[pa.Array] = []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if name in small:
+            columns.append(_restored(column, Small(**small[name])))
+        elif pa.types.is_dictionary(column.type) and column.type.index_type != INDEX:
+            columns.append(_with_index(column, INDEX))
+        else:
+            columns.append(column)
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _restored(column: pa.Array, small: Small) -> pa.Array:
+    """The inverse of `_smaller`: what was taken off is added in the column's own width, then the steps are summed up."""
     if small.before is None and not small.least:
         return column.cast(small.type)
     values = column.to_numpy().astype(small.type)
@@ -145,14 +152,5 @@ def _restored(column: pa.Array, small: Small) -> pa.Array:
     return pa.array(values)
 
 
-def _index_for(entries: int) -> pa.DataType:
-    return pa.uint8() if entries <= 1 << 8 else pa.uint16() if entries <= 1 << 16 else INDEX
-
-
 def _with_index(column: pa.DictionaryArray, data_type: pa.DataType) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(column.indices.cast(data_type), column.dictionary, safe=False)
-
-
-def _with_wide_index(column: pa.Array) -> pa.Array:
-    is_narrow = pa.types.is_dictionary(column.type) and column.type.index_type != INDEX
-    return _with_index(column, INDEX) if is_narrow else column

@@ -158,12 +158,14 @@ def numbers_of(number: Number, batch: pa.RecordBatch) -> npt.NDArray[np.void]:
 
 
 def _ordered(numbers: Integers) -> npt.NDArray[np.void]:
-    """Numbers as bytes in their order, negative ones too."""
+    """Numbers as bytes in their order; with their sign turned over negative ones come first."""
     return (numbers.astype(np.int64, copy=False).view(np.uint64) ^ _SIGN).astype(">u8")
 
 
 def canonical_order(batch: pa.RecordBatch) -> Integers:
     """The permutation that sorts rows by their places; rows at one place stay as they stand."""
+    # Rows mostly come in order, or in a few runs that are in order: what is cheap to see is tried before what is dear to do. Paths are bytes
+    # of any length, by far the dearest to sort by, so they are left out first: a stable sort by records keeps rows of one record as they stand.
     if batch.num_rows <= 1 or _is_in_order(batch):
         return np.arange(batch.num_rows)
     order = _sorted(_record_columns(batch))
@@ -172,11 +174,13 @@ def canonical_order(batch: pa.RecordBatch) -> Integers:
     is_moved = bool((order[1:] < order[:-1]).any())
     if is_moved and _is_in_order(batch.select([*ORDER_COLUMNS, PATH]).take(pa.array(order))):
         return order  # results of one record mostly stand in their order
+    # Least significant first: by path, then, stably, by record.
     by_path: Integers = byte_order(batch[PATH].cast(pa.binary())).to_numpy().astype(np.int64)
     return by_path[_sorted([column[by_path] for column in _record_columns(batch)])]
 
 
 def _sorted(columns: Sequence[Integers]) -> Integers:
+    """The stable permutation that sorts rows by these columns, the most significant first."""
     significant = [column for column in columns if (column[0] != column).any()]
     if not significant:
         return np.arange(len(columns[0]))
@@ -186,6 +190,7 @@ def _sorted(columns: Sequence[Integers]) -> Integers:
 
 def _are_in_order(columns: Sequence[Integers]) -> bool:
     """Whether no row of these columns stands before the one in front of it."""
+    # At each turn `same` marks the rows that equal the one in front of them in all columns so far: of them alone the next one decides.
     same = np.ones(len(columns[0]) - 1, bool)
     for column in columns:
         if (same & (column[1:] < column[:-1])).any():
@@ -195,7 +200,7 @@ def _are_in_order(columns: Sequence[Integers]) -> bool:
 
 
 def _is_in_order(batch: pa.RecordBatch) -> bool:
-    """Whether no row stands before the one in front of it; far cheaper to see than to sort."""
+    """Whether no row stands before the one in front of it; far cheaper to see than to sort. `same` is as in `_are_in_order`."""
     same = np.ones(batch.num_rows - 1, bool)
     for name in ORDER_COLUMNS:
         column = batch[name].to_numpy(zero_copy_only=False)
@@ -231,11 +236,11 @@ def place_ranks(*batches: pa.RecordBatch) -> list[Integers]:
     """A number for the place of each row of several batches, equal for equal places and growing with them."""
     columns = _sort_columns(_places(batches))
     order = np.lexsort(columns[::-1])
-    is_new = np.zeros(len(order), bool)
+    is_new = np.zeros(len(order), bool)  # in sorted order: whether a place differs from the one in front of it
     for column in columns:
         is_new[1:] |= np.diff(column[order]) != 0
     ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.cumsum(is_new)
+    ranks[order] = np.cumsum(is_new)  # how many places there were, put back to where the rows stand
     return np.split(ranks, list(accumulate(batch.num_rows for batch in batches[:-1])))
 
 
@@ -285,7 +290,9 @@ def _sort_columns(batch: pa.RecordBatch) -> list[Integers]:
 
 def _record_columns(batch: pa.RecordBatch) -> list[Integers]:
     """The place of the record of each row."""
-    origin = (_numbers(batch, INPUT) << 32) + _numbers(batch, PARTITION)
+    origin = (_numbers(batch, INPUT) << 32) + _numbers(
+        batch, PARTITION
+    )  # a partition takes 32 bits, so one column orders by both
     return [_numbers(batch, ORDER), origin, _numbers(batch, OFFSET)]
 
 

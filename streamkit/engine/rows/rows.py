@@ -203,9 +203,9 @@ def without_deletions(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
 
 def last_of_each(keys: pa.BinaryArray) -> Integers:
     """For each distinct key the position of its last row, in ascending order."""
-    codes = keys.dictionary_encode().indices.to_numpy()
+    codes = keys.dictionary_encode().indices.to_numpy()  # the distinct keys as 0, 1, 2, …
     last = np.full(int(codes.max()) + 1 if len(codes) else 0, -1, np.int64)
-    last[codes] = np.arange(len(codes))
+    last[codes] = np.arange(len(codes))  # of several rows of a key the last one is written last
     return np.sort(last)
 
 
@@ -250,5 +250,6 @@ def columns_of_live_rows(batch: pa.RecordBatch, compute: Callable[[pa.RecordBatc
     if live.true_count == batch.num_rows:
         return compute(batch)
     is_live = live.to_numpy(zero_copy_only=False)
+    # Where the result of each row stands among those of the live ones; null for a deletion, so that `take` gives null.
     places = pa.array(np.cumsum(is_live) - 1, mask=~is_live)
     return {name: column.take(places) for name, column in compute(batch.filter(live)).items()}

@@ -48,7 +48,7 @@ def compacted(column: pa.DictionaryArray) -> pa.DictionaryArray:
     used[(indices.drop_null() if indices.null_count else indices).to_numpy()] = True
     if used.all():
         return column
-    places = pa.array((np.cumsum(used) - 1).astype(np.int32))
+    places = pa.array((np.cumsum(used) - 1).astype(np.int32))  # of each entry, among those that are used
     return pa.DictionaryArray.from_arrays(places.take(indices), entries.filter(pa.array(used)))
 
 

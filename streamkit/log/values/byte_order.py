@@ -37,6 +37,7 @@ def byte_order(strings: pa.Array) -> pa.Array:
 
 
 def _order_of(digits: list[Digit], rows: int) -> Integers:
+    # At each turn the strings are in order by the digits that were taken; as sorting is stable, one more digit in front keeps that.
     order = np.arange(rows)
     for digit in reversed(digits):
         order = order[np.argsort(digit[order], kind="stable")]

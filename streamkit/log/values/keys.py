@@ -130,8 +130,9 @@ def partitions(columns: Sequence[pa.Array], count: int, placed: PlacedEntries | 
         raise ValueError(f"keys are spread over at least one place, found {count}")
     if len(columns) == 1 and _is_small_dictionary(columns[0]):
         return (placed or PlacedEntries()).of(columns[0].dictionary, count).take(_codes(columns[0]))
-    if len(columns) == 1 and _is_one_text(columns[0]):
-        return np.array([_place_alone(columns[0], count)], np.int32)
+    if len(columns) == 1 == len(columns[0]) and columns[0].null_count == 0 and columns[0].type in (pa.string(), pa.binary()):
+        # One text or byte string: a dozen calls of numpy would cost more.
+        return np.array([(_murmur2_alone(columns[0][0].as_buffer().to_pybytes()) & 0x7FFFFFFF) % count], np.int32)
     encoded = partition_bytes(columns)
     places = _places(encoded, count)
     if encoded.null_count:
@@ -154,26 +155,14 @@ def partitions_of_rows(
     places = partitions([rows.column(name) for name in partition_by], count, placed)
     if set(partition_by) != set(key) and (places < 0).any():
         has_key = _not_all_null([rows.column(name) for name in key])
-        places[(places < 0) & (True if has_key is None else has_key)] = _place_of_null(len(partition_by), count)
+        (place_of_null,) = _places(encode_keys([pa.nulls(1)] * len(partition_by)), count)
+        places[(places < 0) & (True if has_key is None else has_key)] = place_of_null
     return places
-
-
-def _place_of_null(columns: int, count: int) -> int:
-    return int(_places(encode_keys([pa.nulls(1)] * columns), count)[0])
 
 
 def _places(encoded: pa.BinaryArray, count: int) -> npt.NDArray[np.int32]:
     places: npt.NDArray[np.int32] = (murmur2(encoded) & np.int32(0x7FFFFFFF)) % np.int32(count)
     return places
-
-
-def _is_one_text(column: pa.Array) -> bool:
-    return len(column) == 1 and column.null_count == 0 and (pa.types.is_string(column.type) or pa.types.is_binary(column.type))
-
-
-def _place_alone(column: pa.Array, count: int) -> int:
-    """The place of the one text or byte string of a column: a dozen calls of numpy cost more."""
-    return (_murmur2_alone(column[0].as_buffer().to_pybytes()) & 0x7FFFFFFF) % count
 
 
 def key_groups(columns: Sequence[pa.Array], count: int) -> npt.NDArray[np.int32]:
@@ -240,10 +229,14 @@ def _ordered(values: AnyArray, type_name: str) -> AnyArray:
     if type_name.startswith("decimal"):
         return _ordered_decimals(values)
     width = values.dtype.itemsize
-    flipped: AnyArray = np.array(1 << (width * 8 - 1), f"u{width}")  # the sign
+    # With the sign bit turned over, negative numbers come before the others. The bits of a double without its sign grow with its size, so of
+    # a negative one they are all turned over: the larger it is, the further in front it stands.
+    flipped: AnyArray = np.array(1 << (width * 8 - 1), f"u{width}")
     if values.dtype.kind == "f":
         values = _one_zero_one_nan(values)
-        flipped = (values.view(f"i{width}") >> (width * 8 - 1)).view(flipped.dtype) | flipped  # of a negative number all bits
+        flipped = (values.view(f"i{width}") >> (width * 8 - 1)).view(
+            flipped.dtype
+        ) | flipped  # the shift spreads the sign over all bits
     ordered: AnyArray = values.view(flipped.dtype) ^ flipped
     return ordered.byteswap()
 
@@ -306,6 +299,8 @@ def _decode_fixed(data: Bytes, positions: Integers, ends: Integers, type_name: s
 
 
 def _decode_bytes(data: Bytes, positions: Integers, ends: Integers, type_name: str, valid: Mask) -> tuple[pa.Array, Integers]:
+    # A value ends at the first two zero bytes from its beginning on, since a zero within it is followed by 0xFF. All such places of the buffer
+    # are found at once, and for each row the next one; a row that lacks its own finds one behind its end, and is refused.
     terminators = np.flatnonzero(overlapping(data, 2) == 0)  # the padding ends with one
     ends_of_value = np.where(valid, terminators[np.searchsorted(terminators, positions)], positions)
     after = ends_of_value + 2 * valid
@@ -382,6 +377,7 @@ def _murmur2_sorted(rows: ByteSlices, word_counts: Integers) -> npt.NDArray[np.u
     """The hashes of rows in ascending order of their whole words: those that have one more are then always the last ones."""
     words = overlapping(np.concatenate([rows.data, np.zeros(_PADDING, np.uint8)]), 4)
     hashes = rows.lengths.astype(np.uint32) ^ MURMUR_SEED
+    # At each turn, the hashes from `begin` on take in their word of that number; those in front have no such word, and are left alone.
     for word in range(int(word_counts[-1]) if len(rows) else 0):
         begin = np.searchsorted(word_counts, word, side="right")
         mixed = words[rows.starts[begin:] + 4 * word] * MURMUR_FACTOR
@@ -389,7 +385,7 @@ def _murmur2_sorted(rows: ByteSlices, word_counts: Integers) -> npt.NDArray[np.u
         mixed *= MURMUR_FACTOR
         hashes[begin:] *= MURMUR_FACTOR
         hashes[begin:] ^= mixed
-    rest_bytes = rows.lengths & 3
+    rest_bytes = rows.lengths & 3  # behind the last whole word; without any, the mask is 0 and the factor 1
     hashes ^= words[rows.starts + 4 * word_counts] & _REST_MASKS[rest_bytes]
     hashes *= _REST_FACTORS[rest_bytes]
     hashes ^= hashes >> np.uint32(13)

@@ -135,7 +135,7 @@ def _by_width(lengths: Integers) -> Iterator[tuple[int, Integers | slice]]:
         if lengths[0]:
             yield int(lengths[0]), slice(None)
         return
-    exponents = np.frexp(lengths)[1]
+    exponents = np.frexp(lengths)[1]  # how many bits a length has: with equal ones, no length is twice another
     for exponent in np.flatnonzero(np.bincount(exponents)):
         rows = np.flatnonzero(exponents == exponent)
         shortest = int(lengths[rows].min())
@@ -168,6 +168,7 @@ def _side_by_side(parts: Sequence[RowPart]) -> Iterator[RowPart]:
 
 
 def _merge(run: list[AnyArray]) -> AnyArray:
+    """One array of items as wide as those of the run together; numpy lays the fields of a record side by side."""
     if len(run) == 1:
         return np.ascontiguousarray(run[0])
     raw = [_raw(np.ascontiguousarray(part)) for part in run]

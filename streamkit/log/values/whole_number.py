@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from typing import Any
 
 from streamkit.errors import ConfigError
 
@@ -47,9 +46,8 @@ def offsets_by_topic(offsets: object) -> dict[str, dict[int, int]]:
     for topic, at in offsets.items():
         if not isinstance(at, Mapping):
             raise ConfigError(f"topic {topic}: {shape.format(at)}")
-        found[topic] = dict(_offset_at(topic, partition, offset) for partition, offset in at.items())
+        found[topic] = {
+            whole_number(f"topic {topic}: partition", partition): offset_of(topic, partition, offset)
+            for partition, offset in at.items()
+        }
     return found
-
-
-def _offset_at(topic: str, partition: Any, offset: object) -> tuple[int, int]:
-    return whole_number(f"topic {topic}: partition", partition), offset_of(topic, partition, offset)

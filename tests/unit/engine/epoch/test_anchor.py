@@ -75,7 +75,7 @@ def test_the_start_of_a_generation_is_remembered_once_it_has_committed(log, step
     first = step("a")
     step("b", first)
     found, asked = GenerationStart(), Mock(wraps=log.catalog.epochs.generation_start)
-    monkeypatch.setattr(log.catalog.epochs.last, "generation_start", asked)
+    monkeypatch.setattr(log.catalog.epochs, "generation_start", asked)
 
     application = first.application.id
     assert found.at(2, log.catalog, application)[0] == 1
