@@ -83,7 +83,7 @@ def _reason(rows: pa.RecordBatch, partition: int, kept: KeptStore) -> str | None
     layout, store = layout_of(kept.store), kept.store
     try:
         groups, times, _ = layout.split(rows["key"], [column.type for column in store.key])
-        numbers = _numbers(rows["key"])
+        numbers = np.array([int.from_bytes(key[2:4], "big") for key in rows["key"].to_pylist()], np.int64)  # of stores
         listed = np.zeros(rows.num_rows, bool) if not layout.has_lists else times[0] == LISTED
         live = rows["value"].is_valid().to_numpy(zero_copy_only=False) & ~_deletions(rows)
         decode_rows(rows["value"].filter(pa.array(live & ~listed)), ["bigint", *(column.type for column in store.value)])
@@ -101,11 +101,6 @@ def _wrong_place(groups: AnyArray, numbers: AnyArray, partition: int, kept: Kept
     if (own != partition).any():
         return f"found a key of the key group {groups[own != partition][0]}, whose changes are in another partition"
     return None
-
-
-def _numbers(keys: pa.BinaryArray) -> AnyArray:
-    """The numbers of stores in keys that are long enough to have one."""
-    return np.array([int.from_bytes(key[2:4], "big") for key in keys.to_pylist()], np.int64)
 
 
 def _deletions(rows: pa.RecordBatch) -> AnyArray:

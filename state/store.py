@@ -112,7 +112,8 @@ class MemoryStore:
         for key, value in zip(keys, values, strict=True):
             self._put(key, value) if value is not None else self._delete(key)
         if self._deleted > len(self._values) // 2:
-            self._forget_deleted()
+            self._values = {key: value for key, value in self._values.items() if value is not None}
+            self._keys, self._deleted = SortedKeys(self._values), 0
         self._position = position
 
     def position(self) -> bytes | None:
@@ -135,7 +136,3 @@ class MemoryStore:
         if self._values.get(key) is not None:
             self._values[key] = None
             self._deleted += 1
-
-    def _forget_deleted(self) -> None:
-        self._values = {key: value for key, value in self._values.items() if value is not None}
-        self._keys, self._deleted = SortedKeys(self._values), 0

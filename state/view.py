@@ -301,7 +301,10 @@ class StoreView:
         Local stores are opened before the first look: what is open stays as it is, and the application moves the others on.
         """
         with ExitStack() as opened:
-            states = [opened.enter_context(closing(self._open(groups))) if self._has_store(groups) else None for groups in parts]
+            states = []
+            for groups in parts:
+                is_here = self.reads_local_stores and self._snapshot.folder(self.log.root, self._task(groups)).exists()
+                states.append(opened.enter_context(closing(self._open(groups))) if is_here else None)
             return [self._looked(state, groups, look) for state, groups in zip(states, parts, strict=True)]
 
     def _looked(
@@ -323,9 +326,6 @@ class StoreView:
             return read_changelogs(storage, snapshot.share(groups), snapshot.changes)
         task = self._task(groups)
         return read_state(storage, snapshot.folder(self.log.root, task), snapshot.share(snapshot.groups(task)), snapshot.changes)
-
-    def _has_store(self, groups: KeyGroupRange) -> bool:
-        return self.reads_local_stores and self._snapshot.folder(self.log.root, self._task(groups)).exists()
 
     def _task(self, groups: KeyGroupRange) -> int:
         return task_of_key_group(groups.start, self._snapshot.application.tasks, self.program.key_groups)

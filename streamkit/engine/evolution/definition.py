@@ -76,11 +76,15 @@ def definition(program: Program, store: ProgramStore, telling: Telling = Telling
         parts[f"{AGGREGATE} {one.name!r}"] = _aggregate_text(one, keeper, rows, telling.argument_types)
     if not aggregates:
         listed = keeper.traits.keeps_lists
-        parts |= {_column_part(column): _column_text(_of_one_row(column) if listed else column, rows) for column in store.value}
+        for column in store.value:
+            one_row = replace(column, type=element_of(column.type) or column.type) if listed else column
+            parts[_column_part(column)] = _column_text(one_row, rows)
     parts |= _window_texts(keeper, store)
     if rows is not None:
         return {**parts, ROWS: rows.rows, **keeper.definition(rows)}
-    return parts | {topic: "read" for place, one in enumerate(taken) for topic in _topic_parts(place, one)}
+    for number, origin in enumerate(taken, 1):
+        parts |= {f"{TOPIC} {topic}" + (f" of input {number}" if number > 1 else ""): "read" for topic in origin.topics}
+    return parts
 
 
 def _window_texts(keeper: Operator, store: ProgramStore) -> dict[str, str]:
@@ -96,12 +100,6 @@ def _window_texts(keeper: Operator, store: ProgramStore) -> dict[str, str]:
     if store.retention_ms is not None:
         parts["its retention"] = duration_text(store.retention_ms)
     return parts
-
-
-def _topic_parts(place: int, rows: Origin) -> Iterator[str]:
-    """A part for each topic that brings the rows of an input."""
-    for topic in rows.topics:
-        yield f"{TOPIC} {topic}" + (f" of input {place + 1}" if place else "")
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[Difference]:
@@ -218,21 +216,12 @@ def _key_texts(program: Program, keeper: Operator, store: ProgramStore, rows: Or
     if rows is not None:
         yield from (f"{column.name} {_column_text(column, rows)}" for column in store.key)
         return
-    computed = _group_columns(program, keeper)
+    number = program.numbers.get(f"{keeper.id}{GROUP_SUFFIX}")
+    computed = {} if number is None else dict(program.operators[number].columns)  # type: ignore[attr-defined]
     for column in store.key:
         expression = computed.get(column.name)
         is_plain = expression is None or (expression.name, expression.value) == ("column", column.name)
         yield f"{column.name} {column.type}" if is_plain else f"{column.name} {column.type} = {typed_text(expression)}"  # type: ignore[arg-type]
-
-
-def _group_columns(program: Program, keeper: Operator) -> dict[str, TypedExpression]:
-    """The expressions of the columns that a grouping computes; nothing where it takes columns as they are."""
-    number = program.numbers.get(f"{keeper.id}{GROUP_SUFFIX}")
-    return {} if number is None else dict(program.operators[number].columns)  # type: ignore[attr-defined]
-
-
-def _of_one_row(column: SchemaColumn) -> SchemaColumn:
-    return replace(column, type=element_of(column.type) or column.type)
 
 
 def _column_text(column: SchemaColumn, rows: Origin | None) -> str:

@@ -29,14 +29,10 @@ def shifted_times(times: StreamTimes, before: Program, program: Program, stores:
             continue
         grown = window.grace_ms - times.get(of_grace(name), earlier.grace_ms)
         if grown or before.store(name).retention_ms != program.store(name).retention_ms:
-            found |= _longer(times, name, grown) if grown > 0 else _not_longer(times, name, grown)
+            closed = times.get(of_closed(name), NO_TIME)
+            if grown > 0:  # windows that the shorter grace has closed stay closed
+                found[of_closed(name)] = max(times[of_store(name)], closed) + grown
+            else:
+                found |= {kept: times[kept] + grown for kept in (of_store(name), of_closed(name)) if kept in times}
             found |= {of_grace(name): window.grace_ms, of_purge(name): 1}
     return found
-
-
-def _longer(times: StreamTimes, name: str, grown: int) -> StreamTimes:
-    return {of_closed(name): max(times[of_store(name)], times.get(of_closed(name), NO_TIME)) + grown}
-
-
-def _not_longer(times: StreamTimes, name: str, grown: int) -> StreamTimes:
-    return {kept: times[kept] + grown for kept in (of_store(name), of_closed(name)) if kept in times}

@@ -40,7 +40,13 @@ def stale_times(
     for source in program.inputs:
         earlier = [one for one in before.inputs if one.topic == source.topic]
         kept |= {f"{begin}{topic_ids[source.topic]}" for begin in _beginnings(source, earlier)}
-    return sorted(name for name in times if _kind(name) and name not in kept and name.rpartition("/")[0] not in kept)
+    return sorted(
+        name
+        for name in times
+        if name.startswith((STORE, CLOSED, GRACE, PURGE, CLOCK_START, PARTITION, BOOTSTRAP, ARRIVAL))
+        and name not in kept
+        and name.rpartition("/")[0] not in kept
+    )
 
 
 def _of_operators(program: Program, young: Collection[str]) -> Iterator[str]:
@@ -59,8 +65,3 @@ def _beginnings(source: Input, earlier: Collection[Input]) -> Iterator[str]:
         yield BOOTSTRAP
     if earlier:
         yield ARRIVAL
-
-
-def _kind(name: str) -> bool:
-    """Whether a time is of something that comes and goes."""
-    return name.startswith((STORE, CLOSED, GRACE, PURGE, CLOCK_START, PARTITION, BOOTSTRAP, ARRIVAL))

@@ -8,7 +8,7 @@ such as an aggregation of a stream, begins empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streamkit.engine.evolution.definition import original_of
@@ -109,16 +109,11 @@ def filling_of(ways: Mapping[str, Way], program: Program) -> Filling | None:
     if not wanted:
         return None
     stores = tuple(store for one in program.operators if one.id in wanted for store in one.stores)
-    found = {
-        part: tuple(_those(program, (getattr(way, part) for way in wanted.values())))
-        for part in ("readers", "keepers", "operators")
-    }
+    found = {}
+    for part in ("readers", "keepers", "operators"):
+        ids: set[str] = set().union(*(getattr(way, part) for way in wanted.values()))
+        found[part] = tuple(one for one in program.operators if one.id in ids)
     return Filling(stores, **found)
-
-
-def _those(program: Program, ids: Iterable[set[str]]) -> Iterator[Operator]:
-    named = set().union(*ids)
-    return (one for one in program.operators if one.id in named)
 
 
 def _step(operator: Operator, program: Program, known: ApplicationContent, way: Way) -> tuple[str, ...]:
@@ -129,7 +124,10 @@ def _step(operator: Operator, program: Program, known: ApplicationContent, way: 
         way.sources += [topic] if topic in known.topics else []
         return ()
     if operator.stores and not known.stores.isdisjoint(operator.stores):
-        if _shows_rows(operator, program):
+        # The first store of some operators tells the rows that they have given; what is above those need not be read again.
+        first, traits = operator.stores[0], operator.traits
+        has_results = traits.is_looked_up or traits.keeps_results or operator.aggregates_in(first)
+        if has_results and program.store(first).layout in _PLAIN:
             way.keepers.add(operator.id)
             way.sources += [name for name in operator.stores[:1] if name in known.with_rows]
             return ()
@@ -146,14 +144,6 @@ def _step(operator: Operator, program: Program, known: ApplicationContent, way: 
         way.hindrance = "it is not known which rows the records met in a table when they came"
     way.operators.add(operator.id)
     return operator.sources
-
-
-def _shows_rows(operator: Operator, program: Program) -> bool:
-    """Whether the first store of an operator tells the rows that it has given."""
-    is_plain = program.store(operator.stores[0]).layout in _PLAIN
-    return is_plain and (
-        operator.traits.is_looked_up or operator.traits.keeps_results or bool(operator.aggregates_in(operator.stores[0]))
-    )
 
 
 def _meets_a_table(operator: Operator) -> bool:

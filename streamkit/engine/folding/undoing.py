@@ -33,7 +33,11 @@ def left_over(
         return []
     if found is None or expected is None:
         return [] if found is expected or not functions.has_initial else list(after)
-    return [name for name in after if not _agree(found[name], expected[name], _largest(after[name]))]
+    return [
+        name
+        for name in after
+        if not _agree(found[name], expected[name], max((abs(one) for one in _doubles(after[name])), default=0.0))
+    ]
 
 
 def warn_of(program: Program, operator_id: str, names: Sequence[str], columns: Sequence[str]) -> None:
@@ -56,11 +60,6 @@ def _agree(one: Any, other: Any, largest: float) -> bool:
         pairs = zip(sorted(one, key=repr), sorted(other, key=repr), strict=False)
         return len(one) == len(other) and all(_agree(*pair, largest) for pair in pairs)
     return bool(one == other)
-
-
-def _largest(value: Any) -> float:
-    """The largest size of a double in a value; 0 if it has none."""
-    return max((abs(one) for one in _doubles(value)), default=0.0)
 
 
 def _doubles(value: Any) -> Iterator[float]:

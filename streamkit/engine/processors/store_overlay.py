@@ -9,6 +9,7 @@ the changes to the changelog.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -105,7 +106,7 @@ class StoreOverlay:
         if not changed:
             return found  # type: ignore[return-value]  # what is scanned has values
         found |= {key: self._changed[key][0] for key in changed}
-        return {key: values for key, values in sorted(found.items(), key=_key) if values is not None}
+        return {key: values for key, values in sorted(found.items(), key=itemgetter(0)) if values is not None}
 
     def _decoded(self, stored: pa.BinaryArray) -> list[EntryValues | None]:
         found: list[EntryValues | None] = [None] * len(stored)
@@ -118,7 +119,3 @@ class StoreOverlay:
         for place, row in zip(places, rows, strict=True):
             found[place] = row
         return found
-
-
-def _key(item: tuple[bytes, Any]) -> bytes:
-    return item[0]

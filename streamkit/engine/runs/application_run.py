@@ -143,7 +143,8 @@ class Run(ABC):
             missing = status.pop("waits_for")
             facts |= {name: value for name, value in status.items() if name not in ("application", "active", "drained")}
             facts |= {"waits for": missing} if missing else {}
-            facts |= {"stream time": _utc(time_ms), "records": self.records(), "waited at the start": self._backlog}
+            utc = None if time_ms is None else f"{np.datetime64(time_ms, 'ms')}Z"  # numpy can write every year
+            facts |= {"stream time": utc, "records": self.records(), "waited at the start": self._backlog}
         return html_table(f"run of {self.program.application}", facts.items())
 
     def waits_for(self) -> str | None:
@@ -235,8 +236,3 @@ class Run(ABC):
 
     def _state(self) -> ApplicationState:
         return self.log.catalog.applications.get(self.program.application)
-
-
-def _utc(time_ms: int | None) -> str | None:
-    """An event time as text; numpy can write every year."""
-    return None if time_ms is None else f"{np.datetime64(time_ms, 'ms')}Z"

@@ -63,13 +63,17 @@ def commit_epoch(
     check_rows(claim, splits, [attempts[0] for attempts in kernels])
     slabs = [_whole_slab(storage, attempts) for attempts in kernels]
     reach("commit.verified")
+    before = claim.before.positions
     catalog.epochs.commit(
         EpochCommit(
             application_id=application.id,
             generation=application.generation,
             epoch=end.epoch,
             token=fresh_token(),
-            before=_positions_before(claim),
+            before={
+                topic_id: {partition: before.get(topic_id, {}).get(partition, 0) for partition in partitions}
+                for topic_id, partitions in claim.end.positions.items()
+            },
             after={topic_id: dict(partitions) for topic_id, partitions in end.positions.items()},
             stream_time_ms=end.order if end.times else None,
             drained=end.closing,
@@ -91,15 +95,6 @@ def check_generation(catalog: Catalog, application: Application) -> None:
             f"application {application.name}: generation {application.generation} cannot commit, generation {newest} has started "
             "since; this run must stop, and what it staged is void"
         )
-
-
-def _positions_before(claim: EpochClaim) -> dict[int, dict[int, int]]:
-    """Where the epoch began, for each partition that it names; one that was never read begins at 0."""
-    before = claim.before.positions
-    return {
-        topic_id: {partition: before.get(topic_id, {}).get(partition, 0) for partition in partitions}
-        for topic_id, partitions in claim.end.positions.items()
-    }
 
 
 class DisagreementError(EpochFailedError):

@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import final
 
 from streamkit.dsl.topology import Topology
-from streamkit.engine.epoch.epoch import EpochEnd
 from streamkit.engine.runs.application_run import Run
 from streamkit.engine.runs.commit import check_generation
 from streamkit.engine.runs.compile import compile_with_settings
@@ -131,16 +130,15 @@ class LocalRun(Run):
         """Run and commit the next epoch, if there is one."""
         check_generation(planner.catalog, planner.application)
         before = planner.committed_end()
-        if (end := self._next_end(planner, before, until)) is None:
+        end = planner.next_end(before, until)
+        if end is None and self._options.drain:
+            end = planner.closing_end(before)
+        if end is None:
             return False
         beat_epoch(self.log.heartbeats, planner.application)  # before anything is read that the plan will name
         run_epoch(planner, before, end, self._cores, each=each)
         forget_epoch(self.log.heartbeats, planner.application)
         return True
-
-    def _next_end(self, planner: Planner, before: EpochEnd, until: ChangelogOffsets | None) -> EpochEnd | None:
-        end = planner.next_end(before, until)
-        return planner.closing_end(before) if end is None and self._options.drain else end
 
 
 def available_cores() -> int:

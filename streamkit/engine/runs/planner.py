@@ -126,12 +126,18 @@ class Planner:
             return self._tick_end(before, idle)
         bounds = self._bootstrap_bounds(before, backlogs)
         backlogs = self._first_backlogs(backlogs, bounds)
-        most, is_between_keys = min(records_max, self.records_max), self._reads_a_topic_twice()
+        # A topic that is two inputs, as a stream and as a table, is read up to the same offsets by both: between keys.
+        ids = [self.topic_ids[number] for number, source in enumerate(self.program.inputs) if source.kind in STREAM_KINDS]
+        most, is_between_keys = min(records_max, self.records_max), len(set(ids)) < len(ids)
         backlogs = [self._frame_times.timed(one, self.topic_ids[one.input], most, is_between_keys) for one in backlogs]
         taken = self._cut(backlogs, most, is_between_keys=is_between_keys)
         positions = self._moved(before.positions, backlogs, taken.ends)
         times = {**self._reached(before.times, backlogs, taken.reached), **idle, **self._arrivals(before, backlogs), **bounds}
-        times |= self._partition_times(backlogs, taken.times)
+        times |= {
+            of_partition(self.topic_ids[backlog.input], backlog.partition): time
+            for backlog, time in zip(backlogs, taken.times, strict=True)
+            if backlog.jump_ms is not None
+        }
         now = self._now_ms(before)
         return EpochEnd(before.epoch + 1, positions, self._clocked(times, now), taken.records, now)
 
@@ -259,11 +265,6 @@ class Planner:
         ]
         return first if any(backlog.extents for backlog in first) else backlogs
 
-    def _reads_a_topic_twice(self) -> bool:
-        """Whether a topic is more than one input, as a stream and as a table: both are read up to the same offsets."""
-        ids = [self.topic_ids[number] for number, source in enumerate(self.program.inputs) if source.kind in STREAM_KINDS]
-        return len(set(ids)) < len(ids)
-
     def _now_ms(self, before: EpochEnd) -> int:
         """The clock's time, but never before that of the last tick, nor of the last epoch if operators ask for ticks."""
         return max(self.clock.now_ms(), before.times.get(CLOCK, 0), before.times.get(CLOCK_SEEN, 0))
@@ -331,14 +332,6 @@ class Planner:
         known = floor if backlog.partition in before.positions.get(topic_id, {}) else NO_TIME
         time = before.times.get(of_partition(topic_id, backlog.partition), known)
         return replace(backlog, floor_ms=floor, time_ms=time, jump_ms=jump_ms)
-
-    def _partition_times(self, backlogs: Sequence[Backlog], times: Sequence[int]) -> StreamTimes:
-        """The times that partitions have reached, of inputs whose jumps are bounded."""
-        return {
-            of_partition(self.topic_ids[backlog.input], backlog.partition): time
-            for backlog, time in zip(backlogs, times, strict=True)
-            if backlog.jump_ms is not None
-        }
 
     def _backlog(
         self, place: tuple[int, int], start: int, extents: Sequence[Extent], end: int, until: ChangelogOffsets | None

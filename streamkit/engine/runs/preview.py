@@ -76,7 +76,8 @@ def preview(catalog: Catalog, program: Program, tasks: int | None = None, refuse
     compiled. FormatVersionError if a newer version ran the application.
     """
     found = continuation(catalog, program)
-    before = _program_before(catalog, found.known)
+    text = catalog.applications.program_of(found.known.name) if found.known is not None else ""
+    before = read_program(text) if text else None
     refusals = _refusals(catalog, found, tasks, refused)
     changes = (
         *_inputs(catalog, program, before, found.known, _topics_of(refused, True)),
@@ -90,12 +91,6 @@ def preview(catalog: Catalog, program: Program, tasks: int | None = None, refuse
 
 def _topics_of(refused: Sequence[RefusedTopic], is_input: bool) -> set[str]:
     return {one.topic for one in refused if one.is_input == is_input}
-
-
-def _program_before(catalog: Catalog, known: ApplicationState | None) -> Program | None:
-    """The program of the last start; None if there was none."""
-    text = catalog.applications.program_of(known.name) if known is not None else ""
-    return read_program(text) if text else None
 
 
 def _refusals(catalog: Catalog, found: Continuation, tasks: int | None, refused: Sequence[RefusedTopic]) -> Iterator[str]:
@@ -217,7 +212,9 @@ def _stores(catalog: Catalog, found: Continuation) -> Iterator[ProgramChange]:
         elif store.name in found.differing:
             yield ProgramChange(STORES, store.name, REFUSED, _difference(found, store.name))
         elif store.name in found.evolved:
-            yield ProgramChange(STORES, store.name, CHANGED, _evolution(found, store.name))
+            is_filled = found.filled is not None and store.name in found.filled.stores
+            fates = [f"{one}; {_fate(one, is_filled)}" for one in found.evolved[store.name]]
+            yield ProgramChange(STORES, store.name, CHANGED, "; ".join(fates))
         elif store.name in found.reordered:
             yield ProgramChange(
                 STORES, store.name, CHANGED, "same parts in another order; they keep the order in which they are stored"
@@ -242,12 +239,6 @@ def _difference(found: Continuation, store: str) -> str:
     """What a store holds otherwise, and why it cannot go on so."""
     why = found.hindrance(store)
     return "; ".join([*map(str, found.differing[store]), *([why] if why else [])])
-
-
-def _evolution(found: Continuation, store: str) -> str:
-    """What becomes of the state of aggregates, and of the values of columns, that come or go."""
-    is_filled = found.filled is not None and store in found.filled.stores
-    return "; ".join(f"{one}; {_fate(one, is_filled)}" for one in found.evolved[store])
 
 
 def _fate(one: Difference, is_filled: bool) -> str:

@@ -55,7 +55,8 @@ def start(
     inputs = [catalog.topics.get(source.topic) for source in program.inputs]
     found = continued(catalog, program)
     program = found.program_in_stored_order()
-    outputs = [_output_topic(catalog, output, inputs) for output in program.outputs]
+    topics = catalog.topics
+    outputs = [topics.find(output.topic) or topics.create(declared_output(output, inputs)) for output in program.outputs]
     reach("start.before_commit")
     state = catalog.applications.start(
         program.application,
@@ -150,10 +151,6 @@ def _input_ids(program: Program, inputs: Sequence[Topic]) -> dict[int, bool]:
     for source, topic in zip(program.inputs, inputs, strict=True):
         ids[topic.id] = ids.get(topic.id, False) or source.kind not in STREAM_KINDS
     return ids
-
-
-def _output_topic(catalog: Catalog, output: Output, inputs: Sequence[Topic]) -> Topic:
-    return catalog.topics.find(output.topic) or catalog.topics.create(declared_output(output, inputs))
 
 
 def declared_output(output: Output, inputs: Sequence[Topic]) -> Topic:

@@ -61,7 +61,9 @@ def _record(failure: OperatorFailure, context: Context) -> dict[str, Any]:
     """The record that the row comes from, whole; the row itself if it comes from none. A call by schedule has no record."""
     row = failure.row
     found = original(row, context) if failure.error.call is None else None
-    record = _own(row) if found is None else found
+    record = found
+    if record is None:  # the columns by which the engine knows a row's place are no part of it
+        record = rows_of({name: plain(row[name]) for name in [*own_columns(row), TIMESTAMP]})
     time = row if found is None or row[TIMESTAMP][0].as_py() != UNKNOWN else found
     letter = {
         "record": encoded(record),
@@ -94,8 +96,3 @@ def original(row: pa.RecordBatch, context: Context) -> pa.RecordBatch | None:
                     found, _ = read_rows(context.storage, extent, offset, offset + 1, columns, source)
                     return of_topic(found, extent.topic_id) if found.num_rows else None
     return None
-
-
-def _own(row: pa.RecordBatch) -> pa.RecordBatch:
-    """A row without the columns by which the engine knows its place."""
-    return rows_of({name: plain(row[name]) for name in [*own_columns(row), TIMESTAMP]})

@@ -106,7 +106,8 @@ def _run(
         stores.remember(folder, slab, run.changes, changelog_ids)
     restored = state.restored if state is not None else 0
     sent, received = run.context.sent, tuple(sorted(arrival.received.items()))
-    report = KernelReport(stage, task, _content(sent, slab), slab, run.context.tally(), restored, rows_sent(sent), received)
+    content = f"{fingerprint(sent)}-{slab.content if slab else 'nothing'}"  # another attempt on the same rows must make the same
+    report = KernelReport(stage, task, content, slab, run.context.tally(), restored, rows_sent(sent), received)
     reach("kernel.finished")
     return report, sent
 
@@ -218,9 +219,12 @@ def _run_in_pieces(
         for operator in taking:
             results |= run_operator(operator, results, context)
             waiting[operator.id] += _taken_frames(context)
-            if operator.id in at_once and _are_large(waiting[operator.id]):
-                yield from _together(waiting[operator.id])
-                waiting[operator.id] = []
+            if operator.id in at_once:
+                frames = waiting[operator.id]
+                places = {(topic_id, partition) for topic_id, partition, _ in frames}
+                if frames and sum(rows.num_rows for _, _, rows in frames) >= FRAME_ROWS_MIN * len(places):  # on average
+                    yield from _together(frames)
+                    waiting[operator.id] = []
         for made in wanted & results.keys():
             if (rows := results[made]) is not None:
                 gathered.setdefault(made, []).append(rows)
@@ -234,12 +238,6 @@ def _together(frames: Sequence[FrameInput]) -> list[FrameInput]:
     for topic_id, partition, rows in frames:
         by_place.setdefault((topic_id, partition), []).append(rows)
     return [(*place, concatenate(batches)) for place, batches in by_place.items()]
-
-
-def _are_large(frames: Sequence[FrameInput]) -> bool:
-    """Whether the frames of a topic partition have enough rows together, on average."""
-    places = {(topic_id, partition) for topic_id, partition, _ in frames}
-    return bool(places) and sum(rows.num_rows for _, _, rows in frames) >= FRAME_ROWS_MIN * len(places)
 
 
 def _passing_through(program: Program, stage: int, task: int, arrival: Arrival) -> Iterator[Packed]:
@@ -276,8 +274,3 @@ def _write(run: _StageRun, program: Program, plan: EpochPlan, storage: Storage) 
     slab = stage_slab(storage, name, lambda: payloads_of(next(runs), compressions, topics))
     reach("kernel.slab_durable")
     return slab
-
-
-def _content(sent: Iterable[Packed], slab: SlabReference | None) -> str:
-    """A digest of all that the kernel made, which another attempt on the same rows must reproduce."""
-    return f"{fingerprint(sent)}-{slab.content if slab else 'nothing'}"

@@ -108,7 +108,8 @@ def _in_order(function: WholeFunction, operator: Operator, inputs: Sequence[Opti
     failures: list[OperatorFailure] = []
     calls: set[ScheduledCall] = set()
     without_rows = set(context.groups) if operator.calls_by_schedule else set()
-    for group in sorted(without_rows.union(*(_groups(batch) for batch in inputs))):
+    with_rows = {group for batch in inputs if batch is not None for group in np.unique(numbers(batch, KEY_GROUP)).tolist()}
+    for group in sorted(with_rows | without_rows):
         alone = replace(_alone(context), groups=range(group, group + 1))
         rows = [_of_group(batch, group) for batch in kept]
         while (failure := _first(function, operator, rows, alone)) is not None:
@@ -164,10 +165,6 @@ def _due(batch: pa.RecordBatch) -> Integers:
     """When each row was due; of a record, which was not, a time before all times."""
     none = np.full(batch.num_rows, NO_TIME, np.int64)
     return none if DUE not in batch.schema.names else batch[DUE].fill_null(NO_TIME).to_numpy(zero_copy_only=False)
-
-
-def _groups(batch: OptionalBatch) -> set[int]:
-    return set() if batch is None else set(np.unique(numbers(batch, KEY_GROUP)).tolist())
 
 
 def _of_group(batch: OptionalBatch, group: int) -> OptionalBatch:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from streamkit.arrays import Integers
 from streamkit.engine.epoch.epoch import EpochPlan, ReaderSplit, Slice
 from streamkit.engine.epoch.event_time import columns_for_time, event_times
 from streamkit.engine.epoch.order import partition_times
@@ -133,21 +132,14 @@ def slice_batches(program: Program, piece: Slice, context: Context, advances: Ad
         if placed or piece.input in program.ordered_inputs:
             record[ORDER] = pa.array(keys)
         if placed:
-            record |= _origin(piece, offsets)
+            record[INPUT] = constant(piece.input, len(offsets), pa.int16())
+            record[PARTITION] = constant(piece.partition, len(offsets), pa.int32())
+            record[OFFSET] = pa.array(offsets)
         if is_table or batch[DELETED].true_count:
             record[DELETED] = batch[DELETED]
         if HEADERS in columns and batch[HEADERS].null_count < batch.num_rows:
             record[HEADERS] = batch[HEADERS]
         yield rows_of({**{name: batch[name] for name in columns if name != HEADERS}, **record})
-
-
-def _origin(piece: Slice, offsets: Integers) -> dict[str, pa.Array]:
-    rows = len(offsets)
-    return {
-        INPUT: constant(piece.input, rows, pa.int16()),
-        PARTITION: constant(piece.partition, rows, pa.int32()),
-        OFFSET: pa.array(offsets),
-    }
 
 
 def has_dead_letters_of_kernels(program: Program) -> bool:
