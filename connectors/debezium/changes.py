@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,8 +94,11 @@ class PolledChanges(Unread):
             row = _deleted(change.envelope.before, of_key, names)
         else:
             row = {**of_key, **(change.envelope.after or {})}
-        if not self.is_transformed:
-            _refuse_null_key(row, names)
+        if not self.is_transformed and names and all(name in row and row[name] is None for name in names):
+            # Before it can say columns of a topic.
+            raise SchemaError(
+                f"the key column {next(iter(names))!r} is null; expected a value, since the topic keeps the last row of each key"
+            )
         return TableRow(row, change.is_deletion, change.time_ms, change.place, number)
 
     def _refused(self, change: ChangeRecord, error: SchemaError) -> Refused:
@@ -144,14 +147,6 @@ def _deleted(before: Mapping[str, Any] | None, of_key: Mapping[str, Any], names:
             "with columns that `before` has"
         )
     return {name: row[name] for name in names}
-
-
-def _refuse_null_key(row: Mapping[str, Any], names: Collection[str]) -> None:
-    """A row without a key is refused before it can say columns of a topic."""
-    if names and all(name in row and row[name] is None for name in names):
-        raise SchemaError(
-            f"the key column {next(iter(names))!r} is null; expected a value, since the topic keeps the last row of each key"
-        )
 
 
 def said_place(place: RecordPlace) -> str:

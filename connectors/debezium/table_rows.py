@@ -55,7 +55,17 @@ class TableRows:
         if bad:
             self.rows = [row for number, row in enumerate(self.rows) if number not in bad]
             columns, _ = self._columns()
-        return (pa.table({**columns, **self._own()}) if self.rows else None), refused
+        if not self.rows:
+            return None, refused
+        own = {
+            TIMESTAMP: pa.array([row.time_ms for row in self.rows], _TIMES),
+            DELETED: pa.array([row.is_deleted for row in self.rows], pa.bool_()),
+            TOPIC_COLUMN: pa.array([row.place[0] for row in self.rows], pa.string()),
+            PARTITION: pa.array([row.place[1] for row in self.rows], pa.int32()),
+            OFFSET: pa.array([row.place[2] for row in self.rows], pa.int64()),
+            ROW_NUMBER: pa.array([row.number for row in self.rows], pa.int64()),
+        }
+        return pa.table({**columns, **own}), refused
 
     def _columns(self) -> tuple[dict[str, pa.Array], dict[int, SchemaError]]:
         columns: dict[str, pa.Array] = {}
@@ -76,16 +86,6 @@ class TableRows:
             return
         for name in named:
             yield name, guessed_type([row.values.get(name) for row in self.rows]) or UNKNOWN
-
-    def _own(self) -> dict[str, pa.Array]:
-        return {
-            TIMESTAMP: pa.array([row.time_ms for row in self.rows], _TIMES),
-            DELETED: pa.array([row.is_deleted for row in self.rows], pa.bool_()),
-            TOPIC_COLUMN: pa.array([row.place[0] for row in self.rows], pa.string()),
-            PARTITION: pa.array([row.place[1] for row in self.rows], pa.int32()),
-            OFFSET: pa.array([row.place[2] for row in self.rows], pa.int64()),
-            ROW_NUMBER: pa.array([row.number for row in self.rows], pa.int64()),
-        }
 
 
 def _refused(name: str, kind: ConnectType, values: Sequence[Any]) -> Iterator[tuple[int, SchemaError]]:

@@ -31,11 +31,9 @@ class UnavailableValue:
         if isinstance(value, Mapping):
             return any(self._is_in(one) for pair in value.items() for one in pair)
         if isinstance(value, list | tuple):
-            return self._is_numbers(value) or any(self._is_in(one) for one in value)
+            is_bytes = len(value) == len(self._bytes) and list(value) == list(self._bytes)  # as a list of numbers
+            return is_bytes or any(self._is_in(one) for one in value)
         return False
-
-    def _is_numbers(self, values: list[Any] | tuple[Any, ...]) -> bool:
-        return len(values) == len(self._bytes) and list(values) == list(self._bytes)
 
     @cached_property
     def _bytes(self) -> bytes:

@@ -106,7 +106,9 @@ class DeltaSource(Source):
         if known is None and self.settings["read.mode"] == "changes":
             refuse_encoded(table, self.settings["path"])
         if known is not None:
-            self._position = self._again(known)
+            # Within the changes of a version rows are counted in an order; of one that is not known the version is read again.
+            is_of_changes = self.settings["read.mode"] == "changes" and not known["snapshot"]
+            self._position = {**known, "rows": 0} if is_of_changes and known.get("order") != ORDER else dict(known)
         elif self.settings["starting.version"] is not None:
             self._position = {"version": self.settings["starting.version"], "rows": 0, "snapshot": False}
         else:
@@ -171,11 +173,6 @@ class DeltaSource(Source):
             raise ConfigError(f"there is no Delta table at {self.settings['path']}")
         refuse_bytes(table, self.settings["path"])
         return table
-
-    def _again(self, known: Position) -> dict[str, Any]:
-        """A position within the changes of a version counts rows in an order; of one that is not known the version is read again."""
-        is_of_changes = self.settings["read.mode"] == "changes" and not known["snapshot"]
-        return {**known, "rows": 0} if is_of_changes and known.get("order") != ORDER else dict(known)
 
     def _rows_of(self, position: Position) -> pa.Table:
         version = position["version"]

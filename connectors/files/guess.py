@@ -73,7 +73,11 @@ class Guess:
     @property
     def group(self) -> str | None:
         """A column to count by: of those with few different values the one with most; None if every column is different in most rows."""
-        counts = {name: pc.count_distinct(self.sample[name]).as_py() for name in self._countable()}
+        counts = {
+            column.name: pc.count_distinct(self.sample[column.name]).as_py()
+            for column in self.schema
+            if column.type in ("string", "boolean", *INTEGERS) and column.name not in self.key
+        }
         few = [name for name, count in counts.items() if 1 < count <= self.sample.num_rows // 2]
         return max(few, key=lambda name: counts[name], default=None)
 
@@ -105,13 +109,6 @@ class Guess:
     def _times_ms(self) -> np.ndarray:
         times_ms: np.ndarray = self.sample[self.timestamp].cast(pa.timestamp("ms"), safe=False).to_numpy().astype("int64")
         return times_ms
-
-    def _countable(self) -> list[str]:
-        return [
-            column.name
-            for column in self.schema
-            if column.type in ("string", "boolean", *INTEGERS) and column.name not in self.key
-        ]
 
 
 def guess(

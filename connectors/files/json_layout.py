@@ -101,13 +101,9 @@ def several_lines(line: bytes) -> str:
 
 def _on_one_line(text: bytes) -> bytes:
     """A value of JSON without line ends, as far as they stand between its parts; those in a text are not JSON."""
-    if text.count(b"\n") + text.count(b"\r") == 0 or _has_line_ends_in_texts(text):
+    if text.count(b"\n") + text.count(b"\r") == 0 or any(b"\n" in found or b"\r" in found for found in _STRING.findall(text)):
         return text + b"\n"
     return text.replace(b"\r", b" ").replace(b"\n", b" ") + b"\n"
-
-
-def _has_line_ends_in_texts(text: bytes) -> bool:
-    return any(b"\n" in found or b"\r" in found for found in _STRING.findall(text))
 
 
 def _is_json(text: bytes) -> bool:

@@ -230,7 +230,8 @@ class FileSource(Source):
         if change in (FileChange.GROWN, FileChange.OTHER) and _is_unread({**position, "done": False}):
             self._waiting.append((split, None))
             return
-        if self._may_be_moved(position) and (position.get("moved") or _number_of(split) not in (None, position["start"][0])):
+        may_be_moved = _is_done(position) and self._folder_behind(position) and "start" in position
+        if may_be_moved and (position.get("moved") or _number_of(split) not in (None, position["start"][0])):
             change = FileChange.GONE if change is FileChange.GONE else FileChange.OTHER
         if change is FileChange.GONE and _is_done(position):
             self._gone[split] = position  # its owner, or this connector, moved or deleted it
@@ -248,9 +249,6 @@ class FileSource(Source):
             self._waiting.append((split, None))
         else:
             raise _changed(split, position, change)
-
-    def _may_be_moved(self, position: Position) -> bool:
-        return _is_done(position) and bool(self._folder_behind(position)) and "start" in position
 
     def poll(self, timeout: float) -> Polled | None:
         """The next block of a file."""
@@ -310,7 +308,7 @@ class FileSource(Source):
             if change is not FileChange.SAME or self._stillness_of(split).is_still(Path(split)):
                 del self._held[split]
                 self._half.discard(split)
-                if change is FileChange.SAME or _is_begun(position):
+                if change is FileChange.SAME or position["rows"]:  # of which some were read
                     self._queue(split, position)
                 elif change is not FileChange.GONE:
                     self._queue(split, None)
@@ -564,6 +562,7 @@ class FileSource(Source):
 
     def _record_file(self, file: Any, name: str, form: FileFormat, topic: Topic) -> RecordFile:
         settings = self.settings
+        spelled = self._spelled or {}  # who has given a column another type than was guessed, has said what it holds
         return RecordFile(
             file,
             name,
@@ -573,17 +572,12 @@ class FileSource(Source):
             self._spelling,
             is_sparse=True,
             delimiter=settings["delimiter"],
-            guessed=self._still_guessed(topic),
+            guessed={
+                column.name: spelled[column.name]
+                for column in topic.schema
+                if column.name in spelled and column_type(spelled[column.name]) == column.type
+            },
         )
-
-    def _still_guessed(self, topic: Topic) -> Mapping[str, str]:
-        """The columns that are of the types that were guessed: who has given one another type, has said what it holds."""
-        spelled = self._spelled or {}
-        return {
-            column.name: spelled[column.name]
-            for column in topic.schema
-            if column.name in spelled and column_type(spelled[column.name]) == column.type
-        }
 
     def _declared(self, path: Path, form: FileFormat) -> Topic:
         """The topic, as it is or as it will be created."""
@@ -670,11 +664,6 @@ def _position(reading: FileReading) -> dict[str, Any]:
 def _is_unread(position: Position) -> bool:
     """Whether nothing of a file was read, so that nothing can be lost or read twice, whatever became of it."""
     return not any(position.get(name) for name in ("byte", "rows", "done", "error", "moved"))
-
-
-def _is_begun(position: Position) -> bool:
-    """Whether a record of a file was read."""
-    return bool(position["rows"])
 
 
 def _checksum_before(path: Path, end: int) -> int:

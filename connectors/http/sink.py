@@ -200,7 +200,8 @@ class HttpSink(Sink):
             try:
                 status, said, after = self._request(topic, row, key)
             except (OSError, http.client.HTTPException) as error:
-                self._forget_connection()
+                self.close()
+                self._connection = None
                 status, said, after = 0, f"{type(error).__name__}: {error}", None
             if 200 <= status < 300:
                 return None
@@ -237,10 +238,6 @@ class HttpSink(Sink):
             else:
                 self._connection = http.client.HTTPConnection(target.hostname, target.port, timeout=seconds)
         return self._connection
-
-    def _forget_connection(self) -> None:
-        self.close()
-        self._connection = None
 
     def _place(self) -> str:
         target = urlsplit(self.settings["url"])

@@ -208,16 +208,12 @@ class HttpSource(Source):
             self._polled.append(posted)
         polled = self._of_requests()
         if polled is None:
-            self._check_topic()
+            if self._polled and self._topic_id is not None and self._id_now() != self._topic_id:
+                raise ConnectionError(
+                    f"connector {self.name}: topic {self.settings['topic']}, which had the rows of keys that came again, was deleted"
+                )
             self._answer(is_committed=True)
         return polled
-
-    def _check_topic(self) -> None:
-        """ConnectionError, after which the task starts again, if the rows of repeats are gone with their topic: no commit would say it."""
-        if self._polled and self._topic_id is not None and self._id_now() != self._topic_id:
-            raise ConnectionError(
-                f"connector {self.name}: topic {self.settings['topic']}, which had the rows of keys that came again, was deleted"
-            )
 
     def _id_now(self) -> int | None:
         name = self.settings["topic"]
@@ -299,15 +295,12 @@ class HttpSource(Source):
             self._topic = declare_topic(name, schema, key) if schema else declare_topic(name, format=declare_format("json"))
         return self._topic
 
-    def _bucket(self, key: str | None) -> str | None:
-        return None if key is None else sorted(self._keys)[zlib.crc32(key.encode()) % len(self._keys)]
-
     def _of_requests(self) -> Polled | None:
         """The rows of the requests under way, without those of repeats, whose twin is committed or is among them."""
         tables = []
         self._keys_polled = {}
         for posted in self._polled:
-            split = self._bucket(posted.key)
+            split = None if posted.key is None else sorted(self._keys)[zlib.crc32(posted.key.encode()) % len(self._keys)]
             if split is None or self._is_new(split, posted.key):
                 tables.append(posted.rows)
                 for record, error in posted.refused:

@@ -276,14 +276,9 @@ class KafkaSink(Sink):
         self._batch_bytes = min(fitting, self._batch_bytes)
         self._producer = self._transactional(self._writer)  # the client may have lost count of what it sent
         if fits_already:
-            raise self._too_large(
-                rows, self._came_back(rows), target, f"max.message.bytes={limit or 'unknown'} of the topic {target}"
-            )
-
-    def _came_back(self, rows: pa.Table) -> list[int]:
-        """The numbers of the records whose batch the broker has returned."""
-        records = zip(rows[KEY].to_pylist(), rows[VALUE].to_pylist(), strict=True)
-        return [number for number, record in enumerate(records) if record in self._returned]
+            records = zip(rows[KEY].to_pylist(), rows[VALUE].to_pylist(), strict=True)
+            came_back = [number for number, record in enumerate(records) if record in self._returned]
+            raise self._too_large(rows, came_back, target, f"max.message.bytes={limit or 'unknown'} of the topic {target}")
 
     def _too_large(self, rows: pa.Table, numbers: Sequence[int], target: str, limit: str) -> RecordTooLargeError:
         """The error for these records, with the size of each."""

@@ -130,7 +130,12 @@ class KafkaSource(Source):
                 self._hear(message)
         if not records:
             return None
-        return Polled(_tables(records, self._target), _positions(records))
+        by_topic: dict[str, list[Any]] = {}
+        for record in records:
+            by_topic.setdefault(record.topic(), []).append(record)
+        tables = {self._target(topic): _table(topic, found) for topic, found in by_topic.items()}
+        ends = {(record.topic(), record.partition()): record.offset() + 1 for record in records}
+        return Polled(tables, {f"{topic}-{partition}": {"offset": end} for (topic, partition), end in ends.items()})
 
     def committed(self, positions: Mapping[str, Position]) -> None:
         """Commit the group, so that Kafka's tools show the lag; nothing depends on it."""
@@ -203,19 +208,6 @@ class KafkaSource(Source):
 def _place(split: str) -> tuple[str, int]:
     topic, _, partition = split.rpartition("-")
     return topic, int(partition)
-
-
-def _positions(records: Sequence[Any]) -> dict[str, Position]:
-    ends = {(record.topic(), record.partition()): record.offset() + 1 for record in records}
-    return {f"{topic}-{partition}": {"offset": end} for (topic, partition), end in ends.items()}
-
-
-def _tables(records: Sequence[Any], target: Any) -> dict[str, pa.Table]:
-    topics = {record.topic() for record in records}
-    return {
-        target(topic): _table(topic, [record for record in records if record.topic() == topic] if len(topics) > 1 else records)
-        for topic in topics
-    }
 
 
 def _table(topic: str, records: Sequence[Any]) -> pa.Table:

@@ -92,13 +92,13 @@ class TableChanges:
         )
 
     def _append(self, values: Sequence[Any], is_deletion: bool, lsn: int, time_us: int) -> None:
-        self.values.append(self._only_key(values) if is_deletion else values)
+        if is_deletion:
+            key = self.layout.key
+            values = [value if name in key else None for name, value in zip(self.layout.names, values, strict=True)]
+        self.values.append(values)
         self.deleted.append(is_deletion)
         self.times_us.append(time_us)
         self.lsns.append(lsn)
-
-    def _only_key(self, values: Sequence[Any]) -> Sequence[Any]:
-        return [value if name in self.layout.key else None for name, value in zip(self.layout.names, values, strict=True)]
 
     def _columns(self) -> tuple[dict[str, pa.Array], dict[int, str]]:
         """The columns, and why rows have a value that does not fit, if some have."""

@@ -101,14 +101,15 @@ def read_identities(connection: Any, publication: str, keys: Mapping[str, Sequen
     query = _QUERY.format(membership=", ".join([_ALL, _EXPLICIT, *([_OF_SCHEMA] if has_schemas else [])]), columns=_COLUMNS)
     rows = connection.execute(query, ([quoted_table(name) for name in keys], publication)).fetchall()
     tables = {
-        name: TableIdentity(oid, membership, tuple(keys[name]), _columns(columns))
+        name: TableIdentity(
+            oid,
+            membership,
+            tuple(keys[name]),
+            SourceColumns({name: (number, type) for name, (number, type) in (columns or {}).items()}),
+        )
         for name, (_, oid, _, membership, columns) in zip(keys, rows, strict=True)
     }
     return Identities(rows[0][2] or "" if rows else "", tables)
-
-
-def _columns(found: Mapping[str, Any] | None) -> SourceColumns:
-    return SourceColumns({name: (number, type) for name, (number, type) in (found or {}).items()})
 
 
 def is_another_publication(before: Identities, now: Identities) -> bool:

@@ -631,17 +631,14 @@ class PostgresSource(Source):
             wait = patience.wait_seconds(
                 has_changes=has_changes, is_within_transaction=is_within, has_server_sent_all=has_server_sent_all
             )
-            if wait <= 0 or self._is_caught_up(before):
+            is_caught_up = before[0] < self._goal <= self._lsn and self._begin is None  # by this poll
+            if wait <= 0 or is_caught_up:
                 return None
             if not has_changes:
                 self._ask()
             message = self._stream.message(wait if is_gathering else min(wait, ASK_SECONDS))
             if message is not None or is_gathering:
                 return message
-
-    def _is_caught_up(self, before: tuple[int, int]) -> bool:
-        """Whether this poll brought the source to where it was to come at least."""
-        return before[0] < self._goal <= self._lsn and self._begin is None
 
     def _ask(self) -> None:
         """Ask how far the server has read, now and then, until that is where its log ended at the beginning."""

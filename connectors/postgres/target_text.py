@@ -52,7 +52,9 @@ def difference_of_text(text: str, kind: str, modified: str) -> str | None:
     if kind in _DIGITS:
         found.append(_float_difference(text, kind))
     elif kind in _COUNTERS:
-        found.append(_counter_difference(text, kind))
+        found.append(
+            rf"CASE WHEN {text} !~ '^\s*(0|[1-9]\d*)\s*$' THEN true ELSE {text}::numeric IS DISTINCT FROM {text}::{kind}::text::numeric END"
+        )
     elif kind == "money":
         found.append(_money_difference(text))
     elif modified != whole:
@@ -123,10 +125,6 @@ def _signs(text: str, sign: str) -> str:
     """Count a sign outside of quotes: each name has one, so PostgreSQL's text has fewer if a name came twice."""
     bare = rf"regexp_replace(regexp_replace({text}, {_IN_QUOTES}, '', 'g'), '\\.', '', 'g')"
     return f"length({bare}) - length(replace({bare}, '{sign}', ''))"
-
-
-def _counter_difference(text: str, kind: str) -> str:
-    return rf"CASE WHEN {text} !~ '^\s*(0|[1-9]\d*)\s*$' THEN true ELSE {text}::numeric IS DISTINCT FROM {text}::{kind}::text::numeric END"
 
 
 def _float_difference(text: str, kind: str) -> str:

@@ -164,7 +164,8 @@ class SourceDecoder:
         Their types are those of `key.schema`, of the value, of the topic, of the key's schema in the registry; else text.
         """
         names = tuple(self.connector.settings["key"])
-        if topic is not None and not names and self._is_of_values and not self._makes_keys:
+        makes_keys = self.connector.chain is not None and self.connector.chain.makes_keys
+        if topic is not None and not names and self._is_of_values and not makes_keys:
             names = topic.key
         types = {column.name: column.type for column in columns or ()}
         if topic is not None and self._is_of_values:
@@ -178,10 +179,6 @@ class SourceDecoder:
     def _needs_types(self, topic: Topic | None) -> bool:
         """Whether the newest schema alone says which type the key of a deletion has."""
         return bool(self.connector.settings["key"]) and not (topic is not None and self._is_of_values)
-
-    @property
-    def _makes_keys(self) -> bool:
-        return self.connector.chain is not None and self.connector.chain.makes_keys
 
     def _codec(self, subject: str, wanted: Schema | None) -> Codec:
         assert self.formats.value is not None
@@ -313,7 +310,7 @@ class SinkEncoder:
     def run(self, name: str, rows: pa.Table) -> TableByTopic:
         """The rows as key and value bytes; a deletion has no value."""
         columns = rows.select(list(self.topic.schema.names))
-        live = pc.invert(_flags(rows[DELETED]))
+        live = pc.invert(one_array(rows[DELETED]).fill_null(False))
         values = _encoded(self.value, columns.select(list(self.names)), live)
         keys = pa.nulls(rows.num_rows, pa.binary())
         if self.topic.key:
@@ -417,11 +414,6 @@ def _encoded(codec: Codec, columns: pa.Table, live: pa.Array) -> pa.Array:
 
 def _binary(values: pa.ChunkedArray) -> pa.Array:
     return one_array(values) if values.num_chunks else pa.array([], pa.binary())
-
-
-def _flags(flags: pa.Array | None) -> pa.Array:
-    assert flags is not None
-    return one_array(flags).fill_null(False)
 
 
 def _is_columns(name: str, schema: str) -> bool:

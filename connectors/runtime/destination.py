@@ -61,7 +61,13 @@ class Destination:
         try:
             records_of(topic, _columns_of(topic, rows), self._log.clock.now_ms())
         except SchemaError as error:
-            fractions = _fractions(topic, rows)
+            fractions = [
+                column.name
+                for column in topic.schema
+                if pa.types.is_integer(column.arrow.type)
+                and column.name in rows.column_names
+                and pa.types.is_floating(rows.schema.field(column.name).type)
+            ]
             if type(error) is not SchemaError or not fractions:
                 raise
             raise SchemaError(f"{error}; {_advice(topic, fractions)}", error.rows) from error
@@ -213,17 +219,6 @@ def _schema_of(rows: pa.Table, key: Sequence[str], required: Collection[str]) ->
     """The topic's columns: keys first, as Kafka has them apart; others may be null, unless the settings say that they are not."""
     parsed = Schema.parse(pa.schema([rows.schema.field(name) for name in _named(rows)]))
     return Schema(tuple(SchemaColumn(column.name, column.type, column.name not in (*key, *required)) for column in parsed))
-
-
-def _fractions(topic: Topic, rows: pa.Table) -> list[str]:
-    """The columns of whole numbers for which rows have others."""
-    return [
-        column.name
-        for column in topic.schema
-        if pa.types.is_integer(column.arrow.type)
-        and column.name in rows.column_names
-        and pa.types.is_floating(rows.schema.field(column.name).type)
-    ]
 
 
 def _advice(topic: Topic, names: Sequence[str]) -> str:

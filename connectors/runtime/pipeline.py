@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streamkit.connectors.joined_rows import in_order, together
 from streamkit.connectors.runtime.retry import Retry
@@ -143,7 +142,8 @@ def _attempt(
         if rows.num_rows == 1 or len(refused) == 1:
             row = refused[0] if refused else 0
             failures.append(RecordFailure(rows[ROW_NUMBER][row].as_py(), step.stage, error))
-            yield from _attempt(step, topic, _without(rows, [row]), failures, is_tolerant=is_tolerant)
+            others = pa.concat_tables([rows.slice(0, row), rows.slice(row + 1)])
+            yield from _attempt(step, topic, others, failures, is_tolerant=is_tolerant)
             return
         for part in _apart(rows, refused):
             yield from _attempt(step, topic, part, failures, is_tolerant=is_tolerant)
@@ -155,7 +155,3 @@ def _apart(rows: pa.Table, refused: Sequence[int]) -> Iterator[pa.Table]:
     cuts = cuts or [0, rows.num_rows // 2, rows.num_rows]
     for start, end in pairwise(cuts):
         yield rows.slice(start, end - start)
-
-
-def _without(rows: pa.Table, numbers: Sequence[int]) -> pa.Table:
-    return rows.filter(pc.invert(pc.is_in(pa.array(range(rows.num_rows)), pa.array(numbers))))

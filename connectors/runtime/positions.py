@@ -42,7 +42,8 @@ def read_with_targets(log: Log, connector: str) -> dict[str, Position]:
 def send_positions(producer: Producer, connector: str, positions: Mapping[str, Position]) -> None:
     """Send positions along with the rows before them."""
     if positions:
-        producer.send_batch(TOPIC, _rows(connector, positions))
+        texts = [json.dumps(position, separators=(",", ":"), sort_keys=True) for position in positions.values()]
+        producer.send_batch(TOPIC, pa.table({"connector": [connector] * len(texts), "split": list(positions), "position": texts}))
 
 
 def forget_positions(producer: Producer, connector: str, splits: Iterable[str]) -> None:
@@ -57,8 +58,3 @@ def change_positions(log: Log, connector: str, positions: Mapping[str, Position 
     with log.producer() as producer, producer.transaction():
         send_positions(producer, connector, {split: position for split, position in positions.items() if position is not None})
         forget_positions(producer, connector, [split for split, position in positions.items() if position is None])
-
-
-def _rows(connector: str, positions: Mapping[str, Position]) -> pa.Table:
-    texts = [json.dumps(position, separators=(",", ":"), sort_keys=True) for position in positions.values()]
-    return pa.table({"connector": [connector] * len(texts), "split": list(positions), "position": texts})

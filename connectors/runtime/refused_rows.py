@@ -35,15 +35,11 @@ def put_what_is_taken(sink: Sink, part: pa.Table, ends: EndOffsets, tell: Callab
             put_what_is_taken(sink, part.slice(0, half), _ends_before(part.slice(half), ends), tell)
             put_what_is_taken(sink, part.slice(half), ends, tell)
             return
-        tell(_failures(part, refused, error))
+        # What the sink said of each row; its number is that among those that came in.
+        reasons = dict(zip(getattr(error, "rows", ()), getattr(error, "reasons", ()), strict=False))
+        tell([RecordFailure(part[ROW_NUMBER][row].as_py(), STAGE, _own(error, reasons.get(row))) for row in sorted(refused)])
         others = pc.invert(pc.is_in(pa.array(range(part.num_rows)), pa.array(refused, pa.int64())))
         put_what_is_taken(sink, part.filter(others), ends, tell)
-
-
-def _failures(part: pa.Table, refused: Sequence[int], error: Exception) -> list[RecordFailure]:
-    """A failure for each row, by its number among those that came in, with what the sink said of it."""
-    reasons = dict(zip(getattr(error, "rows", ()), getattr(error, "reasons", ()), strict=False))
-    return [RecordFailure(part[ROW_NUMBER][row].as_py(), STAGE, _own(error, reasons.get(row))) for row in sorted(refused)]
 
 
 def _own(error: Exception, reason: str | None) -> Exception:

@@ -45,10 +45,9 @@ class Retry:
                 left = float("inf") if self.timeout_ms < 0 else started + self.timeout_ms - self.clock_ms()
                 if left <= 0 or not self.may_pass(error):
                     raise
-                (self.wait_s or self.stop.wait)(min(left, self._delay_ms(attempt)) / 1_000)
+                delay_ms = FIRST_DELAY_MS * 2.0 ** min(attempt - 1, 60)
+                if delay_ms > self.delay_max_ms:
+                    delay_ms = random.uniform(0, self.delay_max_ms)  # noqa: S311  a wait
+                (self.wait_s or self.stop.wait)(min(left, delay_ms) / 1_000)
                 if self.stop.is_set():
                     raise
-
-    def _delay_ms(self, attempt: int) -> float:
-        delay = FIRST_DELAY_MS * 2.0 ** min(attempt - 1, 60)
-        return delay if delay <= self.delay_max_ms else random.uniform(0, self.delay_max_ms)  # noqa: S311  a wait

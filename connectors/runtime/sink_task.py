@@ -169,7 +169,8 @@ class SinkTask:
                 look = time.monotonic() + PARTITIONS_SECONDS
             if orders.wait_if_paused():
                 continue
-            if until is not None and all(_has_reached(consumer, until) for consumer in consumers):
+            reached = (item for consumer in consumers for item in consumer.position().items())
+            if until is not None and all(offset >= until[place] for place, offset in reached):
                 return
             self._linger(consumers, orders)
             polled = [self._put_next(consumer) for consumer in consumers]
@@ -190,7 +191,10 @@ class SinkTask:
         if not linger_ms or self._is_once:
             return
         until = time.monotonic() + linger_ms / 1_000
-        while _lag(consumers) < self._sink.settings["batch.rows"] and time.monotonic() < until:
+        while time.monotonic() < until:
+            lag = sum(sum(consumer.lag().values()) for consumer in consumers)
+            if lag >= self._sink.settings["batch.rows"]:
+                return
             if orders.stop.wait(min(IDLE_SECONDS, max(0.0, until - time.monotonic()))):
                 return
 
@@ -255,14 +259,6 @@ def _first_offset(rows: pa.Table, partition: int) -> int:
     """The lowest offset of a partition among the rows."""
     found: int = pc.min(rows.filter(pc.equal(rows[PARTITION], partition))[OFFSET]).as_py()
     return found
-
-
-def _has_reached(consumer: Consumer, until: EndOffsets) -> bool:
-    return all(offset >= until[place] for place, offset in consumer.position().items())
-
-
-def _lag(consumers: Sequence[Consumer]) -> int:
-    return sum(sum(consumer.lag().values()) for consumer in consumers)
 
 
 def _split(topic: str, rows: pa.Table, failure: RecordFailure) -> str:

@@ -98,7 +98,7 @@ def avro_codec(text: str, reader: str | None = None) -> EncodeAndDecode:
     from fastavro.validation import ValidationError
 
     schema, named = parsed_schema(text)
-    has_floats = _holds_floats(text)
+    has_floats = '"float"' in text or '"double"' in text
     wanted = with_read_defaults(reader) if reader is not None and reader != text else None
 
     def encode(value: Any) -> bytes:
@@ -121,10 +121,6 @@ def avro_codec(text: str, reader: str | None = None) -> EncodeAndDecode:
         return value
 
     return encode, decode
-
-
-def _holds_floats(text: str) -> bool:
-    return '"float"' in text or '"double"' in text
 
 
 def _check_floats(value: Any, schema: Any, named: Any, path: str) -> None:

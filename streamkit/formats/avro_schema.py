@@ -89,7 +89,7 @@ def columns_of_avro(text: str) -> Schema:
     """
     parsed, named = parsed_schema(text)
     schema = resolved(parsed, named)
-    if _is_record(schema):
+    if isinstance(schema, dict) and schema["type"] in ("record", "error"):
         columns = [(field["name"], type_of(field["type"], named, (schema["name"],))) for field in schema["fields"]]
     else:
         columns = [(VALUE, type_of(parsed, named))]
@@ -205,10 +205,6 @@ def _written(type: str, owner: str, names: Iterator[int]) -> Any:
 def _json(text: str) -> Any:
     """A schema's JSON; the bare name of a type is one too, as registries give it."""
     return text if text in _ATOMIC else json.loads(text)
-
-
-def _is_record(schema: Any) -> bool:
-    return isinstance(schema, dict) and schema["type"] in ("record", "error")
 
 
 def _arrays(schema: Any) -> Iterator[dict[str, Any]]:

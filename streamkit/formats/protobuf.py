@@ -202,18 +202,13 @@ def _fields(value: Mapping[str, Any], message: Any) -> dict[str, Any]:
         field = message.fields_by_name[name]
         if one is not None:
             found[name] = _written(one, field)
-        elif not _may_be_null(field):
+        elif not field.has_presence or is_map(field) or is_repeated(field):  # a message cannot say that it has no value
             read = "an empty map" if is_map(field) else "an empty list" if is_repeated(field) else f"{field.default_value!r}"
             raise ValueError(
                 f"the field {name!r} is null, and Protobuf has no null there: it would be read as {read}; expected coalesce() in front, or "
                 "a field that is optional"
             )
     return found
-
-
-def _may_be_null(field: Any) -> bool:
-    """Whether a message can say that the field has no value."""
-    return bool(field.has_presence) and not is_map(field) and not is_repeated(field)
 
 
 def _written(value: Any, field: Any) -> Any:

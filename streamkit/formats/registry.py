@@ -76,7 +76,7 @@ class Registry:
 
     def schema(self, schema_id: int) -> Registered:
         """The schema of an id; SchemaError if there is none."""
-        return self._kept(("id", schema_id), lambda: self._schema(schema_id))
+        return self._kept(("id", schema_id), lambda: _registered(schema_id, self._asked("GET", f"/schemas/ids/{schema_id}")))
 
     def latest(self, subject: str) -> Registered:
         """The newest schema of a subject; SchemaError if it has none."""
@@ -117,9 +117,6 @@ class Registry:
                 continue
             return found
         return "unknown"
-
-    def _schema(self, schema_id: int) -> Registered:
-        return _registered(schema_id, self._asked("GET", f"/schemas/ids/{schema_id}"))
 
     def _id_of(self, subject: str, type: str, text: str, register: bool) -> int:
         path = f"/subjects/{_quoted(subject)}{'/versions' if register else ''}"
