@@ -126,6 +126,7 @@ def _described(log: Log, state: ApplicationState) -> dict[str, Any]:
         for partition, offset in sorted(offsets.items())
     ]
     stores = [_store(log, store, names[store.changelog_topic_id]) for store in state.stores.values()]
+    times = [epoch.timestamp_ms for epoch in log.catalog.epochs.last(state.id) if epoch.generation == state.generation]
     return {
         "name": state.name,
         "epochs": state.epoch,
@@ -134,7 +135,7 @@ def _described(log: Log, state: ApplicationState) -> dict[str, Any]:
         "key_groups": state.key_groups,
         "generation": state.generation,
         "running": is_running(log, state),
-        "first_commit_ms": _first_commit_ms(log, state),
+        "first_commit_ms": min(times, default=None),
         "late": sum(state.metrics.get("late", {}).values()),
         "null_key": sum(state.metrics.get("null_key", {}).values()),
         "errors": sum(state.metrics.get("error", {}).values()),
@@ -147,12 +148,6 @@ def _store(log: Log, store: StoreState, changelog: str) -> dict[str, Any]:
     """A store, and how much there is in its changelog."""
     held = log.describe(changelog)
     return {"store": store.name, "changelog": changelog, "records": held["rows"], "bytes": held["bytes"]}
-
-
-def _first_commit_ms(log: Log, state: ApplicationState) -> int | None:
-    """When the newest generation committed its first epoch, as far as the catalog remembers; None if it has committed none."""
-    times = [epoch.timestamp_ms for epoch in log.catalog.epochs.last(state.id) if epoch.generation == state.generation]
-    return min(times, default=None)
 
 
 def _situation(found: dict[str, Any]) -> str:

@@ -52,14 +52,10 @@ def _checked(location: str, deep: bool) -> CheckReport:
     if not deep:
         return check_folder(location)
     with ExitStack() as stack:
-        progress = stack.enter_context(_progress())
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+        progress = stack.enter_context(Progress(*columns, console=Console(stderr=True), transient=True))
         task = progress.add_task("frames", total=None)
         return check_folder(location, True, lambda done, total: progress.update(task, completed=done, total=total))
-
-
-def _progress() -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True)
 
 
 def _show(report: CheckReport) -> None:

@@ -72,7 +72,7 @@ def init(
     """
     path = Path(file)
     plain = path.with_suffix("") if compression_of(path) != "none" else path
-    name = topic or _name_of(plain.stem)
+    name = topic or (_NOT_IN_NAMES.sub("_", plain.stem).strip("_").lower() or "records")
     keys = tuple(part.strip() for part in key.split(",")) if key else ()
     found = guess(path, form or form_of_name(file), rows, keys, timestamp, delimiter_of_name(file, delimiter), encoding)
     example = _Example(name, found)
@@ -143,11 +143,6 @@ def _show(name: str, found: Guess, files: dict[Path, str], config: dict[str, int
     typer.echo(f"{test}  test it: python {test}, or pytest {test}")
 
 
-def _name_of(stem: str) -> str:
-    """A topic's name from that of a file."""
-    return _NOT_IN_NAMES.sub("_", stem).strip("_").lower() or "records"
-
-
 @dataclass(frozen=True)
 class _Example:
     """The topology and the test of a topic, as text."""
@@ -200,7 +195,8 @@ class _Example:
     def grace(self) -> str:
         """How long a window waits for late records: long enough for the order of the rows in the file."""
         return next(
-            (text for text, length_ms in _GRACES.items() if length_ms >= self.guess.disorder_ms), _days(self.guess.disorder_ms)
+            (text for text, length_ms in _GRACES.items() if length_ms >= self.guess.disorder_ms),
+            f"{-(-self.guess.disorder_ms // (24 * _HOUR_MS))} days",
         )
 
     def topology(self) -> str:
@@ -278,11 +274,6 @@ def _free(names: Sequence[str], taken: Sequence[str]) -> str:
     """The first of some names that no other column has, whatever its case."""
     others = {name.lower() for name in taken}
     return next((name for name in names if name.lower() not in others), f"{names[0]}_{len(others)}_more")
-
-
-def _days(length_ms: int) -> str:
-    """Whole days that are at least as long."""
-    return f"{-(-length_ms // (24 * _HOUR_MS))} days"
 
 
 def _literal(value: object) -> str:

@@ -28,7 +28,6 @@ from streamkit.connectors.files.recoded import check_encoding, recoded
 from streamkit.connectors.files.record_file import FileFormat, FilePiece, RecordFile
 from streamkit.connectors.files.spelling import Spelling
 from streamkit.errors import ConfigError, SchemaError
-from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log
 from streamkit.log.produce.producer import Producer
 from streamkit.log.produce.receipt import Receipt
@@ -130,7 +129,7 @@ def produce(
             readable, named, chosen, target, timestamp_column, spelling, delimiter=delimiter_of_name(file, delimiter)
         )
         expired = _Expired(target, opened.clock.now_ms())
-        producer = _producer(opened, file, producer_id)
+        producer = opened.producer(producer_id, linger_ms=LINGER_MS if file == _STANDARD_INPUT else None)
         receipts = _send(producer, target, records, (advance, expired.count), is_one=file != _STANDARD_INPUT)
     expired.warn()
     _show(topic, receipts, time.monotonic() - begun, as_json)
@@ -149,10 +148,6 @@ def _opened(file: str) -> Iterator[BinaryIO]:
         raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
     with source, whole(path):
         yield source
-
-
-def _producer(log: Log, file: str, producer_id: str | None) -> Producer:
-    return log.producer(producer_id, linger_ms=LINGER_MS if file == _STANDARD_INPUT else None)
 
 
 def _send(

@@ -186,7 +186,12 @@ def alter_topic(
     with open_existing_log(log) as opened:
         before = opened.describe(topic)
         opened.alter_topic(topic, partitions, settings, schema, None if format_schema is None else _text_of(format_schema))
-        _warn(before, partitions)
+        if before["key"] and before["rows"] and partitions is not None and partitions > len(before["partitions"]):
+            typer.echo(
+                f"warning: topic {before['name']} has a key and {before['rows']:,} records: with more partitions, new records of a key may "
+                "go to another one than those that are there, and are not in order with them",
+                err=True,
+            )
         _show(opened, topic, as_json=as_json)
 
 
@@ -257,16 +262,6 @@ def _add(settings: dict[str, Any], name: str, value: str | None) -> None:
     if name in settings:
         raise ConfigError(f"the setting {name} is given twice; expected it once, with --config or --delete-config")
     settings[name] = value
-
-
-def _warn(before: dict[str, Any], partitions: int | None) -> None:
-    """Say on standard error, as Kafka's tool does, that the rows of a key may lie in two partitions from now on."""
-    if before["key"] and before["rows"] and partitions is not None and partitions > len(before["partitions"]):
-        typer.echo(
-            f"warning: topic {before['name']} has a key and {before['rows']:,} records: with more partitions, new records of a key may "
-            "go to another one than those that are there, and are not in order with them",
-            err=True,
-        )
 
 
 def _text_of(path: str) -> str:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from streamkit.dsl.handover import hand_over
 from streamkit.dsl.topology import Topology
+from streamkit.errors import StreamKitError
+from streamkit.names import spark_log_path
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,10 +51,12 @@ def _exit_code(topology: Topology, arguments: Arguments) -> int:
     from streamkit.launch.progress import follow, summarise
     from streamkit.stop_signals import stop_signals
 
-    console, spark_log = Console(stderr=True), None
+    console = Console(stderr=True)
+    spark_log: Path | None = None
     try:
         with stop_signals() as stopped, open_log_of(topology, arguments.log) as log:
-            spark_log = _spark_log(topology, arguments, log)
+            if not (arguments.is_verbose or arguments.is_local):
+                spark_log = Path(log.root, spark_log_path(topology.name))
             with _started(topology, arguments, log, stopped, spark_log) as running:
                 if running is not None:
                     follow(running, console, stopped, is_bounded=arguments.options.is_bounded)
@@ -60,7 +64,8 @@ def _exit_code(topology: Topology, arguments: Arguments) -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except Exception as error:
-        if not _is_for_users(error):
+        # The message of these says all; of other errors a developer wants the traceback. Spark's own class is in a module of Spark.
+        if not (isinstance(error, StreamKitError) or type(error).__name__ == "StreamingQueryException"):
             raise
         _show_error(error, console, spark_log)
         return 1
@@ -103,20 +108,6 @@ def _query(
 
         with run_with_session(topology, log, arguments.options, stopped, spark_log) as running:
             yield running
-
-
-def _spark_log(topology: Topology, arguments: Arguments, log: Log) -> Path | None:
-    """The file for what Spark says; None if it is to be shown, or says nothing."""
-    from streamkit.names import spark_log_path
-
-    return None if arguments.is_verbose or arguments.is_local else Path(log.root, spark_log_path(topology.name))
-
-
-def _is_for_users(error: Exception) -> bool:
-    """Whether the message of an error says all; of other errors a developer wants the traceback."""
-    from streamkit.errors import StreamKitError
-
-    return isinstance(error, StreamKitError) or type(error).__name__ == "StreamingQueryException"  # whose module is Spark's
 
 
 def _show_error(error: Exception, console: Console, spark_log: Path | None) -> None:

@@ -13,7 +13,6 @@ from streamkit.engine.runs.commit import check_generation
 from streamkit.engine.runs.epoch_heartbeat import beat_epoch
 from streamkit.engine.runs.planner import Planner
 from streamkit.failpoints import reach
-from streamkit.log.log import Log
 from streamkit.plan.plain import from_plain, to_plain
 from streamkit.spark.job import Job, decode_job
 from streamkit.spark.job_log import job_log
@@ -58,7 +57,9 @@ class Epochs:
         job, stop = self._job, from_plain(EpochEnd, end)
         with job_log(job) as log:
             beat_epoch(log.heartbeats, job.application)  # before anything is read that the plan will name
-            self._anchor = self._anchor or _first_anchor(job, log)
+            if self._anchor is None:
+                # Where another process of the query has moved the start's anchor on since, and is gone, the changelogs are read whole.
+                self._anchor = job.anchor if job.anchor.is_kept(log.storage) else Anchor()
             planner = job.planner(log, self._anchor).with_near_anchor()
             self._anchor = planner.anchor
             before = _committed_or(start, planner)
@@ -67,11 +68,6 @@ class Epochs:
             plan, splits = planner.plan(before, stop, job.splits)
         reach("epoch.planned")
         return [(json.dumps(to_plain(split)), json.dumps(to_plain(_for_split(plan, split)))) for split in splits]
-
-
-def _first_anchor(job: Job, log: Log) -> Anchor:
-    """That of the start; the beginning of the changelogs if another process of the query has moved it on since, and is gone."""
-    return job.anchor if job.anchor.is_kept(log.storage) else Anchor()
 
 
 def _committed_or(start: Offset, planner: Planner) -> EpochEnd:

@@ -53,7 +53,9 @@ def get_or_create_session(name: str, spark_log: Path | None = None) -> SparkSess
     if spark_log is not None and is_jvm_ours():
         _start_jvm(spark_log)
     builder = SparkSession.builder.appName(name)
-    given = _given_settings()
+    # What spark-submit, spark-defaults.conf or the environment sets, which only the JVM knows.
+    SparkContext._ensure_initialized()
+    given = {key for key, value in SparkConf().getAll() if SET_BY_SPARK.get(key) != value}
     if "spark.master" not in given:
         builder = builder.master("local[*,4]")  # four attempts a task
     for key, value in AT_START.items():
@@ -96,18 +98,13 @@ def prepare_session(session: SparkSession) -> None:
             stacklevel=3,
         )
     _share_archive(session)
-    _quicken_python(session)
+    if INTERPRETER.is_dir():  # Python with the pyspark that is compiled
+        _lead_python_to(session, str(INTERPRETER))
 
 
 def activate(session: SparkSession) -> None:
     """Make the session active in the calling thread, where Spark looks for the session's data sources."""
     SparkSession._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
-
-
-def _given_settings() -> set[str]:
-    """What spark-submit, spark-defaults.conf or the environment sets, which only the JVM knows."""
-    SparkContext._ensure_initialized()
-    return {key for key, value in SparkConf().getAll() if SET_BY_SPARK.get(key) != value}
 
 
 def _share_archive(session: SparkSession) -> None:
@@ -117,12 +114,6 @@ def _share_archive(session: SparkSession) -> None:
     if archive is not None:
         shipped = Path(SparkFiles.getRootDirectory()) / Path(archive).name
         _lead_python_to(session, str(shipped if shipped.exists() else archive))
-
-
-def _quicken_python(session: SparkSession) -> None:
-    """Let Spark's Python processes take the pyspark that is compiled; see `interpreter`."""
-    if INTERPRETER.is_dir():
-        _lead_python_to(session, str(INTERPRETER))
 
 
 def _lead_python_to(session: SparkSession, path: str) -> None:

@@ -76,7 +76,8 @@ class _Waiting:
             return True
         found = self._log.groups.describe(self._group)
         held = [row for row in found.partitions if self._is_missed(row)]
-        silent = self._silent_s()
+        prefix = heartbeat_name(self._group)
+        silent = {name.removeprefix(prefix): age / 1000 for name, age in self._log.heartbeats.ages_ms(prefix).items()}
         if any(silent.get(row.owner or "", 0) >= now - self._begun_s for row in held):
             if now - self._begun_s > _SILENCE_S and not self._has_said:
                 self._has_said = True
@@ -93,11 +94,6 @@ class _Waiting:
         is_ours = (row.topic, row.partition) in self._consumer.assignment()
         reached = max(row.committed or 0, row.start_offset)
         return row.topic == self._topic and not is_ours and reached < self._ends.get(row.partition, 0)
-
-    def _silent_s(self) -> dict[str, float]:
-        """For how many seconds nothing was heard, by member."""
-        prefix = heartbeat_name(self._group)
-        return {name.removeprefix(prefix): age / 1000 for name, age in self._log.heartbeats.ages_ms(prefix).items()}
 
 
 def _held_text(group: GroupDescription, held: list[PartitionDescription], silent_s: Mapping[str, float]) -> str:

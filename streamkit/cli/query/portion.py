@@ -54,7 +54,7 @@ def polled_portions(
         for batch in batches:
             taken = _until(batch, wanted, left)
             records, failure = _decoded(format, wanted.matching(taken))
-            had = taken if failure is None else _before(taken, wanted, len(records))
+            had = taken if failure is None else taken.slice(0, _places(taken, wanted)[len(records)])
             is_whole = batch is batches[-1] and had.num_rows == batch.num_rows
             yield Portion(records, consumer.position() if is_whole else _behind(had, wanted))
             if failure is not None:
@@ -94,11 +94,6 @@ def _until(rows: pa.RecordBatch, wanted: Wanted, count: int | None) -> pa.Record
         return rows
     found = _places(rows, wanted)
     return rows if len(found) <= count else rows.slice(0, found[count - 1] + 1)
-
-
-def _before(rows: pa.RecordBatch, wanted: Wanted, count: int) -> pa.RecordBatch:
-    """The rows before the one that comes after `count` of those that are wanted."""
-    return rows.slice(0, _places(rows, wanted)[count])
 
 
 def _places(rows: pa.RecordBatch, wanted: Wanted) -> list[int]:

@@ -94,11 +94,8 @@ class RecordOutput:
         is_cut = len(records) == self.limit if total is None else len(records) < total
         more = "; --max N shows more, --json or --format csv all" if is_cut else ""
         shown = counted(len(records), "record") if total is None else f"{len(records):,} of {counted(total, 'record')}"
-        self._table(records, f"{shown}{more}")
-
-    def _table(self, records: list[dict[str, Any]], caption: str) -> None:
         titles, rows = self._cells(records, has_deletions=_has_deletions(records))
-        show_table(titles, rows, caption, thousands="")
+        show_table(titles, rows, f"{shown}{more}", thousands="")
 
     def _cells(self, records: list[dict[str, Any]], *, has_deletions: bool) -> tuple[tuple[str, ...], list[list[Any]]]:
         """The topic's own columns; where a record is a deletion, also which ones are."""

@@ -28,11 +28,7 @@ def counted(number: int, noun: str) -> str:
 
 def visible(text: str, kept: str = "") -> str:
     """The text with characters that would act on a terminal escaped as in Python, except those `kept`."""
-    return _ACTING.sub(lambda found: found[0] if found[0] in kept else _spelling(found), text)
-
-
-def _spelling(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode()
+    return _ACTING.sub(lambda found: found[0] if found[0] in kept else found[0].encode("unicode_escape").decode(), text)
 
 
 def show_line(text: str) -> None:

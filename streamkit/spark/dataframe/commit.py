@@ -32,7 +32,8 @@ from streamkit.spark.task_storage import place_of
 def plan_write(log: Log, options: WriteOptions, schema: StructType) -> WritePlan:
     """Who writes the next commit; SchemaError if the columns are not those of the topic."""
     topic = check_writable(log.catalog.topics.get(options.topic))
-    _check_columns(topic, schema, log.clock.now_ms())
+    form = to_arrow_schema(schema, timezone="UTC")  # no row is needed to see whether it fits
+    records_of(topic, without_places(pa.RecordBatch.from_pylist([], schema=form)), log.clock.now_ms())
     known = log.catalog.producers.find(options.id) if options.id is not None else None
     state = known or log.catalog.producers.open(options.id)
     return WritePlan(
@@ -80,12 +81,6 @@ def commit_write(
         ) from error
     reach("dataframe.committed")
     return True
-
-
-def _check_columns(topic: Topic, schema: StructType, now_ms: int) -> None:
-    """SchemaError unless rows of this schema can be the topic's: no row is needed to see that."""
-    form = to_arrow_schema(schema, timezone="UTC")
-    records_of(topic, without_places(pa.RecordBatch.from_pylist([], schema=form)), now_ms)
 
 
 def _last_sequence(log: Log, producer: str, topic: Topic) -> int | None:

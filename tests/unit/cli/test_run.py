@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-import streamkit as sk
+from streamkit.engine.runs.options import AVAILABLE_NOW, Options
 from streamkit.errors import TopicNotFoundError
+from streamkit.launch.arguments import Arguments
 
 COUNTS = """
 import streamkit as sk
@@ -51,17 +52,17 @@ def test_explain_needs_the_topics(streamkit, file, tmp_path):
 
 
 def test_options_reach_the_run(streamkit, root, file, monkeypatch):
-    """The options of `run` are those a topology file takes itself; what was not given is not handed on."""
+    """The options of `run` are those a topology file takes itself."""
     given = []
-    monkeypatch.setitem(vars(sk), "main", lambda topology, arguments: given.append((topology.name, arguments)))
+    monkeypatch.setattr("streamkit.cli.run.run_command", lambda topology, arguments: given.append((topology.name, arguments)))
     streamkit("run", file, "--tasks", "3", "--drain", "--log", str(root))
     streamkit("run", file, "--max-records-per-epoch", "1000", "--once", "--verbose")
     streamkit("run", file, "--local")
 
     assert given == [
-        ("order-counts", ["--log", str(root), "--tasks", "3", "--drain"]),
-        ("order-counts", ["--max-records-per-epoch", "1000", "--once", "--verbose"]),
-        ("order-counts", ["--local"]),
+        ("order-counts", Arguments(str(root), Options(3, drain=True), False, False)),
+        ("order-counts", Arguments(None, Options(None, AVAILABLE_NOW, 1000), False, True)),
+        ("order-counts", Arguments(None, Options(), True, False)),
     ]
 
 
@@ -71,7 +72,7 @@ def test_where_there_is_no_log_none_is_made(as_program, file, tmp_path, monkeypa
     folder = tmp_path / "wrong"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    monkeypatch.setitem(vars(sk), "main", None)  # it would load Spark
+    monkeypatch.setattr("streamkit.cli.run.run_command", None)  # it would load Spark
     code, out, err = as_program(*words, file, "--log", ".streamkit")
 
     assert (code, out) == (1, "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import streamkit as sk
@@ -16,7 +18,10 @@ from streamkit.plan.operators.source import GlobalTableSource, TableSource
 from streamkit.plan.operators.write import To
 
 app = sk.Topology("app")
-SOURCES = {Table: (app.table("t"), TableSource("t")), GlobalTable: (app.global_table("t"), GlobalTableSource("t"))}
+SOURCES: dict[type, tuple[Any, Any]] = {
+    Table: (app.table("t"), TableSource("t")),
+    GlobalTable: (app.global_table("t"), GlobalTableSource("t")),
+}
 
 
 @pytest.mark.parametrize("kind", [Table, GlobalTable])
