@@ -95,7 +95,9 @@ def dead_letters_of(rows: pa.RecordBatch) -> Iterator[DeadLetter]:
     for row in _rows(rows.select([*SCHEMA.names, PARTITION, OFFSET])):
         place = (row.pop(PARTITION), row.pop(OFFSET))
         record = decoded(row["record"])
-        yield DeadLetter(place, **{**row, "record": record, "topic_id": _topic_id(record)})
+        yield DeadLetter(
+            place, **{**row, "record": record, "topic_id": int((record.schema.metadata or {}).get(_TOPIC_ID, UNKNOWN_ID))}
+        )
 
 
 def encoded(record: pa.RecordBatch) -> bytes:
@@ -117,10 +119,6 @@ def decoded(content: bytes) -> pa.RecordBatch:
 def of_topic(record: pa.RecordBatch, topic_id: int) -> pa.RecordBatch:
     """The row of a record, which says the id of its topic."""
     return record.replace_schema_metadata({_TOPIC_ID: str(topic_id)})
-
-
-def _topic_id(record: pa.RecordBatch) -> int:
-    return int((record.schema.metadata or {}).get(_TOPIC_ID, UNKNOWN_ID))
 
 
 def attempt_of(record: pa.RecordBatch) -> int:

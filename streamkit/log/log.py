@@ -60,8 +60,7 @@ class Log:
     Topics at one location. `storage` may travel to tasks; the catalog stays with drivers and clients.
 
     `root` is the absolute directory, or `:memory:`; `location` opens the same log elsewhere: the root, or a URL of
-    PostgreSQL, from which a password was left out (`has_password`). `groups` are its consumer groups. A log belongs to the process
-    that opened it.
+    PostgreSQL, from which a password was left out (`has_password`). A log belongs to the process that opened it.
     """
 
     def __init__(
@@ -84,7 +83,6 @@ class Log:
         self.clock = clock
         self.settings = settings
         self.heartbeats = heartbeats or heartbeats_at(root)
-        self.groups = ConsumerGroups(catalog, self.heartbeats)
 
     def __repr__(self) -> str:
         return f"Log({self.location!r})"
@@ -348,6 +346,11 @@ class Log:
         `moment` is in milliseconds since 1970, or a datetime with a zone. One frame a partition is read, whatever it holds.
         """
         return offsets_for_times(self.storage, self.catalog, self.catalog.topics.get(topic), moment)
+
+    @property
+    def groups(self) -> ConsumerGroups:
+        """Its consumer groups: `names()`, `describe(group)`, `reset(group, offsets)`, `delete(group)`."""
+        return ConsumerGroups(self.catalog, self.heartbeats)
 
     def read(
         self,

@@ -92,16 +92,28 @@ def start(
     ConfigError if key groups or hash differ from what is stored, FencedError if another program has started since the comparison.
     """
     if not transaction.execute("SELECT 1 FROM application WHERE name = ?", (check_name(name, "application"),)):
-        _create(transaction, name, default_tasks, key_groups, program_hash)
+        transaction.execute(
+            "INSERT INTO application (name, generation, epoch, token, tasks, key_groups, key_hash, program_hash, program, drained, metrics) "
+            "VALUES (?, 0, 0, ?, ?, ?, ?, ?, '', 0, '{}')",
+            (name, NO_TOKEN, _check_tasks(default_tasks), key_groups, KEY_HASH, program_hash),
+        )
     before = get(transaction, name)
     _keep_keys(transaction, before, key_groups)
-    _check_compared(transaction, before, compared, program)
+    if compared is not None and program_of(transaction, before.name) not in (compared, program):
+        raise FencedError(
+            f"application {before.name}: generation {before.generation} has started with another program since this start looked at its state; "
+            "start it again"
+        )
     chosen = before.tasks if tasks is None else _check_tasks(tasks)
     transaction.execute(
         "UPDATE application SET generation = generation + 1, tasks = ?, program_hash = ?, program = coalesce(?, program) WHERE id = ?",
         (chosen, program_hash, program, before.id),
     )
-    _declare_inputs(transaction, before.id, inputs or {})
+    transaction.execute("DELETE FROM application_input WHERE application_id = ?", (before.id,))
+    transaction.execute_many(
+        "INSERT INTO application_input (application_id, topic_id, is_whole) VALUES (?, ?, ?)",
+        [(before.id, topic_id, int(is_whole)) for topic_id, is_whole in (inputs or {}).items()],
+    )
     _change_times(transaction, before, stale_times, shifted_times or {})
     for name_of_store in dropped:
         _drop_store(transaction, before, name_of_store)
@@ -119,23 +131,6 @@ def _change_times(transaction: Transaction, state: ApplicationState, stale: Coll
     times = [list(pair) for pair in sorted({**kept, **shifted}.items())]
     metrics = json.dumps({**state.metrics, TIMES_METRIC: times})
     transaction.execute("UPDATE application SET metrics = ? WHERE id = ?", (metrics, state.id))
-
-
-def _create(transaction: Transaction, name: str, tasks: int, key_groups: int, program_hash: str) -> None:
-    transaction.execute(
-        "INSERT INTO application (name, generation, epoch, token, tasks, key_groups, key_hash, program_hash, program, drained, metrics) "
-        "VALUES (?, 0, 0, ?, ?, ?, ?, ?, '', 0, '{}')",
-        (name, NO_TOKEN, _check_tasks(tasks), key_groups, KEY_HASH, program_hash),
-    )
-
-
-def _check_compared(transaction: Transaction, state: ApplicationState, compared: str | None, program: str | None) -> None:
-    """FencedError if the stored program is neither the one that a start has been compared with nor its own."""
-    if compared is not None and program_of(transaction, state.name) not in (compared, program):
-        raise FencedError(
-            f"application {state.name}: generation {state.generation} has started with another program since this start looked at its state; "
-            "start it again"
-        )
 
 
 def _check_tasks(tasks: int) -> int:
@@ -158,14 +153,6 @@ def check_keys(transaction: Transaction, state: ApplicationState, key_groups: in
             f"application {state.name} keeps its state in {found_groups} key groups by {found_hash}; this start asks for {key_groups} by {KEY_HASH}: "
             "they are fixed at the first start, so keep them or reset the application"
         )
-
-
-def _declare_inputs(transaction: Transaction, application_id: int, inputs: Mapping[int, bool]) -> None:
-    transaction.execute("DELETE FROM application_input WHERE application_id = ?", (application_id,))
-    transaction.execute_many(
-        "INSERT INTO application_input (application_id, topic_id, is_whole) VALUES (?, ?, ?)",
-        [(application_id, topic_id, int(is_whole)) for topic_id, is_whole in inputs.items()],
-    )
 
 
 def inputs_of(transaction: Transaction, application_id: int) -> frozenset[int]:
@@ -241,15 +228,12 @@ def _states(transaction: Transaction, clause: str, parameters: Sequence[Any]) ->
 
 def _state(transaction: Transaction, row: Row) -> ApplicationState:
     application_id, name, generation, epoch, token, stream_time_ms, tasks, key_groups, program_hash, drained, metrics = row
+    statement = "SELECT name, number, changelog_topic_id FROM application_store WHERE application_id = ? ORDER BY number"
+    stores = {name: StoreState(name, *rest) for name, *rest in transaction.execute(statement, (application_id,))}
     return ApplicationState(
         application_id, name, generation, epoch, token, stream_time_ms, tasks, key_groups, program_hash, bool(drained),
-        json.loads(metrics), positions_of(transaction, application_id), _stores(transaction, application_id),
+        json.loads(metrics), positions_of(transaction, application_id), stores,
     )  # fmt: skip
-
-
-def _stores(transaction: Transaction, application_id: int) -> dict[str, StoreState]:
-    statement = "SELECT name, number, changelog_topic_id FROM application_store WHERE application_id = ? ORDER BY number"
-    return {row[0]: StoreState(row[0], row[1], row[2]) for row in transaction.execute(statement, (application_id,))}
 
 
 def positions_of(transaction: Transaction, application_id: int) -> OffsetsByTopicId:

@@ -275,7 +275,8 @@ def _remove(transaction: Transaction, group_id: int, member_ids: Iterable[str]) 
 
 def _rebalance(transaction: Transaction, group_id: int) -> None:
     """Name the targets again, give partitions without a living owner to their target, and raise the generation if a row changed."""
-    before = _assignment(transaction, group_id)
+    rows = transaction.execute("SELECT topic_id, partition, owner, target FROM group_assignment WHERE group_id = ?", (group_id,))
+    before = {(topic_id, partition): (owner, target) for topic_id, partition, owner, target in rows}
     after = _assigned(transaction, group_id, before)
     changed = [(group_id, *place, *row) for place, row in after.items() if before.get(place) != row]
     dropped = [(group_id, *place) for place in before.keys() - after.keys()]
@@ -288,12 +289,6 @@ def _rebalance(transaction: Transaction, group_id: int) -> None:
         changed,
     )
     transaction.execute("UPDATE consumer_group SET generation = generation + 1 WHERE id = ?", (group_id,))
-
-
-def _assignment(transaction: Transaction, group_id: int) -> dict[TopicIdPartition, tuple[str, str | None]]:
-    """The owner and the target of each partition."""
-    rows = transaction.execute("SELECT topic_id, partition, owner, target FROM group_assignment WHERE group_id = ?", (group_id,))
-    return {(topic_id, partition): (owner, target) for topic_id, partition, owner, target in rows}
 
 
 def _assigned(

@@ -42,7 +42,8 @@ def claim(transaction: Transaction, storage: Storage) -> None:
         return
     try:
         _check_free(storage, token)
-        _mark(storage, token)
+        with suppress(FileExistsError):  # of a process that died before its commit
+            storage.create(identity_path(token), [f"{token}\n".encode()])
     except OSError as error:
         raise ConfigError(f"the storage {storage.root} of the log cannot be used: {error.strerror}") from error
     transaction.execute("UPDATE identity SET is_claimed = 1")
@@ -57,11 +58,6 @@ def _has_mark(storage: Storage, token: str) -> bool:
         f"{storage.root} is not the storage of this log: {identity_path(token)} is missing there; "
         "mount the shared file system, or name the directory that the log was begun with"
     )
-
-
-def _mark(storage: Storage, token: str) -> None:
-    with suppress(FileExistsError):  # of a process that died before its commit
-        storage.create(identity_path(token), [f"{token}\n".encode()])
 
 
 def _check_free(storage: Storage, token: str) -> None:

@@ -9,7 +9,7 @@ from streamkit.errors import EpochFailedError
 from streamkit.log.catalog.gap import missing
 from streamkit.log.database.database import Transaction
 from streamkit.log.slab.extent import Extent
-from streamkit.log.slab.reference import FrameReference, SlabReference
+from streamkit.log.slab.reference import SlabReference
 from streamkit.names import slab_folder
 
 OffsetsByTopicId = dict[int, dict[int, int]]  # topic id → partition → offset
@@ -135,15 +135,8 @@ def _extents_of(slab: SlabReference, ends: dict[tuple[int, int], int]) -> list[E
                 f"{slab.path} has rows for partition {frame.partition} of the topic with id {frame.topic_id}, which does not exist"
             )
         ends[frame.topic_id, frame.partition] = base + frame.rows
-        rows.append(_extent(slab, frame, base))
+        rows.append(frame.extent(slab.path, base, base + frame.rows))
     return rows
-
-
-def _extent(slab: SlabReference, frame: FrameReference, base: int) -> Extent:
-    return Extent(
-        frame.topic_id, frame.partition, base, base + frame.rows, slab.path, frame.position, frame.length,
-        frame.min_timestamp, frame.max_timestamp, frame.rows,
-    )  # fmt: skip
 
 
 def insert(transaction: Transaction, slab: SlabReference, rows: Sequence[Extent]) -> None:

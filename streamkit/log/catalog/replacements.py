@@ -14,7 +14,7 @@ from streamkit.log.catalog import cleaning, manifest, producers
 from streamkit.log.catalog.producers import ProducerCommit
 from streamkit.log.database.database import Transaction
 from streamkit.log.slab.extent import Extent
-from streamkit.log.slab.reference import FrameReference, SlabReference
+from streamkit.log.slab.reference import SlabReference
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,10 @@ def commit(transaction: Transaction, now_ms: int, replacement: Replacement) -> t
     _check_removed(transaction, replacement)
     _check_readers(transaction, replacement, now_ms)
     times = manifest.times_appended(transaction, {extent.path for extent in replacement.removed})
-    added = [list(_placed(slab, ranges)) for slab, ranges in _ranges_by_slab(replacement)]
+    added = [
+        [frame.extent(slab.path, base, following) for frame, (base, following) in zip(slab.frames, ranges, strict=True)]
+        for slab, ranges in _ranges_by_slab(replacement)
+    ]
     _check_added(replacement, [extent for extents in added for extent in extents])
     manifest.remove(transaction, replacement.removed, now_ms)
     for slab, extents in zip(replacement.written.slabs, added, strict=True):
@@ -96,18 +99,6 @@ def _ranges_by_slab(replacement: Replacement) -> Iterator[tuple[SlabReference, S
     for slab in replacement.written.slabs:
         yield slab, replacement.ranges[start : start + len(slab.frames)]
         start += len(slab.frames)
-
-
-def _placed(slab: SlabReference, ranges: Sequence[tuple[int, int]]) -> Iterator[Extent]:
-    for frame, (base, following) in zip(slab.frames, ranges, strict=True):
-        yield _extent(slab, frame, base, following)
-
-
-def _extent(slab: SlabReference, frame: FrameReference, base: int, following: int) -> Extent:
-    return Extent(
-        frame.topic_id, frame.partition, base, following, slab.path, frame.position, frame.length,
-        frame.min_timestamp, frame.max_timestamp, frame.rows,
-    )  # fmt: skip
 
 
 def _check_added(replacement: Replacement, added: Sequence[Extent]) -> None:

@@ -168,7 +168,9 @@ def read_placed(storage: Storage, topic: Topic, columns: Sequence[str], extent: 
 
 def placed_schema(topic: Topic, columns: Sequence[str]) -> pa.Schema:
     """The schema of what `read_placed` gives."""
-    fields = [pa.field(name, _type(topic, name)) for name in columns if name != DELETED]
+    fields = [
+        pa.field(name, HEADERS_TYPE if name == HEADERS else topic.schema[name].arrow.type) for name in columns if name != DELETED
+    ]
     places = [(TIMESTAMP, TIMESTAMP_TYPE), (PARTITION, pa.int32()), (OFFSET, pa.int64()), (DELETED, pa.bool_())]
     return pa.schema([*fields, *places])
 
@@ -198,10 +200,6 @@ def warn_of_purge(topic: Topic, partition: int, offset: int, start_offset: int, 
             offset,
             purged_below,
         )
-
-
-def _type(topic: Topic, name: str) -> pa.DataType:
-    return HEADERS_TYPE if name == HEADERS else topic.schema[name].arrow.type
 
 
 def check_columns(topic: Topic, columns: Sequence[str] | None) -> tuple[str, ...]:

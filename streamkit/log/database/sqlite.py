@@ -92,7 +92,11 @@ class SqliteDatabase:
         self._is_lent = False  # whether a transaction is in the hands of whoever began it
         self._lock = threading.RLock()
         self._process = os.getpid()
-        self._refuse_inherited()
+        if any(path == self.path for path, connection in _inherited if connection is not None) and self.path != IN_MEMORY:
+            raise StreamKitError(
+                f"the catalog {self.path} was open when this process was forked, and SQLite's locks do not survive that; "
+                "start the process by spawn, or close the log before the fork"
+            )
         self._is_closed = False
         self._is_settled = True
         self._found_no_room = False  # an unsettled commit, that is
@@ -242,8 +246,9 @@ class SqliteDatabase:
             self._frozen = _stamp(self.path) if is_frozen else None
             return connection
         if self.path != IN_MEMORY:
-            with naming("create", self.path):
-                _create_private(self.path)
+            # Only ever a new file: closing a second descriptor of an open database would drop SQLite's locks on it.
+            with naming("create", self.path), suppress(FileExistsError):
+                os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         connection = apsw.Connection(self.path, vfs=self._vfs)
         try:
             self._configure(connection)
@@ -280,13 +285,6 @@ class SqliteDatabase:
             )
         if self._is_closed:
             raise StreamKitError(f"the catalog {self.path} is closed; open the log again")
-
-    def _refuse_inherited(self) -> None:
-        if any(path == self.path for path, connection in _inherited if connection is not None) and self.path != IN_MEMORY:
-            raise StreamKitError(
-                f"the catalog {self.path} was open when this process was forked, and SQLite's locks do not survive that; "
-                "start the process by spawn, or close the log before the fork"
-            )
 
     def _abandon(self) -> None:
         _inherited.append((self.path, self._connection))
@@ -379,9 +377,3 @@ def _write_ahead(connection: apsw.Connection) -> str:
             if time.monotonic() >= end:
                 raise
         time.sleep(0.01)
-
-
-def _create_private(path: str) -> None:
-    # Only ever a new file: closing a second descriptor of an open database would drop SQLite's locks on it.
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))

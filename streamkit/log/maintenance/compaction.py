@@ -99,7 +99,11 @@ def compact(
     `cleanup.policy` does not say `compact`, EpochFailedError if others kept changing the same extents; an error with one partition
     is raised once the others are compacted.
     """
-    _check_policy(topic)
+    if not topic.is_compacted:
+        raise ConfigError(
+            f"topic {topic.name} has {CLEANUP_POLICY}={topic.setting(CLEANUP_POLICY)}, so every record counts; expected compact or "
+            "compact,delete, which keep the newest record per key"
+        )
     room = whole_number("memory_bytes", memory_bytes, 1)
     cleaner = _Cleaner(storage, catalog, clock, topic, room, Throttle(), progress)
     return cleaner.report(is_background=False)
@@ -124,14 +128,6 @@ def compact_if_dirty(
     """
     cleaner = _Cleaner(storage, catalog, clock, topic, memory_bytes, throttle or Throttle(), None)
     return cleaner.report(is_background=True) if topic.is_compacted else CompactionReport(topic.name, ())
-
-
-def _check_policy(topic: Topic) -> None:
-    if not topic.is_compacted:
-        raise ConfigError(
-            f"topic {topic.name} has {CLEANUP_POLICY}={topic.setting(CLEANUP_POLICY)}, so every record counts; expected compact or "
-            "compact,delete, which keep the newest record per key"
-        )
 
 
 @dataclass(frozen=True)
@@ -195,16 +191,15 @@ class _Cleaner:
     def _clean(self, partition: int, is_background: bool) -> PartitionReport | None:
         """Clean one partition; None if there is nothing to do, or in the background not enough."""
         begun = self._range(partition, is_background)
-        if not begun.extents or (is_background and not self._is_worth_it(begun)):
+        if not begun.extents or (
+            is_background and not (begun.is_overdue or begun.dirty_ratio > float(self._topic.setting(MIN_CLEANABLE_DIRTY_RATIO)))
+        ):
             return None
         deletions = self._pass_until_it_holds(begun, is_background)
         after = self._catalog.manifest.extents(self._topic.id, partition, 0, begun.end_offset)
         return PartitionReport(
             partition, begun.end_offset, _rows(begun.extents), _rows(after), _bytes(begun.extents), _bytes(after), deletions
         )
-
-    def _is_worth_it(self, begun: _CleanedRange) -> bool:
-        return begun.is_overdue or begun.dirty_ratio > float(self._topic.setting(MIN_CLEANABLE_DIRTY_RATIO))
 
     def _number(self, setting: str) -> int:
         return int(self._topic.setting(setting))

@@ -106,7 +106,8 @@ def _lapsed(running: MaintenancePass) -> frozenset[str]:
     lapsed: frozenset[str] = frozenset()
     with running.failures.noted("look at the heartbeats", is_beside_catalog=True):
         lapsed = lapsed_holders(running.log.catalog, running.log.heartbeats)
-        _forget_dead_pins(running.log.catalog, lapsed)
+        if tokens := [name.removeprefix(PIN_HEARTBEATS) for name in lapsed if name.startswith(PIN_HEARTBEATS)]:
+            running.log.catalog.pins.remove(tokens)
         _forget_former_holders(running.log.catalog, running.log.heartbeats)
     return lapsed
 
@@ -135,11 +136,6 @@ def _beat_for(heartbeats: Heartbeats, unheard: Iterable[str]) -> None:
         heartbeats.beat(*unheard)
     except StreamKitError as error:
         _logger.warning("those without a heartbeat count as alive: %s", error)
-
-
-def _forget_dead_pins(catalog: Catalog, lapsed: Iterable[str]) -> None:
-    if tokens := [name.removeprefix(PIN_HEARTBEATS) for name in lapsed if name.startswith(PIN_HEARTBEATS)]:
-        catalog.pins.remove(tokens)
 
 
 def _forget_former_holders(catalog: Catalog, heartbeats: Heartbeats) -> None:

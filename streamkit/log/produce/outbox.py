@@ -167,14 +167,11 @@ class Outbox:
                 self._is_short = True  # what gathers must leave now, however long it may linger
                 self._wake_sender()
             if not self._changed.wait(deadline - time.monotonic()) and self._lacks_room(size):
-                raise BufferFullError(self._full_message(size)) from self._hindrance
-
-    def _full_message(self, size: int) -> str:
-        reason = f"; the last commit failed: {self._hindrance}" if self._hindrance else ""
-        return (
-            f"the producer has no room for {size} bytes after {self.settings.max_block_ms} ms: {self._held()} of "
-            f"buffer_memory={self.settings.buffer_memory} are waiting to be committed{reason}; send again later"
-        )
+                reason = f"; the last commit failed: {self._hindrance}" if self._hindrance else ""
+                raise BufferFullError(
+                    f"the producer has no room for {size} bytes after {self.settings.max_block_ms} ms: {self._held()} of "
+                    f"buffer_memory={self.settings.buffer_memory} are waiting to be committed{reason}; send again later"
+                ) from self._hindrance
 
     def _relieve(self) -> None:
         """Stage what waits if it belongs to a transaction, else flush."""
@@ -280,7 +277,9 @@ class Outbox:
             self._set_busy(True)  # its rows are out of memory
             bases = self.session.commit(draft)
         except Exception as error:
-            if _is_final(error, draft):
+            # An error of our own making is not overcome by waiting: another attempt would meet it again.
+            is_known = draft.is_uncertain or isinstance(error, StreamKitError | OSError | MemoryError)
+            if isinstance(error, _FINAL) or not is_known:
                 self._end_draft(draft, error)
             else:
                 self._hindrance = error
@@ -346,7 +345,10 @@ class Outbox:
             except BaseException as error:
                 # After a commit that may have taken effect it stays, for a flush to settle it.
                 if not draft.is_uncertain and not draft.settlement.is_done.is_set():
-                    self._end_draft(draft, error if isinstance(error, Exception) else _interrupted(error))
+                    interrupted = StreamKitError(
+                        f"the transaction was interrupted by {type(error).__name__} before its commit; nothing of it becomes visible"
+                    )
+                    self._end_draft(draft, error if isinstance(error, Exception) else interrupted)
                 raise
             finally:
                 draft.call_back()
@@ -443,14 +445,3 @@ class Outbox:
 def _anywhere() -> int:
     """Where to begin: producers that live for one batch each would else all fill the same partition."""
     return secrets.randbelow(1 << 32)
-
-
-def _is_final(error: Exception, draft: Draft) -> bool:
-    """Whether another attempt to commit would meet the same error: those of our own making are not overcome by waiting."""
-    return isinstance(error, _FINAL) or not (draft.is_uncertain or isinstance(error, StreamKitError | OSError | MemoryError))
-
-
-def _interrupted(error: BaseException) -> StreamKitError:
-    return StreamKitError(
-        f"the transaction was interrupted by {type(error).__name__} before its commit; nothing of it becomes visible"
-    )

@@ -115,7 +115,8 @@ def check_log(
 
 def _checked(root: str, storage: Storage, database: Database, deep: bool, progress: TellBytes) -> CheckReport:
     findings = Findings()
-    listed = _listed(root, storage, findings)
+    # Slabs lie wherever the storage has them; whatever else is of the log, but local state, lies in its folder.
+    listed = tuple(sorted({*_listed_below(root, findings), *storage.list("slabs")}))
     _check_database(database, findings)
     try:
         with database.read() as transaction:
@@ -157,11 +158,6 @@ def _without_catalog(root: str, reason: str) -> CheckReport:
     storage = FileStorage(root)
     _check_footers(storage, [path for path in storage.list("slabs") if SlabName.parse(path)], findings)
     return findings.report(root, False)
-
-
-def _listed(root: str, storage: Storage, findings: Findings) -> tuple[str, ...]:
-    """The files of a log: slabs wherever its storage has them, and what else lies in its folder, but local state."""
-    return tuple(sorted({*_listed_below(root, findings), *storage.list("slabs")}))
 
 
 def _listed_below(root: str, findings: Findings) -> Iterator[str]:

@@ -54,7 +54,12 @@ def _lost(root: str, state: str, traces: list[str]) -> CatalogLostError:
 
 
 def _traces(root: str) -> list[str]:
-    return [path for path in TRACES if _is_filled(os.path.join(root, path))]
+    found = []
+    for path in TRACES:
+        files_below = (files for _, _, files in os.walk(os.path.join(root, path), onerror=raise_unless_missing))
+        if any(files_below):  # OSError for a folder that cannot be looked into, because it must not count as empty
+            found.append(path)
+    return found
 
 
 def _size(file: str) -> int | None:
@@ -63,11 +68,6 @@ def _size(file: str) -> int | None:
         return os.stat(file).st_size
     except FileNotFoundError:
         return None
-
-
-def _is_filled(folder: str) -> bool:
-    """Whether there is a file below a folder; OSError if it cannot be looked into, because it must not count as empty."""
-    return any(files for _, _, files in os.walk(folder, onerror=raise_unless_missing))
 
 
 def check_standing(root: str, catalog: Catalog) -> None:

@@ -142,7 +142,8 @@ class _Copies:
                 if files in self.damaged:
                     set_aside.append(files.set_aside(self.path))
                 if len(self.whole) + restored < factor:
-                    _create(files, self.path, self.data)
+                    with suppress(FileExistsError):  # another repair made it
+                        files.create(self.path, [self.data])
                     restored += 1
             except (OSError, StorageFullError) as failure:  # the slab stays in the list of those that lack copies
                 failures[files.root] = reason_of(failure)
@@ -200,8 +201,3 @@ def _read_through(file: str) -> None:
             position += read
     finally:
         os.close(descriptor)
-
-
-def _create(files: FileStorage, path: str, data: pa.Buffer) -> None:
-    with suppress(FileExistsError):  # another repair made it
-        files.create(path, [data])

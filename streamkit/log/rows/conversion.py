@@ -13,7 +13,7 @@ such columns.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -49,7 +49,11 @@ def convert_python(column: SchemaColumn, values: Any) -> pa.Array:
     target = column.arrow.type
     if not len(values):
         return pa.array([], target)  # whatever type pandas gives to nothing
-    convert = _mixed_times if _is_mixed(column, values) else _python_cast
+    convert = _python_cast
+    if isinstance(values, list) and (column.type == "date" or column.type.startswith("timestamp")):
+        kinds = {_kind_of_time(value) for value in values if value is not None}
+        if len(kinds) > 1:  # Arrow takes times of numpy, and whole numbers, beside no others
+            convert = _mixed_times
     return _with_row(column, values, lambda part: convert(part, target), 0)
 
 
@@ -109,15 +113,11 @@ def _python(value: pa.Scalar) -> Any:
     try:
         return value.as_py()
     except UnicodeDecodeError:
-        return _looked_up(value).as_buffer().to_pybytes()
+        return (value.value if isinstance(value, pa.DictionaryScalar) else value).as_buffer().to_pybytes()
     except pa.ArrowIndexError:
         return value.index.as_py()
     except (OverflowError, ValueError, LookupError):  # a time beyond Python's, or of a zone that it does not know
         return _python(value.value) if isinstance(value, pa.DictionaryScalar) else getattr(value, "value", value.type)
-
-
-def _looked_up(value: pa.Scalar) -> pa.Scalar:
-    return value.value if isinstance(value, pa.DictionaryScalar) else value
 
 
 def _reason(error: BaseException, expected: str) -> str:
@@ -147,25 +147,14 @@ def _is_missing(value: Any) -> bool:
 def _array(values: Any) -> pa.Array:
     """A Series or a list in the type that Arrow finds for it."""
     array = pa.array(values, from_pandas=not isinstance(values, list))
-    if pa.types.is_timestamp(array.type) and (isinstance(values, list) or values.dtype == object):
-        _check_no_nanoseconds(values)
-    return one_array(array)
-
-
-def _check_no_nanoseconds(values: Iterable[Any]) -> None:
-    """ValueError for a time of pandas that Arrow, which takes it for a datetime, would cut."""
-    if any(getattr(value, "nanosecond", 0) > 0 for value in values):
+    may_be_cut = pa.types.is_timestamp(array.type) and (isinstance(values, list) or values.dtype == object)
+    if may_be_cut and any(getattr(value, "nanosecond", 0) > 0 for value in values):  # Arrow takes a time of pandas for a datetime
         raise ValueError("it has nanoseconds, and a column has microseconds")
+    return one_array(array)
 
 
 def _python_cast(values: Any, target: pa.DataType) -> pa.Array:
     return _cast(_sound(_array(values)), target, is_loose=True)
-
-
-def _is_mixed(column: SchemaColumn, values: Any) -> bool:
-    """Whether a list has times of numpy or whole numbers, which Arrow takes beside no others."""
-    is_time = column.type == "date" or column.type.startswith("timestamp")
-    return is_time and isinstance(values, list) and len({_kind_of_time(value) for value in values if value is not None}) > 1
 
 
 def _mixed_times(values: list[Any], target: pa.DataType) -> pa.Array:
@@ -226,8 +215,9 @@ def _cast(values: pa.Array, target: pa.DataType, *, is_loose: bool) -> pa.Array:
     if pa.types.is_integer(source) and pa.types.is_decimal(target):
         values = pc.cast(values, pa.decimal128(38, min(target.scale, 18)))
     cast = pc.cast(values, target)
-    if pa.types.is_float32(target) and pa.types.is_float64(source):
-        _check_finite(values, cast)
+    is_narrowed = pa.types.is_float32(target) and pa.types.is_float64(source)
+    if is_narrowed and not pc.is_inf(cast).equals(pc.is_inf(values)):
+        raise ValueError("it is beyond the greatest float, 3.4028234663852886e+38")
     return _within_times(cast) if pa.types.is_date(target) else cast
 
 
@@ -237,12 +227,6 @@ def _within_times(dates: pa.Array) -> pa.Array:
     if dates.null_count < len(dates) and not -DAYS_MAX <= bounds["min"].as_py() <= bounds["max"].as_py() <= DAYS_MAX:
         raise ValueError(f"no timestamp can hold it; a date lies at most {DAYS_MAX} days before or after 1970-01-01")
     return dates
-
-
-def _check_finite(doubles: pa.Array, floats: pa.Array) -> None:
-    """ValueError if a double became infinite."""
-    if not pc.is_inf(floats).equals(pc.is_inf(doubles)):
-        raise ValueError("it is beyond the greatest float, 3.4028234663852886e+38")
 
 
 def _is_allowed(source: pa.DataType, target: pa.DataType, *, is_loose: bool) -> bool:

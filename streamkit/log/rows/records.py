@@ -152,11 +152,9 @@ def _from_values(topic: Topic, name: str, values: list[Any]) -> pa.Array:
 
 
 def _converted(topic: Topic, name: str, values: Any) -> pa.Array:
-    return convert_headers(values) if name == HEADERS else convert_python(_column(topic, name), values)
-
-
-def _column(topic: Topic, name: str) -> SchemaColumn:
-    return {TIMESTAMP: _STAMP, DELETED: _FLAG}.get(name) or topic.schema[name]
+    if name == HEADERS:
+        return convert_headers(values)
+    return convert_python({TIMESTAMP: _STAMP, DELETED: _FLAG}.get(name) or topic.schema[name], values)
 
 
 def _check_names(
@@ -215,7 +213,9 @@ class _ColumnsByName:
         return deleted if deleted.any() else None
 
     def _values(self, column: SchemaColumn, deleted: Mask | None) -> pa.Array:
-        values = self._converted(column)
+        values = self.columns[column.name]
+        if not self.is_checked:
+            values = convert_arrow(column, values, self.first_row)
         is_value = column.name not in self.topic.key
         if deleted is not None and is_value:
             values = pc.if_else(pa.array(deleted), pa.nulls(len(values), values.type), values)
@@ -223,18 +223,6 @@ class _ColumnsByName:
             missing = _nulls(values) if deleted is None or not is_value else _nulls(values) & ~deleted
             self._refuse(missing, column.name, "found null, and the column is NOT NULL")
         return values
-
-    def _converted(self, column: SchemaColumn) -> pa.Array:
-        values = self.columns[column.name]
-        return values if self.is_checked else convert_arrow(column, values, self.first_row)
-
-    def _event_times(self, fallback: Integers) -> Integers:
-        """Those of the rows' own, in milliseconds."""
-        stamps = self.columns[TIMESTAMP]
-        if self.is_checked and stamps.type == TIMESTAMP_TYPE and not stamps.null_count:
-            times: Integers = stamps.view(pa.int64()).to_numpy()
-            return times
-        return _milliseconds(convert_arrow(_STAMP, stamps, self.first_row), fallback)
 
     def _check_keys(self, arrays: Mapping[str, pa.Array], deleted: Mask | None) -> None:
         topic = self.topic
@@ -252,7 +240,11 @@ class _ColumnsByName:
         fallback = now_ms if timestamp_ms is None else timestamp_ms
         times = np.full(self.rows, fallback, np.int64)
         if TIMESTAMP in self.columns:
-            times = self._event_times(times)
+            own = self.columns[TIMESTAMP]
+            if self.is_checked and own.type == TIMESTAMP_TYPE and not own.null_count:
+                times = own.view(pa.int64()).to_numpy()
+            else:
+                times = _milliseconds(convert_arrow(_STAMP, own, self.first_row), times)
         if self.topic.timestamp is None:
             return times
         if deleted is None:

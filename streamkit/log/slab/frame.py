@@ -8,7 +8,7 @@ A frame is encoded in two steps, since the payload does not depend on its positi
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
@@ -335,7 +335,8 @@ class _FrameReader:
 
     def stored(self, payload: pa.Buffer) -> pa.RecordBatch:
         try:
-            batches = list(_batches(payload))
+            with pa.ipc.open_stream(payload) as reader:
+                batches = list(reader)
         except (pa.ArrowException, OSError) as error:
             self.refuse(f"its payload is no Arrow stream: {error}")
         if [batch.num_rows for batch in batches] != [self.extent.rows]:
@@ -378,21 +379,18 @@ class _FrameReader:
             if expected is None or kind == expected or is_wider(expected, kind):
                 continue
             if is_wider(kind, expected):
-                self._refuse_newer(field.name, kind)
+                assert self.topic is not None
+                raise SchemaError(
+                    f"topic {self.topic.name}: at offset {self.extent.base_offset} of partition {self.extent.partition} the column {field.name!r} is "
+                    f"{from_arrow(kind)}, and here it is known as {self.topic.schema[field.name].type}: the rows were written under a newer version of "
+                    "the schema; open the topic again, or restart the application"
+                )
             self.refuse(f"it holds a column {field.name} of type {kind}; the topic has {self.topic.schema}")
 
     def _type(self, name: str) -> pa.DataType | None:
         """The type in which a column is handed out; None if the topic does not know it, as when a newer version has it."""
         known = None if self.topic is None else self.topic.schema.arrow_types.get(name)
         return known or LOG_TYPES.get(name)
-
-    def _refuse_newer(self, column: str, kind: pa.DataType) -> NoReturn:
-        assert self.topic is not None
-        raise SchemaError(
-            f"topic {self.topic.name}: at offset {self.extent.base_offset} of partition {self.extent.partition} the column {column!r} is "
-            f"{from_arrow(kind)}, and here it is known as {self.topic.schema[column].type}: the rows were written under a newer version of "
-            "the schema; open the topic again, or restart the application"
-        )
 
     def select(self, batch: pa.RecordBatch, columns: Sequence[str] | None) -> pa.RecordBatch:
         names = batch.schema.names if columns is None else columns
@@ -440,8 +438,3 @@ class _FrameReader:
 def _kind(data_type: pa.DataType) -> pa.DataType:
     """The type of a column's values, whatever its layout."""
     return data_type.value_type if pa.types.is_dictionary(data_type) else data_type
-
-
-def _batches(payload: pa.Buffer) -> Iterator[pa.RecordBatch]:
-    with pa.ipc.open_stream(payload) as reader:
-        yield from reader

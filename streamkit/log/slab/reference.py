@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from streamkit.errors import EpochFailedError
+from streamkit.log.slab.extent import Extent
 from streamkit.names import SlabName
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"))  # `json.dumps` makes one each time
@@ -29,6 +30,13 @@ class FrameReference:
     min_timestamp: int
     max_timestamp: int
     checksum: int
+
+    def extent(self, path: str, base_offset: int, next_offset: int) -> Extent:
+        """The frame's row in the manifest, once its rows have offsets."""
+        return Extent(
+            self.topic_id, self.partition, base_offset, next_offset, path, self.position, self.length,
+            self.min_timestamp, self.max_timestamp, self.rows,
+        )  # fmt: skip
 
     def to_json(self) -> list[int]:
         """The reference as a list of integers, in the order of the fields."""

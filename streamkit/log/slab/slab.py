@@ -182,13 +182,7 @@ def reference_in(file: pa.Buffer, path: str) -> SlabReference:
 def check_slab(file: pa.Buffer, path: str) -> None:
     """CorruptionError unless every checksum in a slab is right: header, frames and footer."""
     for frame in reference_in(file, path).frames:
-        check(
-            file,
-            Extent(
-                frame.topic_id, frame.partition, 0, frame.rows, path, frame.position, frame.length,
-                frame.min_timestamp, frame.max_timestamp, frame.rows,
-            ),
-        )  # fmt: skip
+        check(file, frame.extent(path, 0, frame.rows))
 
 
 def _frames_of(footer: bytes, path: str) -> tuple[FrameReference, ...]:

@@ -218,16 +218,12 @@ def _write_fully(descriptor: int, parts: Iterable[FilePart]) -> int:
             view = view[os.write(descriptor, view) :]
         reach("storage.half_written")
         if size - begun >= WRITE_BACK_BYTES:
-            _begin_write_back(descriptor, begun, size)
+            # Let the disk take what was written while more is made. An error of it is told by the `fsync` that follows.
+            # Linux begins to write what is dirty in the range, without waiting; it drops what is clean, and nothing is yet.
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(descriptor, begun, size - begun, os.POSIX_FADV_DONTNEED)
             begun = size
     return size
-
-
-def _begin_write_back(descriptor: int, start: int, end: int) -> None:
-    """Let the disk take what was written while more is made. An error of it is told by the `fsync` that follows."""
-    # Linux begins to write what is dirty in the range, without waiting; it drops what is clean, and nothing is yet.
-    if hasattr(os, "posix_fadvise"):
-        os.posix_fadvise(descriptor, start, end - start, os.POSIX_FADV_DONTNEED)
 
 
 def sync_folder(folder: str) -> None:

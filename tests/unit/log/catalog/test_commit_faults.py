@@ -253,7 +253,7 @@ def test_whatever_comes_next_settles_first(case, fault):
     copied = shutil.copytree(folder, folder.parent / "recovered", ignore=shutil.ignore_patterns("*-shm"))
     catalog.close()
     recovered = open_catalog(copied, vfs=None)
-    assert recovered.application("app").program_hash == ""
+    assert recovered.applications.get("app").program_hash == ""
     recovered.close()
 
 

@@ -47,7 +47,7 @@ class Members:
             consumer._assignment.check_alive()
             commit = consumer.group_commit({place: consumer.position()[place]})
             with self.log.catalog.database.write() as transaction:
-                commit_offsets(transaction, commit, 0)
+                commit_offsets(transaction, 0, commit)
                 raise RehearsalError
         except RehearsalError:
             return True

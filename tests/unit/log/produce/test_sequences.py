@@ -61,7 +61,7 @@ def test_sequences_outlive_their_rows(log, deletion):
     else:
         log.delete_records("plain", -1)
     for _ in range(2):
-        log.catalog._clock.advance(WEEK_MS)
+        log.clock.advance(WEEK_MS)
         log.maintain()
     assert log.read("plain").num_rows == 0
 
