@@ -22,7 +22,6 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from streamkit.chunks import one_array
-from streamkit.connectors.files.avro_json import avro_reader
 from streamkit.connectors.files.csv_lines import (
     OTHER_DELIMITERS,
     OTHER_ENCODINGS,
@@ -48,6 +47,7 @@ from streamkit.connectors.files.record_text import counted_times, is_text_in_jso
 from streamkit.connectors.files.spelling import ISO, Spelling
 from streamkit.data_type import FLOATS, from_arrow, is_nested
 from streamkit.errors import ConfigError, SchemaError
+from streamkit.formats.avro_json import avro_reader
 from streamkit.formats.format import Format
 from streamkit.formats.json_columns import NOT_ARROWS, are_finite
 from streamkit.formats.time_texts import TIMES

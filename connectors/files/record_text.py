@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,12 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.connectors.files.spelling import ISO, Spelling, read_times
-from streamkit.data_type import to_arrow
 from streamkit.errors import SchemaError
 from streamkit.formats.counted_times import TIME_MS_MAX
-from streamkit.formats.decimal_texts import decimals_of_texts
-from streamkit.formats.number_texts import is_number, numbers_of_texts, with_points
-from streamkit.formats.time_texts import TIMES, times_of_texts
+from streamkit.formats.number_texts import with_points
+from streamkit.formats.time_texts import TIMES
+from streamkit.formats.typed_texts import bytes_of_text, values_of_texts
 from streamkit.log.rows.conversion import convert_arrow, convert_python
 from streamkit.log.slab.frame import HEADERS_TYPE
 from streamkit.names import HEADERS
@@ -42,7 +39,8 @@ def parse_texts(column: SchemaColumn, texts: pa.Array, spelling: Spelling = ISO)
     years that are not of 1 to 9999 have a sign.
     """
     format = spelling.format_of(column.type)
-    read = _reader(column.type) if format is None else partial(read_times, type=column.type, format=format)
+    read: Callable[[pa.Array], pa.Array]
+    read = partial(values_of_texts if format is None else partial(read_times, format=format), type=column.type)
     if spelling.has_commas_in(column.type):
         read = _with_points(read)
     try:
@@ -105,7 +103,9 @@ def parse_headers(rows: Sequence[Any]) -> pa.Array:
 def _headers(number: int, row: Any) -> list[tuple[str, bytes | None]] | None:
     try:
         pairs = json.loads(row) if isinstance(row, str) else row
-        return None if pairs is None else [(_name(name), _decoded(value)) for name, value in pairs]
+        return (
+            None if pairs is None else [(_name(name), None if value is None else bytes_of_text(value)) for name, value in pairs]
+        )
     except (ValueError, TypeError):
         raise SchemaError(
             f'row {number}, column {HEADERS!r}: found {str(row)[:80]!r}, expected pairs of a name and base 64, as in [["trace", "AP8="]]',
@@ -119,48 +119,8 @@ def _name(name: Any) -> str:
     return name
 
 
-def _decoded(value: str | None) -> bytes | None:
-    return None if value is None else base64.b64decode(value, validate=True)
-
-
-def _reader(type_name: str) -> Callable[[pa.Array], pa.Array]:
-    if type_name == "binary":
-        return _bytes
-    if type_name == "void":
-        return _nulls
-    if type_name.startswith("decimal"):
-        return lambda texts: decimals_of_texts(texts, to_arrow(type_name))
-    if type_name in (*TIMES, "date"):
-        return lambda texts: times_of_texts(texts, type_name)
-    if type_name == "boolean":
-        return _booleans
-    if is_number(type_name):
-        return lambda texts: numbers_of_texts(texts, to_arrow(type_name))
-    return lambda texts: pc.cast(texts, to_arrow(type_name))
-
-
 def _with_points(read: Callable[[pa.Array], pa.Array]) -> Callable[[pa.Array], pa.Array]:
     return lambda texts: read(with_points(texts))
-
-
-def _booleans(texts: pa.Array) -> pa.Array:
-    """`true` and `false` in any case, 1 and 0, and `t` and `f`, as PostgreSQL writes them."""
-    spelled = pc.replace_substring_regex(pc.utf8_lower(texts), "^t$", "true")
-    return pc.cast(pc.replace_substring_regex(spelled, "^f$", "false"), pa.bool_())
-
-
-def _bytes(texts: pa.Array) -> pa.Array:
-    try:
-        values = [_decoded(text) for text in texts.to_pylist()]
-    except binascii.Error as error:
-        raise ValueError(str(error)) from error
-    return pa.array(values, pa.binary())
-
-
-def _nulls(texts: pa.Array) -> pa.Array:
-    if texts.null_count < len(texts):
-        raise ValueError("there is a text")
-    return pa.nulls(len(texts))
 
 
 def _first_refused(read: Callable[[pa.Array], pa.Array], texts: pa.Array) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 from typing import Any
 
@@ -15,14 +14,14 @@ from streamkit.chunks import one_array
 from streamkit.data_type import is_nested, to_arrow
 from streamkit.errors import SchemaError
 from streamkit.formats.csv_cells import cell_writer
-from streamkit.formats.decimal_texts import decimals_of_texts
 from streamkit.formats.decoded import Decoded, empty_rows, halved, nullable, put_back
 from streamkit.formats.format import DELIMITER, Format
-from streamkit.formats.number_texts import is_number, numbers_of_texts
-from streamkit.formats.time_texts import TIMES, times_of_texts
+from streamkit.formats.number_texts import is_number
+from streamkit.formats.time_texts import TIMES
+from streamkit.formats.typed_texts import values_of_texts
 from streamkit.schema import Schema, SchemaColumn
 
-_TIMES = (*TIMES, "date")
+_READ_AS_TEXT = (*TIMES, "date", "binary", "boolean")
 BYTE_ORDER_MARK = (
     b"\xef\xbb\xbf"  # Arrow drops one at the start, so it gets one: that of the first value stays, as those of the others do
 )
@@ -97,22 +96,14 @@ def _in_types(table: pa.Table, wanted: Schema, columns: Schema, count: int) -> p
     arrays = []
     for column in columns:
         found = one_array(table[column.name]) if column.name in wanted else pa.nulls(count, column.arrow.type)
-        if column.type == "binary" and column.name in wanted:
-            found = pa.array(
-                [None if one is None else base64.b64decode(one, validate=True) for one in found.to_pylist()], pa.binary()
-            )
-        elif pa.types.is_string(found.type) and column.type.startswith("decimal"):
-            found = decimals_of_texts(found, column.arrow.type)
-        elif pa.types.is_string(found.type) and column.type in _TIMES:
-            found = times_of_texts(found, column.type)
-        elif pa.types.is_string(found.type) and is_number(column.type):
-            found = numbers_of_texts(pc.utf8_trim(found, " \t"), column.arrow.type)
+        if pa.types.is_string(found.type):
+            found = values_of_texts(pc.utf8_trim(found, " \t") if is_number(column.type) else found, column.type)
         arrays.append(found.cast(to_arrow(column.type)))
     return nullable(pa.RecordBatch.from_arrays(arrays, names=list(columns.names)))
 
 
 def _is_read_as_text(column: SchemaColumn) -> bool:
-    return column.type == "binary" or column.type in _TIMES or column.type.startswith("decimal")
+    return column.type in _READ_AS_TEXT or column.type.startswith("decimal")
 
 
 def write(format: Format, text: str, rows: pa.RecordBatch) -> pa.Array:

@@ -6,8 +6,6 @@ Numbers keep the digits that they are written with. `json_columns` reads most ob
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import math
 import re
@@ -19,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import FLOATS, INTEGERS, fields_of, inner_types, to_arrow
-from streamkit.formats.decimal_texts import decimals_of_texts
 from streamkit.formats.decoded import fitting
 from streamkit.formats.float_range import FLOAT_END
-from streamkit.formats.time_texts import TIMES, times_of_texts
+from streamkit.formats.time_texts import TIMES
+from streamkit.formats.typed_texts import values_of_texts
 from streamkit.repeated_keys import repeated_keys
 from streamkit.schema import Schema, SchemaColumn
 
@@ -229,20 +227,9 @@ def _with_nulls(found: pa.Array, like: pa.Array) -> pa.Array:
 
 
 def _leaf(found: pa.Array, type: str) -> pa.Array:
-    if type == "binary":
-        return pa.array([None if one is None else _from_base64(one) for one in found.to_pylist()], pa.binary())
-    if type in (*TIMES, "date"):
-        return times_of_texts(found if pa.types.is_string(found.type) else found.cast(pa.string()), type)
-    if type.startswith("decimal") and pa.types.is_string(found.type):
-        return decimals_of_texts(found, to_arrow(type))
-    return found.cast(to_arrow(type))
-
-
-def _from_base64(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise ValueError(str(error)) from error
+    if type in TIMES:
+        found = found.cast(pa.string())  # milliseconds, too
+    return values_of_texts(found, type) if pa.types.is_string(found.type) else found.cast(to_arrow(type))
 
 
 def _plain(value: Any) -> str:
