@@ -133,7 +133,6 @@ def test_plugins(rest):
         ("PUT", "/connector-plugins/os:path/config/validate", {}, 400),
         ("PUT", "/connector-plugins/FileSource/config/validate", None, 400),
         ("PUT", "/connectors/in/pause", b"{", 400),
-        ("PUT", "/connectors/in/pause", b" " * ((1 << 20) + 1), 413),
         ("GET", "/connectors/in/tasks/x/status", None, 404),
     ],
 )
@@ -143,6 +142,13 @@ def test_errors(rest, method, path, body, code):
         found, value = rest(method, path + end, body)
         assert (found, value["error_code"]) == (code, code)
         assert value["message"]
+
+
+def test_a_body_that_is_too_large(rest):
+    """It is refused by its length, before it is sent; the next request is answered."""
+    code, value = rest("PUT", "/connectors/in/pause", b"{}", **{"Content-Length": str((1 << 20) + 1)})
+    assert (code, value["error_code"]) == (413, 413)
+    assert rest("PUT", "/connectors/in/pause", b"{}", **{"Content-Length": "2"}) == (202, None)
 
 
 def test_served_on_loopback(log, rest):
