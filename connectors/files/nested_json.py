@@ -31,7 +31,12 @@ def json_values(
     keys are nested is an array of pairs. Where they are `is_sparse`, fields that objects lack are null; where the type `is_guessed`,
     values that are spelled otherwise are refused.
     """
-    atoms = partial(_guessed_values if is_guessed else _values, spelling=spelling)
+
+    def atoms(one: SchemaColumn, found: Sequence[Any]) -> pa.Array:
+        if is_guessed:
+            check_json(one, found, spelling)
+        return _values(one, found, spelling)
+
     return convert_nested(column, list(values), Conversion(atoms, partial(_keys, spelling=spelling), is_sparse))
 
 
@@ -61,11 +66,6 @@ def _read(column: SchemaColumn, row: int, text: str) -> Any:
         raise SchemaError(
             f"row {row}, column {column.name!r}: found {text[:80]!r}, expected {column.type}, as JSON: {error}", (row,)
         ) from None
-
-
-def _guessed_values(column: SchemaColumn, values: Sequence[Any], spelling: Spelling) -> pa.Array:
-    check_json(column, values, spelling)
-    return _values(column, values, spelling)
 
 
 def _values(column: SchemaColumn, values: Sequence[Any], spelling: Spelling) -> pa.Array:

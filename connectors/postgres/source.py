@@ -696,7 +696,10 @@ class PostgresSource(Source):
         assert self._begin is not None
         table = self._tables[layout.table]
         parts = _parts(layout, change)
-        keys = [_index_key(table, layout, _row(part)) for part in parts]
+        keys = []
+        for part in parts:
+            row = dict(zip(layout.names, part.old if isinstance(part, Delete) else part.new, strict=True))
+            keys.append(tuple(row[name] for name in table.key))
         found = covered(self._connection, table, self._coverages, self._begin.commit_lsn, keys)
         return [part for part, is_covered in zip(parts, found, strict=True) if not is_covered]
 
@@ -847,12 +850,3 @@ def _parts(layout: TableLayout, change: Insert | Update | Delete) -> list[Insert
         if UNCHANGED not in new and layout.key_of(change.old) != layout.key_of(new):
             return [Delete(change.oid, change.old), Insert(change.oid, new)]
     return [change]
-
-
-def _row(change: Insert | Update | Delete) -> Sequence[Any]:
-    return change.old if isinstance(change, Delete) else change.new
-
-
-def _index_key(table: SourceTable, layout: TableLayout, values: Sequence[Any]) -> tuple[Any, ...]:
-    found = dict(zip(layout.names, values, strict=True))
-    return tuple(found[name] for name in table.key)

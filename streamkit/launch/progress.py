@@ -41,14 +41,12 @@ def _follow_in_lines(running: Run, console: Console, stopped: StopSignals) -> No
         now = time.monotonic()
         if now - before >= LINE_SECONDS:
             more = running.records() - records
-            console.print(_progress_line(running, more / (now - before)), markup=False, highlight=False, soft_wrap=True)
+            moment = (
+                dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+            )  # for who reads it later
+            line = f"{moment} {progress_line(running, more / (now - before))}"
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
             before, records = now, records + more
-
-
-def _progress_line(running: Run, per_second: float) -> str:
-    """Where a run stands, for a file that is read later."""
-    now = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return f"{now} {progress_line(running, per_second)}"
 
 
 def _has_ended(running: Run, stopped: StopSignals) -> bool:

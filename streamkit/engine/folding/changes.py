@@ -65,7 +65,9 @@ def previous_of_key(keys: pa.BinaryArray) -> Integers:
 
 def previous_of_code(codes: Integers) -> Integers:
     """As `previous_of_key`, of keys that are numbered."""
-    order = np.argsort(codes, kind="stable")
+    order = np.argsort(
+        codes, kind="stable"
+    )  # rows of a key stand side by side, in their order: each follows the one in front of it
     previous = np.full(len(codes), -1, np.int64)
     follows = np.flatnonzero(np.diff(codes[order]) == 0)
     previous[order[follows + 1]] = order[follows]
@@ -83,7 +85,9 @@ def with_old_values(changes: pa.RecordBatch, values: Mapping[str, pa.Array], rep
     old |= {name: column.take(indices).cast(changes[name].type) for name, column in values.items()}
     new = old | {DELETED: pa.array(deletions_of(changes))} | {name: changes[name] for name in values}
     both = [pa.concat_arrays([before, new[name]]) for name, before in old.items()]
-    turns = np.arange(2 * changes.num_rows).reshape(2, -1).T.ravel()
+    turns = (
+        np.arange(2 * changes.num_rows).reshape(2, -1).T.ravel()
+    )  # 0, n, 1, n + 1, …: the first old row, its new one, the second old row
     return pa.RecordBatch.from_arrays(both, names=list(old)).take(pa.array(turns))
 
 

@@ -182,7 +182,7 @@ def each_result(
     """
     folded = _running(operator, operator.aggregates if others is None else others.folded, rows, before, ranks)
     last = np.full(len(before.known), -1, np.int64)
-    last[ranks] = np.arange(batch.num_rows)
+    last[ranks] = np.arange(batch.num_rows)  # of several rows of a group the last one is written last
     gives_each = operator.gives_each
     after = others.completed(folded, np.arange(batch.num_rows)) if others is not None and gives_each else folded
     newest = after.states_at(last)
@@ -200,6 +200,7 @@ def each_result(
 def _with_old_values(operator: Aggregate, every: pa.RecordBatch, ranks: Integers, stored: Before) -> pa.RecordBatch:
     """Each result as two rows: the result of its group before it, then itself."""
     before = {one.name: result(one, own) for one, own in per_aggregate(operator.aggregates, stored.states)}
+    # What a result replaces is that of the row of its group before it, or what was stored, which stands in front of the results.
     previous = previous_of_code(ranks)
     replaced = np.where(previous >= 0, previous + len(stored.timestamps), stored.places[ranks])
     values = {name: pa.concat_arrays([column, every[name].cast(column.type)]) for name, column in before.items()}
@@ -211,8 +212,8 @@ def _codes(rows: GroupStates) -> tuple[Integers, Integers]:
     columns = [*rows.keys, *([pa.array(rows.windows)] if rows.windows is not None else [])]
     found, _ = group(columns, len(rows.timestamps))
     first = np.full(found.size, -1, np.int64)
-    first[found.codes[::-1]] = np.arange(len(found.codes))[::-1]
-    used = first >= 0
+    first[found.codes[::-1]] = np.arange(len(found.codes))[::-1]  # written backwards, so that the first row stays
+    used = first >= 0  # some numbers may belong to no row; the others close up
     return (np.cumsum(used) - 1)[found.codes], first[used]
 
 
@@ -220,6 +221,7 @@ def _running(
     operator: Aggregate, folded: Sequence[TypedAggregate], rows: GroupStates, before: Before, ranks: Integers
 ) -> GroupStates:
     """The states of `folded` after each row: the state of its group before, then the rows up to and with it."""
+    # States before are put in front, as if they were first rows of their groups; what comes of these is cut off again.
     known = np.flatnonzero(before.known)
     own = [column for one, columns in per_aggregate(operator.aggregates, before.states) if one in folded for column in columns]
     old = [pa.array(before.timestamps, pa.int64()), *own]

@@ -147,6 +147,7 @@ def member_states(
 
 
 def _touched(aggregate: TypedAggregate, members: pa.BinaryArray, rows: GroupRows, store: MemberStore) -> _Touched:
+    """The distinct (member, group) among the rows that have a member, numbered in the order of their bytes, with what is stored of each."""
     places = np.flatnonzero(members.is_valid().to_numpy(zero_copy_only=False))
     found = members.drop_null()
     encoded = encode_keys([found, pa.array(rows.groups[places])]).dictionary_encode()
@@ -154,7 +155,7 @@ def _touched(aggregate: TypedAggregate, members: pa.BinaryArray, rows: GroupRows
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     of_rows = rank[encoded.indices.to_numpy()] if len(found) else np.empty(0, np.int64)
-    some = np.zeros(len(order), np.int64)
+    some = np.zeros(len(order), np.int64)  # some row of each, which has its member and its group
     some[of_rows] = np.arange(len(places))
     groups, distinct = rows.groups[places][some], found.take(pa.array(some))
     keys = store.keys(rows, groups, aggregate.name, distinct)
@@ -163,6 +164,8 @@ def _touched(aggregate: TypedAggregate, members: pa.BinaryArray, rows: GroupRows
 
 def _running_counts(touched: _Touched, rows: GroupRows) -> Integers:
     """How often the member that a row touches is there after it."""
+    # Rows of one member are laid side by side, in their order. A sum of their steps that runs over all members has at each row, beside its
+    # own member's, the steps of those in front: what the sum had reached where the member begins is taken off.
     order = np.argsort(touched.of_rows, kind="stable")
     own = touched.of_rows[order]
     steps = np.cumsum(np.where(rows.is_added[touched.rows][order], 1, -1))
@@ -185,6 +188,7 @@ def _check(aggregate: TypedAggregate, touched: _Touched, counts: Integers, rows:
 
 def _numbers(touched: _Touched, counts: Integers, rows: GroupRows, stored: pa.Array) -> Integers:
     """How many distinct members the group of each row has after it."""
+    # A row counts where it brings the first copy of a member, or takes the last one; then sums as in `_running_counts`, by group.
     added = rows.is_added[touched.rows]
     steps = np.zeros(len(rows.groups), np.int64)
     steps[touched.rows] = np.where(added & (counts == 1), 1, np.where(~added & (counts == 0), -1, 0))
@@ -199,7 +203,7 @@ def _numbers(touched: _Touched, counts: Integers, rows: GroupRows, stored: pa.Ar
 
 def _changed(touched: _Touched, counts: Integers, rows: GroupRows) -> ChangedMembers:
     last = np.zeros(len(touched.groups), np.int64)
-    last[touched.of_rows] = np.arange(len(touched.of_rows))
+    last[touched.of_rows] = np.arange(len(touched.of_rows))  # of several rows the last one is written last
     changed = np.flatnonzero(counts[last] != touched.stored) if len(last) else last
     return ChangedMembers(
         touched.keys.take(pa.array(changed)), counts[last][changed], rows.timestamps[touched.rows][last][changed]
@@ -211,6 +215,8 @@ def _lists(
     store: MemberStore, wanted: Integers,
 ) -> pa.Array:  # fmt: skip
     """The first members of the groups of the wanted rows after them, as lists."""
+    # Intervals of two kinds: of members that rows touch, and of stored ones that no row touches, which are there all the time. Of a group so
+    # many more of the stored ones are read as rows touch, since all of these may leave and let others move up.
     copies = 1 if kept.is_set else COPIES_MAX if limit is None else limit
     per_group = np.bincount(touched.groups, minlength=len(rows.key_groups))
     groups = np.unique(rows.groups[wanted])
@@ -227,9 +233,11 @@ def _lists(
     ]
     entries, copy, starts, ends = (np.concatenate([one[part] for one in found]) for part in range(4))
     values = pa.concat_arrays([touched.members.cast(pa.binary()), members.cast(pa.binary())])
+    # From here on time has only the wanted rows; an interval that covers none of them is left out.
     starts, ends = time.point_from(starts), time.point_from(ends)
     there = starts < ends
     entries, copy, starts, ends = entries[there], copy[there], starts[there], ends[there]
+    # In the order of values, so that the first intervals to cover a row are its first members.
     order = np.lexsort((copy, _ranks(values)[entries]))
     points, places = _covering(starts[order], ends[order], len(wanted), limit)
     offsets = np.searchsorted(points, np.arange(len(wanted) + 1)).astype(np.int32)
@@ -279,13 +287,16 @@ def _intervals_of_touched(touched: _Touched, counts: Integers, rows: GroupRows, 
     """From each place where a copy of a member comes to that where it goes, or to the end of the group."""
     at_start = _repeated(np.arange(len(touched.groups)), np.minimum(touched.stored, copies), time.first[touched.groups], None)
     added = rows.is_added[touched.rows]
-    copy = np.where(added, counts, counts + 1)
+    copy = np.where(
+        added, counts, counts + 1
+    )  # a row brings the copy that makes the count what it is after it, or takes the one before
     few = copy <= copies
     members = np.concatenate([at_start[0], touched.of_rows[few]])
     numbers = np.concatenate([at_start[1], copy[few]])
     places = np.concatenate([at_start[2], time.of_rows[touched.rows][few]])
     comes = np.concatenate([np.ones(len(at_start[0]), bool), added[few]])
     is_row = np.repeat([False, True], [len(at_start[0]), int(few.sum())])  # the first row of a group may take away what was there
+    # In this order each copy comes and goes in turn, so what comes ends where the next one of the same copy stands.
     order = np.lexsort((is_row, places, numbers, members))
     members, numbers, places, comes = members[order], numbers[order], places[order], comes[order]
     ends = time.end[touched.groups[members]] if len(members) else places.copy()
@@ -295,7 +306,7 @@ def _intervals_of_touched(touched: _Touched, counts: Integers, rows: GroupRows, 
 
 
 def _repeated(members: Integers, times: Integers, starts: Integers, ends: Integers | None) -> Intervals:
-    """Each member as often as it is there."""
+    """Each member as often as it is there, its copies numbered from 1."""
     numbers = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times) + 1
     until = np.repeat(starts if ends is None else ends, times)
     return np.repeat(members, times), numbers, np.repeat(starts, times), until
@@ -316,6 +327,7 @@ def _covering(starts: Integers, ends: Integers, points: int, limit: int | None) 
         table = first_covering(starts, ends, points, limit)
         covered, columns = np.nonzero(table != NOTHING)
         return covered, table[covered, columns]
+    # All of them written out: an interval as the points from its start to its end, one after the other.
     lengths = ends - starts
     covered = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths - starts, lengths)
     numbers = np.repeat(np.arange(len(starts)), lengths)

@@ -241,20 +241,15 @@ def _pieces(extents: Sequence[Extent], cut: int | None) -> Iterator[ExtentPiece]
 
 
 def _is_room(topic: Topic, pieces: Sequence[ExtentPiece]) -> bool:
+    """Whether pieces fit into one frame: by rows, by bytes, and by the time they span, since retention drops a frame as a whole."""
+    span_ms = max(piece.extent.max_timestamp for piece in pieces) - min(piece.extent.min_timestamp for piece in pieces)
+    retention_ms = int(topic.setting(RETENTION_MS))
+    span_max_ms = retention_ms / SPANS_PER_RETENTION if topic.has_retention and retention_ms >= 0 else inf
     return (
         sum(piece.rows for piece in pieces) <= FRAME_ROWS_MAX
         and sum(piece.bytes for piece in pieces) <= FRAME_STORED_BYTES
-        and _span_ms([piece.extent for piece in pieces]) <= _span_max_ms(topic)
+        and span_ms <= span_max_ms
     )
-
-
-def _span_ms(extents: Sequence[Extent]) -> int:
-    return max(extent.max_timestamp for extent in extents) - min(extent.min_timestamp for extent in extents)
-
-
-def _span_max_ms(topic: Topic) -> float:
-    retention_ms = int(topic.setting(RETENTION_MS))
-    return retention_ms / SPANS_PER_RETENTION if topic.has_retention and retention_ms >= 0 else inf
 
 
 def _bounds(extents: Sequence[Extent]) -> tuple[int, int]:
