@@ -7,7 +7,7 @@ Operators, views and commands build and take apart state keys by the layout of t
     window   the start of the window, then the key               windows, which close and expire by ranges of bytes
     sliding  the start of the window, then the key               as window; records look for windows by key, too
     session  the end of the session, the key, then its start     sessions, which close and expire by ranges of bytes
-    kept_session  as session                                     tables of sessions, and of windows that topics hold; looked up by both bounds
+    kept_session  as session                                     windows whose start tells no end, and tables of them; looked up by both bounds
     since    the moment since which the key waits, then the key  rows held back, beside a store by key that has the rows
 
 Where windows are looked for by key, too, they are listed: under the time LISTED before the key, and 0 behind it, stands the

@@ -52,7 +52,7 @@ class Grouped(ForeignNames):
 
     def windowed_by(self, window: WindowKind, *, late_to: str | None = None) -> Grouped:
         """
-        Divide each group into windows of event time: `tumbling(…)`, `hopping(…)`, `session(…)` or `sliding(…)`.
+        Divide each group into windows of event time, as `tumbling(…)`, `hopping(…)`, `session(…)` and other kinds give them.
 
         With `late_to` a record that comes too late for all its windows goes to that topic, once, with its columns, its event time, and
         the bounds of the window that closed last (`window_start`, `window_end`); those of a session are the record's own time.
