@@ -180,11 +180,6 @@ class Windowing:
         return self
 
     @property
-    def is_assigned(self) -> bool:
-        """Whether the times of rows alone say which windows hold them."""
-        return self.assigner == ASSIGNED
-
-    @property
     def takes_tombstones(self) -> bool:
         """Whether users' functions may be given records without a value."""
         return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,16 +17,16 @@ import pyarrow.compute as pc
 
 from streamkit.arrays import Integers
 from streamkit.engine.folding.changes import windows_with_old_values
+from streamkit.engine.folding.result_places import places_of_final, places_of_newest, places_of_rows
 from streamkit.engine.folding.sequential import Functions, NamedValues, State, StateRows, is_deleted, timestamps_of
 from streamkit.engine.folding.window_results import bounds
 from streamkit.engine.folding.window_state import StoreChanges, WindowKeys, WindowState, keys_of
-from streamkit.engine.rows.place import at_epoch_end, extended_by_turn, in_canonical_order, paths_of, place_columns
+from streamkit.engine.rows.place import in_canonical_order
 from streamkit.engine.rows.rows import numbers, rows_of
-from streamkit.engine.stage.advance import final_place, stream_times
+from streamkit.engine.stage.advance import stream_times
 from streamkit.errors import EvaluationError
-from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
+from streamkit.names import DELETED, KEY_GROUP, TIMESTAMP
 from streamkit.plan.demands import WITH_OLD_VALUES
-from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.state.layout import ListedWindows, encode_lists
 
 
@@ -47,14 +48,16 @@ class WindowChange(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FunctionWindowState(WindowState):
-    """The store of the operator in an epoch; `has_ends` says that its keys begin with the end of a window, and not with its start."""
+    """The store of an operator in an epoch, whose values are states of functions."""
 
-    operator: Aggregate
-    has_ends: bool
+    @cached_property
+    def has_ends(self) -> bool:
+        """Whether windows close and expire by their ends, which then stand first in their keys; else by their starts."""
+        return bool(self._layout.after)
 
     def times_of(self, starts: Integers, ends: Integers) -> tuple[Integers, ...]:
         """The times in the state keys of windows."""
-        return (ends, starts) if self.has_ends else (starts,)
+        return self._layout.window_times(starts, ends)
 
     @property
     def state_rows(self) -> StateRows:
@@ -154,10 +157,7 @@ def emitted(epoch: FunctionWindowState, made: ChangedWindows | None) -> dict[str
 def _every(epoch: FunctionWindowState, made: ChangedWindows) -> pa.RecordBatch:
     """What each row changed, in the order in which it did."""
     causes = np.array([change.row for change in made.changes], np.int64)
-    first_of_row = np.maximum.accumulate(np.where(np.diff(causes, prepend=-1) != 0, np.arange(len(causes)), 0))
-    at = made.groups.take(pa.array(causes)).select(list(place_columns(made.groups)))
-    number = epoch.context.turn(epoch.operator.id).owns
-    place = {**place_columns(at), PATH: extended_by_turn(at, number, np.arange(len(causes)) - first_of_row)}
+    place = places_of_rows(epoch.operator, made.groups, causes, epoch.context)
     return _results(epoch, made.keys, [(change.window, change.state) for change in made.changes], place)
 
 
@@ -174,8 +174,7 @@ def _latest(epoch: FunctionWindowState, made: ChangedWindows) -> pa.RecordBatch:
     """The newest state of each window that changed, and a deletion of each that is gone, at the end of the epoch."""
     shown = [(window, made.newest[window]) for window in (*made.gone(), *made.there())]
     keys, starts, _ = _columns([window for window, _ in shown])
-    paths = paths_of(None, starts, made.keys.take(keys).columns)
-    place = at_epoch_end(epoch.context.plan.end.order, epoch.context.number(epoch.operator.id), paths)
+    place = places_of_newest(epoch.operator, starts, made.keys.take(keys).columns, epoch.context)
     return _results(epoch, made.keys, shown, place)
 
 
@@ -204,9 +203,9 @@ def _final(epoch: FunctionWindowState, made: ChangedWindows | None) -> pa.Record
         return None
     places, starts, ends = _columns([window for window, _ in shown])
     first, *rest = epoch.times_of(starts, ends)
-    place = final_place(epoch.operator, first + epoch.wait_ms, epoch.context.advances())
-    paths = paths_of(epoch.context.turn(epoch.operator.id).own, first, [*map(pa.array, rest), *keys.take(places).columns])
-    return in_canonical_order(_results(epoch, keys, shown, {**place, PATH: paths}).drop_columns([DELETED]))
+    columns = [*map(pa.array, rest), *keys.take(places).columns]
+    place = places_of_final(epoch.operator, first + epoch.wait_ms, first, columns, epoch.context)
+    return in_canonical_order(_results(epoch, keys, shown, place).drop_columns([DELETED]))
 
 
 def _results(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,22 +19,12 @@ from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import KEY_GROUP
 from streamkit.plan.expression import TypedAggregate
+from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.plan.windows import Windowing
 from streamkit.state.layout import KeyLayout, ListedWindows, decode_lists, encode_lists, layout_of
 from streamkit.state.row import decode_rows
 
 StoreChanges: TypeAlias = tuple[pa.BinaryArray, pa.BinaryArray, Integers]  # keys, values, times
-
-
-class WindowKeeper(Protocol):
-    """An operator that keeps windows in a store that lists them."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def store(self) -> str: ...
-    @property
-    def windowing(self) -> Windowing | None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,15 +58,14 @@ def keys_of(key: Sequence[str], batch: pa.RecordBatch) -> tuple[WindowKeys, Inte
 class WindowState:
     """The store of an operator in an epoch."""
 
-    operator: WindowKeeper
+    operator: Aggregate
     context: Context
 
     @property
     def windowing(self) -> Windowing:
         """The windows as the operator applies them."""
-        windowing = self.operator.windowing
-        assert windowing is not None, f"{self.operator.id} has no windows"
-        return windowing
+        assert self.operator.window is not None, f"{self.operator.id} has no windows"
+        return self.operator.window
 
     @property
     def length_ms(self) -> int:

@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from streamkit.arrays import Integers
 from streamkit.engine.folding.changes import ADDED, REPLACED, with_old_values
+from streamkit.engine.folding.result_places import places_of_newest
 from streamkit.engine.folding.sequential import Functions, GroupCodes, NamedValues, State, StateRows, is_deleted, timestamps_of
 from streamkit.engine.folding.undoing import left_over, warn_of
-from streamkit.engine.rows.place import at_epoch_end, in_canonical_order, paths_of, place_columns
+from streamkit.engine.rows.place import in_canonical_order, place_columns
 from streamkit.engine.rows.rows import OptionalBatch, numbers, own_columns, rows_of
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import kernel
@@ -70,8 +71,7 @@ def table_function_aggregate(
     newest = [state for state in current if state is not None]
     _keep(operator, codes, stored, newest, states, context)
     groups = batch.take(pa.array(codes.last))
-    paths = paths_of(None, None, [groups[name] for name in operator.key])
-    place = at_epoch_end(context.plan.end.order, context.number(operator.id), paths)
+    place = places_of_newest(operator, None, [groups[name] for name in operator.key], context)
     changed = batch.take(pa.array(results.rows, pa.int64()))
     every = _rows(operator, changed, results.after, states, place_columns(changed))
     ports: dict[str, OptionalBatch] = {"every": every, "latest": _rows(operator, groups, newest, states, place)}

@@ -31,16 +31,16 @@ from streamkit.engine.folding.group_state import (
     state_names,
     stored_states,
 )
+from streamkit.engine.folding.result_places import places_of_final, places_of_newest
 from streamkit.engine.folding.stored_windows import expired, ranges_closed
 from streamkit.engine.folding.window_results import null_on_overflow
 from streamkit.engine.folding.windows import RowsInWindows, windows_of
-from streamkit.engine.rows.place import at_epoch_end, in_canonical_order, paths_of
+from streamkit.engine.rows.place import in_canonical_order
 from streamkit.engine.rows.rows import OptionalBatch, rows_of
-from streamkit.engine.stage.advance import final_place
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import OperatorResult, RowsInPieces
 from streamkit.expressions.aggregates import combine, fold
-from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW
+from streamkit.names import DELETED, KEY_GROUP, TIMESTAMP, WINDOW
 from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.plan.windows import Windowing
 from streamkit.state.layout import layout_of
@@ -150,9 +150,8 @@ def _close(operator: Aggregate, updated: Updated, context: Context) -> pa.Record
         return None
     assert closed.windows is not None
     due = operator.window.ends(closed.windows) + operator.window.grace_ms
-    place = final_place(operator, due, context.advances())
-    paths = paths_of(context.turn(operator.id).own, closed.windows, closed.keys)
-    return in_canonical_order(rows_of_results(operator, closed, {**place, PATH: paths}))
+    place = places_of_final(operator, due, closed.windows, closed.keys, context)
+    return in_canonical_order(rows_of_results(operator, closed, place))
 
 
 def keep(operator: Aggregate, updated: Updated, context: Context) -> None:
@@ -220,7 +219,6 @@ def latest_results(operator: Aggregate, groups: GroupStates, context: Context) -
     Which of them there are depends on the cut. So a value that does not fit its type is null and counted, while the other
     emissions fail. If this one failed too, the cut would decide whether a sum that leaves its range and comes back fails.
     """
-    number = context.number(operator.id)
-    place = at_epoch_end(context.plan.end.order, number, paths_of(None, groups.windows, groups.keys))
+    place = places_of_newest(operator, groups.windows, groups.keys, context)
     finish = null_on_overflow(operator.id, context)
     return rows_of_results(operator, groups, {**place, DELETED: pa.array(np.zeros(len(groups.timestamps), bool))}, finish)

@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 from streamkit.arrays import Mask
 from streamkit.engine.folding.arrived_rows import ArrivedRows, arrived_rows, values_of
 from streamkit.engine.folding.changes import previous_of_code, with_old_values
+from streamkit.engine.folding.result_places import places_of_final, places_of_newest
 from streamkit.engine.folding.sequential import Functions, GroupCodes, State, StateRows, fold, is_deleted, timestamps_of
 from streamkit.engine.folding.stored_windows import expired, ranges_closed
 from streamkit.engine.folding.window_results import bounds
-from streamkit.engine.rows.place import at_epoch_end, in_canonical_order, paths_of, place_columns
+from streamkit.engine.rows.place import in_canonical_order, place_columns
 from streamkit.engine.rows.rows import OptionalBatch, concatenate, numbers, rows_of
-from streamkit.engine.stage.advance import final_place
 from streamkit.engine.stage.context import Context
-from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP, WINDOW
+from streamkit.names import DELETED, KEY_GROUP, TIMESTAMP, WINDOW
 from streamkit.plan.demands import WITH_OLD_VALUES
 from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.state.layout import layout_of
@@ -104,8 +104,7 @@ def _with_old_values(operator: Aggregate, arrived: ArrivedRows, folded: Folded, 
 def _latest(operator: Aggregate, folded: Folded, context: Context) -> pa.RecordBatch:
     """The newest results, at the end of the epoch, in the order of their windows and keys."""
     windows = numbers(folded.groups, WINDOW) if operator.window is not None else None
-    paths = paths_of(None, windows, [folded.groups[name] for name in operator.key])
-    place = at_epoch_end(context.plan.end.order, context.number(operator.id), paths)
+    place = places_of_newest(operator, windows, [folded.groups[name] for name in operator.key], context)
     return _results(operator, folded.groups, folded.states, place, context)
 
 
@@ -130,9 +129,9 @@ def _final(operator: Aggregate, folded: Folded | None, context: Context) -> pa.R
         return None
     groups, states = concatenate([part[0] for part in parts]), [state for part in parts for state in part[1]]
     windows = numbers(groups, WINDOW)
-    place = final_place(operator, window.ends(windows) + window.grace_ms, context.advances())
-    paths = paths_of(context.turn(operator.id).own, windows, [groups[name] for name in operator.key])
-    return in_canonical_order(_results(operator, groups, states, {**place, PATH: paths}, context).drop_columns([DELETED]))
+    due, keys = window.ends(windows) + window.grace_ms, [groups[name] for name in operator.key]
+    place = places_of_final(operator, due, windows, keys, context)
+    return in_canonical_order(_results(operator, groups, states, place, context).drop_columns([DELETED]))
 
 
 def _stored_groups(operator: Aggregate, keys: pa.BinaryArray, context: Context) -> pa.RecordBatch:

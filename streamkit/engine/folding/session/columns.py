@@ -19,16 +19,17 @@ from streamkit.arrays import Integers, Mask
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.folding.changes import windows_with_old_values
 from streamkit.engine.folding.group_state import keyed_values, lifted
+from streamkit.engine.folding.result_places import places_of_final, places_of_newest, places_of_rows
 from streamkit.engine.folding.session.merged_sessions import SessionRows, Sessions, Stored, merged_sessions
 from streamkit.engine.folding.window_results import Finish, bounds, failing, finished, null_on_overflow
 from streamkit.engine.folding.window_state import StoreChanges, WindowKeys, WindowState, decoded, keys_of
 from streamkit.engine.rows.lineage import NONE
-from streamkit.engine.rows.place import at_epoch_end, extended_by_turn, in_canonical_order, paths_of, place_columns
+from streamkit.engine.rows.place import in_canonical_order
 from streamkit.engine.rows.rows import OptionalBatch, numbers, rows_of
-from streamkit.engine.stage.advance import final_place, moves_time, stream_times
+from streamkit.engine.stage.advance import moves_time, stream_times
 from streamkit.engine.stage.context import Context
 from streamkit.log.values.keys import encode_keys
-from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
+from streamkit.names import DELETED, KEY_GROUP, TIMESTAMP
 from streamkit.plan.demands import LATE, WITH_OLD_VALUES
 from streamkit.plan.expression import TypedAggregate
 from streamkit.plan.operators.aggregate import Aggregate
@@ -40,14 +41,14 @@ def fold_columns(operator: Aggregate, inputs: Sequence[OptionalBatch], context: 
     """Take the rows into the sessions of the store, and return the results that were asked for, by mode."""
     (batch,) = inputs
     results: dict[str, OptionalBatch] = dict.fromkeys(operator.modes)
-    epoch = _SessionState(operator, context)
+    epoch = WindowState(operator, context)
     made = None
     if batch is not None and batch.num_rows:
         batch = in_canonical_order(keyed_values(operator.id, operator.key, batch, context))
         made = _made(epoch, batch) if batch.num_rows else None
     if made is not None:
         context.count("late", operator.id, int(made.sessions.is_late.sum()))
-        if epoch.gives_each:
+        if operator.gives_each:
             results |= _each(epoch, made)
         if LATE in operator.modes:
             results[LATE] = made.batch.filter(pa.array(made.sessions.is_late))
@@ -57,23 +58,6 @@ def fold_columns(operator: Aggregate, inputs: Sequence[OptionalBatch], context: 
         results["final"] = _closed(epoch, made)
     _keep(epoch, made)
     return results
-
-
-@dataclass(frozen=True, eq=False)
-class _SessionState(WindowState):
-    """The store of the operator in an epoch."""
-
-    operator: Aggregate
-
-    @property
-    def gives_each(self) -> bool:
-        """Whether the sessions after each row are given."""
-        return self.operator.gives_each
-
-    @property
-    def is_each_needed(self) -> bool:
-        """Whether the sessions after each row are needed: if they are given, or their values depend on the order of the rows."""
-        return self.gives_each or any(one.ordered for one in self.operator.aggregates)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +117,7 @@ class _MadeSessions:
         return there, self.sessions.lineage.folded(self.aggregates, self.rows, there)
 
 
-def _made(epoch: _SessionState, batch: pa.RecordBatch) -> _MadeSessions:
+def _made(epoch: WindowState, batch: pa.RecordBatch) -> _MadeSessions:
     operator, context = epoch.operator, epoch.context
     keys, codes = keys_of(operator.key, batch)
     listed = epoch.listed(keys)
@@ -151,13 +135,14 @@ def _made(epoch: _SessionState, batch: pa.RecordBatch) -> _MadeSessions:
         moves = moves_time(operator, batch, before, context.advances())
     taken = SessionRows(codes, numbers(batch, TIMESTAMP), stream_times(operator, epoch.windowing, batch, context), moves)
     stored = Stored(met.keys, met.starts, met.ends)
-    sessions = merged_sessions(taken, stored, epoch.length_ms, epoch.windowing.grace_ms, is_each_needed=epoch.is_each_needed)
+    is_each_needed = operator.gives_each or any(one.ordered for one in operator.aggregates)
+    sessions = merged_sessions(taken, stored, epoch.length_ms, epoch.windowing.grace_ms, is_each_needed=is_each_needed)
     return _MadeSessions(
         operator.aggregates, batch, keys, listed, np.concatenate([stored.keys, codes]), sessions, len(stored), rows
     )
 
 
-def _each(epoch: _SessionState, made: _MadeSessions) -> dict[str, OptionalBatch]:
+def _each(epoch: WindowState, made: _MadeSessions) -> dict[str, OptionalBatch]:
     """After each row the deletions of the sessions that it merged, then the session that it made; by mode."""
     sessions, stored = made.sessions, made.stored
     states = sessions.lineage.states(epoch.operator.aggregates, made.rows)
@@ -168,10 +153,7 @@ def _each(epoch: _SessionState, made: _MadeSessions) -> dict[str, OptionalBatch]
     is_result = np.repeat([False, True], [len(deleted), len(results)])
     order = np.lexsort((sessions.starts[shown], sessions.ends[shown], is_result, causes))
     shown, causes, is_result = shown[order], causes[order], is_result[order]
-    first_of_row = np.maximum.accumulate(np.where(np.diff(causes, prepend=-1) != 0, np.arange(len(causes)), 0))
-    at = made.batch.take(pa.array(causes)).select(list(place_columns(made.batch)))
-    number = epoch.context.turn(epoch.operator.id).owns
-    place = {**place_columns(at), PATH: extended_by_turn(at, number, np.arange(len(causes)) - first_of_row)}
+    place = places_of_rows(epoch.operator, made.batch, causes, epoch.context)
     every = _results(epoch, made, shown, states, shown, ~is_result, place, failing)
     if WITH_OLD_VALUES not in epoch.operator.modes:
         return {"every": every}
@@ -182,7 +164,7 @@ def _each(epoch: _SessionState, made: _MadeSessions) -> dict[str, OptionalBatch]
     return {"every": every, WITH_OLD_VALUES: windows_with_old_values(every, before, numbered)}
 
 
-def _latest(epoch: _SessionState, made: _MadeSessions) -> pa.RecordBatch:
+def _latest(epoch: WindowState, made: _MadeSessions) -> pa.RecordBatch:
     """The newest result of each session that changed, and a deletion of each stored one that is gone with its bounds."""
     there, gone = np.flatnonzero(made.is_there), np.flatnonzero(made.is_gone)
     gone = gone[~_among(made, gone, there)]
@@ -190,8 +172,7 @@ def _latest(epoch: _SessionState, made: _MadeSessions) -> pa.RecordBatch:
     states = made.folded(there)
     places = np.concatenate([np.full(len(gone), -1), np.arange(len(there))])
     keys = [column.take(pa.array(made.codes[shown])) for column in made.keys.columns]
-    paths = paths_of(None, made.sessions.starts[shown], keys)
-    place = at_epoch_end(epoch.context.plan.end.order, epoch.context.number(epoch.operator.id), paths)
+    place = places_of_newest(epoch.operator, made.sessions.starts[shown], keys, epoch.context)
     finish = null_on_overflow(epoch.operator.id, epoch.context)
     return _results(epoch, made, shown, states, places, places < 0, place, finish)
 
@@ -206,7 +187,7 @@ def _among(made: _MadeSessions, some: Integers, others: Integers) -> Mask:
 
 
 def _results(
-    epoch: _SessionState,
+    epoch: WindowState,
     made: _MadeSessions,
     shown: Integers,
     states: Sequence[pa.Array],
@@ -241,7 +222,7 @@ class _Closing:
     states: list[pa.Array]
 
 
-def _closed(epoch: _SessionState, made: _MadeSessions | None) -> pa.RecordBatch | None:
+def _closed(epoch: WindowState, made: _MadeSessions | None) -> pa.RecordBatch | None:
     """The results of the sessions that close in this epoch, from the store and this epoch's rows."""
     stored_keys, values = epoch.due_in_epoch(epoch.wait_ms)
     parts = []
@@ -274,9 +255,9 @@ def _both(parts: Sequence[_Closing]) -> _Closing:
     )
 
 
-def _final(epoch: _SessionState, closing: _Closing) -> pa.RecordBatch:
-    operator, context = epoch.operator, epoch.context
-    place = final_place(operator, closing.ends + epoch.wait_ms, context.advances())
+def _final(epoch: WindowState, closing: _Closing) -> pa.RecordBatch:
+    operator, keys = epoch.operator, [pa.array(closing.starts), *closing.keys.columns]
+    place = places_of_final(operator, closing.ends + epoch.wait_ms, closing.ends, keys, epoch.context)
     return rows_of(
         {
             **dict(zip(operator.key, closing.keys.columns, strict=True)),
@@ -284,19 +265,18 @@ def _final(epoch: _SessionState, closing: _Closing) -> pa.RecordBatch:
             **finished(operator.aggregates, closing.states, None, failing),
             TIMESTAMP: pa.array(closing.ends),
             **place,
-            PATH: paths_of(context.turn(operator.id).own, closing.ends, [pa.array(closing.starts), *closing.keys.columns]),
             KEY_GROUP: pa.array(closing.keys.groups, pa.int32()),
         }
     )
 
 
-def _keep(epoch: _SessionState, made: _MadeSessions | None) -> None:
+def _keep(epoch: WindowState, made: _MadeSessions | None) -> None:
     """Write the sessions that changed and the lists of their keys to the changelog; those whose retention has ended are deleted."""
     changes = [] if made is None else [_changed(epoch, made, epoch.expired_ms)]
     epoch.keep(changes, None if made is None else made.keys)
 
 
-def _changed(epoch: _SessionState, made: _MadeSessions, expired_ms: int) -> StoreChanges:
+def _changed(epoch: WindowState, made: _MadeSessions, expired_ms: int) -> StoreChanges:
     """The sessions that rows changed, those that are gone, and the lists of all keys that had rows."""
     sessions, there = made.sessions, np.flatnonzero(made.is_there & (made.sessions.ends > expired_ms))
     gone = np.flatnonzero(made.is_gone)

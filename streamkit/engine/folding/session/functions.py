@@ -33,7 +33,7 @@ from streamkit.plan.operators.aggregate import Aggregate
 
 def fold_functions(operator: Aggregate, inputs: Sequence[OptionalBatch], context: Context) -> Mapping[str, OptionalBatch]:
     """Call the functions with the rows, and return the results that were asked for, by mode."""
-    epoch = FunctionWindowState(operator, context, has_ends=True)
+    epoch = FunctionWindowState(operator, context)
     arrived = arrived_rows(operator, inputs, context)
     made, late = None, None
     if arrived is not None:

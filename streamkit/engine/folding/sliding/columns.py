@@ -17,16 +17,17 @@ import pyarrow.compute as pc
 from streamkit.arrays import Integers
 from streamkit.engine.folding.changes import windows_with_old_values
 from streamkit.engine.folding.group_state import keyed_values, lifted
+from streamkit.engine.folding.result_places import places_of_final, places_of_newest, places_of_rows
 from streamkit.engine.folding.sliding.slid_windows import Slid, SlidingRows, WindowNodes, slid_windows
 from streamkit.engine.folding.window_results import Finish, bounds, failing, finished, null_on_overflow
 from streamkit.engine.folding.window_state import StoreChanges, WindowKeys, WindowState, decoded, keys_of
 from streamkit.engine.folding.windows import since_1970
-from streamkit.engine.rows.place import at_epoch_end, extended_by_turn, in_canonical_order, paths_of, place_columns
+from streamkit.engine.rows.place import in_canonical_order
 from streamkit.engine.rows.rows import OptionalBatch, concatenate, numbers, rows_of
-from streamkit.engine.stage.advance import final_place, stream_times
+from streamkit.engine.stage.advance import stream_times
 from streamkit.engine.stage.context import Context
 from streamkit.log.values.keys import encode_keys
-from streamkit.names import DELETED, KEY_GROUP, PATH, TIMESTAMP
+from streamkit.names import DELETED, KEY_GROUP, TIMESTAMP
 from streamkit.plan.demands import WITH_OLD_VALUES
 from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.state.layout import ListedWindows, encode_lists
@@ -41,7 +42,7 @@ def fold_columns(operator: Aggregate, inputs: Sequence[OptionalBatch], context: 
     """Take the rows into the windows of the store, and return the results that were asked for, by mode."""
     (batch,) = inputs
     results: dict[str, OptionalBatch] = dict.fromkeys(operator.modes)
-    epoch = _SlidingState(operator, context)
+    epoch = WindowState(operator, context)
     made = None
     if batch is not None and batch.num_rows:
         batch = in_canonical_order(since_1970(operator.id, keyed_values(operator.id, operator.key, batch, context), context))
@@ -56,13 +57,6 @@ def fold_columns(operator: Aggregate, inputs: Sequence[OptionalBatch], context: 
         results["final"] = _closed(epoch, made)
     epoch.keep([] if made is None else [_changed(epoch, made)], None if made is None else made.keys)
     return results
-
-
-@dataclass(frozen=True, eq=False)
-class _SlidingState(WindowState):
-    """The store of the operator in an epoch."""
-
-    operator: Aggregate
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +76,7 @@ class _MadeWindows:
     states: list[pa.Array]
 
 
-def _made(epoch: _SlidingState, batch: pa.RecordBatch) -> _MadeWindows:
+def _made(epoch: WindowState, batch: pa.RecordBatch) -> _MadeWindows:
     operator = epoch.operator
     keys, codes = keys_of(operator.key, batch)
     times, listed = numbers(batch, TIMESTAMP), epoch.listed(keys)
@@ -104,13 +98,10 @@ def _made(epoch: _SlidingState, batch: pa.RecordBatch) -> _MadeWindows:
     return _MadeWindows(batch, keys, listed, stored, stored_states, slid, found)
 
 
-def _each(epoch: _SlidingState, made: _MadeWindows) -> dict[str, OptionalBatch]:
+def _each(epoch: WindowState, made: _MadeWindows) -> dict[str, OptionalBatch]:
     """After each row the windows that it changed, by mode."""
     given, causes = made.slid.given, made.slid.causes
-    first_of_row = np.maximum.accumulate(np.where(np.diff(causes, prepend=-1) != 0, np.arange(len(causes)), 0))
-    at = made.batch.take(pa.array(causes)).select(list(place_columns(made.batch)))
-    number = epoch.context.turn(epoch.operator.id).owns
-    place = {**place_columns(at), PATH: extended_by_turn(at, number, np.arange(len(causes)) - first_of_row)}
+    place = places_of_rows(epoch.operator, made.batch, causes, epoch.context)
     every = _results(epoch, made, given, place, failing)
     if WITH_OLD_VALUES not in epoch.operator.modes:
         return {"every": every}
@@ -120,16 +111,15 @@ def _each(epoch: _SlidingState, made: _MadeWindows) -> dict[str, OptionalBatch]:
     return {"every": every, WITH_OLD_VALUES: windows_with_old_values(every, before, windows)}
 
 
-def _latest(epoch: _SlidingState, made: _MadeWindows) -> pa.RecordBatch:
+def _latest(epoch: WindowState, made: _MadeWindows) -> pa.RecordBatch:
     """The newest result of each window that changed, at the end of the epoch."""
     newest = made.slid.newest
-    paths = paths_of(None, newest.starts, made.keys.take(newest.keys).columns)
-    place = at_epoch_end(epoch.context.plan.end.order, epoch.context.number(epoch.operator.id), paths)
+    place = places_of_newest(epoch.operator, newest.starts, made.keys.take(newest.keys).columns, epoch.context)
     deleted = {DELETED: pa.array(np.zeros(len(newest.keys), bool))}
     return _results(epoch, made, newest, {**place, **deleted}, null_on_overflow(epoch.operator.id, epoch.context))
 
 
-def _closed(epoch: _SlidingState, made: _MadeWindows | None) -> pa.RecordBatch | None:
+def _closed(epoch: WindowState, made: _MadeWindows | None) -> pa.RecordBatch | None:
     """The results of the windows that close in this epoch, from the store and this epoch's rows."""
     stored = epoch.due_in_epoch(epoch.wait_ms)
     parts = []
@@ -150,21 +140,19 @@ def _closed(epoch: _SlidingState, made: _MadeWindows | None) -> pa.RecordBatch |
     return in_canonical_order(concatenate(parts)) if parts else None
 
 
-def _final_place(epoch: _SlidingState, keys: WindowKeys, starts: Integers) -> dict[str, pa.Array]:
-    operator, context = epoch.operator, epoch.context
-    place = final_place(operator, starts + epoch.wait_ms, context.advances())
-    return {**place, PATH: paths_of(context.turn(operator.id).own, starts, keys.columns)}
+def _final_place(epoch: WindowState, keys: WindowKeys, starts: Integers) -> dict[str, pa.Array]:
+    return places_of_final(epoch.operator, starts + epoch.wait_ms, starts, keys.columns, epoch.context)
 
 
 def _results(
-    epoch: _SlidingState, made: _MadeWindows, windows: WindowNodes, place: Mapping[str, pa.Array], finish: Finish
+    epoch: WindowState, made: _MadeWindows, windows: WindowNodes, place: Mapping[str, pa.Array], finish: Finish
 ) -> pa.RecordBatch:
     keys, places = made.keys.take(windows.keys), pa.array(windows.nodes)
     return _rows(epoch, keys, windows.starts, windows.times, made.states, places, place, finish)
 
 
 def _rows(
-    epoch: _SlidingState,
+    epoch: WindowState,
     keys: WindowKeys,
     starts: Integers,
     times: Integers,
@@ -186,7 +174,7 @@ def _rows(
     )
 
 
-def _changed(epoch: _SlidingState, made: _MadeWindows) -> StoreChanges:
+def _changed(epoch: WindowState, made: _MadeWindows) -> StoreChanges:
     """The windows that rows changed, and the lists of all keys that had rows."""
     newest, listed = made.slid.newest, made.listed
     kept = newest.take(newest.starts > epoch.expired_ms)

@@ -31,7 +31,7 @@ from streamkit.state.layout import ListedWindows
 
 def fold_functions(operator: Aggregate, inputs: Sequence[OptionalBatch], context: Context) -> Mapping[str, OptionalBatch]:
     """Call the functions with the rows, and return the results that were asked for, by mode."""
-    epoch = FunctionWindowState(operator, context, has_ends=False)
+    epoch = FunctionWindowState(operator, context)
     rows = [None if batch is None else since_1970(operator.id, batch, context) for batch in inputs]
     arrived = arrived_rows(operator, rows, context)
     made = None
