@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from streamkit.log.opening import open_log
     from streamkit.plan.on_error import dead_letter
     from streamkit.plan.program import Program
+    from streamkit.plan.window_kinds.cumulative import cumulative
     from streamkit.plan.window_kinds.hopping import hopping
     from streamkit.plan.window_kinds.session import session
     from streamkit.plan.window_kinds.sliding import sliding
@@ -65,6 +66,7 @@ _HOMES = {
     "Topology": "streamkit.dsl.topology",
     "compile": "streamkit.engine.runs.compile",
     "connector": "streamkit.dsl.endpoint",
+    "cumulative": "streamkit.plan.window_kinds.cumulative",
     "dead_letter": "streamkit.plan.on_error",
     "debezium": "streamkit.dsl.endpoint",
     "delta": "streamkit.dsl.endpoint",
@@ -109,6 +111,7 @@ __all__ = [
     "Topology",
     "compile",
     "connector",
+    "cumulative",
     "dead_letter",
     "debezium",
     "delta",

@@ -281,6 +281,8 @@ class Builder:
             return sk.session(self._length(node["gap_ms"]), grace=grace)
         if node["type"] == "sliding":
             return sk.sliding(f"{node['time_difference_ms']} ms", grace=grace)
+        if node["type"] == "cumulative":
+            return sk.cumulative(f"{node['size_ms']} ms", step=f"{node['step_ms']} ms", grace=grace)
         advance = node.get("advance_ms", node["size_ms"])
         return sk.hopping(f"{node['size_ms']} ms", f"{advance} ms", grace=grace)
 

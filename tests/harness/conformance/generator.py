@@ -211,7 +211,10 @@ class Generator:
         length = self.random.choice([1, 5, 10, 20])
         fields: Json = {"type": kind, "grace_ms": self.random.choice([0, 0, 1, 10, 50])}
         if kind == "hopping":
-            fields |= {"size_ms": length, "advance_ms": self.random.randint(max(1, length // 5), length)}
+            fields |= {"size_ms": length, "advance_ms": (advance := self.random.randint(max(1, length // 5), length))}
+            if self.own and advance < length and advance % 2 == 0:  # no draw of its own: other cases stay what they are
+                step = max(step for step in range(1, advance + 1) if length % step == 0)
+                fields = {"type": "cumulative", "grace_ms": fields["grace_ms"], "size_ms": length, "step_ms": step}
         else:
             fields[{"tumbling": "size_ms", "sliding": "time_difference_ms", "session": "gap_ms"}[kind]] = length
         if can_be_final and self.random.random() < 0.4:
@@ -221,7 +224,7 @@ class Generator:
     def windowed(self, can_be_final: bool = True) -> Place:
         group, place = self.grouped()
         window = self.window(can_be_final)
-        if self.own and window["type"] in ("tumbling", "hopping") and self.random.random() < 0.4:
+        if self.own and window["type"] in ("tumbling", "hopping", "cumulative") and self.random.random() < 0.4:
             name = self.add("window", late=True, **{"in": group}, **window)
             table = self.add("count", **{"in": name})
             return Place(table, place.key, "long", True, False, True, window["type"])

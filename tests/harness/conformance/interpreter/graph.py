@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.harness.conformance import functions
 from tests.harness.conformance.builder import key_groups_of
+from tests.harness.conformance.interpreter.cumulative_window import CumulativeWindowTable
 from tests.harness.conformance.interpreter.derived_table import DerivedTable, FilteredTable, MappedTable
 from tests.harness.conformance.interpreter.emission import Emission, WallClock
 from tests.harness.conformance.interpreter.foreign_key_join import ForeignKeyJoin
@@ -39,9 +40,10 @@ from tests.harness.conformance.interpreter.versioned_store import VersionedStore
 from tests.harness.conformance.interpreter.windowed_table import WindowedTable, tumbling_ms
 
 Json = dict[str, Any]
-WINDOWED_TABLES: dict[str, type[TimeWindowTable | SlidingWindowTable | SessionWindowTable]] = {
+WINDOWED_TABLES: dict[str, type[TimeWindowTable | CumulativeWindowTable | SlidingWindowTable | SessionWindowTable]] = {
     "tumbling": TimeWindowTable,
     "hopping": TimeWindowTable,
+    "cumulative": CumulativeWindowTable,
     "sliding": SlidingWindowTable,
     "session": SessionWindowTable,
 }
