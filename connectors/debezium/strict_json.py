@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from streamkit.connectors.files.json_numbers import parse_number
+from streamkit.formats.json_numbers import parse_number, refuse_constant
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -23,7 +23,7 @@ def strict_json(text: str, object_of: Callable[[dict[str, Any]], Any] | None = N
             raise ValueError(f"found the name {next(name for name in names if names.count(name) > 1)!r} twice in an object")
         return found if object_of is None else object_of(found)
 
-    found = json.loads(text, object_pairs_hook=checked, parse_float=_finite, parse_constant=_refuse_constant)
+    found = json.loads(text, object_pairs_hook=checked, parse_float=_finite, parse_constant=refuse_constant)
     if _SURROGATE.search(text):
         json.dumps(found, ensure_ascii=False, default=str).encode()  # half a pair of them is no text, as a name neither
     return found
@@ -34,7 +34,3 @@ def _finite(text: str) -> float:
     if math.isinf(found):
         raise ValueError(f"found {text[:80]}, which is beyond the greatest double")
     return found
-
-
-def _refuse_constant(text: str) -> None:
-    raise ValueError(f"found {text}, which is no number of JSON")

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 
 from streamkit.connectors.files.guessed_texts import type_of_json_numbers, type_of_times
-from streamkit.connectors.files.json_numbers import refuse_constant
 from streamkit.connectors.files.nested_json import once
 from streamkit.connectors.files.spelling import ISO, Spelling
 from streamkit.data_type import NESTING_MAX, array_of, struct_of
 from streamkit.errors import SchemaError
 from streamkit.formats.json_documents import NOT_FINITE, JsonNumber
+from streamkit.formats.json_numbers import refuse_constant
 
 SAY_WHAT_IT_IS = "; say what it is by the setting schema, or a topic with columns"
 

@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from streamkit.connectors.files.guessed_values import check_json
-from streamkit.connectors.files.json_numbers import json_numbers, parse_number, parse_whole, refuse_constant
 from streamkit.connectors.files.record_text import is_text_in_json, json_texts, parse_texts
 from streamkit.connectors.files.spelling import ISO, Spelling
 from streamkit.errors import SchemaError
+from streamkit.formats.json_numbers import json_numbers, parse_number, parse_whole, refuse_constant
 from streamkit.log.rows.conversion import convert_python
 from streamkit.log.rows.nested_conversion import Conversion, convert_nested
 from streamkit.schema import SchemaColumn

@@ -32,14 +32,6 @@ from streamkit.connectors.files.csv_lines import (
 )
 from streamkit.connectors.files.guessed_values import check_json, check_texts, check_type, keeps_doubles, of_guess
 from streamkit.connectors.files.json_layout import several_lines
-from streamkit.connectors.files.json_numbers import (
-    WrittenNumber,
-    json_documents,
-    json_numbers,
-    parse_number,
-    parse_whole,
-    refuse_constant,
-)
 from streamkit.connectors.files.line_ends import count_lines, lines_end
 from streamkit.connectors.files.nested_json import json_values, nested_texts, once
 from streamkit.connectors.files.parquet_columns import declared, readable
@@ -50,6 +42,14 @@ from streamkit.errors import ConfigError, SchemaError
 from streamkit.formats.avro_json import avro_reader
 from streamkit.formats.format import Format
 from streamkit.formats.json_columns import NOT_ARROWS, are_finite
+from streamkit.formats.json_numbers import (
+    WrittenNumber,
+    json_numbers,
+    parse_number,
+    parse_whole,
+    refuse_constant,
+    written_documents,
+)
 from streamkit.formats.time_texts import TIMES
 from streamkit.log.rows.conversion import convert_arrow, convert_python
 from streamkit.log.topic.formats import VALUE, encode
@@ -450,7 +450,9 @@ class RecordFile:
         if opaque.schema is not None and name == VALUE:
             values = self._avro_values(opaque.schema, values)
         encoded = encode(opaque, values, name)
-        return json_documents(values, name) if self._has_written_numbers and opaque.name == "json" and name == VALUE else encoded
+        return (
+            written_documents(values, name) if self._has_written_numbers and opaque.name == "json" and name == VALUE else encoded
+        )
 
     def _avro_values(self, schema: str, values: Sequence[Any]) -> list[Any]:
         read = avro_reader(schema)

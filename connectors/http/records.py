@@ -7,16 +7,11 @@ import re
 from collections.abc import Iterator
 
 from streamkit.errors import SchemaError
+from streamkit.formats.json_numbers import refuse_constant
 
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _LINE_ENDS = str.maketrans("\r\n", "  ")
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"found {constant}, which is no number of JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
+_DECODER = json.JSONDecoder(parse_constant=refuse_constant)
 
 
 def records_of(body: bytes, *, takes_any_bytes: bool = False) -> list[bytes]:

@@ -16,6 +16,7 @@ from streamkit.errors import SchemaError
 from streamkit.formats.decoded import Decoded
 from streamkit.formats.format import Format
 from streamkit.formats.json_columns import read_objects
+from streamkit.formats.json_numbers import refuse_constant
 from streamkit.schema import Schema
 
 
@@ -81,7 +82,7 @@ def value_to_json(value: Any) -> bytes:
 
 def value_from_json(data: bytes) -> Any:
     """The value of a JSON text; NaN and infinities, which only Python writes, are refused, and so is an object with a name twice."""
-    return json.loads(data.decode(), parse_constant=_refuse_constant, object_pairs_hook=_once)
+    return json.loads(data.decode(), parse_constant=refuse_constant, object_pairs_hook=_once)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -90,10 +91,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         raise ValueError(f"found the name {next(name for name in names if names.count(name) > 1)!r} twice in an object")
     return found
-
-
-def _refuse_constant(text: str) -> None:
-    raise ValueError(f"{text} is no JSON")
 
 
 def _written(value: Any) -> Any:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from streamkit.data_type import FLOATS, INTEGERS, fields_of, inner_types, to_arrow
 from streamkit.formats.decoded import fitting
 from streamkit.formats.float_range import FLOAT_END
+from streamkit.formats.json_numbers import refuse_constant
 from streamkit.formats.time_texts import TIMES
 from streamkit.formats.typed_texts import values_of_texts
 from streamkit.repeated_keys import repeated_keys
@@ -62,7 +63,7 @@ def read_document(data: bytes) -> Any:
     if may_be_deep(data) and _depth(data) > DEPTH_MAX:
         raise ValueError(f"it nests more than {DEPTH_MAX} levels deep")
     return json.loads(
-        data.decode(), object_pairs_hook=_object, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=_refuse_constant
+        data.decode(), object_pairs_hook=_object, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=refuse_constant
     )
 
 
@@ -137,10 +138,6 @@ def _depth(data: bytes) -> int:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     return found if len(found) == len(pairs) else Doubled(pairs)
-
-
-def _refuse_constant(text: str) -> None:
-    raise ValueError(f"{text} is no JSON")
 
 
 def _field(found: Any, name: str) -> Any:

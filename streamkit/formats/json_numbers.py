@@ -78,10 +78,10 @@ def parse_whole(text: str) -> float:
 
 def refuse_constant(text: str) -> None:
     """ValueError for NaN and the infinities, which are no JSON unless they are texts."""
-    raise ValueError(f'{text} is no JSON; expected "{text}", as a text')
+    raise ValueError(f'found {text}, which is no number of JSON; expected "{text}", as a text')
 
 
-def json_documents(values: Sequence[Any], name: str) -> pa.Array:
+def written_documents(values: Sequence[Any], name: str) -> pa.Array:
     """Values from JSON as JSON without spaces, numbers as they were written; SchemaError names the first row that nests too deep."""
     return pa.array([_document(row, value, name) for row, value in enumerate(values)], pa.binary())
 
