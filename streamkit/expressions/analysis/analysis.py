@@ -38,8 +38,8 @@ from streamkit.expressions.core.operation import (
     RuleError,
     columns_of,
 )
+from streamkit.expressions.core.session_zone import in_zone
 from streamkit.expressions.python.python_functions import registered
-from streamkit.expressions.times.session_zone import in_zone
 from streamkit.names import HEADERS, RESERVED_COLUMNS, TIMESTAMP
 from streamkit.plan.analysis import RECORD_COLUMNS
 from streamkit.plan.dotted_name import parts_of

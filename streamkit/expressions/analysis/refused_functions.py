@@ -32,11 +32,18 @@ rand randn random randstr session_user shuffle spark_partition_id uniform user u
 """.split()  # noqa: SIM905
 )
 GENERATORS = frozenset(
-    "explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple window session_window".split()  # noqa: SIM905
+    "explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple".split()  # noqa: SIM905
 )
 OF_PYTHON_ALONE = frozenset(
     ("bitwiseNOT", "col", "column", "create_map", "expr", "lit", "toDegrees", "toRadians")
 )  # SQL has none of these
+OF_WINDOWS = frozenset(("window", "session_window", "window_time", "time_bucket"))
+OF_TIMES_OF_DAY = frozenset(
+    """
+make_time to_time try_make_time try_to_time time_diff time_from_micros time_from_millis time_from_seconds time_to_micros time_to_millis
+time_to_seconds time_trunc
+""".split()  # noqa: SIM905
+)
 _WINDOWS = {
     "window": 'sk.tumbling("1 hour", grace="5 minutes")',
     "session_window": 'sk.session("30 minutes", grace="5 minutes")',
@@ -61,6 +68,11 @@ def unknown_function(function: str, text: str, at: Location | None) -> TopologyE
         return TopologyError(f"{text} has an aggregate; expected aggregates only in group_by(...).agg(...)", at)
     if name in OF_CONTEXT:
         return unsupported(name, text, _DEPENDS_ON_CONTEXT, at)
+    if name in OF_WINDOWS:
+        reason = "windows are declared on groups; use windowed_by(), whose rows have window_start and window_end"
+        return unsupported(name, text, reason, at)
+    if name in OF_TIMES_OF_DAY:
+        return unsupported(name, text, "StreamKit has no type TIME; use a timestamp", at)
     if name in GENERATORS:
         return UnsupportedExpressionError(
             f"{text} gives more or fewer rows than it is given; expected one value per row, or flat_map()", at
@@ -86,7 +98,7 @@ def missing_handle(name: str, handles: Iterable[str], at: Location | None) -> Un
     """
     spark = _names_of_spark()
     close = ", ".join(f"F.{other}" for other in difflib.get_close_matches(name, sorted(handles), 3))
-    if name not in spark | OTHER_AGGREGATES | OF_CONTEXT | GENERATORS:
+    if name not in spark | OTHER_AGGREGATES | OF_CONTEXT | OF_WINDOWS | OF_TIMES_OF_DAY | GENERATORS:
         missing = (
             f"has no {name!r}, and so streamkit.functions has none either"
             if spark

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.data_type import FLOATS, INTEGERS, decimal_of, is_nested, to_arrow
+from streamkit.data_type import FLOATS, INTEGERS, atomic_types, decimal_of, is_nested, to_arrow
 from streamkit.expressions.casts.nested_casts import convert_nested, inner_pairs
 from streamkit.expressions.casts.reading import READERS, read_decimals
 from streamkit.expressions.casts.writing import WRITERS, write_decimals, write_floats
@@ -17,8 +17,9 @@ from streamkit.expressions.core.coercion import decimal_for
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.numbers import WIDEST, fit_decimal, values_of, whole_longs, with_validity
-from streamkit.expressions.core.operation import Datum, Invocation, check_count, function, operation
+from streamkit.expressions.core.operation import Datum, Invocation, NoTranslationError, check_count, function, operation
 from streamkit.expressions.core.recording import recorded
+from streamkit.expressions.core.session_zone import SessionZone, on_local_times
 from streamkit.plan.expression import TypedExpression
 
 __all__ = ["typeof"]
@@ -84,7 +85,27 @@ def _may_not_fit(source: str, target: str) -> bool:
     return False
 
 
-@operation("cast", fails=_fails, refuse=_refuse, nullable=_nullable)
+def _in_zone(expression: TypedExpression, zone: SessionZone) -> TypedExpression:
+    (value,) = expression.arguments
+    pair = value.type, expression.type
+    if pair == ("timestamp", "timestamp_ntz"):
+        return zone.local(value)
+    if pair == ("timestamp_ntz", "timestamp"):
+        return zone.moment(value)
+    if pair == ("date", "timestamp"):
+        return zone.start_of_day(value)
+    if pair == ("string", "timestamp"):
+        return TypedExpression("read_timestamp", "timestamp", (value, zone.name))
+    if pair in (("timestamp", "date"), ("timestamp", "string")):
+        return on_local_times(expression, zone)
+    if is_nested(value.type) and "timestamp" in atomic_types(value.type) ^ atomic_types(expression.type):
+        raise NoTranslationError(
+            f"a cast of {value.type} to {expression.type} depends on the time zone; cast the elements with transform()"
+        )
+    return expression
+
+
+@operation("cast", fails=_fails, refuse=_refuse, nullable=_nullable, grows=8, in_zone=_in_zone)
 def _cast(expression: TypedExpression, value: Datum) -> Datum:
     source = expression.arguments[0].type
     if isinstance(value, pa.Scalar):

@@ -19,12 +19,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from streamkit.expressions.core.coercion import cast_to, implicit_type
 from streamkit.plan.expression import Lambda, TypedExpression
+
+if TYPE_CHECKING:
+    from streamkit.expressions.core.session_zone import SessionZone
 
 Datum: TypeAlias = pa.Array | pa.Scalar  # a constant stays a scalar until the very end
 Judgement = Callable[[TypedExpression], bool]
@@ -32,6 +35,8 @@ Refusal = Callable[[TypedExpression], str | None]
 Nullability = Callable[[TypedExpression, Sequence[bool]], bool]
 Gives = str | Callable[[Sequence[TypedExpression]], str]
 Argument = TypedExpression | Lambda
+CheckGrowth: TypeAlias = Callable[[Sequence[Datum], int], None]  # of the arguments in so many rows
+InZone: TypeAlias = "Callable[[TypedExpression, SessionZone], TypedExpression]"
 
 
 class RuleError(ValueError):
@@ -53,6 +58,9 @@ class Operation:
 
     `fails` says whether a row can make it raise; then it must not be computed for rows that Spark would skip. `refuse` gives the
     reason why an expression of this name has no translation after all, or None. `strict`: null as soon as one argument is.
+    `in_zone` is the same operation in a session whose zone is not UTC; None if it does not depend on the zone.
+    `holds_null` says whether an array that it gives may have null elements.
+    `grows` says how many bytes it makes at most of one byte of its arguments, or is a check of these, as `sizes` has them.
     `looks_in_order` are the places of arguments that Spark looks at one after the other, as long as none is null, although a null is
     not the end of it. `looks_at_all` says whether all arguments are looked at, whatever the others are.
     `nullable` says whether a result can be null, given which arguments can. `once`: the same call on the same rows is computed once.
@@ -66,6 +74,9 @@ class Operation:
     right_first: bool
     nullable: Nullability
     once: bool
+    in_zone: InZone | None = None
+    holds_null: bool = True
+    grows: float | CheckGrowth = 1
     looks_in_order: tuple[int, ...] = ()
     looks_at_all: Judgement = never
 
@@ -154,6 +165,9 @@ def operation(
     lazy: bool = False,
     right_first: bool = False,
     once: bool = False,
+    in_zone: InZone | None = None,
+    holds_null: bool = True,
+    grows: float | CheckGrowth = 1,
     looks_in_order: tuple[int, ...] = (),
     looks_at_all: Judgement = never,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -165,7 +179,19 @@ def operation(
 
     def enter(compute: Callable[..., Any]) -> Callable[..., Any]:
         OPERATIONS[name] = Operation(
-            compute, fails, refuse, strict and not lazy, lazy, right_first, nullable, once, looks_in_order, looks_at_all
+            compute,
+            fails,
+            refuse,
+            strict and not lazy,
+            lazy,
+            right_first,
+            nullable,
+            once,
+            in_zone,
+            holds_null,
+            grows,
+            looks_in_order,
+            looks_at_all,
         )
         if takes is not None and gives is not None:
             SIGNATURES.update(dict.fromkeys((name, *functions), (takes, gives)))

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.chunks import COLUMN_BYTES_MAX
-from streamkit.expressions.core.operation import Datum
+from streamkit.expressions.core.operation import OPERATIONS, Datum
 from streamkit.plan.expression import TypedExpression
 
 ELEMENTS_MAX = 1 << 26  # of one array: what is computed on them takes 512 MiB a number
@@ -23,10 +23,6 @@ _TOGETHER_MAX = 4  # times as many in the rows of a batch
 FEW = 1 << 10  # elements that need no closer look
 _ELEMENTS, _BYTES = "an array would have {} elements", "a value would have {} bytes"
 _LITTLE = 1 << 26  # bytes of a batch that need no closer look
-_BYTES_PER_BYTE = {  # how many bytes some functions make of one at most; others make as many as they are given
-    "hex": 2, "quote": 2, "upper": 3, "lower": 3, "initcap": 3, "url_encode": 3, "encode": 4, "decode": 3, "make_valid_utf8": 3, "mask": 3,
-    "base64": 1.4, "cast": 8, "to_json": 8,
-}  # fmt: skip
 
 
 class TooLargeError(pa.ArrowInvalid):  # type: ignore[misc]
@@ -83,16 +79,13 @@ def check_growth(expression: TypedExpression, arguments: Sequence[Datum], count:
     """As `check_bytes`, of what an operation will make of its arguments, which may be more than they are."""
     if expression.type not in ("string", "binary"):
         return
-    if expression.name == "array_join":
-        _check_join(arguments[:1], arguments[1:], count)
-    elif expression.name == "concat_ws":
-        _check_join(arguments[1:], arguments[:1], count)
-    elif expression.name == "concat":
-        check_joined(arguments, count)
-    else:
-        most = _BYTES_PER_BYTE.get(expression.name, 1) * sum(_total(value, count) for value in arguments)
-        if most > COLUMN_BYTES_MAX:
-            raise (TooLargeTogetherError if count > 1 else TooLargeError)(f"a value could have {most} bytes; expected less")
+    grows = OPERATIONS[expression.name].grows
+    if callable(grows):
+        grows(arguments, count)
+        return
+    most = grows * sum(_total(value, count) for value in arguments)
+    if most > COLUMN_BYTES_MAX:
+        raise (TooLargeTogetherError if count > 1 else TooLargeError)(f"a value could have {most} bytes; expected less")
 
 
 def check_joined(parts: Sequence[Datum], count: int) -> None:
@@ -114,7 +107,7 @@ def is_little(text: Datum, new: Datum, count: int) -> bool:
     return float(np.sum((sizes_of_rows(text, count) + 1) * sizes_of_rows(new, count))) + _total(text, count) <= _LITTLE
 
 
-def _check_join(parts: Sequence[Datum], between: Sequence[Datum], count: int) -> None:
+def check_separated(parts: Sequence[Datum], between: Sequence[Datum], count: int) -> None:
     """As `check_joined`, of texts and lists of texts with a separator between them; what stands for null is as long at most as the last."""
     longest = max(float(sizes_of_rows(value, count).max(initial=0)) for value in between)
     if sum(_total(part, count) + 4 * count for part in parts) * (1 + longest) <= _LITTLE:

@@ -177,7 +177,7 @@ def json_object_keys(column: Column | str) -> Column:
     return recorded("json_object_keys", column)
 
 
-@operation("json_object_keys", takes="=string", gives="array<string>", nullable=always_nullable)
+@operation("json_object_keys", takes="=string", gives="array<string>", nullable=always_nullable, holds_null=False)
 @on_columns
 def _json_object_keys(_: TypedExpression, texts: pa.Array) -> pa.Array:
     values = map(_document, texts.to_pylist())
@@ -384,7 +384,7 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-@operation("to_json", rule=_to_json_rule, nullable=always_nullable)
+@operation("to_json", rule=_to_json_rule, nullable=always_nullable, grows=8)
 @on_columns
 def _to_json(expression: TypedExpression, values: pa.Array) -> pa.Array:
     is_sparse = expression.value == "true"

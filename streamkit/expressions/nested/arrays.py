@@ -27,6 +27,7 @@ from streamkit.expressions.core.elements import (
 )
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import (
+    OPERATIONS,
     Invocation,
     NoTranslationError,
     RuleError,
@@ -48,7 +49,7 @@ from streamkit.expressions.core.recording import (
     recorded,
     recorded_lambda,
 )
-from streamkit.expressions.core.sizes import check_copies, check_elements, may_be_large
+from streamkit.expressions.core.sizes import check_copies, check_elements, check_separated, may_be_large
 from streamkit.expressions.core.spark_text import spark_text, unseen
 from streamkit.expressions.logic.conditions import as_common_type
 from streamkit.plan.expression import Alias, Expression, TypedExpression
@@ -214,7 +215,7 @@ def may_hold_null(array: TypedExpression) -> bool:
     """Whether an array may have null elements: constants that have none do not."""
     if array.name == "array":
         return not all(map(_is_never_null, array.arguments))
-    return array.name not in ("split", "sequence", "day_sequence", "month_sequence", "map_keys", "json_object_keys")
+    return array.name not in OPERATIONS or OPERATIONS[array.name].holds_null
 
 
 def _is_never_null(value: TypedExpression) -> bool:
@@ -733,7 +734,7 @@ def array_join(column: Column | str, delimiter: str, null_replacement: str | Non
     return recorded("array_join", column, constant(delimiter), *given_constant(null_replacement))
 
 
-@operation("array_join", rule=_join_rule)
+@operation("array_join", rule=_join_rule, grows=lambda values, count: check_separated(values[:1], values[1:], count))
 @on_columns
 def _array_join(_: TypedExpression, values: pa.Array, separator: pa.Array, null: pa.Array | None = None) -> pa.Array:
     """Nulls are left out, or written as `null`."""
@@ -774,7 +775,7 @@ def sequence(start: Column | str, stop: Column | str, step: Column | str | None 
     return recorded("sequence", start, stop, *given(step))
 
 
-@operation("sequence", rule=_sequence_rule, fails=always)
+@operation("sequence", rule=_sequence_rule, fails=always, holds_null=False)
 @on_columns
 def _sequence(expression: TypedExpression, start: pa.Array, stop: pa.Array, step: pa.Array | None = None) -> pa.Array:
     first, last = as_numbers(start), as_numbers(stop)

@@ -169,7 +169,7 @@ def map_keys(column: Column | str) -> Column:
     return recorded("map_keys", column)
 
 
-@operation("map_keys", rule=_entries_rule)
+@operation("map_keys", rule=_entries_rule, holds_null=False)
 @on_columns
 def _map_keys(_: TypedExpression, values: pa.Array) -> pa.Array:
     elements = Elements.of(values)

@@ -60,7 +60,7 @@ def hex(column: Column | str) -> Column:
     return recorded("hex", column)
 
 
-@operation("hex", rule=_hex_rule)
+@operation("hex", rule=_hex_rule, grows=2)
 @on_arrays
 def _hex(_: TypedExpression, value: pa.Array) -> pa.Array:
     """Two digits a byte; of a number the digits of its 64 bits without zeros in front."""
@@ -122,7 +122,7 @@ def base64(column: Column | str) -> Column:
     return recorded("base64", column)
 
 
-@operation("base64", takes="binary", gives="string")
+@operation("base64", takes="binary", gives="string", grows=1.4)
 @on_arrays
 def _base64(_: TypedExpression, value: pa.Array) -> pa.Array:
     """Every row filled up to groups of three bytes, and all rows encoded at once."""
@@ -248,7 +248,7 @@ def encode(text: Column | str, charset: str) -> Column:
     return recorded("encode", text, constant(charset))
 
 
-@operation("encode", takes="string, string", gives="binary", fails=always, nullable=always_nullable, strict=False)
+@operation("encode", takes="string, string", gives="binary", fails=always, nullable=always_nullable, strict=False, grows=4)
 def _encode(_: TypedExpression, text: Datum, name: Datum) -> Datum:
     """The bytes of a text in a character set; one that it has no place for is an error. Spark looks at both arguments always."""
     return each_constant(_encoded, pa.binary(), (text, name), (1,))
@@ -284,7 +284,7 @@ def decode(column: Column | str, charset: str) -> Column:
     return recorded("decode", column, constant(charset))
 
 
-@operation("decode", rule=_decode_rule, fails=always, nullable=always_nullable)
+@operation("decode", rule=_decode_rule, fails=always, nullable=always_nullable, grows=3)
 def _decode(_: TypedExpression, value: Datum, name: Datum) -> Datum:
     """The text of bytes in a character set; bytes that mean nothing there are an error."""
     return each_constant(_decoded, pa.string(), (value, name), (1,))
@@ -389,7 +389,7 @@ def make_valid_utf8(column: Column | str) -> Column:
     return recorded("make_valid_utf8", column)
 
 
-@operation("make_valid_utf8", takes="string|binary", gives="string", nullable=always_nullable)
+@operation("make_valid_utf8", takes="string|binary", gives="string", nullable=always_nullable, grows=3)
 def _make_valid_utf8(_: TypedExpression, value: Datum) -> Datum:
     """Bytes that are no text become U+FFFD."""
     if pa.types.is_string(value.type):

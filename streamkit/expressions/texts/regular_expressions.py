@@ -510,7 +510,7 @@ def split(text: Column | str, pattern: Column | str, limit: Column | str | int =
     return recorded("split", text, given_text(pattern), limit)
 
 
-@operation("split", rule=_split_rule, refuse=_refuse_pattern, fails=_varies)
+@operation("split", rule=_split_rule, refuse=_refuse_pattern, fails=_varies, holds_null=False)
 def _split(_: TypedExpression, text: Datum, pattern: Datum, limit: Datum) -> Datum:
     """What stands between matches; with a limit above 0 that many parts at most, the last of which is the rest."""
     return each_constant(lambda *values: on_arrays(_parts)(_, *values), _TEXTS, (text, pattern, limit), (1, 2))

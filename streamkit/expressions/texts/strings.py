@@ -30,7 +30,7 @@ from streamkit.expressions.core.operation import (
     signature_rule,
 )
 from streamkit.expressions.core.recording import constant, given, given_text, recorded
-from streamkit.expressions.core.sizes import FEW, check_bytes, may_be_large
+from streamkit.expressions.core.sizes import FEW, check_bytes, check_joined, check_separated, may_be_large
 from streamkit.expressions.core.spark_text import spark_text
 from streamkit.expressions.texts.characters import (
     Characters,
@@ -100,7 +100,7 @@ def upper(column: Column | str) -> Column:
 ucase = upper
 
 
-@operation("upper", takes="string", gives="string", functions=("ucase",))
+@operation("upper", takes="string", gives="string", functions=("ucase",), grows=3)
 def _upper(_: TypedExpression, text: Datum) -> Datum:
     return _special_cased(text, pc.utf8_upper(text), _SPECIAL_UPPER, str.upper)
 
@@ -113,7 +113,7 @@ def lower(column: Column | str) -> Column:
 lcase = lower
 
 
-@operation("lower", takes="string", gives="string", functions=("lcase",))
+@operation("lower", takes="string", gives="string", functions=("lcase",), grows=3)
 def _lower(_: TypedExpression, text: Datum) -> Datum:
     return _special_cased(text, pc.utf8_lower(text), _SPECIAL_LOWER, str.lower)
 
@@ -233,7 +233,7 @@ def concat(*columns: Column | str) -> Column:
     return recorded("concat", *columns)
 
 
-@operation("concat", rule=_concat_rule, strict=False)
+@operation("concat", rule=_concat_rule, strict=False, grows=check_joined)
 def _concat(expression: TypedExpression, *parts: Datum) -> Datum:
     return pc.binary_join_element_wise(*parts, empty_value(expression.type))
 
@@ -250,7 +250,13 @@ def concat_ws(separator: str, *columns: Column | str) -> Column:
     return recorded("concat_ws", constant(separator), *columns)
 
 
-@operation("concat_ws", rule=_concat_ws_rule, strict=False, nullable=lambda _, nullable: nullable[0])
+@operation(
+    "concat_ws",
+    rule=_concat_ws_rule,
+    strict=False,
+    nullable=lambda _, nullable: nullable[0],
+    grows=lambda values, count: check_separated(values[1:], values[:1], count),
+)
 def _concat_ws(expression: TypedExpression, separator: Datum, *parts: Datum) -> Datum:
     """Nulls are left out, also those in arrays; a null separator gives null."""
     if not parts:
@@ -396,7 +402,7 @@ def initcap(text: Column | str) -> Column:
     return recorded("initcap", text)
 
 
-@operation("initcap", takes="string", gives="string")
+@operation("initcap", takes="string", gives="string", grows=3)
 @on_arrays
 def _initcap(_: TypedExpression, text: pa.Array) -> pa.Array:
     """Lower case, but for the first character and those behind a space."""
@@ -489,7 +495,7 @@ def _masks(*characters: Column | str | None) -> tuple[object, ...]:
     return tuple(usual if given is None else given for given, usual in zip(characters[:count], standard))
 
 
-@operation("mask", rule=_mask_rule, strict=False, nullable=always_nullable)
+@operation("mask", rule=_mask_rule, strict=False, nullable=always_nullable, grows=3)
 def _mask(_: TypedExpression, text: Datum, *masks: pa.Scalar) -> Datum:
     """By the kind of each UTF-16 unit, as Java's."""
     wanted = tuple(mask.as_py() for mask in masks)
@@ -630,7 +636,7 @@ def quote(text: Column | str) -> Column:
     return recorded("quote", text)
 
 
-@operation("quote", takes="string", gives="string", nullable=always_nullable)
+@operation("quote", takes="string", gives="string", nullable=always_nullable, grows=2)
 def _quote(_: TypedExpression, text: Datum) -> Datum:
     """Between single quotes; a backslash stands before those within."""
     escaped = check_sound(pc.replace_substring(text, "'", "\\'"))

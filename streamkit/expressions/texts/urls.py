@@ -35,7 +35,7 @@ def url_encode(text: Column | str) -> Column:
     return recorded("url_encode", text)
 
 
-@operation("url_encode", takes="string", gives="string", nullable=always_nullable)
+@operation("url_encode", takes="string", gives="string", nullable=always_nullable, grows=3)
 @on_arrays
 def _url_encode(_: TypedExpression, text: pa.Array) -> pa.Array:
     """As forms are sent: a space becomes +, any byte but letters, digits, and .-*_ becomes % and two digits."""

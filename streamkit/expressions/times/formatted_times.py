@@ -27,6 +27,7 @@ from streamkit.expressions.core.operation import (
     operation,
 )
 from streamkit.expressions.core.recording import constant, given, given_constant, recorded
+from streamkit.expressions.core.session_zone import SessionZone
 from streamkit.expressions.times.dates import by_distinct
 from streamkit.expressions.times.datetime_formats import TimeReading, has_one_name, written
 from streamkit.expressions.times.datetime_patterns import Pattern, PatternError, parsing_pattern, writing_pattern
@@ -151,13 +152,29 @@ def _parsed(expression: TypedExpression, text: Datum, format: Datum, zone: pa.Sc
     return by_distinct(read, format, text)
 
 
-@operation("parse_timestamp", fails=always, refuse=_refuse_format(parsing_pattern))
+def _parsed_in_zone(expression: TypedExpression, zone: SessionZone) -> TypedExpression:
+    if expression.type != "timestamp" or len(expression.arguments) > 2:
+        return expression
+    _, format = expression.arguments
+    if format.name != "literal" or (format.value is not None and _has_zone(parsing_pattern, format.value)):
+        return replace(expression, arguments=(*expression.arguments, zone.name))
+    return zone.moment(zone.build(replace(expression, type="timestamp_ntz")))
+
+
+def _has_zone(read: Callable[..., Pattern], format: str) -> bool:
+    try:
+        return read(format).has_zone
+    except PatternError:
+        return False  # refused where it is built
+
+
+@operation("parse_timestamp", fails=always, refuse=_refuse_format(parsing_pattern), in_zone=_parsed_in_zone)
 def _parse_timestamp(expression: TypedExpression, text: Datum, format: Datum, zone: pa.Scalar | None = None) -> Datum:
     """The time that a text in this format spells; a text that does not fit the format raises."""
     return _parsed(expression, text, format, _zone_of(expression, zone), False)
 
 
-@operation("try_parse_timestamp", refuse=_refuse_format(parsing_pattern), nullable=always_nullable)
+@operation("try_parse_timestamp", refuse=_refuse_format(parsing_pattern), nullable=always_nullable, in_zone=_parsed_in_zone)
 def _try_parse_timestamp(expression: TypedExpression, text: Datum, format: Datum, zone: pa.Scalar | None = None) -> Datum:
     """As parse_timestamp; null where a text does not fit."""
     return _parsed(expression, text, format, _zone_of(expression, zone), True)
@@ -168,7 +185,13 @@ def _zone_of(expression: TypedExpression, zone: pa.Scalar | None) -> pa.Scalar |
     return (zone or pa.scalar("UTC")) if expression.type == "timestamp" else None
 
 
-@operation("try_cast_time", nullable=always_nullable)
+def _with_zone(expression: TypedExpression, zone: SessionZone) -> TypedExpression:
+    if expression.type != "timestamp" or len(expression.arguments) > 1:
+        return expression
+    return replace(expression, arguments=(*expression.arguments, zone.name))
+
+
+@operation("try_cast_time", nullable=always_nullable, in_zone=_with_zone)
 def _try_cast_time(expression: TypedExpression, text: Datum, zone: pa.Scalar | None = None) -> Datum:
     """As a cast of a text; null where it cannot be read."""
     if isinstance(text, pa.Scalar):
@@ -224,12 +247,26 @@ def _format_varies(expression: TypedExpression) -> bool:
     return expression.arguments[1].name != "literal"
 
 
+def _formatted_in_zone(expression: TypedExpression, zone: SessionZone) -> TypedExpression:
+    value, format = expression.arguments[:2]
+    if format.name != "literal" or (format.value is not None and _has_zone(writing_pattern, format.value)):
+        return replace(expression, arguments=(value, format, zone.name))
+    return replace(expression, arguments=(zone.local(value), format))
+
+
 def date_format(date: Column | str, format: str) -> Column:
     """A date or a timestamp as a text of that format, such as "yyyy-MM-dd HH:mm:ss"."""
     return recorded("date_format", date, constant(format))
 
 
-@operation("date_format", takes="timestamp, string", gives="string", refuse=_refuse_format(writing_pattern), fails=_format_varies)
+@operation(
+    "date_format",
+    takes="timestamp, string",
+    gives="string",
+    refuse=_refuse_format(writing_pattern),
+    fails=_format_varies,
+    in_zone=_formatted_in_zone,
+)
 def _date_format(expression: TypedExpression, value: Datum, format: Datum, zone: pa.Scalar | None = None) -> Datum:
     """A time as a text of the format; with zone letters in it, of the zone given."""
 

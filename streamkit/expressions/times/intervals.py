@@ -31,6 +31,7 @@ from streamkit.expressions.core.operation import (
     operation,
 )
 from streamkit.expressions.core.recording import constant, recorded
+from streamkit.expressions.core.session_zone import SessionZone, on_local_times
 from streamkit.expressions.core.spark_text import spark_text, text_of
 from streamkit.plan.expression import Expression, TypedExpression
 from streamkit.zone_offsets import local_micros, moment_micros, zone_offsets
@@ -393,12 +394,25 @@ def _subtract_dates(expression: TypedExpression, end: Datum, start: Datum) -> Da
     return pc.multiply(days, pa.scalar(DAY_MICROS, pa.int64()))
 
 
-@operation("subtract_timestamps", fails=always)
+@operation("subtract_timestamps", fails=always, in_zone=on_local_times)
 def _subtract_timestamps(expression: TypedExpression, end: Datum, start: Datum) -> Datum:
     return pc.subtract_checked(end.cast(pa.int64()), start.cast(pa.int64()))
 
 
-@operation("add_microseconds", fails=always)
+PASSING_UNITS = ("microsecond", "millisecond", "second", "minute", "hour")  # time that passes, never days of the calendar
+
+
+def shifted_in_zone(expression: TypedExpression, zone: SessionZone) -> TypedExpression:
+    """Days and months are those of the calendar, whatever their hours; the rest is time that passes."""
+    start, amount = expression.arguments[:2]
+    if start.type != "timestamp" or len(expression.arguments) > 2 or expression.value in PASSING_UNITS:
+        return expression
+    if expression.name == "add_microseconds" and amount.name == "literal" and abs(amount.value or 0) < DAY_MICROS:
+        return expression
+    return replace(expression, arguments=(start, amount, zone.name))
+
+
+@operation("add_microseconds", fails=always, in_zone=shifted_in_zone)
 def _add_microseconds(expression: TypedExpression, start: Datum, micros: Datum, zone: pa.Scalar | None = None) -> Datum:
     """A time so much later; with a zone, whole days are days of its calendar."""
     return added_micros(start, micros, zone).cast(to_arrow(expression.type))
@@ -431,7 +445,7 @@ def _in_local(
     )
 
 
-@operation("add_interval", fails=always)
+@operation("add_interval", fails=always, in_zone=shifted_in_zone)
 def _add_interval(expression: TypedExpression, start: Datum, interval: Datum, zone: pa.Scalar | None = None) -> Datum:
     """Months first, then days, then microseconds."""
     if expression.type == "date":

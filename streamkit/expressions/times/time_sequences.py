@@ -60,7 +60,7 @@ def _check_zone(call: Invocation, type: str, micros: int) -> None:
         )
 
 
-@operation("day_sequence", fails=always)
+@operation("day_sequence", fails=always, holds_null=False)
 @on_columns
 def _day_sequence(expression: TypedExpression, start: pa.Array, stop: pa.Array, step: pa.Array | None = None) -> pa.Array:
     """By days and parts of them; by a day, forwards or backwards, if there is no step."""
@@ -76,7 +76,7 @@ def _day_sequence(expression: TypedExpression, start: pa.Array, stop: pa.Array, 
     return _filled(shape, first[shape.parents] + _places(shape) * by[shape.parents], type)
 
 
-@operation("month_sequence", fails=always)
+@operation("month_sequence", fails=always, holds_null=False)
 @on_columns
 def _month_sequence(expression: TypedExpression, start: pa.Array, stop: pa.Array, step: pa.Array) -> pa.Array:
     """By months, each counted from the start, so that the 31st comes again after a shorter month."""

@@ -28,10 +28,11 @@ from streamkit.expressions.core.operation import (
     operation,
 )
 from streamkit.expressions.core.recording import constant, given, recorded
+from streamkit.expressions.core.session_zone import SessionZone, on_local_times
 from streamkit.expressions.core.spark_text import spark_text, text_of
 from streamkit.expressions.times.dates import DAY_SECONDS, UNITS, by_distinct, known_unit
 from streamkit.expressions.times.far_years import floored_days
-from streamkit.expressions.times.intervals import DAY_MICROS, added_micros, added_months, in_rows, unscaled
+from streamkit.expressions.times.intervals import DAY_MICROS, added_micros, added_months, in_rows, shifted_in_zone, unscaled
 from streamkit.plan.expression import Expression, Literal, TypedExpression
 from streamkit.zone_offsets import BEYOND
 
@@ -76,7 +77,9 @@ def _without_zone(value: Datum) -> Datum:
 
 def _enter_field(name: str, take: Callable[[Datum], Datum]) -> None:
     """Enter a function that takes a field of a time of day."""
-    operation(name, takes="timestamps", gives="int")(lambda _, value: pc.cast(take(_without_zone(value)), pa.int32()))
+    operation(name, takes="timestamps", gives="int", in_zone=on_local_times)(
+        lambda _, value: pc.cast(take(_without_zone(value)), pa.int32())
+    )
 
 
 def hour(column: Column | str) -> Column:
@@ -103,7 +106,7 @@ def second(column: Column | str) -> Column:
 _enter_field("second", pc.second)
 
 
-@operation("second_with_fraction")
+@operation("second_with_fraction", in_zone=on_local_times)
 def _second_with_fraction(expression: TypedExpression, value: Datum) -> Datum:
     """The second and its microseconds, as a decimal."""
     micros = in_rows(lambda moments: moments % 60_000_000, value.cast(pa.int64()))
@@ -126,7 +129,22 @@ def date_trunc(unit: str, timestamp: Column | str) -> Column:
     return recorded("date_trunc", constant(unit), timestamp)
 
 
-@operation("date_trunc", takes="string, timestamp", gives="timestamp", nullable=always_nullable)
+def _truncated_in_zone(expression: TypedExpression, zone: SessionZone) -> TypedExpression:
+    unit, value = expression.arguments
+    if expression.type != "timestamp":
+        return expression
+    if unit.name != "literal":
+        raise NoTranslationError("its unit must be a constant where the time zone is not UTC")
+    name = UNITS.get(str(unit.value).upper())
+    if name in (None, "second", "millisecond", "microsecond"):
+        return expression
+    floored = zone.build(TypedExpression("date_trunc", "timestamp_ntz", (unit, zone.local(value))))
+    if name in ("minute", "hour", "day"):
+        return zone.moment(floored, value)
+    return zone.start_of_day(zone.build(TypedExpression("cast", "date", (floored,))))
+
+
+@operation("date_trunc", takes="string, timestamp", gives="timestamp", nullable=always_nullable, in_zone=_truncated_in_zone)
 def _date_trunc(expression: TypedExpression, unit: Datum, value: Datum) -> Datum:
     """The start of the unit; null if the unit is unknown, as in Spark."""
     return by_distinct(_floor, unit, value)
@@ -235,7 +253,12 @@ def _interval_part(expression: TypedExpression, value: Datum) -> Datum:
     return in_decimals(parts, expression.type) if decimal_of(expression.type) else parts.cast(to_arrow(expression.type))
 
 
-@operation("unix_timestamp", fails=always)
+def _seconds_in_zone(expression: TypedExpression, zone: SessionZone) -> TypedExpression:
+    (value,) = expression.arguments
+    return replace(expression, arguments=(zone.start_of_day(value),)) if value.type == "date" else expression
+
+
+@operation("unix_timestamp", fails=always, in_zone=_seconds_in_zone)
 def _unix_timestamp(expression: TypedExpression, value: Datum) -> Datum:
     """Whole seconds since 1970; a fraction before 1970 is dropped towards 1970, as in Spark."""
     if expression.arguments[0].type == "date":
@@ -474,7 +497,7 @@ def _with_unit(function: str, arguments: Sequence[Expression], texts: Sequence[s
     return f"{function}({text_of(arguments[0])}, {', '.join(texts[1:])})"
 
 
-@operation("add_units", fails=always, right_first=True)
+@operation("add_units", fails=always, right_first=True, in_zone=shifted_in_zone)
 def _add_units(expression: TypedExpression, start: Datum, amount: Datum, zone: pa.Scalar | None = None) -> Datum:
     """A time so many units later; a day of the month that does not exist becomes the last."""
     amount = pc.if_else(pc.is_valid(start), amount, None)  # Spark does not look at it beside null
@@ -505,7 +528,7 @@ def _difference_text(arguments: Sequence[Expression], texts: Sequence[str]) -> s
     return _with_unit("timestampdiff", arguments, texts)
 
 
-@operation("units_between", fails=always)
+@operation("units_between", fails=always, in_zone=on_local_times)
 def _units_between(expression: TypedExpression, start: Datum, end: Datum) -> Datum:
     """Whole units from start to end, cut off towards zero."""
     unit = expression.value
@@ -538,19 +561,3 @@ def _months_between(start: np.ndarray, end: np.ndarray, size: int) -> np.ndarray
     months = last - first
     months = months - ((months > 0) & (after < before)) + ((months < 0) & (after > before))
     return np.asarray(np.sign(months) * (np.abs(months) // size))
-
-
-@function("make_time", "try_make_time", "to_time", "try_to_time", "time_trunc", "time_diff", "current_time", "time_from_seconds", "time_from_millis",
-          "time_from_micros", "time_to_seconds", "time_to_millis", "time_to_micros")  # fmt: skip
-def _time_of_day_rule(call: Invocation) -> TypedExpression:
-    raise NoTranslationError("StreamKit has no type TIME; use a timestamp")
-
-
-@function("window", "session_window", "window_time", "time_bucket")
-def _window_rule(call: Invocation) -> TypedExpression:
-    raise NoTranslationError("windows are declared on groups; use windowed_by(), whose rows have window_start and window_end")
-
-
-@function("now", "curdate", "current_date", "current_timestamp", "localtimestamp")
-def _now_rule(call: Invocation) -> TypedExpression:
-    raise NoTranslationError("its value depends on when or where it runs, so the same input would not give the same output")
