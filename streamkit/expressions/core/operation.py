@@ -3,7 +3,10 @@ Operations and functions: what a name computes, which arguments it takes, and wh
 
 An *operation* is a name in a typed expression: how it is computed, when it can fail, when its result can be null.
 A *function* is a name that people write; its rule makes a typed expression of a call. Most functions are one entry, an operation that is also
-a function of the same name:
+a function of the same name, with the handle that users call right before it (`recording`):
+
+    def lpad(text: Column | str, length: Column | int, padding: Column | str) -> Column:
+        return recorded("lpad", text, length, given_text(padding))
 
     @operation("lpad", takes="string, int, [string]", gives="string")
     def _lpad(expression, text, length, padding=None): ...
