@@ -159,14 +159,6 @@ class Draft:
             self._buffer.clear()
             self.bytes = 0
 
-    def topics_by_id(self) -> dict[int, Topic]:
-        """The topics of the rows."""
-        return {topic.id: topic for topic in self.topics.values()}
-
-    def compressions(self) -> dict[int, str]:
-        """How the frames of each topic are compressed."""
-        return {topic.id: topic.compression for topic in self.topics.values()}
-
     def sequences(self) -> tuple[SequencedBatch, ...]:
         """The sequenced batches, as the catalog remembers them."""
         return tuple(

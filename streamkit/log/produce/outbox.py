@@ -298,7 +298,8 @@ class Outbox:
             session.open_again_if_idle()
         frames = draft.frames(session.clock.now_ms())
         if frames:
-            draft.staged(write_slab(session.storage, session.slab_name(), frames, draft.compressions(), draft.topics_by_id()))
+            compressions = {topic.id: topic.compression for topic in draft.topics.values()}
+            draft.staged(write_slab(session.storage, session.slab_name(), frames, compressions, draft.topics))
 
     def _set_busy(self, is_busy: bool) -> None:
         with self._lock:
