@@ -50,7 +50,7 @@ class HttpSink(Sink):
 
     `Idempotency-Key` is `<connector>/<topic>/<id>/<partition>/<offset>`; the id is the topic's and its log's, so that no two records
     have one key. A request is tried again after 408, 425, 429 and 5xx, as the receiver's `Retry-After` says; any other answer but 2xx
-    is an error of the record. A deletion is a DELETE with the key.
+    is an error of the record, behind which nothing is sent unless such errors are tolerated. A deletion is a DELETE with the key.
     """
 
     takes_other_names = True
@@ -170,11 +170,16 @@ class HttpSink(Sink):
             self._ids[topic] = hashlib.blake2b(known.encode(), digest_size=8).hexdigest()
 
     def put(self, rows: pa.Table, ends: Mapping[TopicPartition, int]) -> None:
-        """Send the records one by one; SchemaError names those that were refused."""
+        """
+        Send the records one by one; SchemaError names those that were refused.
+
+        With errors.tolerance=none the first ends it: a receiver that leaves out repeats would have those behind it before it, for good.
+        """
         if not rows.num_rows:
             return
         topic = self._topics[rows[TOPIC_COLUMN][0].as_py()]
         source = next(iter(ends)).topic  # routers may give one name to several
+        stops = self.settings["errors.tolerance"] == "none"
         refused: dict[int, str] = {}
         for number, row in enumerate(rows_of(topic.format, rows)):
             place = (source, row[PARTITION])
@@ -183,6 +188,8 @@ class HttpSink(Sink):
                 answer = self._answered(topic, row, key)
                 if answer is not None:
                     refused[number] = answer
+                    if stops:
+                        break
                 self._sent[place] = row[OFFSET] + 1
         if refused:
             raise SchemaError(next(iter(refused.values())), tuple(refused), tuple(refused.values()))

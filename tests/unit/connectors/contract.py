@@ -20,7 +20,7 @@ from streamkit.connectors.runtime.source_task import SourceTask
 from streamkit.connectors.runtime.task import Orders
 from streamkit.connectors.sink import Sink
 from streamkit.connectors.source import Source
-from streamkit.errors import ConfigError, FencedError, OutcomeUnknownError
+from streamkit.errors import ConfigError, FencedError, OutcomeUnknownError, StreamKitError
 from streamkit.failpoints import SimulatedCrash, armed
 from streamkit.log.topic.formats import OPAQUE_SCHEMA
 from tests.kit.sampling import TAKES_ALL, in_turn
@@ -381,8 +381,8 @@ class RefusingContract:
     WAYS: ClassVar[Sequence[Any]] = ("any",)  # each case runs in each of these ways; fixtures read it from `way`
 
     @abstractmethod
-    def refusing(self, batch_rows: int) -> Sink:
-        """A connector of the topic `numbers` that puts so many rows at a time, and has the settings ERRORS."""
+    def refusing(self, batch_rows: int, errors: Mapping[str, str]) -> Sink:
+        """A connector of the topic `numbers` that puts so many rows at a time, and has these settings."""
 
     @abstractmethod
     def begin(self, refused: Sequence[int]) -> None:
@@ -407,21 +407,43 @@ class RefusingContract:
 
     def test_rows_that_are_refused_go_alone(self, tmp_path, case, way):
         """Innocent rows of a batch are written; each guilty one is a dead letter with its own reason."""
-        count, batch_rows, some = self.CASES[case]
-        refused = sorted(random.Random(case).sample(range(count), some))
-        self.begin(refused)
+        count, batch_rows, _ = self.CASES[case]
         with sk.open_log(tmp_path / "log") as log:
-            log.create_topic("numbers", "n bigint NOT NULL, text string", key="n", partitions=2)
-            with log.producer() as producer:
-                rows = [self.bad(n) if n in refused else (n, f"text {n}") for n in range(count)]
-                producer.send_batch("numbers", [{"n": n, "text": text} for n, text in rows])
+            refused = self._fill(log, case)
             for _ in range(2):
-                SinkTask(self.refusing(batch_rows), 0, 1, log, is_once=True).run(Orders())
+                SinkTask(self.refusing(batch_rows, self.ERRORS), 0, 1, log, is_once=True).run(Orders())
             assert sorted(self.kept()) == [n for n in range(count) if n not in refused]
             letters = log.read("bad", columns=["value", "_headers"]).to_pylist()
         said = {json.loads(one["value"])["n"]: reason_of(one) for one in letters}
         assert (len(letters), sorted(said)) == (len(refused), refused)
         assert all(re.search(self.reason(n), text) for n, text in said.items()), said
+
+    def test_nothing_passes_a_row_that_is_refused(self, tmp_path, case, way):
+        """Without tolerance no row of a partition is in the target before one that it refuses, however often the task is tried."""
+        batch_rows = self.CASES[case][1]
+        with sk.open_log(tmp_path / "log") as log:
+            refused = self._fill(log, case)
+            for _ in range(2):
+                with pytest.raises(StreamKitError, match=r"TASK_PUT: .* to go on without such records, set errors\.tolerance=all"):
+                    SinkTask(self.refusing(batch_rows, {"errors.tolerance": "none"}), 0, 1, log, is_once=True).run(Orders())
+            rows = log.read("numbers", columns=["n", "_partition", "_offset"]).to_pylist()
+        first = {partition: math.inf for partition in (0, 1)}
+        for row in rows:
+            if row["n"] in refused:
+                first[row["_partition"]] = min(first[row["_partition"]], row["_offset"])
+        passed = {row["n"] for row in rows if row["_offset"] >= first[row["_partition"]]}
+        assert not passed.intersection(self.kept())
+
+    def _fill(self, log: sk.Log, case: int) -> list[int]:
+        """Make the topic and a target of a case; every n that the target refuses."""
+        count, _, some = self.CASES[case]
+        refused = sorted(random.Random(case).sample(range(count), some))
+        self.begin(refused)
+        log.create_topic("numbers", "n bigint NOT NULL, text string", key="n", partitions=2)
+        with log.producer() as producer:
+            rows = [self.bad(n) if n in refused else (n, f"text {n}") for n in range(count)]
+            producer.send_batch("numbers", [{"n": n, "text": text} for n, text in rows])
+        return refused
 
 
 def reason_of(letter):

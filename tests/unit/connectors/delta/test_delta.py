@@ -106,8 +106,8 @@ class TestRefused(RefusingContract):
     def _table(self, path, way):
         self.path, (self.mode, self.why) = path, way
 
-    def refusing(self, batch_rows):
-        return DeltaSink("out", self.ERRORS, path=self.path, topics="numbers", write_mode=self.mode, batch_rows=batch_rows)
+    def refusing(self, batch_rows, errors):
+        return DeltaSink("out", errors, path=self.path, topics="numbers", write_mode=self.mode, batch_rows=batch_rows)
 
     def begin(self, refused):
         text = pa.field("text", pa.string(), nullable=self.why != "null")

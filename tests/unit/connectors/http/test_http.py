@@ -237,8 +237,8 @@ class TestRefused(RefusingContract):
     def _receiver(self, receiver):
         self.receiver = receiver
 
-    def refusing(self, batch_rows):
-        return HttpSink("out", self.ERRORS, url=self.receiver.url, topics="numbers", batch_rows=batch_rows)
+    def refusing(self, batch_rows, errors):
+        return HttpSink("out", errors, url=self.receiver.url, topics="numbers", batch_rows=batch_rows)
 
     def begin(self, refused):
         self.receiver.refused = refused
@@ -272,10 +272,13 @@ def test_numbers_that_json_has_not(log, receiver):
 
 
 def test_tries_and_refusals(log, receiver, people):
-    """429 and 5xx are tried again; another answer is the record's error, and with tolerance a dead letter, nothing sent twice."""
+    """429 and 5xx are tried again; another answer is the record's error, behind which nothing is sent, or a dead letter, nothing sent twice."""
     receiver.codes = [503, 429, 200, 422]
     with pytest.raises(SchemaError, match=r"offset 1, TASK_PUT: the receiver answered 422: no"):
         run([HttpSink("out", url=receiver.url, topics="people")], log, once=True)
+    assert [(key.rpartition("/0/")[2], code) for _, key, _, code, _ in receiver.requests] == [
+        ("0", 503), ("0", 429), ("0", 200), ("1", 422),
+    ]  # fmt: skip
     receiver.requests.clear()
     receiver.codes = [200, 422]
     run(

@@ -208,9 +208,9 @@ class TestRefused(RefusingContract):
     def _topic(self, broker, name, way):
         self.broker, self.name, self.why = broker, name, way
 
-    def refusing(self, batch_rows):
+    def refusing(self, batch_rows, errors):
         settings = {"kafka.message.max.bytes": "2000"} if self.why == "client" else {}
-        return sink_of(self.broker, self.name, topics="numbers", **{"batch.rows": batch_rows}, **self.ERRORS, **settings)
+        return sink_of(self.broker, self.name, topics="numbers", **{"batch.rows": batch_rows}, **errors, **settings)
 
     def begin(self, refused):
         create(self.broker, self.name, 1, **({"max.message.bytes": "2000"} if self.why == "topic" else {}))

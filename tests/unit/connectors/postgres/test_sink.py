@@ -90,9 +90,9 @@ class TestRefused(RefusingContract):
     def _database(self, url, way):
         self.url, self.mode = url, way
 
-    def refusing(self, batch_rows):
+    def refusing(self, batch_rows, errors):
         return PostgresSink(
-            "out", self.ERRORS, connection_url=self.url, topics="numbers", insert_mode=self.mode, batch_rows=batch_rows
+            "out", errors, connection_url=self.url, topics="numbers", insert_mode=self.mode, batch_rows=batch_rows
         )
 
     def begin(self, refused):

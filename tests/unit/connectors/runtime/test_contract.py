@@ -129,8 +129,8 @@ class TestRefused(RefusingContract):
     def _database(self, tmp_path):
         self.path = str(tmp_path / "out.db")
 
-    def refusing(self, batch_rows):
-        return SqliteSink("out", self.ERRORS, path=self.path, topics="numbers", batch_rows=batch_rows)
+    def refusing(self, batch_rows, errors):
+        return SqliteSink("out", errors, path=self.path, topics="numbers", batch_rows=batch_rows)
 
     def begin(self, refused):
         with closing(sqlite3.connect(self.path)) as database:
