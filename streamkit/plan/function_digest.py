@@ -55,6 +55,9 @@ _OF_A_FILE = (
     "__loader__",
     "__builtins__",
     "__doc__",
+    "__annotations__",  # which the body of a class names, and `__main__` has without any
+    "__annotate__",
+    "__conditional_annotations__",
 )
 _SETS: tuple[type[Any], ...] = (set, frozenset)
 _Walk = Iterator[Any]  # of texts, and of walks whose texts stand there

@@ -296,6 +296,19 @@ def test_texts_about_a_function_do_not_count() -> None:
     assert len(found) == 1
 
 
+def test_annotations_of_a_module_do_not_count_for_a_class_in_a_function() -> None:
+    """The body of such a class names `__annotations__`, which `__main__` has from the beginning, and another module with its first annotation."""
+    text = "def call(row):\n  class Row:\n    value: str\n    unit: str = 'm'\n  return Row\n"
+
+    def digest(text: str, **names: Any) -> str:
+        exec(text, names)
+        return digest_of(names["call"])
+
+    modules: list[dict[str, Any]] = [{}, {"__annotations__": {}}, {"__annotations__": {"limit": int}}]
+    assert len({digest(text, **names) for names in modules}) == 1
+    assert digest(text) != digest(text.replace("'m'", "'km'"))
+
+
 def test_a_function_of_another_module_counts_by_both_names() -> None:
     """Two modules may have a function of one name."""
     assert digest_of(using(math.pow)) != digest_of(using(operator.pow))
