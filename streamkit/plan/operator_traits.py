@@ -38,6 +38,9 @@ class OperatorTraits:
     can be left out.
     """
 
+    mixes_inputs: bool = False
+    """Whether its rows are those of all its inputs, and it does not matter which of them was named first."""
+
     ends_place: bool = False
     """Whether its rows need no place in the canonical order."""
 

@@ -83,7 +83,33 @@ class Origins:
         topics = tuple(dict.fromkeys(topic for one in above for topic in one.topics))
         if operator.stores and not operator.traits.passes_rows:
             return Origin(f"the store {operator.stores[0]!r}", {}, topics, self._with_code)
-        return replace(operator.origin(above, name), topics=topics)
+        return replace(self._ordered(operator, above, name), topics=topics)
+
+    def _ordered(self, operator: Operator, above: Sequence[Origin], name: str) -> Origin:
+        """
+        The origin of the rows of an operator, with the order in which one record comes by several of its inputs, where it does.
+
+        That order follows from the order of declarations. It decides which of two rows of a key stays in a table, and what a row meets.
+        """
+        traits, turn = operator.traits, self._program.turns.get(operator.id)
+        if turn is None or not turn.shares_records:
+            # Rows of several streams as one: it does not matter which of them was named first.
+            return operator.origin(sorted(above, key=lambda one: one.rows) if traits.mixes_inputs else above, name)
+        by_input = turn.by_input or (turn,)
+        if traits.mixes_inputs:
+            places = sorted(range(len(above)), key=turn.inputs.__getitem__)
+            found = operator.origin([above[place] for place in places], name)
+            orders = {tuple(numbers.inputs[place] for place in places) for numbers in by_input}
+            others = {
+                str([sorted(order).index(number) + 1 for number in order]) for order in orders if order != tuple(sorted(order))
+            }
+            return found.but(" or ".join([found.rows, *sorted(others)]))
+        found = operator.origin(above, name)
+        if traits.first_gives_rows and traits.looks_up:
+            is_behind = {numbers.inputs[0] > numbers.seen[place] for numbers in by_input for place in traits.looks_up}
+            met = " or ".join("what it has changed" if one else "what was there before it" for one in sorted(is_behind))
+            return found.but(f"{found.rows}, where a record meets {met}")
+        return found
 
     def _of_topic(self, number: int) -> Origin:
         """The origin of the records of an input."""

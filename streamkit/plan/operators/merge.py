@@ -12,6 +12,7 @@ from streamkit.plan.building import Building
 from streamkit.plan.keys import make_schema
 from streamkit.plan.node import Node, shortened, words
 from streamkit.plan.operator import Key, Names, Operator, listed
+from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.origin import Origin
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
 from streamkit.plan.traits import STREAM
@@ -58,6 +59,7 @@ class Merge(Operator):
     """The rows of all inputs, with these columns in this order."""
 
     kind: ClassVar[str] = "merge"
+    traits: ClassVar[OperatorTraits] = OperatorTraits(mixes_inputs=True)
     columns: Key
 
     def partitioning(self, inputs: Sequence[Key | None]) -> Key | None:

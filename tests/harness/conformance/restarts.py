@@ -162,6 +162,15 @@ def _to_table(app: sk.Topology, part: Part) -> Any:
     return app.stream(part.topics[0]).filter(F.col("v") > part.least).to_table(store=part.store)
 
 
+def _ways(app: sk.Topology, part: Part) -> Any:
+    """A table of two rows of each record, one with the value below zero; the one that was declared last stays, whichever is named first."""
+    rows = app.stream(part.topics[0]).filter(F.col("v") > part.least)
+    ways = {}
+    for sign in (1, -1) if part.is_cast else (-1, 1):
+        ways[sign] = rows.with_columns(v=F.col("v") * sign, s=F.lit(sign))
+    return ways[part.by * 2 - 3].merge(ways[3 - part.by * 2]).drop("s").to_table(store=part.store)
+
+
 def _stream(app: sk.Topology, part: Part) -> Any:
     streams = [app.stream(topic) for topic in part.topics]
     merged = streams[0].merge(*streams[1:]) if len(streams) > 1 else streams[0]
@@ -264,11 +273,12 @@ def _results(app: sk.Topology, part: Part) -> Any:
 
 DECLARED = {
     "kept": _kept, "grouped": _grouped, "function": _function, "joined": _joined, "foreign key": _by_foreign_key, "to_table": _to_table,
+    "ways": _ways,
     "members": _members, "versioned": _versioned, "results": _results, "jumping": _jumping,
     "met": _met, "processed": _processed, "sessions": _sessions, "pairs": _pairs, "suppressed": _suppressed,
     "counted": _counted, "distinct": _distinct, "windows": _windows, "finals": _finals,
 }  # fmt: skip
-OF_TABLES = ("kept", "grouped", "function", "joined", "foreign key", "to_table", "members", "versioned")
+OF_TABLES = ("kept", "grouped", "function", "joined", "foreign key", "to_table", "ways", "members", "versioned")
 OF_TWO = ("kept", "joined", "foreign key", "pairs", "met")
 AS_EVER = ("suppressed", "met")  # what must come before the rows of its topic
 OUTPUTS = {"finals": "finals", "pairs": "pairs"}  # of parts that are told by what they have given
@@ -294,11 +304,12 @@ def expected_of_table(part: Part, read: Mapping[str, Sequence[Record]]) -> Rows:
         return Counter((key, value * part.by) for key, (_, value) in table.items() if passes(part, value))  # type: ignore[operator]
     if part.kind == "versioned":
         return Counter((key, *row) for key, row in newest(sorted(read[part.topics[0]], key=lambda one: one[0])).items())
-    if part.kind == "to_table":
+    if part.kind in ("to_table", "ways"):
         rows = newest(
             [one for one in read[part.topics[0]] if not one[4] and passes(part, one[3])]
         )  # a deletion has no value, so it does not pass
-        return Counter((key, *row) for key, row in rows.items())
+        sign = -1 if part.kind == "ways" and part.is_cast else 1
+        return Counter((key, group, sign * value) for key, (group, value) in rows.items())  # type: ignore[operator]
     if part.kind in ("joined", "foreign key"):
         return _of_two(part, table, newest(read[part.topics[1]]))
     groups: dict[str, list[int | None]] = {}

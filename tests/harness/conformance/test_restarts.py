@@ -12,6 +12,7 @@ from streamkit.engine.evolution import continuation
 from streamkit.errors import StreamKitError
 from streamkit.plan.operators.global_join import GlobalJoin
 from streamkit.plan.operators.suppress import Suppress
+from streamkit.plan.origin import Origins
 from tests.harness.conformance.restarts import difference_of_restarts
 from tests.kit.sampling import PARTS, seeds
 
@@ -38,6 +39,9 @@ BUGS: dict[str, Callable[[Patch], None]] = {
     "global tables are no part of where rows come from": lambda patch: patch(
         GlobalJoin, "origin", lambda self, above, name: above[0]
     ),
+    "the order of ways is no part of where rows come from": lambda patch: patch(
+        Origins, "_ordered", lambda self, operator, above, name: operator.origin(sorted(above, key=lambda one: one.rows), name)
+    ),
     "it is not compared where rows come from": lambda patch: patch(continuation, "has_steps", lambda program: False),
 }
 
@@ -46,6 +50,7 @@ FIRST = {  # seeds in which they show
     "it is not known which topics were made again": 13,
     "what stands behind a new suppress begins empty": 6,
     "global tables are no part of where rows come from": 12,
+    "the order of ways is no part of where rows come from": 3,
     "it is not compared where rows come from": 0,
 }
 
@@ -53,6 +58,7 @@ OF_KINDS = {  # so that they are met soon
     "it is not known which topics were made again": ("grouped", "counted", "to_table"),
     "what stands behind a new suppress begins empty": ("suppressed", "counted"),
     "global tables are no part of where rows come from": ("met",),
+    "the order of ways is no part of where rows come from": ("ways",),
 }
 
 
