@@ -31,7 +31,7 @@ class ConnectType:
     """
     The Arrow type of a field, and how its values are read; `read` raises SchemaError for one that does not fit.
 
-    `is_optional` says that it may be null, `default` the value of a record that lacks the field, as the record would have it.
+    `is_optional` says that it may be null, `default` the value where a record has none, as the record would have it.
     """
 
     arrow: pa.DataType
@@ -52,6 +52,10 @@ def connect_type(schema: Mapping[str, Any], infinity: str = FAIL) -> ConnectType
 
     `infinity` says what becomes of PostgreSQL's infinite dates and times, which Debezium writes as a certain number or text.
     """
+    return replace(_type(schema, infinity), is_optional=schema.get("optional") is not False, default=schema.get("default"))
+
+
+def _type(schema: Mapping[str, Any], infinity: str) -> ConnectType:
     logical, physical = schema.get("name"), schema.get("type")
     if logical == _DECIMAL:
         return _decimal(schema.get("parameters") or {})
@@ -75,13 +79,8 @@ def connect_type(schema: Mapping[str, Any], infinity: str = FAIL) -> ConnectType
 
 
 def field_types(schema: Mapping[str, Any], infinity: str = FAIL) -> Mapping[str, ConnectType]:
-    """The types of a struct's fields by name, with what their schemas say of a field without a value."""
-    return {
-        _name(one["field"]): replace(
-            connect_type(one, infinity), is_optional=one.get("optional") is not False, default=one.get("default")
-        )
-        for one in schema.get("fields", ())
-    }
+    """The types of a struct's fields by name."""
+    return {_name(one["field"]): connect_type(one, infinity) for one in schema.get("fields", ())}
 
 
 def _name(found: Any) -> str:
@@ -111,6 +110,15 @@ def completed(row: Mapping[str, Any], types: Mapping[str, ConnectType]) -> Mappi
                 f"the column {name!r} {'is null' if name in row else 'is missing'}, and its schema says optional=false; expected a value"
             )
     return {**row, **added} if added else row
+
+
+def _present(kind: ConnectType, values: Sequence[Any], what: str) -> Sequence[Any]:
+    """Items of arrays or values of maps as their schema has them, as `completed` does it for fields."""
+    if kind.is_optional or None not in values:
+        return values
+    if kind.default is None:
+        raise ValueError(f"found null in it, and the schema of its {what} says optional=false; expected a value")
+    return [kind.default if value is None else value for value in values]
 
 
 def guessed_type(values: Sequence[Any]) -> ConnectType | None:
@@ -187,13 +195,13 @@ def _numbers(kind: pa.DataType, values: Sequence[Any], arrow: pa.DataType) -> pa
     return _without_nanoseconds(counted).cast(arrow)
 
 
-def _times(per_second: int, values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
+def _times(physical: pa.DataType, per_second: int, values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
     """
     Times of day as texts: the end of a day, which PostgreSQL has, is 24:00:00.
 
     MySQL's are lengths of time, up to 838:59:59 and below zero.
     """
-    return pa.array([None if one is None else _time(one, per_second) for one in _whole(values, pa.int64()).to_pylist()], arrow)
+    return pa.array([None if one is None else _time(one, per_second) for one in _whole(values, physical).to_pylist()], arrow)
 
 
 def _time(count: int, per_second: int) -> str:
@@ -225,7 +233,14 @@ def _decimals(scale: int, values: Sequence[Any], arrow: pa.DataType) -> pa.Array
 
 
 def _variable_decimals(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
-    return pa.array([None if value is None else _number(value["value"], value["scale"]) for value in values], arrow)
+    return pa.array([None if value is None else _variable(value["value"], value["scale"]) for value in values], arrow)
+
+
+def _variable(unscaled: Any, scale: Any) -> Decimal:
+    """A number whose scale is its own; it is never one of JSON, whatever `decimal.format` is."""
+    if not isinstance(unscaled, str | bytes) or isinstance(scale, bool) or not isinstance(scale, int):
+        raise TypeError(f"found value={unscaled!r} and scale={scale!r}, expected bytes, in JSON as Base64, and a whole number")
+    return _number(unscaled, scale)
 
 
 def _raw(value: str | bytes) -> bytes:
@@ -243,7 +258,10 @@ def _number(value: str | bytes | int | float, scale: int) -> Decimal:
         raise TypeError(f"{value} is no number")
     if isinstance(value, int | float):
         return Decimal(str(value))
-    unscaled = int.from_bytes(_raw(value), "big", signed=True)
+    raw = _raw(value)
+    if not raw:
+        raise ValueError("found no bytes, expected those of an integer")
+    unscaled = int.from_bytes(raw, "big", signed=True)
     return Decimal(f"{unscaled}E{-scale}")
 
 
@@ -260,7 +278,7 @@ def _decimal_texts(scale: int, values: Sequence[Any], arrow: pa.DataType) -> pa.
 
 
 def _lists(inner: ConnectType, values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
-    flat = inner.read([one for value in values for one in value or ()])
+    flat = inner.read(_present(inner, [one for value in values for one in value or ()], "items"))
     return pa.ListArray.from_arrays(_offsets(values), flat, type=arrow, mask=_nulls(values))
 
 
@@ -268,7 +286,7 @@ def _maps(keys: ConnectType, items: ConnectType, values: Sequence[Any], arrow: p
     """Maps with text keys are objects, all others lists of pairs."""
     pairs = [value.items() if isinstance(value, dict) else value for value in values]
     flat_keys = keys.read([key for value in pairs for key, _ in value or ()])
-    flat_items = items.read([item for value in pairs for _, item in value or ()])
+    flat_items = items.read(_present(items, [item for value in pairs for _, item in value or ()], "values"))
     return pa.array([None if value is None else list(value) for value in _cut(pairs, flat_keys, flat_items)], arrow)
 
 
@@ -310,7 +328,7 @@ _PHYSICAL = {
     "bytes": ConnectType(pa.binary(), _bytes),
 }
 _DAYS = ConnectType(pa.date32(), partial(_numbers, pa.date32()))
-_MS_OF_DAY = ConnectType(pa.string(), partial(_times, 1_000))
+_MS_OF_DAY = ConnectType(pa.string(), partial(_times, pa.int32(), 1_000))
 _LOGICAL = {
     "io.debezium.data.VariableScaleDecimal": ConnectType(pa.decimal128(DIGITS_MAX, VARIABLE_SCALE), _variable_decimals),
     "io.debezium.time.Date": _DAYS,
@@ -319,8 +337,8 @@ _LOGICAL = {
     "io.debezium.time.NanoTimestamp": ConnectType(pa.timestamp("us"), partial(_numbers, pa.timestamp("ns"))),
     "io.debezium.time.ZonedTimestamp": ConnectType(pa.timestamp("us", "UTC"), _instants),
     "io.debezium.time.Time": _MS_OF_DAY,
-    "io.debezium.time.MicroTime": ConnectType(pa.string(), partial(_times, 1_000_000)),
-    "io.debezium.time.NanoTime": ConnectType(pa.string(), partial(_times, 1_000_000_000)),
+    "io.debezium.time.MicroTime": ConnectType(pa.string(), partial(_times, pa.int64(), 1_000_000)),
+    "io.debezium.time.NanoTime": ConnectType(pa.string(), partial(_times, pa.int64(), 1_000_000_000)),
     "org.apache.kafka.connect.data.Date": _DAYS,
     "org.apache.kafka.connect.data.Time": _MS_OF_DAY,
     "org.apache.kafka.connect.data.Timestamp": ConnectType(

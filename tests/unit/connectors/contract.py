@@ -424,10 +424,12 @@ class RefusingContract:
         with sk.open_log(tmp_path / "log") as log:
             refused = self._fill(log, case)
             for _ in range(2):
-                with pytest.raises(StreamKitError, match=r"TASK_PUT: .* to go on without such records, set errors\.tolerance=all"):
+                with pytest.raises(
+                    StreamKitError, match=r"TASK_PUT: .* to go on without such records, set errors\.tolerance=all"
+                ):
                     SinkTask(self.refusing(batch_rows, {"errors.tolerance": "none"}), 0, 1, log, is_once=True).run(Orders())
             rows = log.read("numbers", columns=["n", "_partition", "_offset"]).to_pylist()
-        first = {partition: math.inf for partition in (0, 1)}
+        first: dict[int, float] = dict.fromkeys((0, 1), math.inf)
         for row in rows:
             if row["n"] in refused:
                 first[row["_partition"]] = min(first[row["_partition"]], row["_offset"])

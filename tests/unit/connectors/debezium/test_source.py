@@ -474,6 +474,7 @@ def with_schema(row, *fields):
 
 ID = {"field": "id", "type": "int32", "optional": False}
 MUST = {"field": "v", "type": "int32", "optional": False}
+ITEM, TEXT = {"type": "int32", "optional": False}, {"type": "string", "optional": False}
 MAY = {"field": "v", "type": "string", "optional": True}
 
 
@@ -493,6 +494,9 @@ MAY = {"field": "v", "type": "string", "optional": True}
         ),
         ({"v": {}}, {"field": "v", "type": "struct", "optional": True, "fields": [{**MUST, "default": 7}]}, {"v": 7}),
         ({"v": None}, {"field": "v", "type": "struct", "optional": True, "fields": [MUST]}, None),
+        ({"v": [1, None]}, {"field": "v", "type": "array", "items": {**ITEM, "default": 7}}, [1, 7]),
+        ({"v": [None]}, {"field": "v", "type": "array", "items": {**ITEM, "optional": True, "default": 7}}, [None]),
+        ({"v": {"a": None}}, {"field": "v", "type": "map", "keys": TEXT, "values": {**ITEM, "default": 7}}, {"a": 7}),
     ],
 )
 def test_defaults_of_a_schema(log, row, field, expected):
@@ -517,6 +521,59 @@ def test_no_value_where_there_has_to_be_one(log, row, field):
         bring(log, records)
     run([source(errors_tolerance="all")], log, once=True)
     assert log.read("rows")["id"].to_pylist() == [2]
+
+
+MADE: dict[str, tuple[Any, Any]] = {  # a schema and a value of it
+    "int32": ({"type": "int32"}, 1),
+    "double": ({"type": "double"}, 1.5),
+    "boolean": ({"type": "boolean"}, True),
+    "string": ({"type": "string"}, "x"),
+    "bytes": ({"type": "bytes"}, "AQ=="),
+    "Date": ({"type": "int32", "name": "io.debezium.time.Date"}, 1),
+    "Time": ({"type": "int32", "name": "io.debezium.time.Time"}, 1),
+    "MicroTimestamp": ({"type": "int64", "name": "io.debezium.time.MicroTimestamp"}, 1),
+    "ZonedTimestamp": ({"type": "string", "name": "io.debezium.time.ZonedTimestamp"}, "2020-01-01T00:00:00Z"),
+    "Json": ({"type": "string", "name": "io.debezium.data.Json"}, "{}"),
+    "Decimal": (
+        {
+            "type": "bytes",
+            "name": "org.apache.kafka.connect.data.Decimal",
+            "parameters": {"scale": "0", "connect.decimal.precision": "9"},
+        },
+        "AQ==",
+    ),
+    "array": ({"type": "array", "items": {"type": "int32", "optional": True}}, [None]),
+    "map": ({"type": "map", "keys": {"type": "string"}, "values": {"type": "int32", "optional": True}}, {"a": None}),
+    "struct": ({"type": "struct", "fields": [{"field": "f", "type": "int32", "optional": True}]}, {"f": None}),
+}
+HOLDERS: dict[str, Any] = {  # a type that has another within, its value with one of that
+    "array": (lambda inner: {"type": "array", "items": inner}, lambda value: [value]),
+    "map": (lambda inner: {"type": "map", "keys": TEXT, "values": inner}, lambda value: {"a": value}),
+    "struct": (lambda inner: {"type": "struct", "fields": [{**inner, "field": "g"}]}, lambda value: {"g": value}),
+    "array of arrays": (
+        lambda inner: {"type": "array", "items": {"type": "array", "items": inner}},
+        lambda value: [[], [value]],
+    ),
+    "map of structs": (
+        lambda inner: {"type": "map", "keys": TEXT, "values": {"type": "struct", "fields": [{**inner, "field": "g"}]}},
+        lambda value: {"a": {"g": value}},
+    ),
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.parametrize("name", MADE)
+def test_a_null_within_another_value(name, holder):
+    """Whatever holds it: a null stays one where the schema allows it, and is refused where it says optional=false."""
+    (inner, sound), (schema, value) = MADE[name], HOLDERS[holder]
+    for is_optional in (False, True):
+        kind = connect_type(schema({**inner, "optional": is_optional}))
+        (read,) = kind.read([value(sound)]).to_pylist()
+        if is_optional:
+            assert kind.read([value(None), value(sound), None]).to_pylist()[1:] == [read, None]
+        else:
+            with pytest.raises(SchemaError, match="says optional=false; expected a value"):
+                kind.read([value(sound), value(None)])
 
 
 @pytest.mark.parametrize(
@@ -708,6 +765,8 @@ TYPED = [
     ("int64", "io.debezium.time.NanoTime", 47_655_000_016_001, "13:14:15.000016001"),
     ("int64", "io.debezium.time.MicroTime", -1, "-00:00:00.000001"),
     ("int64", "io.debezium.time.MicroTime", 3_020_399_000_000, "838:59:59.000000"),
+    ("int32", "io.debezium.time.Time", 2**31, None), ("int32", "org.apache.kafka.connect.data.Time", -(2**31) - 1, None),
+    ("int32", "io.debezium.time.Time", 2**31 - 1, "596:31:23.647"),
     ("int64", "io.debezium.time.MicroTime", 3_020_400_000_000, None), ("int32", "io.debezium.time.Time", 0.5, None),
     ("int64", "io.debezium.time.NanoTimestamp", 1_704_067_200_000_000_999, dt.datetime(2024, 1, 1)),
 ]  # fmt: skip
@@ -815,7 +874,13 @@ def test_decimals_of_every_mode(log, schema, payload, type, value):
         (DECIMAL, "1.234"),
         (DECIMAL, json.dumps(of_bytes(10**21))),
         (DECIMAL, '"12.50"'),
+        (DECIMAL, '""'),
         (VARIABLE, json.dumps({"scale": 20, "value": of_bytes(7)})),
+        (VARIABLE, json.dumps({"scale": 19, "value": 1})),
+        (VARIABLE, json.dumps({"scale": 0, "value": 1.5})),
+        (VARIABLE, json.dumps({"scale": 0, "value": ""})),
+        (VARIABLE, json.dumps({"scale": True, "value": of_bytes(7)})),
+        (VARIABLE, json.dumps({"scale": 0, "value": None})),
         (VARIABLE, json.dumps({"scale": 0, "value": of_bytes(10**25)})),
     ],
 )
