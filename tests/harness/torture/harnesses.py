@@ -68,7 +68,7 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "simulation": "tests/harness/simulation",
     "power": "tests/harness/power",
     "expressions": "tests/unit/expressions",
-    "operators": "tests/unit/engine tests/unit/testing",
+    "operators": "tests/unit/engine tests/unit/plan/window_kinds tests/unit/testing",
     "conformance": "tests/harness/conformance",
     "topologies": (
         "tests/unit/dsl/test_long_chains.py tests/unit/topologies/test_examples.py "
