@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from streamkit.connectors.debezium.envelope import DELETION, ROWS, Envelope, RecordKey, Types
 from streamkit.connectors.debezium.table_rows import TableRow, TableRows
 from streamkit.connectors.source import Reading, RecordPlace, Refused, Unread
@@ -107,17 +109,24 @@ class PolledChanges(Unread):
 
 @dataclass
 class _RowsByLayout:
-    """Rows by their layout. Where it `is_exact` rows of other columns are of another one: transforms see a row's own columns alone."""
+    """
+    Rows by their layout. Where it `is_exact` rows of other columns are of another one: transforms see a row's own columns alone.
+
+    `order` has the columns as a topic would get them from the records one by one.
+    """
 
     is_exact: bool
     runs: list[TableRows] = field(default_factory=list)
     by_layout: dict[Any, TableRows] = field(default_factory=dict)
+    order: dict[str, None] = field(default_factory=dict)
 
     def add(self, row: TableRow, types: Types | None) -> None:
         layout: Any = (id(types), row.is_deleted)
         if types is None:
             layout = (row.is_deleted, tuple((name, type(value)) for name, value in row.values.items()))
         run = self.by_layout.get(layout)
+        if run is None:  # rows of a known layout say no column that is new
+            self.order |= dict.fromkeys(row.said(types))
         if run is None or not run.takes(row):
             run = next((one for one in self.runs if self._takes(one, row, types)), None)
             if run is None:
@@ -133,9 +142,19 @@ class _RowsByLayout:
         has_its_columns = types is not None or first.values.keys() == row.values.keys()
         return not self.is_exact or (first.is_deleted == row.is_deleted and has_its_columns)
 
-    def tables(self) -> tuple[list[Any], list[tuple[TableRow, SchemaError]]]:
+    def tables(self) -> tuple[list[pa.Table], list[tuple[TableRow, SchemaError]]]:
         found = [run.table() for run in self.runs]
-        return [rows for rows, _ in found if rows is not None], [one for _, bad in found for one in bad]
+        tables, bad = [rows for rows, _ in found if rows is not None], [one for _, bad in found for one in bad]
+        if bad:  # which say no columns
+            rows = sorted(((row, run.types) for run in self.runs for row in run.rows), key=lambda one: one[0].number)
+            self.order = dict.fromkeys(name for row, types in rows for name in row.said(types))
+        return (tables if self.is_exact or not tables else [self._in_order(tables[0]), *tables[1:]]), bad
+
+    def _in_order(self, first: pa.Table) -> pa.Table:
+        """The first table with the columns of all, which a topic gets from it in this order; those that it lacks are null, and of no type yet."""
+        for name in self.order.keys() - set(first.column_names):
+            first = first.append_column(name, pa.nulls(first.num_rows))
+        return first.select([*self.order, *(name for name in first.column_names if name not in self.order)])
 
 
 def _deleted(before: Mapping[str, Any] | None, of_key: Mapping[str, Any], names: KeyNames) -> dict[str, Any]:

@@ -27,6 +27,12 @@ class TableRow:
     place: tuple[str, int, int]
     number: int
 
+    def said(self, types: Types | None) -> list[str]:
+        """The columns that a topic gets from this row alone: without a schema a null has no type yet, and a deletion says its key."""
+        if types is None:
+            return [name for name, value in self.values.items() if value is not None]
+        return [name for name in types if not self.is_deleted or name in self.values]
+
 
 @dataclass
 class TableRows:
