@@ -5,16 +5,18 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 
 from streamkit.connectors.files.line_ends import count_lines, first_line_end
 
 HEAD_BYTES = 256 << 10  # of a file, which say how its objects lie
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _MARK = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]|"', re.DOTALL)
-BETWEEN = b" \t\r\n," + codecs.BOM_UTF8
+_COMMA = re.compile(rb'"(?:[^"\\]|\\.)*"|,', re.DOTALL)
+BLANKS = b" \t\r\n" + codecs.BOM_UTF8
 
 
 class JsonLayout(Enum):
@@ -25,13 +27,25 @@ class JsonLayout(Enum):
     LIST = "list"
 
 
+class ListPlace(Enum):
+    """Where a text begins that has a list, or a part of it."""
+
+    BEFORE = "before it"
+    FIRST = "before its first value"
+    NEXT = "behind a value"
+    BEHIND = "behind it"
+
+
+OPEN = (ListPlace.FIRST, ListPlace.NEXT)
+
+
 @dataclass(frozen=True)
 class Scanned:
-    """The records of a text, each where it begins and on one line; where the last one ends; whether the list is open."""
+    """The records of a text, each where it begins and on one line; where the last one ends, and which place of a list that is."""
 
     records: Sequence[tuple[int, bytes]]
     end: int
-    is_open: bool
+    place: ListPlace | None
 
 
 def layout_of(head: bytes) -> JsonLayout | None:
@@ -41,22 +55,22 @@ def layout_of(head: bytes) -> JsonLayout | None:
         return JsonLayout.LIST
     if not text.startswith(b"{") or _is_json(text[: first_line_end(text)]):
         return JsonLayout.LINES
-    found = scanned(text, is_list=False).records
-    if not found:
+    found = scanned(text, None)
+    if not found.records:
         return JsonLayout.DOCUMENTS if len(head) >= HEAD_BYTES else None
-    return JsonLayout.DOCUMENTS if _is_json(found[0][1]) else JsonLayout.LINES
+    first = found.records[0][1]
+    has_comma = text[len(first) - 1 : first_line_end(text)].lstrip().startswith(b",")  # a line of something else than JSON
+    return JsonLayout.DOCUMENTS if _is_json(first) and not has_comma else JsonLayout.LINES
 
 
-def scanned(text: bytes, *, is_list: bool, is_open: bool = False) -> Scanned:
-    """The whole objects of a text; of a list that `is_open` the beginning is behind. What stands between them is a record, too."""
+def scanned(text: bytes, place: ListPlace | None) -> Scanned:
+    """
+    The whole values of a text that begins at a place of a list, or in none.
+
+    What stands between them is a record, too, which is no object: a comma where none belongs, and a value without one in front of it.
+    """
     records: list[tuple[int, bytes]] = []
     depth = start = end = 0
-
-    def take(until: int) -> None:
-        between = text[end:until]
-        if stray := between.strip(BETWEEN):
-            records.append((end + between.index(stray), _on_one_line(stray)))
-
     for found in _MARK.finditer(text):
         mark = found[0]
         if mark == b'"':
@@ -64,22 +78,44 @@ def scanned(text: bytes, *, is_list: bool, is_open: bool = False) -> Scanned:
         if mark[:1] == b'"':
             continue
         if mark in b"{[":
-            if depth == 0 and is_list and not is_open and mark == b"[" and not records:
-                take(found.start())
-                is_open, end = True, found.end()
+            if depth == 0 and place is ListPlace.BEFORE and mark == b"[":
+                place, end = ListPlace.FIRST, found.end()
                 continue
             start = found.start() if depth == 0 else start
             depth += 1
             continue
         if depth <= 1:
-            take(start if depth else found.start())
-            if depth:
-                records.append((start, _on_one_line(text[start : found.end()])))
+            until = start if depth else found.start()
+            closes = not depth and mark == b"]" and place in OPEN
+            between = text[end:until]
+            records += [(end + at, _on_one_line(stray)) for at, stray in _strays(between, place, has_value=depth == 1)]
+            if closes:
+                place = ListPlace.BEHIND
             else:
-                is_open = False
+                in_front = _missing_comma(between, place) if depth else b""
+                records.append((until, _on_one_line(in_front + text[until : found.end()])))
+                place = ListPlace.NEXT if place in OPEN else place
             end = found.end()
         depth = max(0, depth - 1)
-    return Scanned(records, end, is_open)
+    return Scanned(records, end, place)
+
+
+def _strays(between: bytes, place: ListPlace | None, *, has_value: bool) -> Iterator[tuple[int, bytes]]:
+    """What stands between two values that is no blank, and no comma that belongs there; `has_value` says that another value follows."""
+    commas = [found.start() for found in _COMMA.finditer(between) if found[0] == b","] if place in OPEN else []
+    for number, (start, stop) in enumerate(pairwise([-1, *commas, len(between)])):
+        piece = between[start + 1 : stop]
+        if stray := piece.strip(BLANKS):
+            yield start + 1 + piece.index(stray), stray
+        elif commas and not ((number == 0 and place is ListPlace.NEXT) or (number == len(commas) and has_value)):
+            yield (start if number else stop), b","
+
+
+def _missing_comma(between: bytes, place: ListPlace | None) -> bytes:
+    """What makes a value no JSON that has no comma between it and the one before, or stands behind the list: the end of that."""
+    if place is ListPlace.BEHIND:
+        return b"]"
+    return b"}" if place is ListPlace.NEXT and not between.strip(BLANKS) else b""
 
 
 def json_records(head: bytes) -> list[tuple[int, bytes]]:
@@ -88,7 +124,7 @@ def json_records(head: bytes) -> list[tuple[int, bytes]]:
     layout = layout_of(head)
     if layout in (None, JsonLayout.LINES):
         return [(line, text) for line, text in enumerate(head.splitlines(), 1) if text.strip()]
-    found = scanned(head, is_list=layout is JsonLayout.LIST).records
+    found = scanned(head, ListPlace.BEFORE if layout is JsonLayout.LIST else None).records
     return [(1 + count_lines(head[:at]), text) for at, text in found]
 
 

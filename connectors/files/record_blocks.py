@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from streamkit.connectors.files.csv_lines import any_length, records_end
-from streamkit.connectors.files.json_layout import BETWEEN, JsonLayout, scanned
+from streamkit.connectors.files.json_layout import BLANKS, OPEN, JsonLayout, ListPlace, scanned
 from streamkit.connectors.files.line_ends import count_lines, lines_end, read_line
 from streamkit.connectors.files.record_file import BLOCK_BYTES, FileFormat
 from streamkit.errors import SchemaError
@@ -103,16 +103,16 @@ def document_blocks(
     """
     _skip(file, max(0, start - 1))
     before = file.read(1) if start else b""
-    is_list, rest = layout is JsonLayout.LIST and before != b"]", b""
-    is_open = is_list and start > 0  # behind its beginning, or an object of it
+    rest, place = b"", None
     while True:
         data = file.read(BLOCK_BYTES)
         text = rest + data
-        found = scanned(text, is_list=is_list, is_open=is_open)
-        is_list, is_open = is_list and (found.is_open or not is_open), found.is_open
-        end, records = found.end, found.records
-        left = b"" if data else text[end:].strip(BETWEEN)
-        if not data and ((left and not is_whole()) or (is_open and not left)):
+        if layout is JsonLayout.LIST and place is None:
+            place = _place_behind(before, text)
+        found = scanned(text, place)
+        end, records, place = found.end, found.records, found.place
+        left = b"" if data else text[end:].strip(BLANKS + b"," if place in OPEN else BLANKS)
+        if not data and ((left and not is_whole()) or (place in OPEN and not left)):
             raise HalfRecordError("it ends within a list of objects, or within one")
         if left:
             records, end = [*records, (text.index(left, end), left + b"\n")], len(text)
@@ -123,6 +123,13 @@ def document_blocks(
         rest = text[end:]
         if not data:
             return
+
+
+def _place_behind(before: bytes, following: bytes) -> ListPlace:
+    """Which place of a list a byte is behind, where records begin."""
+    if before == b"]" and following.lstrip()[:1] not in (b",", b"]"):  # else it is the end of a value
+        return ListPlace.BEHIND
+    return {b"": ListPlace.BEFORE, b"[": ListPlace.FIRST}.get(before, ListPlace.NEXT)
 
 
 def records_of(block: bytes, form: FileFormat, delimiter: str = ",") -> list[tuple[int, bytes]]:

@@ -67,6 +67,16 @@ def test_every_layout(folder, schema, objects, layout, indent, end, block_bytes,
             "line 2: found '{', which is no JSON.*; objects over several lines are read in files whose first one lies so",
         ),
         (b'{"id":1,}\n{"id":2}\n', "line 1: found"),
+        (b'{"id":1},\n{"id":2},\n', r"line 1: found '\{\"id\":1\},', which is no JSON"),
+        (b'{\n"id":1\n},\n{"id":2}\n', "line 3: found ',', which is no JSON"),
+        (b'[{"id":1}\n{"id":2}]', r"line 2: found '\}\{\"id\":2\}', which is no JSON"),
+        (b'[{"id":1}] {"id":2}', r"line 1: found '\]\{\"id\":2\}', which is no JSON"),
+        (b'[{"id":1}]\n[{"id":2}]', r"line 2: found '\]\[\{"),
+        (b'[{"id":1},\n]', "line 1: found ',', which is no JSON"),
+        (b'[,{"id":1}]', "line 1: found ',', which is no JSON"),
+        (b'[{"id":1},,{"id":2}]', "line 1: found ',', which is no JSON"),
+        (b'[{"id":1},\n"a,b",{"id":2}]', "line 2: found '\"a,b\"', expected an object"),
+        (b'[{"id":1}}]', r"line 1: found '\}', which is no JSON"),
     ],
 )
 def test_what_is_wrong_is_named_by_its_line(folder, data, message):
@@ -80,6 +90,56 @@ def test_a_bad_object_is_left_out_alone(folder):
     for data in (b'[{"id":1},{"id":"x"},\n {"id":3}]', b'{\n"id":1}{"id":\n"x"}\n{"id":3}'):
         _, rows = read(folder, "a.json", data, schema="id bigint", errors_tolerance="all")
         assert [row["id"] for row in rows] == [1, 3]
+
+
+TOKENS = st.lists(
+    st.sampled_from(['{"id":1}', '{"id":2},', ",", ",\n", "null", "3", '"a,]"', "[4]", "}", "]", " ", "\n"]), max_size=7
+)
+
+
+@examples(150)
+@given(TOKENS, st.sampled_from([1, 7]))
+def test_lists_are_json(folder, tokens, block_bytes):
+    """A file that begins a list is read without an error if it is a list of objects by JSON's rules; with tolerance, in any blocks alike."""
+    text = "[" + "".join(tokens) + "]"
+    try:
+        found = json.loads(text)
+        expected = [one["id"] for one in found]
+    except (ValueError, TypeError):
+        with pytest.raises(SchemaError):
+            read(folder, "a.json", text.encode(), schema="id bigint")
+    else:
+        assert [row["id"] for row in read(folder, "a.json", text.encode(), schema="id bigint")[1]] == expected
+    whole, cut = Letters(), Letters()
+    rows = whole.read(folder, text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("streamkit.connectors.files.record_blocks.BLOCK_BYTES", block_bytes)
+        assert (cut.read(folder, text), cut.found) == (rows, whole.found)
+
+
+class Letters:
+    """Reads a file with tolerance, and keeps what was refused."""
+
+    def __init__(self):
+        self.found = []
+
+    def read(self, folder, text):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                file_source.FileSource, "refuse_record", lambda _, topic, record, error: self.found.append((record, str(error)))
+            )
+            try:
+                _, rows = read(folder, "a.json", text.encode(), schema="id bigint", errors_tolerance="all")
+            except SchemaError as error:
+                return str(error)
+        return [row["id"] for row in rows]
+
+
+def test_values_of_a_list_fail_one_by_one(folder):
+    """Of values that are no objects each is a record of its own."""
+    letters = Letters()
+    assert letters.read(folder, '[{"id":1},null,3,{"id":3},"a,b"]') == [1, 3]
+    assert [record for record, _ in letters.found] == [b"null", b"3", b'"a,b"']
 
 
 @pytest.mark.parametrize("layout", ["list", "documents"])
