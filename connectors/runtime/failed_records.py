@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from streamkit.connectors.connector import DEAD_LETTERS
-from streamkit.connectors.files.record_lines import json_text, plain
+from streamkit.connectors.files.record_lines import json_text
 from streamkit.connectors.runtime.pipeline import RecordFailure
 from streamkit.connectors.runtime.sound_texts import shown_value
 from streamkit.connectors.source import RawRecord
@@ -103,12 +103,15 @@ def _payload(row: Mapping[str, Any], key: Sequence[str]) -> dict[str, Any]:
     if set(own) == {KEY, VALUE}:
         return {KEY: own[KEY], VALUE: own[VALUE], **({DELETED: True} if own[VALUE] is None and own[KEY] is not None else {})}
     keys = {name: own[name] for name in key if name in own}
-    value = None if row.get(DELETED) else _json(own)
-    return {KEY: _json(keys) if keys else None, VALUE: value, **({DELETED: True} if value is None and keys else {})}
+    if not row.get(DELETED):
+        return {KEY: _json(keys) if keys else None, VALUE: _json(own)}
+    if keys and all(value is None for name, value in own.items() if name not in keys):
+        return {KEY: _json(keys), VALUE: None, DELETED: True}
+    return {KEY: _json(keys) if keys else None, VALUE: _json({**own, DELETED: True})}  # a key alone would not say it all
 
 
 def _json(values: Mapping[str, Any]) -> bytes:
-    return json_text({name: value if isinstance(value, dict | list) else plain(value) for name, value in values.items()}).encode()
+    return json_text(values).encode()
 
 
 def _pairs(headers: Any) -> list[tuple[str, bytes | None]]:

@@ -24,6 +24,8 @@ from streamkit.log.dead_letter_replay import replay
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP, TOPIC
 from tests.unit.connectors.contract import dies
 
+_NO = SchemaError("no")
+
 
 class Forgetful(Sink):
     """A target that keeps no positions, and refuses rows without a name, some of them by number."""
@@ -158,6 +160,36 @@ def test_a_dead_letter_of_bytes_deletes_if_the_record_does(key, value, is_deleti
     origin = FailedConnector("in", 0, "Kind", False, str)
     (found,) = dead_letters(origin, "to", rows, (), [RecordFailure(0, "VALUE_CONVERTER", SchemaError("no"))])
     assert (found["key"], found["value"], found.get(DELETED, False)) == (key, value, is_deletion)
+
+
+@pytest.mark.parametrize(
+    ("row", "key", "letter"),
+    [
+        ({"id": 1, "name": None}, ["id"], (b'{"id": 1}', None, True)),
+        ({"id": None, "name": None}, ["id"], (b'{"id": null}', None, True)),
+        ({"id": 1, "name": "ann"}, ["id"], (b'{"id": 1}', b'{"id": 1, "name": "ann", "_deleted": true}', False)),
+        ({"id": 1, "is_new": True}, [], (None, b'{"id": 1, "is_new": true, "_deleted": true}', False)),
+        ({"name": "ann"}, ["id"], (None, b'{"name": "ann", "_deleted": true}', False)),
+    ],
+)
+def test_a_dead_letter_of_a_row_that_deletes(row, key, letter):
+    """It has all that the row says: its key alone only if there is nothing else."""
+    rows = pa.Table.from_pylist([{**row, DELETED: True}])
+    (found,) = dead_letters(FailedConnector("in", 0, "Kind", False, str), "to", rows, key, [RecordFailure(0, "TASK_PUT", _NO)])
+    assert (found["key"], found["value"], found.get(DELETED, False)) == letter
+
+
+def test_a_deletion_for_a_topic_without_a_key(tmp_path):
+    """It is refused, and its dead letter has it as it was."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text('{"id":1,"is_new":true,"_deleted":true}\n{"id":2,"is_new":null}\n')
+    settings = {"path": str(tmp_path / "in"), "topic": "people", "schema": "id int, is_new boolean", "min.age.ms": 0}
+    with sk.open_log(tmp_path / "log") as log:
+        config = {**settings, "errors.tolerance": "all", "errors.deadletterqueue.topic.name": "bad"}
+        run([FileSource("in", config)], log, once=True)
+        assert log.read("people")["id"].to_pylist() == [2]
+        (found,) = log.read("bad").to_pylist()
+    assert (found["key"], found["value"]) == (None, b'{"id": 1, "is_new": true, "_deleted": true}')
 
 
 FAR = dt.datetime(2900, 1, 1, tzinfo=dt.timezone.utc)
