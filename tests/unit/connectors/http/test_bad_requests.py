@@ -226,6 +226,12 @@ HEADS = {  # heads of requests, with the code, and whether their body is asked f
     "fine": (b"Content-Length: 8", 200, True),
     "compressed": (b"Content-Length: 8\r\nContent-Encoding: gzip", 415, False),
     "two lengths": (b"Content-Length: 8\r\nContent-Length: 9", 400, False),
+    "a line that is no header": (b"Content-Length: 8\r\nX Bad\r\nIdempotency-Key: k", 400, False),
+    "one before chunks": (b"Content-Length: 8\r\nX Bad\r\nTransfer-Encoding: chunked", 400, False),
+    "a blank before the colon": (b"Content-Length: 8\r\nIdempotency-Key : k", 400, False),
+    "one in the length": (b"Content-Length : 8", 400, False),
+    "no name": (b"Content-Length: 8\r\n: x", 400, False),
+    "a CR within": (b"Content-Length: 8\r\nIdempotency-Key: k\rx", 400, False),
 }
 
 
@@ -239,6 +245,15 @@ def test_heads_that_are_refused(tmp_path, expects):
             assert b"HTTP/1.1 %d " % code in answer, name
             assert answer.count(b"HTTP/1.1 ") == 1 + (is_asked and expects), name
         assert log.read("clicks").num_rows == 2
+
+
+def test_headers_over_several_lines(tmp_path):
+    """A line that begins with a blank goes on with the header above it: a key has its value there, and is none within another header."""
+    with sk.open_log(tmp_path / "log") as log, receiving(log) as post:
+        for head, count in ((b"Idempotency-Key:\r\n k", 1), (b"Idempotency-Key: k", 1), (b"X: y\r\n Idempotency-Key: k", 3)):
+            for _ in range(2):
+                assert b" 200 " in said_to(post.port, b"Content-Length: 8\r\n" + head, b'{"id":1}'), head
+            assert log.read("clicks").num_rows == count, head
 
 
 @pytest.mark.parametrize("has_schema", [True, False])
