@@ -25,6 +25,7 @@ from streamkit.names import TOPIC as TOPIC_COLUMN
 
 CONFLICTS_MAX = 20
 REFUSED = ("failed validation check", "Cast error")  # what the library says of values; it has no class for it
+TOO_LONG = f"(os error {errno.ENAMETOOLONG})"  # the library has no number for it either
 NO_ROOM = f"(os error {errno.ENOSPC})"  # the library has no number for it
 
 
@@ -115,11 +116,24 @@ class DeltaSink(Sink):
         try:
             yield
         except Exception as error:
+            partitions = self._tables[topic.name].metadata().partition_columns
+            if rows.num_rows and partitions and TOO_LONG in str(error):
+                raise SchemaError(self._long_folder(topic, rows, partitions)) from error
             if not rows.num_rows or not any(said in str(error) for said in REFUSED):
                 raise
             refused = refused_rows(self._tables[topic.name], rows.select(list(topic.schema.names)), rows[DELETED])
             said = next(iter(refused.values()), f"the Delta table refuses it: {' '.join(str(error).split())}")
             raise SchemaError(said, tuple(refused), tuple(refused.values())) from error
+
+    def _long_folder(self, topic: Topic, rows: pa.Table, names: Sequence[str]) -> str:
+        """What to say of rows among which is one whose folder has a name that the storage does not take."""
+        values = {name: str(rows[name][0].as_py())[:80] for name in names if name in rows.column_names and rows.num_rows == 1}
+        shown = f", found {', '.join(f'{name}={value}' for name, value in values.items())}" if values else ""
+        return (
+            f"the Delta table {self._path(topic.name)} is partitioned by {', '.join(map(repr, names))}{shown}, and the folder of a value has a longer "
+            "name than the storage takes (the library writes all digits of a number such as 1e300); expected shorter values, or partition.by "
+            "without this column"
+        )
 
     def _path(self, topic: str) -> str:
         return str(self.settings["path"]).replace("${topic}", topic)

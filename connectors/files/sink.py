@@ -33,6 +33,7 @@ MARKS = "_streamkit"
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 SUFFIXES = {FileFormat.CSV: ".csv", FileFormat.JSON: ".jsonl", FileFormat.PARQUET: ".parquet"}
 _COMPRESSIONS = {"gz": "gz", "zst": "zst", "gzip": "gz", "zstd": "zst"}  # and the suffix of each
+NAME_BYTES = 255  # of a folder, on the file systems that are there
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _METADATA = (TIMESTAMP, PARTITION, OFFSET)
 
@@ -110,6 +111,7 @@ class FileSink(Sink):
     def put(self, rows: pa.Table, ends: Mapping[TopicPartition, int]) -> None:
         """Write files under names that nobody reads, commit them by a mark, then give them their names."""
         self._check_blank_lines(rows)
+        self._check_folders(rows)
         for place, end in ends.items():
             last = self._chains[place]
             if last.offset == end:
@@ -154,6 +156,21 @@ class FileSink(Sink):
                     "format=json or parquet, or metadata=true",
                     tuple(blank),
                 )
+
+    def _check_folders(self, rows: pa.Table) -> None:
+        """SchemaError for values whose folder would have a name that no file system takes."""
+        for name in self.settings["partition.by"]:
+            kind = rows.schema.field(name).type
+            if not (pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_nested(kind)):
+                continue  # whose texts are short
+            sizes = pc.binary_length(_folder_names(name, rows[name]))
+            if long := pc.indices_nonzero(pc.greater(sizes, NAME_BYTES)).to_pylist():
+                reasons = tuple(
+                    f"the folder of {name}={str(rows[name][row].as_py())[:80]!r} would have a name of {sizes[row]} bytes; expected at most "
+                    f"{NAME_BYTES}, or partition.by without this column"
+                    for row in long
+                )
+                raise SchemaError(reasons[0], tuple(long), reasons)
 
     def _by_folder(self, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         columns = self.settings["partition.by"]

@@ -98,9 +98,11 @@ class TestSink(SinkContract):
 
 
 class TestRefused(RefusingContract):
-    """A table with constraints, or a column that must not be null."""
+    """A table with constraints, or a column that must not be null, or folders named by values."""
 
-    WAYS = (("append", "constraint"), ("upsert", "null"), ("append", "null"), ("upsert", "constraint"))
+    WAYS = (
+        ("append", "constraint"), ("upsert", "null"), ("append", "null"), ("upsert", "constraint"), ("append", "folder"), ("upsert", "folder"),
+    )  # fmt: skip
 
     @pytest.fixture(autouse=True)
     def _table(self, path, way):
@@ -111,18 +113,37 @@ class TestRefused(RefusingContract):
 
     def begin(self, refused):
         text = pa.field("text", pa.string(), nullable=self.why != "null")
-        table = DeltaTable.create(self.path, pa.schema([pa.field("n", pa.int64()), text]))
+        folders = ["text"] if self.why == "folder" else None
+        table = DeltaTable.create(self.path, pa.schema([pa.field("n", pa.int64()), text]), partition_by=folders)
         if self.why == "constraint":
             table.alter.add_constraint({"liked": "text <> 'bad'", "short": "text <> 'long'"})
 
     def bad(self, n):
+        if self.why == "folder":
+            return (n, f"{n} {'x' * 300}")
         return (n, None if self.why == "null" else "bad" if n % 2 else "long")
 
     def reason(self, n):
+        if self.why == "folder":
+            return f"partitioned by 'text', found text={n} x+, and the folder of a value has a longer name than the storage takes"
         return "'text'.* must not be null" if self.why == "null" else "constraint liked" if n % 2 else "constraint short"
 
     def kept(self):
         return [row["n"] for row in rows_of(self.path)]
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+@pytest.mark.parametrize("value", [5e-324, 1e300])
+def test_folders_of_numbers_with_many_digits(log, path, mode, value):
+    """The library writes them all into the folder's name: what is too long for a file system is the record's error."""
+    log.create_topic("numbers", "n int NOT NULL, v double", key="n", partitions=1)
+    with log.producer() as producer:
+        producer.send_batch("numbers", [{"n": 1, "v": 1.5}, {"n": 2, "v": value}, {"n": 3, "v": None}])
+    settings = {"path": path, "topics": "numbers", "write.mode": mode, "partition.by": "v"}
+    with pytest.raises(SchemaError, match=rf"offset 1, .* partitioned by 'v', found v={re.escape(str(value))}, .* 1e300"):
+        run([DeltaSink("out", settings)], log, once=True)
+    run([DeltaSink("out", {**settings, "errors.tolerance": "all"})], log, once=True)
+    assert sorted(row["n"] for row in rows_of(path)) == [1, 3]
 
 
 class TestUpserts(UpsertContract):

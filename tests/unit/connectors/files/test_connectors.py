@@ -23,7 +23,7 @@ from streamkit.connectors.runtime.task import Orders
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.failpoints import SimulatedCrash
 from tests.kit.waiting import wait_until
-from tests.unit.connectors.contract import SinkContract, SourceContract, dies
+from tests.unit.connectors.contract import RefusingContract, SinkContract, SourceContract, dies
 
 
 class TestSource(SourceContract):
@@ -67,6 +67,30 @@ class TestSink(SinkContract):
     def drop(self):
         shutil.rmtree(self.folder)
         return "it has lost rows"
+
+
+class TestRefused(RefusingContract):
+    """Folders named by values that are too long for a file system."""
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path):
+        self.folder = tmp_path / "out"
+
+    def refusing(self, batch_rows, errors):
+        settings = {"path": str(self.folder), "topics": "numbers", "partition.by": "text", "batch.rows": batch_rows}
+        return FileSink("out", {**settings, **errors})
+
+    def begin(self, refused):
+        pass
+
+    def bad(self, n):
+        return (n, f"{n} {'ä' * 50}")
+
+    def reason(self, n):
+        return f"the folder of text='{n} ä+' would have a name of 30[5-9] bytes; expected at most 255"
+
+    def kept(self):
+        return [row["n"] for path in visible(self.folder) for row in READERS["json"](path)]
 
 
 READERS = {
