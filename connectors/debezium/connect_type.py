@@ -23,6 +23,7 @@ DIGITS_MAX = 38
 VARIABLE_SCALE = 18  # of numbers that each have a scale of their own
 TIME_SECONDS_END = 839 * 3600  # of MySQL, whose times are lengths; others end with the day
 _DAY_SECONDS = 86_400
+_NANOSECONDS = r"^(.*:\d\d\.\d{6})\d{1,3}(Z|[+-]\d\d(?::?\d\d)?)$"
 _REFUSED = (pa.ArrowException, ValueError, TypeError, KeyError, ArithmeticError, AttributeError)
 
 
@@ -215,11 +216,12 @@ def _time(count: int, per_second: int) -> str:
 
 
 def _instants(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
+    """Times as texts, whose digits behind the microseconds are cut there: in nanoseconds Arrow has no time before 1677 and behind 2262."""
     texts = pa.array(values, pa.string())
     try:
         return texts.cast(arrow)
     except pa.ArrowInvalid:
-        return _without_nanoseconds(texts.cast(pa.timestamp("ns", "UTC"))).cast(arrow)
+        return pc.replace_substring_regex(texts, _NANOSECONDS, r"\1\2").cast(arrow)
 
 
 def _without_nanoseconds(times: pa.Array) -> pa.Array:

@@ -81,7 +81,7 @@ class TableRows:
             try:
                 columns[name] = kind.read(values)
             except SchemaError:
-                bad |= dict(_refused(name, kind, values))
+                columns[name] = _one_by_one(name, kind, values, bad)
         return columns, bad
 
     def _kinds(self) -> Iterator[tuple[str, ConnectType]]:
@@ -94,10 +94,17 @@ class TableRows:
             yield name, guessed_type([row.values.get(name) for row in self.rows]) or UNKNOWN
 
 
-def _refused(name: str, kind: ConnectType, values: Sequence[Any]) -> Iterator[tuple[int, SchemaError]]:
-    """Which values do not fit, one by one: this happens to few polls."""
+def _one_by_one(name: str, kind: ConnectType, values: Sequence[Any], bad: dict[int, SchemaError]) -> pa.Array:
+    """
+    The column of values among which one does not fit, each read alone: this happens to few polls.
+
+    Those that do not fit are null, and `bad` gets their rows. A column is there even if all fit alone: a value depends on no other.
+    """
+    found = []
     for row, value in enumerate(values):
         try:
-            kind.read([value])
+            found.append(kind.read([value]))
         except SchemaError as error:
-            yield row, SchemaError(f"column {name!r}: {value!r}: {error}")
+            bad[row] = SchemaError(f"column {name!r}: {value!r}: {error}")
+            found.append(pa.nulls(1, kind.arrow))
+    return pa.concat_arrays(found)

@@ -25,11 +25,15 @@ KINDS: dict[str, Sequence[Any]] = {
     "boolean": (True, "bad"),
     "double": (1.5,),
 }
-TIMES: dict[str, tuple[str, int]] = {
-    "io.debezium.time.Date": ("int32", 1),
-    "io.debezium.time.Timestamp": ("int64", 1_000),
-    "io.debezium.time.MicroTimestamp": ("int64", 2_000),
-    "org.apache.kafka.connect.data.Timestamp": ("int64", 3_000),
+ZONED = "io.debezium.time.ZonedTimestamp"
+NEAR, FINE, FAR = "2020-01-01T00:00:00Z", "2020-02-29T12:00:00.123456789+02:00", "9999-12-31T23:59:59Z"
+TIMES: dict[str, tuple[str, Sequence[Any]]] = {
+    "io.debezium.time.Date": ("int32", (1, 2_000_000)),
+    "io.debezium.time.Timestamp": ("int64", (1_000, 1 << 50)),
+    "io.debezium.time.MicroTimestamp": ("int64", (2_000, 1 << 62)),
+    "io.debezium.time.NanoTimestamp": ("int64", (2_000_001, 1 << 62)),
+    "org.apache.kafka.connect.data.Timestamp": ("int64", (3_000, 1 << 50)),
+    ZONED: ("string", (NEAR, FINE, FAR, "0001-01-01T00:00:00.1234567Z", "2300-01-01T00:00:00.123456789Z", "bad")),
 }
 TRANSFORMS = (
     {"type": "expr", "select": "*, v AS same"},
@@ -69,11 +73,11 @@ def with_schema(chance, _):
     kinds = {"id": chance.choice(["int32", "int32", "int32", "int64"]), "v": chance.choice([*KINDS])} | (
         {"w": "string"} if chance.random() < 0.3 else {}
     )
-    kinds["at"] = chance.choice(["", *TIMES])
+    kinds["at"] = chance.choice(["", *TIMES, ZONED, ZONED])
     key = {"id": chance.randint(1, 4) if chance.random() < 0.95 else None}
     row = key | {name: chance.choice([*KINDS[kind], None]) for name, kind in kinds.items() if name not in ("id", "at")}
     if kinds["at"]:
-        row["at"] = TIMES[kinds["at"]][1]
+        row["at"] = chance.choice(TIMES[kinds["at"]][1])
     else:
         del kinds["at"]
     fields = [
@@ -188,6 +192,21 @@ def row(key, **values):
     return key, {"op": "c", "after": values}
 
 
+def zoned(number, value):
+    """A row with a time as text in a column, in a struct and in an array, by its schema."""
+    time = {"type": "string", "name": ZONED, "optional": True}
+    inner = {"type": "struct", "fields": [{**time, "field": "at"}], "optional": True}
+    fields = [
+        {"field": "id", "type": "int64", "optional": False},
+        {**time, "field": "at"},
+        {**inner, "field": "inner"},
+        {"type": "array", "items": time, "optional": True, "field": "all"},
+    ]
+    schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields, "optional": True}]}
+    row = {"id": number, "at": value, "inner": {"at": value}, "all": [NEAR, value]}
+    return {"id": number}, {"schema": schema, "payload": {"op": "c", "after": row}}
+
+
 DATE, TIME = "io.debezium.time.Date", "io.debezium.time.MicroTimestamp"
 WHERE = {"transforms": "t", "transforms.t.type": "expr", "transforms.t.where": "n IS NULL OR n > 0"}
 WITHOUT_M = {"transforms": "t", "transforms.t.type": "ReplaceField$Value", "transforms.t.exclude": "m"}
@@ -213,6 +232,8 @@ CASES: dict[str, tuple[list[Record], dict[str, str], tuple[str, ...], list[int]]
         WITHOUT_M, ("id",), [1],
     ),
     "a refused record has a new column": ([row({"id": 1}, id=1), row({"id": None}, id=None, new=1)], {}, ("id",), [1]),
+    "a far time beside nanoseconds": ([zoned(1, FAR), zoned(2, FINE), zoned(3, NEAR)], {}, ("id",), []),
+    "a bad time beside both": ([zoned(1, FAR), zoned(2, FINE), zoned(3, "bad")], {}, ("id",), [2]),
     "so it has behind a transform": ([row({"id": 1}, id=1, m=0), row({"id": None}, id=None, new=1, m=0)], WITHOUT_M, ("id",), [1]),
 }  # fmt: skip
 

@@ -769,6 +769,10 @@ TYPED = [
     ("int32", "io.debezium.time.Time", 2**31 - 1, "596:31:23.647"),
     ("int64", "io.debezium.time.MicroTime", 3_020_400_000_000, None), ("int32", "io.debezium.time.Time", 0.5, None),
     ("int64", "io.debezium.time.NanoTimestamp", 1_704_067_200_000_000_999, dt.datetime(2024, 1, 1)),
+    ("string", "io.debezium.time.ZonedTimestamp", "2300-01-01T00:00:00.123456789Z", dt.datetime(2300, 1, 1, 0, 0, 0, 123456, UTC)),
+    ("string", "io.debezium.time.ZonedTimestamp", "1969-12-31T23:59:59.1234567Z", dt.datetime(1969, 12, 31, 23, 59, 59, 123456, UTC)),
+    ("string", "io.debezium.time.ZonedTimestamp", "9999-12-31T23:59:59.9999999+00:00", dt.datetime(9999, 12, 31, 23, 59, 59, 999999, UTC)),
+    ("string", "io.debezium.time.ZonedTimestamp", "2300-01-01T00:00:00.1234567890Z", None),
 ]  # fmt: skip
 
 
