@@ -7,13 +7,15 @@ dictionary.
 A timestamp without zone counts as UTC, a whole number for a timestamp as milliseconds since 1970.
 A date that no timestamp can hold is refused: its column may become one.
 Values from Python and pandas may also go from double to float, and from whole doubles to integers, since that is how both hold
-such columns.
+such columns. What becomes of one does not depend on those beside it.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,12 +27,14 @@ from streamkit.data_type import is_nested
 from streamkit.errors import SchemaError
 from streamkit.formats.counted_times import times_of_numbers
 from streamkit.log.rows.nested_conversion import Conversion, convert_nested
+from streamkit.log.rows.python_columns import array_of_python
 from streamkit.log.slab.frame import HEADERS_TYPE
 from streamkit.log.values.validation import validate_column
 from streamkit.names import HEADERS
 from streamkit.schema import SchemaColumn
 
 DAYS_MAX = ((1 << 63) - 1) // 86_400_000_000  # from 1970, of what a timestamp in microseconds can hold
+_PLAIN = {bool, bytes, dt.date, float, int, str}  # one of them alone is in Arrow what pandas says
 _REFUSED = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 
@@ -49,12 +53,8 @@ def convert_python(column: SchemaColumn, values: Any) -> pa.Array:
     target = column.arrow.type
     if not len(values):
         return pa.array([], target)  # whatever type pandas gives to nothing
-    convert = _python_cast
-    if isinstance(values, list) and (column.type == "date" or column.type.startswith("timestamp")):
-        kinds = {_kind_of_time(value) for value in values if value is not None}
-        if len(kinds) > 1:  # Arrow takes times of numpy, and whole numbers, beside no others
-            convert = _mixed_times
-    return _with_row(column, values, lambda part: convert(part, target), 0)
+    values = _objects_of_mixtures(values)
+    return _with_row(column, values, lambda part: _python_cast(part, target), 0)
 
 
 def convert_headers(values: Any, first_row: int = 0) -> pa.Array:
@@ -144,29 +144,38 @@ def _is_missing(value: Any) -> bool:
     return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 
 
-def _array(values: Any) -> pa.Array:
-    """A Series or a list in the type that Arrow finds for it."""
-    array = pa.array(values, from_pandas=not isinstance(values, list))
-    may_be_cut = pa.types.is_timestamp(array.type) and (isinstance(values, list) or values.dtype == object)
-    if may_be_cut and any(getattr(value, "nanosecond", 0) > 0 for value in values):  # Arrow takes a time of pandas for a datetime
-        raise ValueError("it has nanoseconds, and a column has microseconds")
-    return one_array(array)
+def _objects_of_mixtures(values: Any) -> Any:
+    """A Series that may hold values of several classes as a list, what pandas takes for null as None; anything else as it is."""
+    if isinstance(values, list | pa.Array):
+        return values
+    categories = getattr(values.dtype, "categories", None)
+    if values.dtype != object and not (
+        categories is not None and categories.dtype == object and len(set(map(type, categories))) > 1
+    ):
+        return values
+    objects = values.to_numpy(dtype=object, copy=True)
+    classes = set(map(type, objects.tolist())) - {type(None)}
+    if len(classes) <= 1 and classes <= _PLAIN:
+        return values
+    try:
+        missing = values.isna()
+    except ArithmeticError:  # pandas cannot compare a signalling NaN
+        objects[[isinstance(one, Decimal) and one.is_snan() for one in objects]] = None
+        missing = type(values)(objects, dtype=object).isna()
+    objects[missing.to_numpy()] = None
+    return objects.tolist()
+
+
+def _array(series: Any) -> pa.Array:
+    """A Series in the type that Arrow has for it."""
+    return one_array(pa.array(series, from_pandas=True))
 
 
 def _python_cast(values: Any, target: pa.DataType) -> pa.Array:
-    return _cast(_sound(_array(values)), target, is_loose=True)
+    def cast(part: pa.Array) -> pa.Array:
+        return _cast(_sound(part), target, is_loose=True)
 
-
-def _mixed_times(values: list[Any], target: pa.DataType) -> pa.Array:
-    kinds = [_kind_of_time(value) for value in values]
-    parts = [[value if kind == one else None for value, kind in zip(values, kinds, strict=True)] for one in sorted(set(kinds))]
-    return pc.coalesce(*(_python_cast(part, target) for part in parts))
-
-
-def _kind_of_time(value: Any) -> str:
-    if isinstance(value, np.datetime64):
-        return "numpy"
-    return "number" if isinstance(value, int | np.integer) and not isinstance(value, bool) else "other"
+    return array_of_python(values, target, cast) if isinstance(values, list) else cast(_array(values))
 
 
 def _sound(values: pa.Array) -> pa.Array:
@@ -184,16 +193,21 @@ def _check_indexes(values: pa.DictionaryArray) -> None:
         raise ValueError(f"its index is outside of its dictionary of {len(values.dictionary)} values")
 
 
-def _pairs(headers: Any) -> Any:
+def _pairs(headers: Any) -> list[tuple[str, Any]] | None:
     """The headers of a row, if they are none or pairs of a name and bytes or null."""
-    if headers is not None and not (isinstance(headers, list | tuple | np.ndarray) and all(map(_is_header, headers))):
-        raise TypeError("a header is a text and bytes, or a text and None")
-    return headers
+    if headers is None:
+        return None
+    if isinstance(headers, list | tuple | np.ndarray):
+        pairs = [_pair(one) for one in headers]
+        if all(isinstance(name, str) and isinstance(value, bytes | bytearray | memoryview | None) for name, value in pairs):
+            return pairs
+    raise TypeError("a header is a text and bytes, or a text and None")
 
 
-def _is_header(header: Any) -> bool:
+def _pair(header: Any) -> tuple[Any, Any]:
+    """A header as a tuple: Arrow takes dicts, but none beside tuples."""
     name, value = (header.get("key"), header.get("value")) if isinstance(header, dict) else header
-    return isinstance(name, str) and isinstance(value, bytes | bytearray | memoryview | None)
+    return name, value
 
 
 def _named(headers: pa.Array) -> pa.Array:
