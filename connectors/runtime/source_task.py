@@ -221,7 +221,11 @@ class SourceTask:
     ) -> int:
         """Collect the rows that the records give and the dead letters of the records that fail; return how many rows there were."""
         reading = records.read(start, end)
-        passed = pass_together(self._all_steps(), topic, reading.tables, self._retry) if reading.is_sure else None
+        stops = (
+            bool(reading.refused) and self._source.settings["errors.tolerance"] == "none"
+        )  # what is behind one makes no columns
+        is_whole = reading.is_sure and not (stops and end - start > 1)
+        passed = pass_together(self._all_steps(), topic, reading.tables, self._retry) if is_whole else None
         if end - start > 1 and not isinstance(passed, list):
             middle = (start + end) // 2
             return sum(self._take(topic, records, *part, sends, letters) for part in ((start, middle), (middle, end)))

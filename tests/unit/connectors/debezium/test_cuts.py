@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import random
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import streamkit as sk
 from streamkit.connectors import run
 from streamkit.connectors.debezium import DebeziumSource
+from streamkit.errors import StreamKitError
 from tests.kit.sampling import TAKES_ALL
 
 SEEDS = range(300 if TAKES_ALL else 4)
@@ -160,6 +162,34 @@ def outcome(records: Sequence[Record], cuts: Sequence[int], **settings: Any) -> 
         bad = [(row["value"], row["_timestamp"]) for row in log.read("bad").to_pylist()]
         key = log.topic("rows").key if names else ()
     return [{name: row.get(name) or None for name in sorted(names)} for row in rows], (key, columns), bad
+
+
+def stopped(records: Sequence[Record], cuts: Sequence[int]) -> tuple[Any, ...]:
+    """Which record stops a task, and the columns that the topic has then."""
+    failed = None
+    with sk.open_log(":memory:") as log:
+        log.create_topic("raw", format="bytes", partitions=1)
+        for start, end in pairwise(cuts):
+            with log.producer() as producer:
+                for key, value in records[start:end]:
+                    producer.send("raw", {"key": json.dumps(key).encode(), "value": json.dumps(value).encode()})
+            try:
+                run([DebeziumSource("in", {"source.topic": "raw", "topic": "rows", "truncate.mode": "skip"})], log, once=True)
+            except StreamKitError as error:
+                failed = re.search(r"offset (\d+)", str(error))
+                break
+        columns = [str(column) for column in log.topic("rows").schema] if "rows" in log.topics() else []
+    return failed and failed[1], columns
+
+
+@pytest.mark.parametrize("kinds", [(plain,), (plain, with_schema)])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_record_that_stops_the_task(seed, kinds):
+    """It is the same one in any polls, and the topic has the columns of the records before it, and no others."""
+    chance = random.Random(seed)
+    values = chance.choice(VALUES)
+    records = [chance.choice(kinds)(chance, values) for _ in range(8)]
+    assert stopped(records, [0, len(records)]) == stopped(records, range(len(records) + 1))
 
 
 @pytest.mark.parametrize("kinds", [(plain,), (plain, with_schema), (plain, with_schema, strange)])
