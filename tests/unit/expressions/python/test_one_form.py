@@ -112,6 +112,8 @@ def test_nothing_vanishes(way: str, kind: str, value: Any, message: str) -> None
         ("map<string,struct<x:int>>", {"a": {"x": 1}}, [("a", (1,))], {"a": {"x": 1}}),
         ("struct<x:int,y:int>", {"x": 1}, (1, None), {"x": 1, "y": None}),
         ("array<int>", [1], np.array([1]), [1]),
+        ("float", True, 1.0, 1.0),
+        ("float", np.float32(1), 1, 1.0),
     ],
 )
 def test_forms_stand_beside_each_other(way: str, kind: str, first: Any, second: Any, expected: Any) -> None:
