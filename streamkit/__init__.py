@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from streamkit.dsl.grouped import Grouped
     from streamkit.dsl.grouped_table import GroupedTable
     from streamkit.dsl.processor import Processor
-    from streamkit.dsl.stores import key_value_store, session_store, versioned_store, window_store
     from streamkit.dsl.stream import Stream
     from streamkit.dsl.table import GlobalTable, Table
     from streamkit.dsl.topology import Topology
@@ -41,6 +40,10 @@ if TYPE_CHECKING:
     from streamkit.log.opening import open_log
     from streamkit.plan.on_error import dead_letter
     from streamkit.plan.program import Program
+    from streamkit.plan.store_kinds.key_value_store import key_value_store
+    from streamkit.plan.store_kinds.session_store import session_store
+    from streamkit.plan.store_kinds.versioned_store import versioned_store
+    from streamkit.plan.store_kinds.window_store import window_store
     from streamkit.plan.window_kinds.cumulative import cumulative
     from streamkit.plan.window_kinds.hopping import hopping
     from streamkit.plan.window_kinds.session import session
@@ -77,19 +80,19 @@ _HOMES = {
     "hopping": "streamkit.plan.window_kinds.hopping",
     "http": "streamkit.dsl.endpoint",
     "kafka": "streamkit.dsl.endpoint",
-    "key_value_store": "streamkit.dsl.stores",
+    "key_value_store": "streamkit.plan.store_kinds.key_value_store",
     "main": "streamkit.launch.main",
     "open_log": "streamkit.log.opening",
     "postgres": "streamkit.dsl.endpoint",
     "run": "streamkit.launch.run",
     "session": "streamkit.plan.window_kinds.session",
-    "session_store": "streamkit.dsl.stores",
+    "session_store": "streamkit.plan.store_kinds.session_store",
     "sliding": "streamkit.plan.window_kinds.sliding",
     "time_limit": "streamkit.dsl.until",
     "tumbling": "streamkit.plan.window_kinds.tumbling",
-    "versioned_store": "streamkit.dsl.stores",
+    "versioned_store": "streamkit.plan.store_kinds.versioned_store",
     "window_closes": "streamkit.dsl.until",
-    "window_store": "streamkit.dsl.stores",
+    "window_store": "streamkit.plan.store_kinds.window_store",
     "within": "streamkit.dsl.within",
 }
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from streamkit.errors import TopologyError, UnknownVerbError
 from streamkit.names import snake_case
 from streamkit.plan.location import user_location
+from streamkit.plan.store_kinds import CALLED
 
 _FILTER, _COLUMNS, _TO = "filter(condition)", "with_columns(name=expression)", 'to("topic")'
 _LATEST = 'emit("latest"), or emit("every") for a row of every change'
@@ -107,7 +108,7 @@ FOREIGN_CLASSES = {
     "SessionWindows": 'sk.session("30 minutes", grace="0 s")', "SlidingWindows": 'sk.sliding("10 minutes", grace="0 s")',
     "UnlimitedWindows": "a group without windowed_by(…)", "JoinWindows": 'sk.within("5 seconds", grace="0 s")',
     "Suppressed": "suppress(until=sk.window_closes()), or until=sk.time_limit(…)", "EmitStrategy": 'emit("final"), or emit("every")',
-    "Materialized": 'store="name" of a verb', "Stores": "sk.key_value_store(…), window_store, session_store or versioned_store",
+    "Materialized": 'store="name" of a verb', "Stores": CALLED,
     **dict.fromkeys(("Serdes", "Serde", "Consumed", "Produced"), "columns with types: a topic's, or schema= of stream(…) and table(…)"),
     **dict.fromkeys(("Named", "Joined", "StreamJoined", "TableJoined", "Repartitioned", "Branched"), "name= of a verb"),
     "KeyValue": "a dict of columns", "Punctuator": "context.schedule(interval, clock, function)",

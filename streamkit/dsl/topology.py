@@ -30,6 +30,7 @@ from streamkit.plan.operators.source import GlobalTableSource, StreamSource, Tab
 from streamkit.plan.operators.write import To
 from streamkit.plan.picture import picture
 from streamkit.plan.store_definition import StoreDefinition
+from streamkit.plan.store_kinds import CALLED
 from streamkit.plan.tree import walk
 from streamkit.plan.windows import WindowKind
 from streamkit.schema import Schema, check_user_schema
@@ -217,10 +218,7 @@ class Topology(ForeignNames):
         Returns the store. TopologyError if there is another one of that name.
         """
         if not isinstance(store, StoreDefinition):
-            raise TopologyError(
-                f"add_store() was given {store!r}; expected sk.key_value_store(…), window_store, session_store or versioned_store",
-                user_location(),
-            )
+            raise TopologyError(f"add_store() was given {store!r}; expected {CALLED}", user_location())
         known = self._definitions.setdefault(store.name, store)
         if known != store or store.name in self._stores:
             raise TopologyError(f"there is a store {store.name!r} already; expected another name", user_location())

@@ -224,6 +224,7 @@ class Program:
                 "use the version that compiled it, or compile it again"
             )
         import streamkit.plan.operators  # knows every kind of operator; it imports this module
+        import streamkit.plan.store_kinds  # every kind of store
         import streamkit.plan.window_kinds  # noqa: F401  # and every kind of windows
 
         program: Program = from_plain(cls, value, KINDS)

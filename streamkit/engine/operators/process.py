@@ -21,8 +21,9 @@ from streamkit.arrays import Integers, Mask
 from streamkit.engine.epoch.stream_time import CLOCK_SEEN, NO_TIME, clock_start
 from streamkit.engine.processors.call import ProcessorCall, failure
 from streamkit.engine.processors.context import Headers, ProcessorContext, Record, RecordMetadata, Scheduled, checked_headers
+from streamkit.engine.processors.processor_store import processor_store_of
 from streamkit.engine.processors.store_overlay import StoreOverlay
-from streamkit.engine.processors.stores import STORES, expired_range, milliseconds
+from streamkit.engine.processors.store_time import milliseconds
 from streamkit.engine.rows.place import OPERATORS, in_canonical_order, numbers_of, place_ranks
 from streamkit.engine.rows.rows import (
     RECORD_FIELDS,
@@ -286,9 +287,10 @@ class _ProcessorRun:
         before, now = context.stream_time(operator.stream_clock)
         for definition in operator.definitions:
             overlay = self.overlays[definition.name]
+            store = processor_store_of(definition)
             if now > before:
                 for group in context.groups:
-                    overlay.delete_between(expired_range(definition, overlay, group, now), now)
+                    overlay.delete_between(store._expired_ranges(definition, overlay, group, now), now)
 
     def is_cancelled(self, group: int, number: int) -> bool:
         """Whether a schedule was cancelled in a key group."""
@@ -342,7 +344,9 @@ class _GroupRun:
         self._operator = run.epoch.operator
         self._is_begun = is_begun
         self._call = ProcessorCall(run.epoch.function.name, group, run.epoch.context.plan.end.time_ms)
-        self._stores = {one.name: STORES[one.kind](one, run.overlays[one.name], self._call) for one in self._operator.definitions}
+        self._stores = {
+            one.name: processor_store_of(one)(one, run.overlays[one.name], self._call) for one in self._operator.definitions
+        }
         self._convert = [exactly(column.arrow.type) for column in self._operator.columns]
         self._positions = {name: place for place, name in enumerate(self._operator.columns.names)}
         self._scheduled: list[Scheduled] = []

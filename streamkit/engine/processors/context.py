@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 from streamkit.engine.processors.call import ProcessorCall
-from streamkit.engine.processors.stores import ProcessorStore, StoreTime, milliseconds
+from streamkit.engine.processors.processor_store import ProcessorStore
+from streamkit.engine.processors.store_time import StoreTime, milliseconds
 from streamkit.names import DELETED
 from streamkit.plan.processing import ForeignCalls, RefusedCallError, Schedule
 
@@ -138,7 +139,7 @@ class ProcessorContext(ForeignCalls):
     def __init__(
         self,
         call: ProcessorCall,
-        stores: Mapping[str, ProcessorStore],
+        stores: Mapping[str, ProcessorStore[Any]],
         forwarding: Forwarding,
         scheduled: list[Scheduled],
         metadata: Callable[[int], RecordMetadata | None],

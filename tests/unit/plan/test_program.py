@@ -57,7 +57,7 @@ from streamkit.plan.operators.windowed_table import WindowedTable
 from streamkit.plan.operators.write import Write
 from streamkit.plan.processing import Schedule
 from streamkit.plan.program_check import check_program
-from streamkit.plan.store_definition import StoreDefinition
+from streamkit.plan.store_kinds.window_store import WindowStoreDefinition
 from streamkit.plan.window_kinds.calendar import Calendar, CalendarWindowing
 from streamkit.plan.window_kinds.session import SessionWindowing
 from streamkit.plan.window_kinds.sliding import SlidingWindowing
@@ -199,7 +199,7 @@ OTHERS = (
         True,
         False,
         "row",
-        (StoreDefinition("s", "window", STATE.select(["user"]), STATE.select(["total.sum"]), 20, 10, True),),
+        (WindowStoreDefinition("s", STATE.select(["user"]), STATE.select(["total.sum"]), 20, 10, True),),
         (Schedule("stream_time", 10), Schedule("wall_clock", 1000)),
         "c-schedules",
         ("late",),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import streamkit as sk
-from streamkit.engine.processors.stores import milliseconds
+from streamkit.engine.processors.store_time import milliseconds
 from streamkit.errors import EvaluationError
 from streamkit.names import changelog_topic
 from streamkit.plan.processing import RefusedCallError
