@@ -153,10 +153,14 @@ def _objects_of_mixtures(values: Any) -> Any:
         categories is not None and categories.dtype == object and len(set(map(type, categories))) > 1
     ):
         return values
-    objects = values.to_numpy(dtype=object, copy=True)
-    classes = set(map(type, objects.tolist())) - {type(None)}
+    import pandas as pd
+
+    classes = set(map(type, values.tolist())) - {type(None)}
     if len(classes) <= 1 and classes <= _PLAIN:
         return values
+    if classes == {str, float} and pd.api.types.infer_dtype(values, skipna=True) == "string":  # all of these floats are NaN
+        return values
+    objects = values.to_numpy(dtype=object, copy=True)
     try:
         missing = values.isna()
     except ArithmeticError:  # pandas cannot compare a signalling NaN

@@ -63,7 +63,8 @@ VALUES: list[Any] = [
     dt.datetime(2020, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=5, minutes=30))),
     dt.datetime(2020, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=5, seconds=7))),
     dt.time(1), dt.timedelta(1),
-    np.bool_(True), np.int8(1), np.int64(2), np.uint8(200), np.uint64(2**63), np.float16(1.5), np.float32(0.1), np.float64(1.5), np.float64("nan"),
+    np.bool_(True), np.int8(1), np.int64(2), np.uint8(200), np.uint64(2**63), np.float16(1.5), np.float32(0.1), np.float64(1.5),
+    np.float64("nan"), np.float32("nan"),
     np.longdouble(1.5), np.str_("a"), np.bytes_(b"a"), np.timedelta64(1, "s"), np.void(b"ab"),
     *(np.datetime64("2020-01-01", unit) for unit in ("Y", "M", "D", "h", "s", "ms", "us", "ns")),
     np.datetime64("2020-01-01T00:00:00.000000001"),
@@ -142,6 +143,7 @@ REFUSED = [
 ACCEPTED = [
     ("decimal(10,2)", 1, D("0.1")), ("bigint", 1.0, 2**63 - 1), ("bigint", 2**53 + 1, 1.0), ("date", DAY, np.datetime64("2020-01-02")),
     ("timestamp", NOON, NOON.replace(tzinfo=dt.timezone(dt.timedelta(seconds=7)))), ("timestamp", np.datetime64(0, "s"), np.datetime64(0, "us")),
+    ("string", "a", None), ("string", Text("a"), "b"),
 ]  # fmt: skip
 
 
@@ -164,6 +166,28 @@ def test_what_fits_alone_fits_beside_others(type_name, one, other, way):
     topic = declare_topic("t", f"v {type_name}")
     for values in ([one, None, other], [other, None, one]):
         assert made(topic, way, values) == ([found for value in values for found in made(topic, way, [value])[0]], None)
+
+
+def test_what_is_a_null_in_pandas_is_one_beside_texts():
+    """Whichever null it is, and whether a Series of texts is taken at once or not."""
+    topic = declare_topic("t", "v string")
+    for null in (
+        None,
+        float("nan"),
+        np.float32("nan"),
+        np.float64("nan"),
+        pd.NaT,
+        pd.NA,
+        D("NaN"),
+        D("sNaN"),
+        np.datetime64("NaT"),
+    ):
+        for values in ([null], ["a", null], [null, "a", float("nan")]):
+            assert made(topic, "pandas", values) == ([repr("a" if one == "a" else None) for one in map(_text, values)], None)
+
+
+def _text(value):
+    return value if isinstance(value, str) else None
 
 
 def test_categories_of_several_kinds_are_values_of_several_kinds():
