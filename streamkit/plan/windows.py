@@ -19,6 +19,7 @@ import numpy as np
 
 from streamkit.arrays import Integers, Mask
 from streamkit.errors import TopologyError
+from streamkit.plan.closing import are_over
 from streamkit.plan.duration import duration_text
 from streamkit.plan.plain import from_plain, to_plain
 
@@ -243,6 +244,18 @@ class Windowing:
     def bounds(self, windows: Integers) -> tuple[Integers, Integers]:
         """The start and the end of each window, as results show them."""
         return windows, self.ends(windows)
+
+    def closes_at(self, windows: Integers) -> Integers:
+        """The stream time at which each window closes; a final result is due then."""
+        return self.ends(windows) + self.grace_ms
+
+    def are_closed(self, windows: Integers, reached: Integers | int) -> Mask:
+        """Whether windows have closed when stream time is so far: a record is late for those (see `streamkit.plan.closing`)."""
+        return are_over(self.closes_at(windows), reached)
+
+    def take_rows(self, windows: Integers, reached: Integers | int) -> Mask:
+        """Whether windows still take rows when stream time is so far; mostly until they have closed."""
+        return ~self.are_closed(windows, reached)
 
     def closed(self, times: Integers) -> Integers:
         """The number of the last window that has closed when stream time is so far; windows are numbered in the order of their ends."""

@@ -19,6 +19,7 @@ from streamkit.arrays import Integers
 from streamkit.engine.folding.changes import windows_with_old_values
 from streamkit.engine.folding.result_places import places_of_final, places_of_newest, places_of_rows
 from streamkit.engine.folding.sequential import Functions, NamedValues, State, StateRows, is_deleted, timestamps_of
+from streamkit.engine.folding.stored_windows import first_open_at
 from streamkit.engine.folding.window_results import bounds
 from streamkit.engine.folding.window_state import StoreChanges, WindowKeys, WindowState, keys_of
 from streamkit.engine.rows.place import in_canonical_order
@@ -187,8 +188,8 @@ def _final(epoch: FunctionWindowState, made: ChangedWindows | None) -> pa.Record
             own = _state_keys(epoch, made.keys, list(made.newest))
             untouched = pc.invert(pc.is_in(state_keys, value_set=own))
             state_keys, values = state_keys.filter(untouched), values.filter(untouched)
-        closed_ms = epoch.times[1] - epoch.wait_ms
-        keys, shown = made.keys, [(one, made.newest[one]) for one in made.there() if _time(epoch, one) <= closed_ms]
+        first_open = first_open_at(epoch.windowing, epoch.times[1])
+        keys, shown = made.keys, [(one, made.newest[one]) for one in made.there() if _time(epoch, one) < first_open]
     if len(state_keys):
         own_keys, times = epoch.split(state_keys)
         others = 0 if keys is None else len(keys.groups)
@@ -204,7 +205,7 @@ def _final(epoch: FunctionWindowState, made: ChangedWindows | None) -> pa.Record
     places, starts, ends = _columns([window for window, _ in shown])
     first, *rest = epoch.times_of(starts, ends)
     columns = [*map(pa.array, rest), *keys.take(places).columns]
-    place = places_of_final(epoch.operator, first + epoch.wait_ms, first, columns, epoch.context)
+    place = places_of_final(epoch.operator, epoch.windowing.closes_at(first), first, columns, epoch.context)
     return in_canonical_order(_results(epoch, keys, shown, place).drop_columns([DELETED]))
 
 

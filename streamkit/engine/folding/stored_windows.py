@@ -63,12 +63,17 @@ def ranges_reached(
     return layout_of(context.store(store)).ranges(number, context.groups, first, last)
 
 
+def first_open_at(window: Windowing, time: int) -> int:
+    """The first window that is open when stream time is so far; NO_TIME while there is no stream time, as nothing has closed then."""
+    return NO_TIME if time == NO_TIME else int(window.first_open(np.array([time]))[0])
+
+
 def ranges_closed(store: str, window: Windowing, context: Context) -> list[tuple[bytes, bytes]]:
     """Ranges of state keys, one per key group of the task: windows that close in this epoch."""
     before, now = context.stream_time(window)
     if now == before:
         return []
-    first, last = (NO_TIME if time == NO_TIME else int(window.first_open(np.array([time]))[0]) for time in (before, now))
+    first, last = (first_open_at(window, time) for time in (before, now))
     if not window.has_any(first, last):
         return []
     return layout_of(context.store(store)).ranges(context.store_number(store), context.groups, first, last)

@@ -80,7 +80,7 @@ class WindowState:
     @property
     def wait_ms(self) -> int:
         """How long after its time in the key of the store a window closes."""
-        return self.windowing.size_ms + self.windowing.grace_ms
+        return self.windowing.closing_wait_ms
 
     @property
     def expired_ms(self) -> int:

@@ -1,9 +1,9 @@
 """
 The windows that rows fall into.
 
-Which windows hold a time, and when each closes, the kind of windows says (`streamkit.plan.windows`). Stream time at a row is the larger of
-its own order key and what the operator's inputs had committed (law 11); a final result counts with the moment it was due.
-Kafka: `end <= stream time - grace`, decided per window, after the row itself has moved the time.
+Which windows hold a time, and when each closes, the kind of windows says (`streamkit.plan.windows`); when a row is late, the rule in
+`streamkit.plan.closing`. Stream time at a row is the larger of its own order key and what the operator's inputs had committed (law 11); a
+final result counts with the moment it was due.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def windows_of(operator: Operator, window: Windowing | None, batch: pa.RecordBat
     timestamps, reached = numbers(batch, TIMESTAMP), stream_times(operator, window, batch, context)
     oldest, newest = window.holding(timestamps)
     if window.per_record == 1:
-        is_open = (window.ends(newest) + window.grace_ms > reached).astype(np.int64)
+        is_open = window.take_rows(newest, reached).astype(np.int64)
         context.count("late", operator.id, len(is_open) - int(is_open.sum()))
         return RowsInWindows(batch, window, newest, is_open)
     still_open = np.maximum(oldest, window.first_open(reached))
@@ -120,5 +120,5 @@ def since_1970(operator_id: str, batch: pa.RecordBatch, context: Context) -> pa.
 def is_open_in_all(operator: Operator, window: Windowing, batch: pa.RecordBatch, context: Context) -> Mask:
     """Whether every window that holds a row is open at the row's place; false of a row that no window holds."""
     oldest, newest = window.holding(numbers(batch, TIMESTAMP))
-    is_open = window.ends(oldest) + window.grace_ms > stream_times(operator, window, batch, context)
+    is_open = window.take_rows(oldest, stream_times(operator, window, batch, context))
     return is_open & (newest >= oldest)

@@ -20,6 +20,7 @@ from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import kernel
 from streamkit.log.values.byte_order import byte_order
 from streamkit.names import TIMESTAMP
+from streamkit.plan.closing import are_over
 from streamkit.plan.operators.distinct import Distinct
 from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows, encode_rows
@@ -42,7 +43,7 @@ def distinct(operator: Distinct, inputs: Sequence[OptionalBatch], context: Conte
     times = numbers(batch, TIMESTAMP)
     free = deletions_of(batch) | is_null_key(batch, operator.columns).to_numpy(zero_copy_only=False)
     reached = stream_times(operator, operator.window, batch, context)
-    late = ~free & (times + (operator.within_ms + operator.window.grace_ms) < reached)
+    late = ~free & are_over(times + (operator.within_ms + operator.window.grace_ms + 1), reached)
     asked = np.flatnonzero(~free & ~late)
     passes = _passing(operator, batch, asked, context)
     context.count("late", operator.id, int(late.sum()))

@@ -25,7 +25,7 @@ def late(operator: Late, inputs: Sequence[OptionalBatch], context: Context) -> p
     window = operator.window
     times = numbers(batch, TIMESTAMP)
     last, is_held = window.last_holding(times)
-    is_late = is_held & (window.ends(last) + window.grace_ms <= stream_times(operator, window, batch, context))
+    is_late = is_held & window.are_closed(last, stream_times(operator, window, batch, context))
     return with_columns(batch.filter(pa.array(is_late)), bounds(*window.bounds(last[is_late])))
 
 

@@ -22,6 +22,7 @@ from streamkit.engine.rows.rows import OptionalBatch, without_null_keys
 from streamkit.engine.stage.advance import stream_times
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import kernel
+from streamkit.plan.closing import are_over
 from streamkit.plan.operators.table_join import TableJoin
 from streamkit.plan.windows import Settling
 from streamkit.state.layout import layout_of
@@ -52,5 +53,4 @@ def _are_kept(table: Kept, left: pa.RecordBatch, operator: TableJoin, settled: S
     bounds = (milliseconds(pc.fill_null(left[name], SOME_MOMENT)) for name in operator.bounds)
     first_times = layout_of(table.store).window_times(*bounds)[0]
     times = stream_times(operator, settled.window, left, context, by_records=True)
-    are_kept: Mask = first_times + settled.wait_ms > times
-    return are_kept
+    return ~are_over(first_times + settled.wait_ms, times)

@@ -40,6 +40,7 @@ from streamkit.engine.stage.registry import kernel
 from streamkit.log.values.keys import key_parts
 from streamkit.log.values.slices import join
 from streamkit.names import DUE, KEY_GROUP, ORDER_COLUMNS, PATH, TIMESTAMP
+from streamkit.plan.closing import are_over
 from streamkit.plan.operators.versioned_join import VersionedJoin
 from streamkit.plan.operators.versioned_table import VersionedTable
 
@@ -127,8 +128,7 @@ def _is_forgotten(
     table, context = history.table, history.context
     before, _ = context.stream_time(table.windowing)
     reached = np.maximum(reached_before(table, left, context.advances()), before)
-    begin = np.maximum(reached, NO_TIME + table.history_ms) - table.history_ms
-    old = np.flatnonzero((found >= 0) & (numbers(left, TIMESTAMP) < begin))
+    old = np.flatnonzero((found >= 0) & are_over(numbers(left, TIMESTAMP) + table.forgets_after_ms, reached))
     forgotten = np.zeros(len(found), bool)
     if len(old):
         newest = valid_at(versions, codes[old], np.full(len(old), ALWAYS, np.int64), ranks[old])
@@ -166,7 +166,8 @@ class _VersionedWaits:
 
     def stored(self, lists: RowLists) -> Found:
         """The rows of former epochs whose wait is over."""
-        by_table = max(self.table_now, NO_TIME + self._lapse_ms) - self._lapse_ms + self.grace_ms
+        lapse_ms = self.table.forgets_after_ms
+        by_table = max(self.table_now, NO_TIME + lapse_ms) - lapse_ms + self.grace_ms
         return lists.over(self.before, max(self.now, by_table))
 
     def waits(self, rows: pa.RecordBatch) -> Mask:
@@ -174,36 +175,27 @@ class _VersionedWaits:
         times, window = numbers(rows, TIMESTAMP), self.operator.windowing
         assert window is not None, "an operator with a grace has a stream time"
         of_table = np.maximum(reached_before(self.table, rows, self.context.advances()), self.table_before)
-        found: Mask = times + self.grace_ms > stream_times(self.operator, window, rows, self.context)
-        return found & (times + self._lapse_ms > of_table)
+        over = are_over(times + self.grace_ms, stream_times(self.operator, window, rows, self.context))
+        return ~(over | are_over(times + self.table.forgets_after_ms, of_table))
 
     def are_over(self, times: Integers) -> Mask:
         """Whether the wait of rows of these times is over at the end of the epoch."""
-        return self._are_due(times) | (times + self._lapse_ms <= self.table_now)
+        return are_over(times + self.grace_ms, self.now) | are_over(times + self.table.forgets_after_ms, self.table_now)
 
     def places(self, times: Integers) -> dict[str, pa.Array]:
         """Where rows whose wait is over are joined: just before the record that ended it, of the stream or of the table."""
-        reports, due = self.context.advances(), times + self.grace_ms
-        in_time, lapsed = self._are_due(times), times + self._lapse_ms <= self.table_now
+        reports, due, due_by_table = self.context.advances(), times + self.grace_ms, times + self.table.forgets_after_ms
+        in_time, lapsed = are_over(due, self.now), are_over(due_by_table, self.table_now)
         if not lapsed.any():
             return final_place(self.operator, due, reports)
         by_time = rows_of(final_place(self.operator, np.where(in_time, due, self.before), reports))
-        by_table = rows_of(final_place(self.table, np.where(lapsed, times + self._lapse_ms, self.table_before), reports))
+        by_table = rows_of(final_place(self.table, np.where(lapsed, due_by_table, self.table_before), reports))
         (rank_by_time, rank_by_table) = place_ranks(by_time, by_table)
         is_by_table = lapsed & (~in_time | (rank_by_table < rank_by_time))
         reached = np.maximum(reached_before(self.operator, by_table, reports), self.before)
         moments = np.where(is_by_table, np.clip(reached, times, due), due)
         chosen = pa.array(is_by_table)
         return {name: pc.if_else(chosen, by_table[name], by_time[name]) for name in ORDER_COLUMNS} | {DUE: pa.array(moments)}
-
-    @property
-    def _lapse_ms(self) -> int:
-        """How far the table's time must be past a row so that it is forgotten."""
-        return self.table.history_ms + 1
-
-    def _are_due(self, times: Integers) -> Mask:
-        due: Mask = times + self.grace_ms <= self.now
-        return due
 
 
 def _due(operator: VersionedJoin, grace_ms: int, left: OptionalBatch, context: Context) -> OptionalBatch:

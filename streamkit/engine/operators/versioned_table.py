@@ -34,6 +34,7 @@ from streamkit.engine.stage.registry import kernel
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, TIMESTAMP
+from streamkit.plan.closing import are_over
 from streamkit.plan.operators.versioned_table import VersionedTable
 from streamkit.state.row import encode_rows
 
@@ -68,7 +69,8 @@ def versioned_table(operator: VersionedTable, inputs: Sequence[OptionalBatch], c
 
 def _in_time(operator: VersionedTable, batch: pa.RecordBatch, context: Context) -> pa.RecordBatch:
     """The rows that are not older than the history; the others are counted."""
-    late = numbers(batch, TIMESTAMP) + operator.history_ms < stream_times(operator, operator.windowing, batch, context)
+    reached = stream_times(operator, operator.windowing, batch, context)
+    late = are_over(numbers(batch, TIMESTAMP) + operator.forgets_after_ms, reached)
     context.count("late", operator.id, int(late.sum()))
     return batch.filter(pa.array(~late)) if late.any() else batch
 

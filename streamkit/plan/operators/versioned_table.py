@@ -40,6 +40,11 @@ class VersionedTable(Operator):
         return (self.store, self.history)
 
     @property
+    def forgets_after_ms(self) -> int:
+        """How far stream time is past a moment that the history goes back to no more; a change of that time is late then."""
+        return self.history_ms + 1
+
+    @property
     def windowing(self) -> Windowing:
         return Windowing(0, 1, self.history_ms, self.streams, self.history)
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from streamkit.arrays import Integers, Mask
+from streamkit.plan.closing import are_over
 from streamkit.plan.demands import WITH_OLD_VALUES
 from streamkit.plan.duration import duration_text
 from streamkit.plan.grace import asking_for_grace, idle_in_ms, retention_in_ms
@@ -103,6 +105,14 @@ class SessionWindowing(Windowing):
     @property
     def declared(self) -> Mapping[str, str]:
         return {"the gap of its sessions": duration_text(self.size_ms - 1)}
+
+    def take_rows(self, windows: Integers, reached: Integers | int) -> Mask:
+        """
+        Until a millisecond before they close, as in Kafka: what closes at the next millisecond takes no rows any more.
+
+        That is for rows that move no stream time. One that does is judged by the time before it, and by that all sessions near it take rows.
+        """
+        return ~are_over(self.closes_at(windows) - 1, reached)
 
     def closing(self, modes: Iterable[str]) -> Windowing | None:
         """

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -138,7 +139,9 @@ def shorten_the_gap(patch: Patch) -> None:
     patch(
         sessions_of_columns,
         "merged_sessions",
-        lambda rows, stored, gap_ms, *rest, **options: merged_sessions(rows, stored, gap_ms - 1, *rest, **options),
+        lambda rows, stored, window, **options: merged_sessions(
+            rows, stored, replace(window, size_ms=window.size_ms - 1), **options
+        ),
     )
 
 

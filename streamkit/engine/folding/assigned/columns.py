@@ -149,8 +149,7 @@ def _close(operator: Aggregate, updated: Updated, context: Context) -> pa.Record
     if closed is None:
         return None
     assert closed.windows is not None
-    due = operator.window.ends(closed.windows) + operator.window.grace_ms
-    place = places_of_final(operator, due, closed.windows, closed.keys, context)
+    place = places_of_final(operator, operator.window.closes_at(closed.windows), closed.windows, closed.keys, context)
     return in_canonical_order(rows_of_results(operator, closed, place))
 
 
@@ -180,8 +179,7 @@ def _closed_groups(operator: Aggregate, window: Windowing, updated: Updated, con
     keys, values = context.committed_state().scan(ranges_closed(operator.store, window, context))
     groups = updated.groups
     if groups is not None and groups.windows is not None:
-        closing = window.ends(groups.windows) + window.grace_ms <= context.stream_time(window)[1]
-        groups = groups.take(np.flatnonzero(closing))
+        groups = groups.take(np.flatnonzero(window.are_closed(groups.windows, context.stream_time(window)[1])))
         if len(keys):
             untouched = pc.invert(pc.is_in(keys, value_set=updated.keys))
             keys, values = keys.filter(untouched), values.filter(untouched)

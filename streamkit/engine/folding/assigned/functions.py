@@ -117,7 +117,7 @@ def _final(operator: Aggregate, folded: Folded | None, context: Context) -> pa.R
     if folded is not None:
         keep = pc.invert(pc.is_in(keys, value_set=folded.codes.keys))
         keys, values = keys.filter(keep), values.filter(keep)
-        closing = window.ends(numbers(folded.groups, WINDOW)) + window.grace_ms <= context.stream_time(window)[1]
+        closing = window.are_closed(numbers(folded.groups, WINDOW), context.stream_time(window)[1])
         here = [place for place in np.flatnonzero(closing).tolist() if folded.states[place].value is not None]
         names = [*operator.key, WINDOW, KEY_GROUP]
         parts.append((folded.groups.select(names).take(pa.array(here, pa.int64())), [folded.states[place] for place in here]))
@@ -129,7 +129,7 @@ def _final(operator: Aggregate, folded: Folded | None, context: Context) -> pa.R
         return None
     groups, states = concatenate([part[0] for part in parts]), [state for part in parts for state in part[1]]
     windows = numbers(groups, WINDOW)
-    due, keys = window.ends(windows) + window.grace_ms, [groups[name] for name in operator.key]
+    due, keys = window.closes_at(windows), [groups[name] for name in operator.key]
     place = places_of_final(operator, due, windows, keys, context)
     return in_canonical_order(_results(operator, groups, states, place, context).drop_columns([DELETED]))
 

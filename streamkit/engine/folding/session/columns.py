@@ -21,6 +21,7 @@ from streamkit.engine.folding.changes import windows_with_old_values
 from streamkit.engine.folding.group_state import keyed_values, lifted
 from streamkit.engine.folding.result_places import places_of_final, places_of_newest, places_of_rows
 from streamkit.engine.folding.session.merged_sessions import SessionRows, Sessions, Stored, merged_sessions
+from streamkit.engine.folding.stored_windows import first_open_at
 from streamkit.engine.folding.window_results import Finish, bounds, failing, finished, null_on_overflow
 from streamkit.engine.folding.window_state import StoreChanges, WindowKeys, WindowState, decoded, keys_of
 from streamkit.engine.rows.lineage import NONE
@@ -122,8 +123,8 @@ def _made(epoch: WindowState, batch: pa.RecordBatch) -> _MadeSessions:
     keys, codes = keys_of(operator.key, batch)
     listed = epoch.listed(keys)
     before, _ = epoch.times
-    horizon = before if before == NO_TIME else before - epoch.length_ms - epoch.windowing.grace_ms
-    met = listed.take(listed.ends >= horizon)  # one that ends at the horizon takes no rows, but another may take its place
+    # Those that had not closed: one that closes next takes no rows any more, but another may get its bounds, and then its place.
+    met = listed.take(listed.ends >= first_open_at(epoch.windowing, before))
     values = epoch.read(epoch.keys(keys, met.keys, (met.ends, met.starts)))
     states = lifted(operator.aggregates, batch)
     rows = [
@@ -136,7 +137,7 @@ def _made(epoch: WindowState, batch: pa.RecordBatch) -> _MadeSessions:
     taken = SessionRows(codes, numbers(batch, TIMESTAMP), stream_times(operator, epoch.windowing, batch, context), moves)
     stored = Stored(met.keys, met.starts, met.ends)
     is_each_needed = operator.gives_each or any(one.ordered for one in operator.aggregates)
-    sessions = merged_sessions(taken, stored, epoch.length_ms, epoch.windowing.grace_ms, is_each_needed=is_each_needed)
+    sessions = merged_sessions(taken, stored, epoch.windowing, is_each_needed=is_each_needed)
     return _MadeSessions(
         operator.aggregates, batch, keys, listed, np.concatenate([stored.keys, codes]), sessions, len(stored), rows
     )
@@ -232,7 +233,7 @@ def _closed(epoch: WindowState, made: _MadeSessions | None) -> pa.RecordBatch | 
             own = epoch.keys(made.keys, made.codes[changed], (made.sessions.ends[changed], made.sessions.starts[changed]))
             untouched = pc.invert(pc.is_in(stored_keys, value_set=own))
             stored_keys, values = stored_keys.filter(untouched), values.filter(untouched)
-        closing = np.flatnonzero(made.is_there & (made.sessions.ends + epoch.wait_ms <= epoch.times[1]))
+        closing = np.flatnonzero(made.is_there & epoch.windowing.are_closed(made.sessions.ends, epoch.times[1]))
         if len(closing):
             codes = made.codes[closing]
             keys = WindowKeys([column.take(pa.array(codes)) for column in made.keys.columns], made.keys.groups[codes])
@@ -257,7 +258,7 @@ def _both(parts: Sequence[_Closing]) -> _Closing:
 
 def _final(epoch: WindowState, closing: _Closing) -> pa.RecordBatch:
     operator, keys = epoch.operator, [pa.array(closing.starts), *closing.keys.columns]
-    place = places_of_final(operator, closing.ends + epoch.wait_ms, closing.ends, keys, epoch.context)
+    place = places_of_final(operator, epoch.windowing.closes_at(closing.ends), closing.ends, keys, epoch.context)
     return rows_of(
         {
             **dict(zip(operator.key, closing.keys.columns, strict=True)),

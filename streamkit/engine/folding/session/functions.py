@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.chunks import one_batch
-from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.folding.arrived_rows import ArrivedRows, arrived_rows, values_of
 from streamkit.engine.folding.function_windows import (
     FunctionWindowState,
@@ -24,6 +23,7 @@ from streamkit.engine.folding.function_windows import (
 )
 from streamkit.engine.folding.sequential import NamedValues, State
 from streamkit.engine.folding.session.merged_sessions import OpenSessions
+from streamkit.engine.folding.stored_windows import first_open_at
 from streamkit.engine.rows.rows import OptionalBatch
 from streamkit.engine.stage.advance import moves_time
 from streamkit.engine.stage.context import Context
@@ -38,8 +38,8 @@ def fold_functions(operator: Aggregate, inputs: Sequence[OptionalBatch], context
     made, late = None, None
     if arrived is not None:
         before, _ = epoch.times
-        horizon = before if before == NO_TIME else before - epoch.wait_ms + 1
-        given = given_rows(epoch, arrived.groups, lambda listed, codes, times: listed.ends >= horizon)
+        first_open = first_open_at(epoch.windowing, before)
+        given = given_rows(epoch, arrived.groups, lambda listed, codes, times: listed.ends >= first_open)
         changes, late_rows = _changes(epoch, arrived, given)
         made = changed(given, changes)
         if LATE in operator.modes and late_rows:
@@ -59,13 +59,13 @@ def _changes(epoch: FunctionWindowState, arrived: ArrivedRows, given: Given) -> 
     moves = np.zeros(len(given.codes), bool)
     if operator.closing is not None and epoch.windowing.grace_ms == 0:
         moves = moves_time(operator, arrived.groups, epoch.times[0], context.advances())
-    horizons = stream_time_at(epoch, arrived.groups) - epoch.wait_ms + 1
+    first_open = epoch.windowing.first_open(stream_time_at(epoch, arrived.groups))
     values, origins = values_of(operator, context.store(operator.store), arrived), arrived.inputs.tolist()
     changes: list[WindowChange] = []
     late: list[int] = []
-    rows = zip(given.codes.tolist(), given.times.tolist(), horizons.tolist(), moves.tolist(), strict=True)
-    for row, (code, time, horizon, moves_it) in enumerate(rows):
-        grown = sessions[code].grown(time, horizon, moves_it)
+    rows = zip(given.codes.tolist(), given.times.tolist(), first_open.tolist(), moves.tolist(), strict=True)
+    for row, (code, time, own_first_open, moves_it) in enumerate(rows):
+        grown = sessions[code].grown(time, own_first_open, moves_it)
         if grown is None:
             late.append(row)
             continue

@@ -3,9 +3,11 @@ Which sessions there are after each row: their bounds, which sessions a row merg
 
 The rules are Kafka Streams':
 
-    A row at t merges the sessions of its key with end >= t - gap and start <= t + gap.
-    It is late if the session that it would make has end < stream time - gap - grace.
-    A session whose end is at most (stream time before the row) - gap - grace takes no more rows.
+    A row at t merges the sessions of its key with end >= t - gap and start <= t + gap, if they still take rows.
+    It is late if the session that it would make has closed.
+
+When a session closes, and until when it takes rows, `streamkit.plan.closing` and `SessionWindowing` say; here a session is known by its end,
+as it is there.
 
 Nothing here looks at values. Keys whose rows come in the order of their times are done with numpy, as runs without a gap. So are
 keys whose rows come in any order, if it is certain that no row is late or meets a closed session, and nobody asks for the
@@ -23,6 +25,7 @@ import numpy as np
 from streamkit.arrays import Integers, Mask
 from streamkit.engine.rows.lineage import NONE, RowLineage
 from streamkit.expressions.core.accumulation import stable_order
+from streamkit.plan.windows import Windowing
 
 OVERWRITTEN = -2  # a session that was closed to rows, and whose bounds a new one has
 
@@ -73,22 +76,27 @@ class Sessions:
     is_late: Mask
 
 
-def merged_sessions(rows: SessionRows, stored: Stored, gap_ms: int, grace_ms: int, *, is_each_needed: bool) -> Sessions:
+def merged_sessions(rows: SessionRows, stored: Stored, window: Windowing, *, is_each_needed: bool) -> Sessions:
     """The sessions after each row; unless each is needed, some of those that others replaced have no bounds of their own."""
-    making = _GrowingSessions.of(rows, stored, gap_ms, grace_ms)
+    making = _GrowingSessions.of(rows, stored, window)
     in_order = _keys_in_order(rows, stored)
-    at_once = np.zeros(len(in_order), bool) if is_each_needed else ~in_order & _keys_in_time(rows, len(in_order), grace_ms)
+    at_once = np.zeros(len(in_order), bool) if is_each_needed else ~in_order & _keys_in_time(rows, len(in_order), window)
     steps = ((in_order, making.take_in_order), (at_once, making.take_at_once), (~in_order & ~at_once, making.take_one_by_one))
     for keys, take in steps:
         take(np.flatnonzero(keys[rows.keys]), np.flatnonzero(keys[stored.keys]))
     return making.made()
 
 
-def _keys_in_time(rows: SessionRows, size: int, grace_ms: int) -> Mask:
-    """Which keys have only rows that are not late, and meet no closed session: those less than grace behind stream time."""
+def _keys_in_time(rows: SessionRows, size: int, window: Windowing) -> Mask:
+    """Which keys have only rows that are not late, and meet no closed session: the oldest that one may meet still takes rows."""
+    oldest_met = rows.times - _gap_ms(window)
     in_time = np.ones(size, bool)
-    in_time[rows.keys[(rows.times <= rows.reached - grace_ms) & ~rows.moves_time]] = False
+    in_time[rows.keys[~(window.take_rows(oldest_met, rows.reached) | rows.moves_time)]] = False
     return in_time
+
+
+def _gap_ms(window: Windowing) -> int:
+    return window.size_ms - 1
 
 
 def _keys_in_order(rows: SessionRows, stored: Stored) -> Mask:
@@ -120,8 +128,8 @@ class _GrowingSessions:
 
     rows: SessionRows
     stored: Stored
+    window: Windowing
     gap_ms: int
-    grace_ms: int
     starts: Integers
     ends: Integers
     chains: Integers
@@ -132,14 +140,14 @@ class _GrowingSessions:
     heads: list[tuple[int, int]]
 
     @classmethod
-    def of(cls, rows: SessionRows, stored: Stored, gap_ms: int, grace_ms: int) -> _GrowingSessions:
+    def of(cls, rows: SessionRows, stored: Stored, window: Windowing) -> _GrowingSessions:
         nodes = len(stored) + len(rows)
         nowhere = np.full(nodes, NONE, np.int64)
         return cls(
             rows,
             stored,
-            gap_ms,
-            grace_ms,
+            window,
+            _gap_ms(window),
             np.concatenate([stored.starts, rows.times]),
             np.concatenate([stored.ends, rows.times]),
             nowhere.copy(),
@@ -159,7 +167,7 @@ class _GrowingSessions:
     def take_in_order(self, rows: Integers, stored: Integers) -> None:
         """Take rows of keys whose rows come in the order of their times: a session is a run of rows without a gap."""
         times, reached = self.rows.times[rows], self.rows.reached[rows]
-        late = times < reached - self.grace_ms - self.gap_ms
+        late = self.window.are_closed(times, reached)  # in this order the session that a row makes ends with the row
         self.is_late[rows[late]] = True
         rows = rows[~late]
         nodes = np.concatenate([stored, len(self.stored) + rows])
@@ -188,7 +196,7 @@ class _GrowingSessions:
         own = np.maximum(row[1:], 0)
         reached, moves = self.rows.reached[own], self.rows.moves_time[own]
         near = (keys[1:] == keys[:-1]) & (row[1:] >= 0) & (time - end <= self.gap_ms)
-        joins[1:] = near & (moves | (end > reached - self.gap_ms - self.grace_ms))
+        joins[1:] = near & (moves | self.window.take_rows(end, reached))
         return joins
 
     def _overwriting(self, nodes: Integers, keys: Integers, joins: Mask) -> Integers:
@@ -220,8 +228,9 @@ class _GrowingSessions:
 
     def take_one_by_one(self, rows: Integers, stored: Integers) -> None:
         """Take rows in whatever order their times are."""
+        first_open = self.window.first_open(self.rows.reached)
         for own, sessions in self._by_key(rows, stored):
-            _OneKey(self, [int(node) for node in sessions]).take(own)
+            _OneKey(self, [int(node) for node in sessions]).take(own, first_open[own])
 
     def _by_key(self, rows: Integers, stored: Integers) -> Iterator[tuple[Integers, Integers]]:
         """The rows and the stored sessions of each key that has rows."""
@@ -248,13 +257,14 @@ class _OneKey:
             self._open.add(int(making.starts[node]), int(making.ends[node]), node)
             self._begin_chain(node, [])
 
-    def take(self, rows: Integers) -> None:
+    def take(self, rows: Integers, first_open: Integers) -> None:
+        """Take rows, with the first open moment at each."""
         making = self._making
         taken = making.rows
-        for row, time, reached, moves in zip(
-            rows.tolist(), taken.times[rows].tolist(), taken.reached[rows].tolist(), taken.moves_time[rows].tolist(), strict=True
+        for row, time, own_first_open, moves in zip(
+            rows.tolist(), taken.times[rows].tolist(), first_open.tolist(), taken.moves_time[rows].tolist(), strict=True
         ):
-            grown = self._open.grown(time, reached - making.gap_ms - making.grace_ms, moves)
+            grown = self._open.grown(time, own_first_open, moves)
             if grown is None:
                 making.is_late[row] = True
             else:
@@ -295,16 +305,21 @@ class Bounded(NamedTuple, Generic[AnySession]):
 
 
 class Grown(NamedTuple, Generic[AnySession]):
-    """The session that a row makes: its bounds, the sessions that it takes the place of, in order of time, and the horizon."""
+    """The session that a row makes: its bounds, the sessions that it takes the place of, in order of time, and the first open moment."""
 
     start: int
     end: int
     merged: list[Bounded[AnySession]]
-    horizon: int
+    first_open: int
 
 
 class OpenSessions(Generic[AnySession]):
-    """The sessions of one key, while rows are taken one by one."""
+    """
+    The sessions of one key, while rows are taken one by one.
+
+    What stream time says at a row is one number here, `first_open` of the windows: sessions that end before it have closed, and those
+    that end behind it take rows. One that ends with it has not closed, and takes none (`SessionWindowing.take_rows`).
+    """
 
     def __init__(self, gap_ms: int) -> None:
         self._gap_ms = gap_ms
@@ -315,20 +330,22 @@ class OpenSessions(Generic[AnySession]):
         """Take a session as it is."""
         self._open.append(Bounded(end, start, session))
 
-    def grown(self, time: int, horizon: int, moves_time: bool) -> Grown[AnySession] | None:
+    def grown(self, time: int, first_open: int, moves_time: bool) -> Grown[AnySession] | None:
         """
-        What a row at this time makes of the sessions near it; None if it is late.
+        What a row at this time makes of the sessions near it; None if it is late, as what it would make has closed.
 
-        Sessions that end up to the horizon take no rows but those that move stream time.
+        A row that moves stream time is taken by sessions that take no others any more.
         """
         gap = self._gap_ms
         near = [
-            one for one in self._open if one.end >= time - gap and one.start <= time + gap and (moves_time or one.end > horizon)
+            one
+            for one in self._open
+            if one.end >= time - gap and one.start <= time + gap and (moves_time or one.end > first_open)
         ]
         near.sort(key=lambda one: one[:2])
         end = max([time, *(one.end for one in near)])
         start = min([time, *(one.start for one in near)])
-        return None if end < horizon else Grown(start, end, near, horizon)
+        return None if end < first_open else Grown(start, end, near, first_open)
 
     def replace(self, grown: Grown[AnySession], session: AnySession | None) -> AnySession | None:
         """
@@ -338,8 +355,8 @@ class OpenSessions(Generic[AnySession]):
         """
         merged = {(one.end, one.start) for one in grown.merged}
         rest = [one for one in self._open if (one.end, one.start) not in merged]
-        self._closed.update({(one.start, one.end): one.session for one in rest if one.end <= grown.horizon})
-        self._open = [one for one in rest if one.end > grown.horizon]
+        self._closed.update({(one.start, one.end): one.session for one in rest if one.end <= grown.first_open})
+        self._open = [one for one in rest if one.end > grown.first_open]
         if session is not None:
             self.add(grown.start, grown.end, session)
         return self._closed.pop((grown.start, grown.end), None)

@@ -89,7 +89,7 @@ def _made(epoch: WindowState, batch: pa.RecordBatch) -> _MadeWindows:
     stored = WindowNodes(met.keys, met.starts, stored_times, np.arange(len(stored_times)))
     taken = SlidingRows(codes, times, stream_times(operator, epoch.windowing, batch, epoch.context))
     is_each_given = operator.gives_each
-    slid = slid_windows(taken, stored, epoch.length_ms, epoch.windowing.grace_ms, is_each_given=is_each_given)
+    slid = slid_windows(taken, stored, epoch.windowing, is_each_given=is_each_given)
     if slid.is_flat and all(one.function in FOLDED for one in operator.aggregates):
         found = slid.lineage.folded(operator.aggregates, rows, slid.newest.nodes)
         slid = replace(slid, newest=replace(slid.newest, nodes=np.arange(len(slid.newest.nodes))))
@@ -129,7 +129,7 @@ def _closed(epoch: WindowState, made: _MadeWindows | None) -> pa.RecordBatch | N
             own = epoch.keys(made.keys, newest.keys, (newest.starts,))
             untouched = pc.invert(pc.is_in(stored[0], value_set=own))
             stored = stored[0].filter(untouched), stored[1].filter(untouched)
-        closing = newest.take(newest.starts + epoch.wait_ms <= epoch.times[1])
+        closing = newest.take(epoch.windowing.are_closed(newest.starts, epoch.times[1]))
         if len(closing.keys):
             place = _final_place(epoch, made.keys.take(closing.keys), closing.starts)
             parts.append(_results(epoch, made, closing, place, failing))
@@ -141,7 +141,7 @@ def _closed(epoch: WindowState, made: _MadeWindows | None) -> pa.RecordBatch | N
 
 
 def _final_place(epoch: WindowState, keys: WindowKeys, starts: Integers) -> dict[str, pa.Array]:
-    return places_of_final(epoch.operator, starts + epoch.wait_ms, starts, keys.columns, epoch.context)
+    return places_of_final(epoch.operator, epoch.windowing.closes_at(starts), starts, keys.columns, epoch.context)
 
 
 def _results(

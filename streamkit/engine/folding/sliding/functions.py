@@ -65,8 +65,8 @@ def _changes(epoch: FunctionWindowState, arrived: ArrivedRows, given: Given) -> 
     for window, state in given.stored.items():
         assert state.value is not None
         windows[window.key].add(window.start, state.value, state.timestamp)
-    closed = (stream_time_at(epoch, arrived.groups) - epoch.windowing.grace_ms).tolist()
-    rows = zip(codes, given.times.tolist(), closed, strict=True)
-    late = sum(not windows[code].take(row, time, end) for row, (code, time, end) in enumerate(rows))
+    first_open = epoch.windowing.first_open(stream_time_at(epoch, arrived.groups)).tolist()
+    rows = zip(codes, given.times.tolist(), first_open, strict=True)
+    late = sum(not windows[code].take(row, time, first) for row, (code, time, first) in enumerate(rows))
     context.count("late", operator.id, late + sum(one.skipped for one in windows))
     return changes

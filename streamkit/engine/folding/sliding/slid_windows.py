@@ -6,8 +6,8 @@ The rules are Kafka Streams'. A window is [start, start + difference], and exist
     one ends at each record                  its left window; records before `difference` share that which begins at 0
     one begins 1 ms behind each record       its right window, once another record follows within the difference
 
-A row is late if even its right window would be closed: t + difference < stream time - grace. Any other row goes into the
-windows that exist, hold it, and end at stream time - grace or later. Then the windows are made that it begins, ends, or fills for
+A row is late if even the window that begins with it has closed (`streamkit.plan.closing`). Any other row goes into the windows
+that exist, hold it, and are open. Then the windows are made that it begins, ends, or fills for
 the first time. A window that is made late begins as a copy of the one that holds the same older records.
 
 Nothing here looks at values: a window's state is a node of a lineage (`streamkit.engine.rows.lineage`).
@@ -26,6 +26,7 @@ import numpy.typing as npt
 from streamkit.arrays import Integers, Mask
 from streamkit.engine.rows.lineage import NONE, RowLineage
 from streamkit.expressions.core.accumulation import stable_order
+from streamkit.plan.windows import Windowing
 
 EVER = -(2**62)  # before every time
 
@@ -72,36 +73,33 @@ class Slid:
     is_flat: bool = False
 
 
-def slid_windows(
-    rows: SlidingRows, stored: WindowNodes, difference_ms: int, grace_ms: int, *, is_each_given: bool = True
-) -> Slid:
+def slid_windows(rows: SlidingRows, stored: WindowNodes, window: Windowing, *, is_each_given: bool = True) -> Slid:
     """
     The windows after each row; the first parts of nodes are the states of the stored windows, by their positions, then come the rows'.
 
     Unless `is_each_given`, those `given` may be left out; then keys whose rows come in the order of their times go without Python per
     row.
     """
+    difference_ms, first_open = window.size_ms - 1, window.first_open(rows.reached)
     if is_each_given:
-        return _row_by_row(rows, stored, difference_ms, grace_ms, np.arange(len(rows.keys)))
-    in_order = _keys_in_order(rows, stored, difference_ms, grace_ms)
+        return _row_by_row(rows, stored, difference_ms, first_open, np.arange(len(rows.keys)))
+    in_order = _keys_in_order(rows, stored, difference_ms, first_open)
     together = windows_of_rows_in_order(rows, stored, difference_ms, np.flatnonzero(in_order[rows.keys]))
     if in_order[rows.keys].all():
         return together
-    apart = _row_by_row(rows, stored, difference_ms, grace_ms, np.flatnonzero(~in_order[rows.keys]))
+    apart = _row_by_row(rows, stored, difference_ms, first_open, np.flatnonzero(~in_order[rows.keys]))
     return _beside(together, apart)
 
 
-def _row_by_row(rows: SlidingRows, stored: WindowNodes, difference_ms: int, grace_ms: int, some: Integers) -> Slid:
+def _row_by_row(rows: SlidingRows, stored: WindowNodes, difference_ms: int, first_open: Integers, some: Integers) -> Slid:
     """What some of the rows made, taken one by one."""
     making = _GrowingLineage(difference_ms, len(stored.keys))
     for key, own, windows in _by_key(rows, stored, some):
-        making.take(
-            key, windows, zip(own.tolist(), rows.times[own].tolist(), (rows.reached[own] - grace_ms).tolist(), strict=True)
-        )
+        making.take(key, windows, zip(own.tolist(), rows.times[own].tolist(), first_open[own].tolist(), strict=True))
     return making.made(len(rows.keys))
 
 
-def _keys_in_order(rows: SlidingRows, stored: WindowNodes, difference_ms: int, grace_ms: int) -> Mask:
+def _keys_in_order(rows: SlidingRows, stored: WindowNodes, difference_ms: int, first_open: Integers) -> Mask:
     """
     By key, whether its rows follow each other and those stored in the order of their times, and find every window open.
 
@@ -119,7 +117,7 @@ def _keys_in_order(rows: SlidingRows, stored: WindowNodes, difference_ms: int, g
     is_first = np.diff(keys, prepend=NONE) != 0
     before = np.where(is_first, newest[keys] + 1, np.roll(times, 1))
     is_apart = ~is_first | has_left[keys] | (times - difference_ms > newest[keys])
-    sound = (times >= before) & (times >= difference_ms) & (times >= rows.reached[order] - grace_ms) & is_apart
+    sound = (times >= before) & (times >= difference_ms) & (times - difference_ms >= first_open[order]) & is_apart
     in_order = np.ones(count, bool)
     in_order[keys[~sound]] = False
     return in_order
@@ -240,7 +238,7 @@ class _GrowingLineage:
     skipped: int = 0
 
     def take(self, key: int, stored: WindowNodes, rows: Iterable[tuple[int, int, int]]) -> None:
-        """Take the rows of a key: number, time, and before which end windows are closed."""
+        """Take the rows of a key: number, time, and the first window that is open there."""
         windows: OpenWindows[int] = OpenWindows(
             self.difference_ms,
             lambda row, before: self.node(self.stored + row, before),
@@ -248,7 +246,7 @@ class _GrowingLineage:
         )
         for start, time, own in zip(stored.starts.tolist(), stored.times.tolist(), stored.nodes.tolist(), strict=True):
             windows.add(start, self.node(own, None), time)
-        self.late += [row for row, time, closed in rows if not windows.take(row, time, closed)]
+        self.late += [row for row, time, first_open in rows if not windows.take(row, time, first_open)]
         self.newest += [
             (key, start, windows.windows[start].time, windows.windows[start].state) for start in sorted(windows.changed)
         ]
@@ -320,17 +318,17 @@ class OpenWindows(Generic[AnyState]):
             insort(self._starts, start)
         self.windows[start] = PlacedState(state, time)
 
-    def take(self, row: int, time: int, closed: int) -> bool:
-        """Take a row; windows that end before `closed` take none. False if it is late for all."""
-        if time + self._difference_ms < closed:
+    def take(self, row: int, time: int, first_open: int) -> bool:
+        """Take a row; windows that begin before `first_open` have closed. False if the last that may hold it has: it is late for all."""
+        if time < first_open:
             return False
         if time < self._difference_ms:
-            self._take_early(row, time, closed)
+            self._take_early(row, time, first_open)
         else:
-            self._take(row, time, closed)
+            self._take(row, time, first_open)
         return True
 
-    def _take(self, row: int, time: int, closed: int) -> None:
+    def _take(self, row: int, time: int, first_open: int) -> None:
         difference = self._difference_ms
         older: PlacedState[AnyState] | None = None  # the window that holds the records of the left window
         right: PlacedState[AnyState] | None = None  # the window that holds the records of the right window
@@ -341,47 +339,47 @@ class OpenWindows(Generic[AnyState]):
             window, end = self.windows[start], start + difference
             if end > time:
                 right = right or window
-                self._update(row, start, window, time, closed)
+                self._update(row, start, window, time, first_open)
                 continue
             previous = window.time
             if end < time:
                 older = window
                 break
             has_left = True
-            self._update(row, start, window, time, closed)
+            self._update(row, start, window, time, first_open)
             if previous == time:
                 return
-        if previous is not None and previous + 1 not in starts and previous + 1 + difference >= max(time, closed):
-            self._update(row, previous + 1, None, time, closed)
+        if previous is not None and previous + 1 not in starts and previous + 1 >= max(time - difference, first_open):
+            self._update(row, previous + 1, None, time, first_open)
         if not has_left:
             is_older_inside = previous is not None and time - difference <= previous
-            self._update(row, time - difference, older if is_older_inside else None, time, closed)
+            self._update(row, time - difference, older if is_older_inside else None, time, first_open)
         if time + 1 not in starts:
             self._begin_right(row, time, right)
 
-    def _take_early(self, row: int, time: int, closed: int) -> None:
+    def _take_early(self, row: int, time: int, first_open: int) -> None:
         """Take a row whose left window would begin before 0: it goes into the window that begins there."""
         combined = self.windows.get(0)
         right: PlacedState[AnyState] | None = None
         starts = set(self._between(0, time + 1))
         for start in self._between(1, time):
             right = self.windows[start]
-            self._update(row, start, right, time, closed)
+            self._update(row, start, right, time, first_open)
         if right is None and combined is not None and combined.time > time:
             right = combined
         if time + 1 not in starts:
             self._begin_right(row, time, right)
         if combined is not None and combined.time < time and combined.time + 1 not in starts:
-            self._update(row, combined.time + 1, None, time, closed)
-        self._update(row, 0, combined, time, closed)
+            self._update(row, combined.time + 1, None, time, first_open)
+        self._update(row, 0, combined, time, first_open)
 
     def _between(self, first: int, last: int) -> list[int]:
         """The starts from `first` to `last`, and not before 0."""
         return self._starts[bisect_left(self._starts, max(0, first)) : bisect_right(self._starts, last)]
 
-    def _update(self, row: int, start: int, window: PlacedState[AnyState] | None, time: int, closed: int) -> None:
+    def _update(self, row: int, start: int, window: PlacedState[AnyState] | None, time: int, first_open: int) -> None:
         """Put a row into a window that exists, or is made with the state of another, or with none; not if the window is closed."""
-        if start + self._difference_ms < closed:
+        if start < first_open:
             self.skipped += 1
             return
         state = self._update_state(row, None if window is None else window.state)

@@ -11,6 +11,7 @@ import pytest
 from streamkit.arrays import Integers
 from streamkit.engine.folding.sliding.slid_windows import Slid, SlidingRows, WindowNodes, slid_windows
 from streamkit.plan.window_kinds.sliding import SlidingWindow
+from streamkit.plan.windows import Windowing
 
 EPOCHS = 4
 Contents = dict[tuple[int, int], tuple[int, tuple[int, ...]]]  # by key and start: the largest time, and the parts of the state
@@ -30,6 +31,11 @@ def contents(slid: Slid) -> Contents:
     return {(key, start): (time, parts(node)) for key, start, time, node in zip(*columns, strict=True)}
 
 
+def windowing_of(difference: int, grace: int) -> Windowing:
+    """Sliding windows as an operator applies them."""
+    return SlidingWindow(difference, grace, 2 * difference + grace).windowing((0,), "windows", may_lead=False)
+
+
 @pytest.mark.parametrize("disorder", [0.0, 0.2, 1.0])
 def test_windows_by_columns_are_those_row_by_row(disorder: float) -> None:
     """For rows in order and late ones, near 1970 and after it, with windows that are stored, closed and forgotten."""
@@ -40,6 +46,7 @@ def test_windows_by_columns_are_those_row_by_row(disorder: float) -> None:
             int(random.choice([0, 3, 20])),
             int(random.integers(60)),
         )
+        window = windowing_of(difference, grace)
         stored: dict[tuple[int, int], int] = {}
         reached = 0
         for _ in range(EPOCHS):
@@ -55,7 +62,7 @@ def test_windows_by_columns_are_those_row_by_row(disorder: float) -> None:
             random.shuffle(met)
             columns = np.array(met, np.int64).reshape(-1, 3).T
             before = WindowNodes(columns[0], columns[1], columns[2], np.arange(len(met)))
-            each, together = (slid_windows(rows, before, difference, grace, is_each_given=given) for given in (True, False))
+            each, together = (slid_windows(rows, before, window, is_each_given=given) for given in (True, False))
             assert contents(together) == contents(each)
             assert (together.newest.keys.tolist(), together.newest.starts.tolist()) == (
                 each.newest.keys.tolist(),
@@ -81,6 +88,7 @@ def test_no_cut_changes_windows_or_what_is_late() -> None:
 
 def given_in_epochs(times: Integers, ends: Iterable[int], difference: int, grace: int) -> Any:
     """What rows of one key give in epochs that end there: the changes, how many rows are late, and windows that were kept from one."""
+    window = windowing_of(difference, grace)
     reached, stored, given = np.maximum.accumulate(times), dict[int, int](), list[tuple[int, int]]()
     late = skipped = first = 0
     for end in ends:
@@ -88,7 +96,7 @@ def given_in_epochs(times: Integers, ends: Iterable[int], difference: int, grace
         rows = SlidingRows(np.zeros(end - first, np.int64), times[part], reached[part])
         columns = np.array(list(stored.items()), np.int64).reshape(-1, 2).T
         known = np.arange(len(stored))
-        slid = slid_windows(rows, WindowNodes(np.zeros_like(known), columns[0], columns[1], known), difference, grace)
+        slid = slid_windows(rows, WindowNodes(np.zeros_like(known), columns[0], columns[1], known), window)
         late, skipped = late + int(slid.is_late.sum()), skipped + slid.skipped
         given += zip(slid.given.starts.tolist(), slid.given.times.tolist(), strict=True)
         stored |= zip(slid.newest.starts.tolist(), slid.newest.times.tolist(), strict=True)
