@@ -40,6 +40,7 @@ from streamkit.engine.stage.registry import kernel
 from streamkit.log.values.keys import encode_keys, key_parts
 from streamkit.log.values.slices import join
 from streamkit.names import ALONE, KEY_GROUP, ORDER_COLUMNS, PATH, TIMESTAMP
+from streamkit.plan.closing import are_over
 from streamkit.plan.joining import SIDES
 from streamkit.plan.operators.stream_stream_join import StreamStreamJoinRows, buffer_of, waiting_of
 
@@ -75,7 +76,12 @@ class StreamSide:
 
 @dataclass(frozen=True, eq=False)
 class KnownRows:
-    """All rows of a side that may be met: the stored ones, then those that came in this epoch."""
+    """
+    All rows of a side that may be met: the stored ones, then those that came in this epoch.
+
+    So a row that came in this epoch has two numbers: its own among the rows of the epoch, `side.rows`, and one among all known rows, which
+    is `old` more. Below, row numbers and masks whose names begin with `epoch_` go by the rows of the epoch, others by all known rows.
+    """
 
     side: StreamSide
     buffer: RowLists
@@ -114,7 +120,7 @@ class KnownRows:
         return self.columns[name]
 
     def mark_alone(self, new: Mask) -> Mask:
-        """Say which of the epoch's rows found no partner when they came; which of all rows found none."""
+        """Say which of the epoch's rows, by their own numbers, found no partner when they came; which of all rows found none."""
         old = [self.stored.columns[ALONE]] if self.old else []
         self.columns[ALONE] = pa.concat_arrays([*old, pa.array(new)])
         alone: Mask = self.columns[ALONE].to_numpy(zero_copy_only=False)
@@ -132,7 +138,7 @@ class KnownRows:
 
 @dataclass(frozen=True, eq=False)
 class RowPairs:
-    """Rows that met, by their numbers on either side, in the order of their results; and which of the two came later."""
+    """Rows that met, by their numbers among all known rows of either side, in the order of their results; and which of the two came later."""
 
     left: Integers
     right: Integers
@@ -202,10 +208,10 @@ def _sides(operator: StreamStreamJoinRows, batches: list[pa.RecordBatch], contex
         low, high = (-within.before_ms, within.after_ms) if name == "left" else (-within.after_ms, within.before_ms)
         side = StreamSide(
             name, operator.keys[number], low, high, operator.keep_ms(name), operator.close_ms(name),
-            high + operator.delay_ms, name in operator.preserved,
+            high + operator.delay_ms + 1, name in operator.preserved,
             rows, codes[number], numbers(rows, TIMESTAMP), stream_times(operator, operator.windowing, rows, context), ranks[number],
         )  # fmt: skip
-        context.count("late", operator.id, int(((side.codes >= 0) & (side.times + side.keep_ms <= side.now)).sum()))
+        context.count("late", operator.id, int(((side.codes >= 0) & are_over(side.times + side.keep_ms, side.now)).sum()))
         sides.append(side)
     return sides, keys
 
@@ -219,6 +225,7 @@ def _coded(operator: StreamStreamJoinRows, batches: Sequence[pa.RecordBatch]) ->
         encoded.append(pc.if_else(is_null_key(rows, key), pa.scalar(None, pa.binary()), own) if has_null else own)
     codes = pa.concat_arrays(encoded).dictionary_encode().indices.fill_null(NO_KEY).to_numpy().astype(np.int64)
     first = np.full(int(codes.max(initial=NO_KEY)) + 1, -1, np.int64)
+    # From the last row to the first: where several have one key, the assignment of the first comes last, and stays.
     first[codes[codes >= 0][::-1]] = np.flatnonzero(codes >= 0)[::-1]
     owners = pa.array(first)
     columns = [
@@ -276,17 +283,19 @@ def _keep(operator: StreamStreamJoinRows, known: KnownRows, keys: ListKeys, cont
     if now == NO_TIME:
         return
     bucket = _bucket(operator, side.times)
-    kept = np.flatnonzero((side.codes >= 0) & (side.times + side.keep_ms > side.now) & (bucket + _retention(buffer) > now))
+    can_be_met = (side.codes >= 0) & ~are_over(side.times + side.keep_ms, side.now)
+    epoch_kept = np.flatnonzero(can_be_met & (bucket + _retention(buffer) > now))
     expired = buffer.expired(before, now)
     context.count("expired", operator.id, len(expired))
-    places = _distinct_buckets(operator, bucket[kept], side.codes[kept], len(keys))
+    places = _distinct_buckets(operator, bucket[epoch_kept], side.codes[epoch_kept], len(keys))
     first, width = (int(places.times.min()), len(keys)) if len(places) else (0, 1)
-    own = (bucket[kept] - first) // operator.bucket_ms * width + side.codes[kept]
+    # A list is known by its bucket and its key as one number. Those with a new row are written whole: the stored rows, then the new ones.
+    own = (bucket[epoch_kept] - first) // operator.bucket_ms * width + side.codes[epoch_kept]
     listed = (known.places.times - first) // operator.bucket_ms * width + known.places.codes
     wanted = (places.times - first) // operator.bucket_ms * width + places.codes
-    old = np.flatnonzero(np.isin(listed, wanted)[known.stored.owners])
-    rows = np.concatenate([old, known.old + kept])
-    in_list = np.concatenate([listed[known.stored.owners[old]], own])
+    stored = np.flatnonzero(np.isin(listed, wanted)[known.stored.owners])
+    rows = np.concatenate([stored, known.old + epoch_kept])
+    in_list = np.concatenate([listed[known.stored.owners[stored]], own])
     order = np.argsort(in_list, kind="stable")
     rows, counts = rows[order], np.bincount(np.searchsorted(wanted, in_list), minlength=len(wanted))
     columns = [known.taken(rows)(name) for name in buffer.value_names]
@@ -311,7 +320,7 @@ def _pairs(left: KnownRows, right: KnownRows, keys: int) -> RowPairs:
     newer_now = np.where(is_left_newer, left.now[lefts], right.now[rights])
     kept_until = np.where(is_left_newer, right.times[rights] + right.side.keep_ms, left.times[lefts] + left.side.keep_ms)
     order = np.argsort(newer * (max(len(left.times), len(right.times)) + 1) + older_place)
-    visible = kept_until > newer_now
+    visible = ~are_over(kept_until, newer_now)
     if not visible.all():
         order = order[visible[order]]
     return RowPairs(lefts[order], rights[order], is_left_newer[order], newer[order], newer_now[order])
@@ -334,11 +343,9 @@ def _joined(
     if not len(pairs.left):
         return None
     left, right = known
-    border = left.side.rows.num_rows
-    newer = np.where(pairs.is_left_newer, pairs.left - left.old, pairs.right - right.old + border)
+    # The later row of a pair came in this epoch: its own number, those of the right side behind those of the left.
+    newer = np.where(pairs.is_left_newer, pairs.left - left.old, pairs.right - right.old + left.side.rows.num_rows)
     record = concatenate([rows_of(record_columns(one.side.rows)) for one in known if one.side.rows.num_rows])
-    if not border:
-        newer = newer - border
     record = record.take(pa.array(newer))
     times = np.maximum(left.times[pairs.left], right.times[pairs.right])
     starts = np.flatnonzero(np.diff(pairs.newer_ranks, prepend=-1))
@@ -370,31 +377,35 @@ def _without_partner(
 ) -> list[OptionalBatch]:
     """The results with nulls of a kept side: of rows that came too late to wait, and of those whose time to wait is over."""
     one, other = known[number], known[1 - number]
-    side, found, met = one.side, np.zeros(len(one.side.times), bool), np.zeros(len(one.times), bool)
-    found[pairs.newer(number) - one.old] = True
+    side = one.side
+    # A row of the epoch either found a partner that came before it, or waits for a later one, or is given up since it came too late to wait.
+    epoch_found = np.zeros(len(side.times), bool)
+    epoch_found[pairs.newer(number) - one.old] = True
+    epoch_in_time = (side.codes != NO_KEY) & ~are_over(side.times + side.early_ms, side.now)
+    epoch_alone, epoch_given_up = ~epoch_found & epoch_in_time, np.flatnonzero(~epoch_found & ~epoch_in_time)
+    # What waits, be it stored or of the epoch, waits no longer if a later row met it before its time was over.
     older, met_at = pairs.older(number)
-    met[older[met_at < one.times[older] + side.close_ms]] = True
-    is_early = (side.codes != NO_KEY) & (side.times + side.early_ms >= side.now)
-    at_once, alone = np.flatnonzero(~found & ~is_early), ~found & is_early
-    all_alone = one.mark_alone(alone)
-    waiting = WaitingRows(operator, one, keys, context, np.flatnonzero((met & all_alone)[: one.old]))
-    closed = waiting.settle(np.flatnonzero(alone & ~met[one.old :]))
+    has_met = np.zeros(len(one.times), bool)
+    has_met[older[~are_over(one.times[older] + side.close_ms, met_at)]] = True
+    stored_met = np.flatnonzero((has_met & one.mark_alone(epoch_alone))[: one.old])
+    epoch_waiting = np.flatnonzero(epoch_alone & ~has_met[one.old :])
+    closed = WaitingRows(operator, one, keys, context, stored_met).settle(epoch_waiting)
     return [
-        _given_up(operator, one, other, keys, at_once, context),
+        _given_up(operator, one, other, keys, epoch_given_up, context),
         None if closed is None else _closed(operator, other, closed, context),
     ]
 
 
 def _given_up(
-    operator: StreamStreamJoinRows, one: KnownRows, other: KnownRows, keys: ListKeys, rows: Integers, context: Context
+    operator: StreamStreamJoinRows, one: KnownRows, other: KnownRows, keys: ListKeys, epoch_rows: Integers, context: Context
 ) -> OptionalBatch:
     """The results of rows that find no partner and wait for none, at their own places."""
-    if not len(rows):
+    if not len(epoch_rows):
         return None
-    record = rows_of(record_columns(one.side.rows)).take(pa.array(rows))
-    sides = {one.side.name: one.taken(one.old + rows), other.side.name: other.absent(len(rows))}
-    columns = _columns(operator, sides, keys, one.side.codes[rows])
-    path = extended_by_turn(record, context.turn(operator.id).owns, np.zeros(len(rows), np.int64))
+    record = rows_of(record_columns(one.side.rows)).take(pa.array(epoch_rows))
+    sides = {one.side.name: one.taken(one.old + epoch_rows), other.side.name: other.absent(len(epoch_rows))}
+    columns = _columns(operator, sides, keys, one.side.codes[epoch_rows])
+    path = extended_by_turn(record, context.turn(operator.id).owns, np.zeros(len(epoch_rows), np.int64))
     return rows_of({**columns, **record_columns(record), PATH: path})
 
 
@@ -424,58 +435,63 @@ def _closed(operator: StreamStreamJoinRows, other: KnownRows, closed: Closed, co
 
 @dataclass(frozen=True, eq=False)
 class WaitingRows:
-    """The rows of a kept side that wait for a partner; those stored rows that `met` names have got one."""
+    """The rows of a kept side that wait for a partner; of the stored ones, the first of all known rows, `stored_met` have got one."""
 
     operator: StreamStreamJoinRows
     known: KnownRows
     keys: ListKeys
     context: Context
-    met: Integers
+    stored_met: Integers
 
-    def settle(self, rows: Integers) -> Closed | None:
+    def settle(self, epoch_rows: Integers) -> Closed | None:
         """Let these rows of the epoch wait; return those, and stored ones, whose time is over; None if there are none."""
         side = self.known.side
         before, now = self.context.stream_time(self.operator.windowing)
         if now == NO_TIME:
             return None
         lists = RowLists(self.context.store(waiting_of(self.operator.id, side.name)), self.context)
-        times, codes = self.known.times[self.met], self.known.codes[self.met]
-        still = times + side.close_ms > before
-        met, _ = ListPlaces.distinct(times[still], codes[still])
-        met_keys, is_open = lists.state_keys(met, self.keys), met.times + side.close_ms > now
+        times, codes = self.known.times[self.stored_met], self.known.codes[self.stored_met]
+        waited = ~are_over(times + side.close_ms, before)
+        met, _ = ListPlaces.distinct(times[waited], codes[waited])
+        met_keys, is_open = lists.state_keys(met, self.keys), ~are_over(met.times + side.close_ms, now)
         over = lists.over(before, now)
-        is_over = side.times[rows] + side.close_ms <= now
-        self._wait(lists, rows[~is_over], met_keys, pa.array(is_open), over.state_keys)
-        return self._over(over, met_keys, rows[is_over])
+        is_over = are_over(side.times[epoch_rows] + side.close_ms, now)
+        self._wait(lists, epoch_rows[~is_over], met_keys, pa.array(is_open), over.state_keys)
+        return self._over(over, met_keys, epoch_rows[is_over])
 
-    def _over(self, over: Found, met_keys: pa.BinaryArray, rows: Integers) -> Closed | None:
+    def _over(self, over: Found, met_keys: pa.BinaryArray, epoch_rows: Integers) -> Closed | None:
         """The stored rows whose time is over and that met none, then those of the epoch."""
         known = self.known
         is_alone = ~pc.is_in(over.state_keys, value_set=met_keys).to_numpy(zero_copy_only=False)
         old = over.rows.take(np.flatnonzero(is_alone[over.rows.owners]))
-        if not len(old.times) + len(rows):
+        if not len(old.times) + len(epoch_rows):
             return None
-        new = {name: known.column(name).take(pa.array(known.old + rows)) for name in over.rows.columns.schema.names}
+        new = {name: known.column(name).take(pa.array(known.old + epoch_rows)) for name in over.rows.columns.schema.names}
         columns = {name: pa.concat_arrays([old.columns[name], column]) for name, column in new.items()}
-        keys = over.keys.take(old.owners).followed_by(self.keys.take(known.side.codes[rows]))
-        return Closed(known.side, np.concatenate([old.times, known.side.times[rows]]), keys, rows_of(columns))
+        keys = over.keys.take(old.owners).followed_by(self.keys.take(known.side.codes[epoch_rows]))
+        return Closed(known.side, np.concatenate([old.times, known.side.times[epoch_rows]]), keys, rows_of(columns))
 
     def _wait(
-        self, lists: RowLists, rows: Integers, met_keys: pa.BinaryArray, is_open: pa.BooleanArray, over: pa.BinaryArray
+        self, lists: RowLists, epoch_rows: Integers, met_keys: pa.BinaryArray, is_open: pa.BooleanArray, over: pa.BinaryArray
     ) -> None:
-        """Write the rows that wait from now on beside those that do already; those that met one, or whose time is over, go."""
+        """
+        Write the rows that wait from now on beside those that do already; those that met one, or whose time is over, go.
+
+        All rows of one key and one time are a list: `places` says which lists the epoch's rows are in, and `owners` in which each is.
+        """
         side = self.known.side
         before, now = self.context.stream_time(self.operator.windowing)
-        places, owners = ListPlaces.distinct(side.times[rows], side.codes[rows])
+        places, owners = ListPlaces.distinct(side.times[epoch_rows], side.codes[epoch_rows])
         puts = lists.state_keys(places, self.keys)
         is_met = pc.is_in(puts, value_set=met_keys).to_numpy(zero_copy_only=False)
-        known = np.flatnonzero((self.operator.may_lead | (places.times <= before)) & ~is_met)
-        old = lists.read(places.take(known), self.keys)
-        in_list = np.concatenate([known[old.owners], owners])
+        # A list may be stored if its time is not ahead of what stream time was; its rows are gone if one of them met a partner, since all did.
+        stored_lists = np.flatnonzero((self.operator.may_lead | (places.times <= before)) & ~is_met)
+        old = lists.read(places.take(stored_lists), self.keys)
+        in_list = np.concatenate([stored_lists[old.owners], owners])
         order = np.argsort(in_list, kind="stable")
-        taken, wanted = self.known.taken(self.known.old + rows), pa.array(order)
+        taken, wanted = self.known.taken(self.known.old + epoch_rows), pa.array(order)
         columns = [pa.concat_arrays([old.columns[name], taken(name)]).take(wanted) for name in lists.value_names]
-        times = np.concatenate([old.times, side.times[rows]])[order]
+        times = np.concatenate([old.times, side.times[epoch_rows]])[order]
         values, newest = lists.encoded(np.bincount(in_list, minlength=len(places)), times, columns)
         gone = met_keys.filter(pc.and_(is_open, pc.invert(pc.is_in(met_keys, value_set=puts))))
         lists.change(puts, values, newest, pa.concat_arrays([over, lists.present(gone)]), now)
