@@ -93,13 +93,17 @@ def partition_times(timestamps: Integers, time: int, jump_ms: int | None = None)
     The time of a partition at consecutive records of it, after records that reached `time`.
 
     A record that is more than `jump_ms` ahead of that time does not move it; the first record of a partition that has a time always does.
+
+    A partition is at NO_TIME before its first record, and at UNKNOWN while no record has had a time (see `stream_time`). Either lies before
+    all event times, so it is nothing that a record could be ahead of: up to UNKNOWN, here and below, jumps are not bounded.
     """
     if not len(timestamps):
         return timestamps
     running = np.maximum(np.maximum.accumulate(timestamps), time)
     if jump_ms is None:
         return running
-    # Up to the first record that jumps too far the running maximum is right, and behind it wrong; mostly there is none.
+    # Up to the first record that jumps too far the running maximum is right, and behind it wrong; mostly there is none. No record jumps from
+    # UNKNOWN: any event time would be too far ahead of it, and the partition would never have a time.
     before = np.concatenate([[time], running[:-1]])
     jumps = np.flatnonzero((before > UNKNOWN) & (running > before + jump_ms))
     return running if not len(jumps) else _without_jumps(timestamps, running, int(jumps[0]), int(before[jumps[0]]), jump_ms)
@@ -145,7 +149,9 @@ def cut(
     # What there is, if it is not too much: known from the frames' rows and largest times alone, without reading any.
     if all(backlog.is_whole for backlog in backlogs) and (records := sum(one.records for one in backlogs)) <= records_max:
         reached = tuple(backlog.key_reached for backlog in backlogs)
-        times = tuple(backlog.time_ms for backlog in backlogs)  # where jumps are bounded nothing waits, so no time moves
+        # A backlog whose jumps are bounded is whole only if nothing waits in it. So no record moves its time, which stays; the times of the
+        # others are not asked for (see `Cut`).
+        times = tuple(backlog.time_ms for backlog in backlogs)
         return Cut(tuple(backlog.end for backlog in backlogs), reached, records, times)
     lanes = [_Lane(backlog, records_of) for backlog in backlogs]
     available = sum(lane.total for lane in lanes)
@@ -233,6 +239,8 @@ class _Lane:
 
     @property
     def first_key_bound(self) -> int:
+        # Where jumps are bounded, the frames' least times say too much: a record that jumps has the key of the time before it. But from
+        # UNKNOWN none jumps, so the first record that has a time moves the partition there.
         if self.backlog.jump_ms is not None and self.backlog.time_ms > UNKNOWN:
             return max(self._floor, self.backlog.time_ms)
         return max(self._floor, min(extent.min_timestamp for extent in self.backlog.extents))
@@ -276,6 +284,7 @@ class _Lane:
     def _may_begin_up_to(self, frame: int, key: int) -> bool:
         """Whether the first record of a frame may have at most this key, by what is known without reading it."""
         before = int(self._frame_keys[frame - 1]) if frame else self._floor
+        # As in `first_key_bound`: a frame's least time says nothing if its records may jump, which they may from a known time alone.
         if self.backlog.jump_ms is not None and self.times_before[frame] > UNKNOWN:
             return before <= key
         return max(before, self.backlog.extents[frame].min_timestamp) <= key
@@ -307,4 +316,5 @@ class _Lane:
 
 def _may_jump(extent: Extent, time: int, jump_ms: int | None) -> bool:
     """Whether a record of a frame may be further ahead of the partition's time than jumps go, which is `time` before the frame."""
+    # While the partition has no time its first record gives it one, at least the least of the frame: from there the others may jump.
     return jump_ms is not None and extent.max_timestamp > (extent.min_timestamp if time <= UNKNOWN else time) + jump_ms
