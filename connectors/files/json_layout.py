@@ -71,6 +71,9 @@ def scanned(text: bytes, place: ListPlace | None) -> Scanned:
     """
     records: list[tuple[int, bytes]] = []
     depth = start = end = 0
+    first = ListPlace.FIRST
+    wanted: bytes | None = b"," if place is ListPlace.NEXT else b""  # in front of a value; None: there is no place for one
+    wanted = None if place is ListPlace.BEHIND else wanted
     for found in _MARK.finditer(text):
         mark = found[0]
         if mark == b'"':
@@ -79,22 +82,23 @@ def scanned(text: bytes, place: ListPlace | None) -> Scanned:
             continue
         if mark in b"{[":
             if depth == 0 and place is ListPlace.BEFORE and mark == b"[":
-                place, end = ListPlace.FIRST, found.end()
+                place, end = first, found.end()
                 continue
             start = found.start() if depth == 0 else start
             depth += 1
             continue
         if depth <= 1:
             until = start if depth else found.start()
-            closes = not depth and mark == b"]" and place in OPEN
-            between = text[end:until]
-            records += [(end + at, _on_one_line(stray)) for at, stray in _strays(between, place, has_value=depth == 1)]
-            if closes:
-                place = ListPlace.BEHIND
+            between, value = text[end:until], text[until : found.end()]
+            if between.strip(BLANKS) != (wanted if depth else b""):
+                records += [(end + at, _on_one_line(stray)) for at, stray in _strays(between, place, has_value=depth == 1)]
+                value = (_missing_comma(between, place) if depth else b"") + value
+            if not depth and mark == b"]" and place in OPEN:
+                place, wanted = ListPlace.BEHIND, None
             else:
-                in_front = _missing_comma(between, place) if depth else b""
-                records.append((until, _on_one_line(in_front + text[until : found.end()])))
-                place = ListPlace.NEXT if place in OPEN else place
+                records.append((until, _on_one_line(value)))
+                if place is first:
+                    place, wanted = ListPlace.NEXT, b","
             end = found.end()
         depth = max(0, depth - 1)
     return Scanned(records, end, place)
