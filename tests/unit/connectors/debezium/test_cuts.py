@@ -31,10 +31,10 @@ ZONED = "io.debezium.time.ZonedTimestamp"
 NEAR, FINE, FAR = "2020-01-01T00:00:00Z", "2020-02-29T12:00:00.123456789+02:00", "9999-12-31T23:59:59Z"
 TIMES: dict[str, tuple[str, Sequence[Any]]] = {
     "io.debezium.time.Date": ("int32", (1, 2_000_000)),
-    "io.debezium.time.Timestamp": ("int64", (1_000, 1 << 50)),
-    "io.debezium.time.MicroTimestamp": ("int64", (2_000, 1 << 62)),
+    "io.debezium.time.Timestamp": ("int64", (1_000, 1 << 47)),
+    "io.debezium.time.MicroTimestamp": ("int64", (2_000, 1 << 57)),
     "io.debezium.time.NanoTimestamp": ("int64", (2_000_001, 1 << 62)),
-    "org.apache.kafka.connect.data.Timestamp": ("int64", (3_000, 1 << 50)),
+    "org.apache.kafka.connect.data.Timestamp": ("int64", (3_000, 1 << 47)),
     ZONED: ("string", (NEAR, FINE, FAR, "0001-01-01T00:00:00.1234567Z", "2300-01-01T00:00:00.123456789Z", "bad")),
 }
 TRANSFORMS = (
