@@ -10,6 +10,7 @@ behind and catches up from the changelog. It never runs ahead and never mixes.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import shutil
@@ -67,6 +68,7 @@ class RocksStore:
         self._is_open = True
         self._database.set_loads(_refuse_to_unpickle)
         self._newest: dict[StoredKey, StoredValue | None] = {}
+        self._position: bytes | None = None
 
     def get_many(self, keys: Sequence[StoredKey]) -> list[StoredValue | None]:
         self._check_process()
@@ -102,23 +104,39 @@ class RocksStore:
         with self._translating():
             self._database.write(batch, self._write_options)
         self._newest = dict(zip(keys, values, strict=True))
+        self._position = position
 
     def position(self) -> bytes | None:
-        with self._translating():
-            found: bytes | None = self._database.get(POSITION_KEY)
-        return found
+        if self._position is None:
+            with self._translating():
+                self._position = self._database.get(POSITION_KEY)
+        return self._position
 
     def flush(self) -> None:
         if not self.read_only:
             with self._translating():
                 self._database.flush()
 
+    def begin_flush(self) -> None:
+        """Let RocksDB flush in a thread of its own; if it fails, the next write does."""
+        with self._translating():
+            self._database.flush(wait=False)
+
     def close(self) -> None:
         """Close the store; one whose folder is gone has nothing to keep, and is restored when it is opened again."""
         if os.getpid() != self._process:
+            self.abandon()
             return
         with suppress(EpochFailedError), self._translating():
             self._database.close()
+
+    def abandon(self) -> None:
+        """
+        Never use it again, and never close it: that would write files into whatever is in its folder's place now.
+
+        Not even garbage collection may close the handle, nor the end of the interpreter.
+        """
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._database))
 
     def _check_end(self, last: StoredKey | None, start: StoredKey, bounded: ReadOptions) -> None:
         """Raise if more comes after the last pair: `items` ends without an error at a block that cannot be read."""

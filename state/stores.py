@@ -1,21 +1,31 @@
 """
 Where the local stores of tasks are kept, by the folder of each.
 
-On disk a store is opened and closed with each epoch, so that any process may open it next. In memory stores stay open, for
-one process that runs all tasks; what is lost with it comes back from the changelogs.
+On disk a store is opened and closed with each epoch, so that any process may open it next. A process that runs all tasks
+holds them open from epoch to epoch, or has them in memory; what is lost with it comes back from the changelogs.
 """
 
 from __future__ import annotations
 
+import logging
+import math
+import os
+import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from streamkit.errors import StreamKitError
 from streamkit.log.slab.reference import SlabReference
 from streamkit.log.slab.slab import FrameInput
 from streamkit.state.changelog import NOTHING_WRITTEN, WrittenChanges, written_changes
-from streamkit.state.rocksdb import RocksStore, discard
-from streamkit.state.store import MemoryStore, Store
+from streamkit.state.rocksdb import RocksStore, discard, is_damaged
+from streamkit.state.store import MemoryStore, Store, StoredKey, StoredValue
+
+HELD_MAX = 32  # stores that a process holds open at most, since each has files open
+FLUSH_SECONDS = 10.0  # for how long what was written may be in memory alone
+
+_logger = logging.getLogger(__name__)
 
 
 class Stores(Protocol):
@@ -58,6 +68,126 @@ class DiskStores:
 
 
 ON_DISK = DiskStores()
+
+
+class HeldStore(RocksStore):
+    """
+    A store that stays open when an epoch has closed it.
+
+    What it was given is in its files after `FLUSH_SECONDS` at the latest: whoever reads the folder beside it finds so much missing,
+    and takes it from the changelog.
+    """
+
+    def __init__(self, folder: Path, memory_bytes: int) -> None:
+        super().__init__(folder, memory_bytes=memory_bytes)
+        self._lock_file = str(folder / "LOCK")
+        self._identity = _identity(self._lock_file)
+        self._unflushed_since = math.inf
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether its folder is still the one that was opened, in this process, and nothing in it was found to be damaged."""
+        return os.getpid() == self._process and not self._is_lost and not is_damaged(self.folder)
+
+    @property
+    def _is_lost(self) -> bool:
+        """Whether somebody has deleted the folder, or put another in its place."""
+        return self._identity != _identity(self._lock_file)
+
+    def write(self, keys: Sequence[StoredKey], values: Sequence[StoredValue | None], position: bytes) -> None:
+        super().write(keys, values, position)
+        self._unflushed_since = min(self._unflushed_since, time.monotonic())
+        self.flush_when_due()
+
+    def flush_when_due(self) -> None:
+        """Begin to flush if what was written has waited long enough; nobody waits for it."""
+        if time.monotonic() - self._unflushed_since >= FLUSH_SECONDS and not self._is_lost:
+            self._unflushed_since = math.inf
+            self.begin_flush()
+
+    def close(self) -> None:
+        """Leave it open, for the next epoch."""
+
+    def let_go(self) -> None:
+        """Flush, and give the files back; what cannot be flushed is in the changelog."""
+        if self._is_lost and self.folder.exists():  # that of another store, which a flush would garble
+            self.abandon()
+            return
+        try:
+            super().close()
+        except StreamKitError as error:
+            _logger.warning(
+                "the local store in %s lost what was not in its files; the next epoch restores it: %s", self.folder, error
+            )
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Which file this is; None if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+class HeldStores:
+    """
+    Stores in RocksDB folders that stay open between epochs, for one process that runs all tasks of a generation.
+
+    Nobody else can write to the folders until `close`, after which stores open again when they are asked for. A store is used by one
+    task at a time; tasks may run in several threads.
+
+    Args:
+        count: how many stores the tasks have.
+        at_once: how many would be open at once if each was closed with its epoch. All together take the memory of so many.
+    """
+
+    def __init__(self, count: int, at_once: int) -> None:
+        self._open_max = max(1, min(count, HELD_MAX + at_once))
+        self._at_once = min(at_once, self._open_max)
+        self._held: dict[Path, HeldStore] = {}
+        self._written: dict[Path, WrittenChanges] = {}
+
+    def open(self, folder: Path, memory_bytes: int) -> Store:
+        """The store of a folder, as it was left; beyond `HELD_MAX` stores one that the epoch closes."""
+        held = self._held.get(folder)
+        if held is not None and held.is_usable:
+            return held
+        self._let_go(folder)
+        share = max(1, memory_bytes * self._at_once // self._open_max)
+        if len(self._held) >= HELD_MAX:
+            return RocksStore(folder, memory_bytes=share)
+        store = HeldStore(folder, share)
+        self._held[folder] = store
+        return store
+
+    def discard(self, folder: Path) -> None:
+        """Close the store, and remove the folder."""
+        self._let_go(folder)
+        discard(folder)
+
+    def remember(self, folder: Path, slab: SlabReference, changes: Sequence[FrameInput], changelog_ids: Collection[int]) -> None:
+        """Keep the changes until the next ones, so that they need not be read back once they are committed."""
+        self._written[folder] = written_changes(slab, changes, changelog_ids)
+
+    def written(self, folder: Path) -> WrittenChanges:
+        """What the task of the folder wrote last."""
+        return self._written.get(folder, NOTHING_WRITTEN)
+
+    def flush_when_due(self) -> None:
+        """Begin to flush what has waited long enough; call it while no epoch is under way."""
+        for store in self._held.values():
+            store.flush_when_due()
+
+    def close(self) -> None:
+        """Close all stores, so that any process may open them; call it while no task runs."""
+        for folder in list(self._held):
+            self._let_go(folder)
+        self._written.clear()
+
+    def _let_go(self, folder: Path) -> None:
+        if (store := self._held.pop(folder, None)) is not None:
+            store.let_go()
 
 
 class MemoryStores:

@@ -26,7 +26,7 @@ from streamkit.log.log import Log
 from streamkit.log.storage.storage import Storage
 from streamkit.log.upkeep import Upkeep
 from streamkit.plan.program import Program
-from streamkit.state.stores import ON_DISK, Stores
+from streamkit.state.stores import ON_DISK, HeldStores, Stores
 
 Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]  # `map`, or that of a pool of threads
 
@@ -72,7 +72,13 @@ def run_epoch(
     planner: Planner, before: EpochEnd, end: EpochEnd, splits: int, stores: Stores = ON_DISK, each: Each = map
 ) -> EpochClaim:
     """Run one epoch to its commit; `each` says how its tasks run."""
-    plan, parts = planner.plan(before, end, splits)
+    return run_planned(planner, *planner.plan(before, end, splits), stores, each)
+
+
+def run_planned(
+    planner: Planner, plan: EpochPlan, parts: Sequence[ReaderSplit], stores: Stores = ON_DISK, each: Each = map
+) -> EpochClaim:
+    """Run an epoch that was planned just now to its commit."""
     reach("epoch.planned")
     reports = run_tasks(planner.program, plan, parts, planner.storage, stores, each)
     claim = commit_epoch(
@@ -81,6 +87,12 @@ def run_epoch(
     assert claim is not None, "an epoch that was planned just now cannot have been committed before"
     reach("epoch.returned")
     return claim
+
+
+def held_stores(planner: Planner, at_once: int) -> HeldStores:
+    """Stores that stay open between the epochs of a generation whose tasks all run in this process, `at_once` side by side."""
+    stages = {store.stage for store in planner.program.stores}
+    return HeldStores(len(stages) * planner.application.tasks, at_once)
 
 
 def run_tasks(

@@ -7,15 +7,14 @@ import math
 import os
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import final
 
 from streamkit.dsl.topology import Topology
 from streamkit.engine.runs.application_run import Run
 from streamkit.engine.runs.commit import check_generation
 from streamkit.engine.runs.compile import compile_with_settings
-from streamkit.engine.runs.epoch_heartbeat import beat_epoch, forget_epoch
-from streamkit.engine.runs.local import Each, run_epoch
+from streamkit.engine.runs.local_epochs import LocalEpochs
 from streamkit.engine.runs.options import Options
 from streamkit.engine.runs.planner import Planner
 from streamkit.log.log import Log
@@ -26,6 +25,7 @@ from streamkit.state.changelog import ChangelogOffsets
 
 POLL_SECONDS = (0.01, 0.1)  # between two looks for new records: right after an epoch, and when none has come for long
 SIGNAL_SECONDS = 0.5  # how late a signal may be noticed
+RELEASE_MS = 1_000  # stores are not held through a pause of at least so long: a newer run may want them before it ends
 
 
 def run_locally(topology: Topology | Program, log: Log | str | None, options: Options) -> LocalRun:
@@ -91,20 +91,23 @@ class LocalRun(Run):
     def _live(self, planner: Planner) -> None:
         """Run epochs until the end; what ended them is kept for whoever waits."""
         try:
-            with ThreadPoolExecutor(self._cores, thread_name_prefix=f"streamkit-task-{self.program.application}") as threads:
-                while (again := self._run_generation(planner, threads.map)) is not None:
-                    planner = again
+            while (again := self._run_generation(planner)) is not None:
+                planner = again
         except BaseException as error:  # noqa: BLE001  (raised in the thread that waits)
             self._error = error
         finally:
             atexit.unregister(self.stop)
             self._has_ended.set()
 
-    def _run_generation(self, planner: Planner, each: Each) -> Planner | None:
+    def _run_generation(self, planner: Planner) -> Planner | None:
         """Run epochs until the end; the planner of a new generation if an epoch must be run again."""
+        application = planner.application
         try:
-            with Upkeep(self.log, planner.application.id, planner.application.generation):
-                self._run_epochs(planner, planner.input_ends() if self._options.is_bounded else None, each)
+            with (
+                Upkeep(self.log, application.id, application.generation),
+                closing(LocalEpochs(self.log, planner, self._cores)) as epochs,
+            ):
+                self._run_epochs(epochs, planner.input_ends() if self._options.is_bounded else None)
             return None
         except Exception as error:  # noqa: BLE001  (raised again, unless it was an attempt that failed)
             cause = self._cause(error)
@@ -112,32 +115,35 @@ class LocalRun(Run):
                 raise cause from (error if cause is not error else error.__cause__)
             return self._begin()
 
-    def _run_epochs(self, planner: Planner, until: ChangelogOffsets | None, each: Each) -> None:
+    def _run_epochs(self, epochs: LocalEpochs, until: ChangelogOffsets | None) -> None:
         least, most = POLL_SECONDS
         pause = least
         while not self._is_stopping.is_set():
             begun = time.monotonic()
-            if self._run_next(planner, until, each):
-                planner, pause = planner.with_near_anchor(), least
+            has_run = self._run_next(epochs, until)
+            if self._options.interval_ms >= RELEASE_MS:
+                epochs.release()
+            if has_run:
+                pause = least
                 self._is_stopping.wait(max(0.0, begun + self._options.interval_ms / 1000 - time.monotonic()))
             elif until is not None:
                 return
             else:
+                epochs.rest()
                 self._is_stopping.wait(max(pause, self._options.interval_ms / 1000))
                 pause = min(2 * pause, most)
 
-    def _run_next(self, planner: Planner, until: ChangelogOffsets | None, each: Each) -> bool:
+    def _run_next(self, epochs: LocalEpochs, until: ChangelogOffsets | None) -> bool:
         """Run and commit the next epoch, if there is one."""
+        planner = epochs.planner
         check_generation(planner.catalog, planner.application)
-        before = planner.committed_end()
+        before = epochs.committed_end()
         end = planner.next_end(before, until)
         if end is None and self._options.drain:
             end = planner.closing_end(before)
         if end is None:
             return False
-        beat_epoch(self.log.heartbeats, planner.application)  # before anything is read that the plan will name
-        run_epoch(planner, before, end, self._cores, each=each)
-        forget_epoch(self.log.heartbeats, planner.application)
+        epochs.run(epochs.plan(before, end))
         return True
 
 

@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import rocksdict  # noqa: F401  so that no child pays for it
@@ -38,6 +39,7 @@ from streamkit.names import changelog_topic
 from streamkit.plan.plain import from_plain
 from streamkit.state import task_state
 from streamkit.state.rocksdb import RocksStore
+from streamkit.state.stores import ON_DISK
 from tests.kit import sales
 from tests.kit.commit_bugs import plant
 from tests.kit.faults import FaultyVfs, end_process
@@ -109,13 +111,15 @@ def run(
     attempts: int = 1,
     compacts: bool = False,
     flushes: bool = False,
+    holds: str = "",
     bug: str = "",
 ) -> None:
     """
     Run the application until nothing is left, or until it has come `at` times to `point`: there the process ends.
 
     With `compacts`, compaction runs between the epochs, and time flies so that it drops deletions too. With `flushes`, each
-    write to a store is on its disk at once, as it is when a buffer is full, and so outlives the process. A `bug` makes it wrong.
+    write to a store is on its disk at once, as it is when a buffer is full, and so outlives the process. What `holds` says of a store is
+    whether it stays open between epochs: "all", "some" at random, or none if it is empty. A `bug` makes it wrong.
     """
     if bug:
         plant(bug)
@@ -138,10 +142,10 @@ def run(
         log = open_log(folder, LeapingClock() if compacts else None, VFS)
         planner = start(log.catalog, log.storage, sales.load_program(), tasks=tasks, records_max=records_max)
         try:
-            run_and_compact(planner, log) if compacts else local.run_available(planner)
+            run_epochs(planner, log if compacts else None, holds)
         except StreamKitError:
             assert commit_fails
-            local.run_available(planner)
+            run_epochs(planner, None, holds)
         log.close()
 
 
@@ -156,12 +160,25 @@ class LeapingClock:
         return sales.START_MS + self._reads * 30 * 86_400_000
 
 
-def run_and_compact(planner: Planner, log: Log) -> None:
-    """Run epochs until nothing is left, and compact what they keep newest rows in after each."""
+def run_epochs(planner: Planner, compacts: Log | None, holds: str) -> None:
+    """
+    Run epochs until nothing is left, and compact what they keep newest rows in after each if a log is given for that.
+
+    Held stores are closed before an epoch that opens its own, as they are where some epochs run in one process and some on Spark.
+    """
     compacted = [*(changelog_topic(sales.APPLICATION, store) for store in sales.STORES), *sales.FOLDED_TOPICS]
-    while local.run_next(planner) is not None:
-        for topic in compacted * 2:
-            log.compact(topic)
+    random, held = Random(planner.application.generation), local.held_stores(planner, 1)
+    while True:
+        is_held = holds == "all" or (holds == "some" and random.random() < 0.6)
+        if not is_held:
+            held.close()
+        if local.run_next(planner, stores=held if is_held else ON_DISK) is None:
+            break
+        planner = planner.with_near_anchor()
+        if compacts is not None:
+            for topic in compacted * 2:
+                compacts.compact(topic)
+    held.close()
 
 
 def run_every_kernel_twice() -> None:

@@ -12,7 +12,7 @@ from streamkit.engine.runs.start import start
 from streamkit.errors import EpochFailedError
 from streamkit.log.opening import open_log
 from streamkit.names import changelog_topic
-from tests.harness.crash.processes import LeapingClock, run_and_compact
+from tests.harness.crash.processes import LeapingClock, run_epochs
 from tests.kit import sales
 from tests.kit.sales_outcome import LAST_RECORDS, check, folded_changelogs, local_state, outcome_of, stores_of
 from tests.kit.sampling import TAKES_ALL
@@ -42,7 +42,7 @@ def purged(log):
 def test_a_running_application_does_not_notice(log, expected):
     """Changelogs and compacted outputs are compacted after every epoch, under a planner that knows nothing of it: equal results."""
     planner = started(log)
-    run_and_compact(planner, log)
+    run_epochs(planner, log, "some")
     assert any(offsets for found in purged(log).values() for offsets in found.values())
     assert local_state(planner) == folded_changelogs(log)
     assert outcome_of(log) == expected

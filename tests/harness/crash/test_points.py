@@ -60,6 +60,7 @@ SCENARIOS = {
     "compaction.run_swapped": Scenario((), at=5, again_at=9, order={"compacts": True}),
     "compaction.swapped": Scenario((), at=8, again_at=30, order={"compacts": True}),
 }
+HOLDS = ("all", "some", "")  # whether stores stay open between epochs
 CHAINS = 6  # of points where one life after the other ends
 BUGS = {  # and where they show
     "positions are committed before what was made of them": "commit.before_commit",
@@ -117,7 +118,7 @@ def test_death_at_a_point(point, halfway, copied, processes, expected):
     scenario, deaths = SCENARIOS[point], 0
     for at in chain(range(1, 30), count(30, 17)) if IS_TORTURE else (scenario.at,):
         folder = prepared(scenario, copied(halfway))
-        if not processes.is_killed("run", folder=str(folder), point=point, at=at, **scenario.order):
+        if not processes.is_killed("run", folder=str(folder), point=point, at=at, holds=HOLDS[at % 3], **scenario.order):
             break
         deaths += 1
         assert finish(folder) == expected, at
@@ -139,7 +140,8 @@ def test_death_at_a_point_and_again_in_the_recovery(points, halfway, copied, pro
         scenario = SCENARIOS[point]
         at = scenario.again_at if number else scenario.at
         prepared(scenario, folder)
-        assert processes.is_killed("run", folder=str(folder), point=point, at=at, **scenario.order), point
+        holds = HOLDS[number % 3]
+        assert processes.is_killed("run", folder=str(folder), point=point, at=at, holds=holds, **scenario.order), point
     assert finish(folder) == expected
 
 

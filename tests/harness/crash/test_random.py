@@ -10,7 +10,7 @@ import pytest
 from streamkit.errors import StreamKitError
 from streamkit.log.opening import open_log
 from tests.harness.crash.processes import IS_TORTURE
-from tests.harness.crash.test_points import SCENARIOS
+from tests.harness.crash.test_points import HOLDS, SCENARIOS
 from tests.kit import sales
 from tests.kit.sales_outcome import finish
 
@@ -63,16 +63,18 @@ def play(random, folder, processes, bug=""):
 
 def order(random):
     """A run with a death at a random visit of a random point, if it comes so far."""
+    point, compacts, at = random.choice(POINTS), random.random() < 0.2, random.choice((1, 1, 2, 3, 5, 8, 20))
     return {
-        "point": random.choice(POINTS),
-        "compacts": random.random() < 0.2,
-        "at": random.choice((1, 1, 2, 3, 5, 8, 20)),
+        "point": point,
+        "compacts": compacts,
+        "at": at,
         "tasks": random.choice((1, 2, 2, 2, 3)),
         "records_max": random.choice((25, sales.EPOCH_RECORDS, 150, 1000)),
         "sync_fails": random.random() < 0.2,
         "commit_fails": random.random() < 0.1,
         "attempts": random.choice((1, 1, 2)),
         "flushes": random.random() < 0.5,
+        "holds": HOLDS[at % len(HOLDS)],
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,18 +13,32 @@ from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import write_slab
 from streamkit.log.storage.storage import MemoryStorage
 from streamkit.names import TIMESTAMP, SlabName, fresh_token
+from streamkit.state import stores as stores_module
 from streamkit.state.changelog import CommittedChanges
-from streamkit.state.stores import DiskStores, MemoryStores
+from streamkit.state.rocksdb import DAMAGED, RocksStore, StoreBusyError
+from streamkit.state.stores import HELD_MAX, DiskStores, HeldStores, MemoryStores
 from streamkit.state.task_state import Share, open_state
+from tests.kit.waiting import wait_until
 
 TOPIC = 7
 KEY = b"\0\3\0\0k"
+WAIT_SECONDS = 60
 
 
-@pytest.fixture(params=[DiskStores, MemoryStores])
+@pytest.fixture(params=["on disk", "held", "in memory"])
 def stores(request):
-    """Each place."""
-    return request.param()
+    """Each way to keep them."""
+    if request.param != "held":
+        return {"on disk": DiskStores, "in memory": MemoryStores}[request.param]()
+    return request.getfixturevalue("held")
+
+
+@pytest.fixture
+def held():
+    """Stores that are held, four at most."""
+    opened = HeldStores(4, 2)
+    yield opened
+    opened.close()
 
 
 def test_a_store_is_found_again(stores, tmp_path):
@@ -41,15 +56,16 @@ def test_a_store_is_found_again(stores, tmp_path):
     assert stores.open(tmp_path / "one", 1 << 20).position() is None
 
 
-def test_what_a_task_wrote_is_applied_once_it_is_committed_and_not_read_again():
-    """In memory the catalog decides which changes count, and those of the task itself are there without their file."""
-    storage, stores, folder, share = MemoryStorage(), MemoryStores(), Path("task"), Share(range(8), 8, 1, (TOPIC,))
+@pytest.mark.parametrize("stores", ["held", "in memory"], indirect=True)
+def test_what_a_task_wrote_is_applied_once_it_is_committed_and_not_read_again(stores, tmp_path):
+    """The catalog decides which changes count, and those of the task itself are there without their file."""
+    storage, folder, share = MemoryStorage(), tmp_path / "task", Share(range(8), 8, 1, (TOPIC,))
     failed, committed = (written(storage, stores, folder, value) for value in (b"void", b"kept"))
     storage.delete(committed.path)
     state = open_state(storage, folder, share, changes(committed), stores=stores)
     assert (state.get(pa.array([KEY])).to_pylist(), state.restored) == ([b"kept"], 1)
     with pytest.raises(CorruptionError, match="is missing"):
-        open_state(storage, Path("other"), share, changes(committed), stores=stores)
+        open_state(storage, tmp_path / "other", share, changes(committed), stores=stores)
 
     assert stores.written(folder).keys().isdisjoint([(failed.path, failed.frames[1].position)])
     written(storage, stores, folder, b"not committed")
@@ -62,6 +78,104 @@ def test_nothing_is_remembered_for_a_store_on_disk():
     stores = DiskStores()
     written(MemoryStorage(), stores, Path("task"), b"1")
     assert not stores.written(Path("task"))
+
+
+def test_a_held_store_stays_open_until_all_are_closed(held, tmp_path):
+    """An epoch leaves it open with what it has; nobody else can write to it until all are closed, and then everything is in its files."""
+    store = held.open(tmp_path / "one", 1 << 20)
+    store.write([b"\0\0a"], [b"1"], b"here")
+    store.close()
+    assert held.open(tmp_path / "one", 1 << 20) is store
+    with pytest.raises(StoreBusyError):
+        RocksStore(tmp_path / "one")
+
+    for _ in range(2):
+        held.close()
+        other = RocksStore(tmp_path / "one")
+        assert (other.get_many([b"\0\0a"]), other.position()) == ([b"1"], b"here")
+        other.close()
+        assert held.open(tmp_path / "one", 1 << 20).position() == b"here"
+
+
+def test_a_held_store_whose_folder_was_deleted_begins_anew(held, tmp_path):
+    """It does not go on with files that nobody sees."""
+    held.open(tmp_path / "one", 1 << 20).write([b"\0\0a"], [b"1"], b"here")
+    shutil.rmtree(tmp_path / "one")
+    store = held.open(tmp_path / "one", 1 << 20)
+    assert (store.get_many([b"\0\0a"]), store.position()) == ([None], None)
+
+
+def test_a_held_store_leaves_another_alone_that_came_in_its_place(held, tmp_path):
+    """A run that is behind does not write what it has into the folder that a newer one has made where its own was."""
+    folder = tmp_path / "one"
+    held.open(folder, 1 << 20).write([b"\0\0a"], [b"1"], b"here")
+    shutil.rmtree(folder)
+    other = RocksStore(tmp_path / "other")
+    other.write([b"\0\0a"], [b"2"], b"there")
+    other.close()
+    (tmp_path / "other").rename(folder)
+    files = {path: path.read_bytes() for path in folder.glob("*.sst")}
+
+    with pytest.raises(StoreBusyError):  # this process can have the folder no more, and others can
+        held.open(folder, 1 << 20)
+    assert {path: path.read_bytes() for path in folder.glob("*.sst")} == files
+    reader = RocksStore(folder, read_only=True)
+    assert (reader.get_many([b"\0\0a"]), reader.position()) == ([b"2"], b"there")
+    reader.close()
+
+
+def test_a_held_store_that_is_damaged_is_discarded(held, tmp_path):
+    """Damage that was found while it was read ends with the next epoch: the store begins from nothing."""
+    storage, folder, share = MemoryStorage(), tmp_path / "task", Share(range(8), 8, 1, (TOPIC,))
+    slab = written(storage, held, folder, b"1")
+    open_state(storage, folder, share, changes(slab), stores=held)
+    (folder / DAMAGED).touch()
+    state = open_state(storage, folder, share, changes(slab), stores=held)
+    assert (state.get(pa.array([KEY])).to_pylist(), state.restored) == ([b"1"], 1)
+    assert not (folder / DAMAGED).exists()
+
+
+def test_what_a_held_store_was_given_is_in_its_files_in_time(held, tmp_path, monkeypatch):
+    """Whoever reads the folder beside it finds what was written some seconds ago, whether more is written or not."""
+    store = held.open(tmp_path / "one", 1 << 20)
+    store.write([b"\0\0a"], [b"1"], b"first")
+    assert beside(tmp_path / "one") is None
+    monkeypatch.setattr(stores_module, "FLUSH_SECONDS", 0.0)
+    held.flush_when_due()
+    wait_until(lambda: beside(tmp_path / "one") == b"first", WAIT_SECONDS)
+    store.write([b"\0\0a"], [b"2"], b"second")
+    wait_until(lambda: beside(tmp_path / "one") == b"second", WAIT_SECONDS)
+
+
+def beside(folder):
+    """The position that a reader finds in a folder which another has open."""
+    reader = RocksStore(folder, read_only=True)
+    try:
+        return reader.position()
+    finally:
+        reader.close()
+
+
+def test_stores_beyond_those_that_are_held_close_with_the_epoch(tmp_path):
+    """A process with very many tasks holds some of their stores; the others are as on disk."""
+    stores = HeldStores(1_000, 2)
+    for number in range(HELD_MAX + 1):
+        stores.open(tmp_path / str(number), 1 << 20).close()
+    RocksStore(tmp_path / str(HELD_MAX)).close()
+    with pytest.raises(StoreBusyError):
+        RocksStore(tmp_path / str(HELD_MAX - 1))
+    stores.close()
+
+
+@pytest.mark.parametrize(
+    ("count", "at_once", "bytes_each"), [(2, 2, 1_000), (1, 8, 1_000), (8, 2, 250), (1_000, 2, 1_000 * 2 // 34)]
+)
+def test_held_stores_share_the_memory_of_those_that_would_be_open_at_once(tmp_path, monkeypatch, count, at_once, bytes_each):
+    """The memory setting bounds a store that is open while its task runs; all that are held have no more than those had."""
+    asked = []
+    monkeypatch.setattr(stores_module, "HeldStore", lambda folder, memory_bytes: asked.append(memory_bytes))
+    HeldStores(count, at_once).open(tmp_path / "one", 1_000)
+    assert asked == [bytes_each]
 
 
 def written(storage, stores, folder, value):

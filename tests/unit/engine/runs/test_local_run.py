@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,8 @@ from streamkit.engine.runs.start import start
 from streamkit.errors import ConfigError, EpochFailedError, EvaluationError, FencedError, TopicNotFoundError
 from streamkit.failpoints import armed
 from streamkit.log.opening import open_log
+from streamkit.names import store_folder
+from streamkit.state.rocksdb import RocksStore, StoreBusyError
 from tests.kit.sampling import first
 from tests.kit.waiting import wait_until
 
@@ -146,6 +149,65 @@ def test_interval(log):
     wait_until(lambda: committed(slow) == 4, WAIT_SECONDS)
     slow.stop()
     assert slow.wait(0) and slow.records() == 1
+
+
+def is_held(log, task=0):
+    """Whether somebody has the store of a task open."""
+    folder = Path(log.storage.root) / store_folder("order-counts", 1, task, 1)
+    if not folder.exists():
+        return False
+    try:
+        RocksStore(folder).close()
+    except StoreBusyError:
+        return True
+    return False
+
+
+def test_stores_are_held_as_long_as_a_run_goes_on(log):
+    """A run keeps its stores open while it waits, and anybody can read them; it gives them back at its end, and when another fences it."""
+    send(log, 1, 2, 3)
+    running = run(log, tasks=1)
+    wait_until(lambda: running.records() == 3 and is_held(log), WAIT_SECONDS)
+    assert totals(log) == {"c0": 3, "c1": 1, "c2": 2}
+    send(log, 4)
+    wait_until(lambda: running.records() == 4, WAIT_SECONDS)
+    assert totals(log) == {"c0": 3, "c1": 5, "c2": 2} and is_held(log)
+    running.stop()
+    assert not is_held(log)
+
+    older = run(log)
+    send(log, 5)
+    wait_until(lambda: older.records() == 1, WAIT_SECONDS)
+    newer = run(log)
+    send(log, 6)
+    wait_until(lambda: newer.records() == 1, WAIT_SECONDS)
+    with pytest.raises(FencedError):
+        older.wait(WAIT_SECONDS)
+    newer.stop()
+    assert totals(log) == {"c0": 9, "c1": 5, "c2": 7} and not is_held(log)
+
+
+def test_stores_are_not_held_through_a_long_pause(log):
+    """Between epochs that are far apart nobody has the stores open: a newer run need not wait until the older one notices."""
+    send(log, 1, 2, 3)
+    running = run(log, tasks=1, trigger="1 hour")
+    wait_until(lambda: running.records() == 3, WAIT_SECONDS)
+    wait_until(lambda: not is_held(log), WAIT_SECONDS)
+    running.stop()
+
+
+def test_an_epoch_that_fails_gives_stores_back(log):
+    """What ends an epoch closes the stores that were held, also those of the tasks beside it."""
+    app = sk.Topology("order-counts")
+    number = F.col("customer").cast("int")
+    app.stream("orders").group_by("customer").agg(n=F.sum(number), store="orders_of").to("counts")
+    send_customers(log, "1")
+    running = sk.run(app, log=log, engine="local", tasks=1)
+    wait_until(lambda: committed(running) == 1 and is_held(log), WAIT_SECONDS)
+    send_customers(log, "three")
+    with pytest.raises(EvaluationError):
+        running.wait(WAIT_SECONDS)
+    assert not is_held(log)
 
 
 def test_a_newer_run_fences(log):
