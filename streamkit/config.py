@@ -25,7 +25,7 @@ else:
 CONF_VARIABLE = "STREAMKIT_CONF"
 CONF_FILE = "conf/streamkit.toml"
 PREFIX = "STREAMKIT_"
-SWITCHED_OFF_BY_0 = ("maintenance_interval_ms",)
+SWITCHED_OFF_BY_0 = ("local_epoch_records", "maintenance_interval_ms")
 KEY_GROUPS_MAX = 0xFFFF  # state keys have 16 bits for the number of a key group; the last number is left for a store's position
 
 
@@ -43,6 +43,7 @@ class Settings:
     max_records_per_epoch: int = 4_000_000
     max_bytes_per_epoch: int = 1 << 30
     max_rows_per_epoch: int = 4_000_000
+    local_epoch_records: int = 20_000
     store_memory_bytes: int = 64 * 1024 * 1024
     maintenance_interval_ms: int = 60_000
     maintenance_bytes_per_second: int = 64 * 1024 * 1024

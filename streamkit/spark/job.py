@@ -42,6 +42,8 @@ class Job:
     until: ChangelogOffsets | None = None  # stop where the inputs ended at the start
     drain: bool = False
     bytes_max: int = EVERYTHING
+    local_records: int = 0  # an epoch of at most so many is run where it is planned; 0: none is
+    interval_ms: int = 0  # how far apart epochs start at least
     functions: str = ""  # the path of the file with the users' functions that the program calls; empty if there are none
     token: str = field(default_factory=fresh_token)  # of this start, so that nothing kept of another one is taken for its own
 

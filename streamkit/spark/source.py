@@ -79,6 +79,11 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         return [EpochPartition(split, plan) for split, plan in self._epochs.splits(start, end)]
 
+    def stop(self) -> None:
+        """End what this process holds; Spark does not always call it, and what is held ends with the process."""
+        if self._planned is not None:
+            self._planned.close()
+
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from streamkit.spark.reader import read_packed
 

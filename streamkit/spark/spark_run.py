@@ -18,6 +18,7 @@ from streamkit.engine.epoch.epoch import Application
 from streamkit.engine.runs.application_run import Run
 from streamkit.engine.runs.compile import compile_with_settings
 from streamkit.engine.runs.options import Options
+from streamkit.engine.runs.start import records_within
 from streamkit.errors import ConfigError, EpochFailedError
 from streamkit.expressions.analysis.analysis import ExpressionAnalyzer
 from streamkit.expressions.analysis.catalyst import Recorder, confirm
@@ -135,6 +136,8 @@ class SparkRun(Run):
             splits=self._cores,
             until=planner.input_ends() if options.is_bounded else None,
             drain=options.drain,
+            local_records=records_within(planner.program, self.log.settings.local_epoch_records),
+            interval_ms=options.interval_ms,
         )
         query = start_query(self.session, self.job, self.checkpoint, options)
         self._upkeep = Upkeep(self.log, planner.application.id, planner.application.generation)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 import pyarrow as pa
 
 from streamkit.clock import HandClock
+from streamkit.config import Settings
 from streamkit.dsl.topology import Topology
 from streamkit.engine.epoch.event_time import event_times
 from streamkit.engine.runs.compile import compile_with_settings
@@ -377,6 +378,9 @@ class TopologyTestDriver:
             twin.settings = replace(twin.settings, maintenance_interval_ms=0)
 
             def process(tasks: int, drain: bool) -> None:
+                # In turn all in Spark's tasks, and small epochs in the driver's process, as in a query that goes on.
+                is_first = twin.settings.local_epoch_records > 0
+                twin.settings = replace(twin.settings, local_epoch_records=0 if is_first else Settings().local_epoch_records)
                 run(self._tested, session, twin, tasks, None if drain else AVAILABLE_NOW, drain=drain).wait()
 
             self._script.play(twin, clock, self._time_bounds, process)

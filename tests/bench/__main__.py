@@ -41,6 +41,7 @@ from tests.bench.driver import driver_rows  # noqa: E402
 from tests.bench.formats import format_rows  # noqa: E402
 from tests.bench.functions import function_rows  # noqa: E402
 from tests.bench.latency import WARM_UP_EPOCHS, spark_latencies_apart, streamkit_latencies  # noqa: E402
+from tests.bench.live import live_rows  # noqa: E402
 from tests.bench.log_rows import log_rows  # noqa: E402
 from tests.bench.memory import peak_megabytes  # noqa: E402
 from tests.bench.one_key import seconds as one_key_seconds  # noqa: E402
@@ -111,6 +112,11 @@ def latency(session: SparkSession, folder: Path) -> Iterator[Row]:
     )
 
 
+def live(session: SparkSession, folder: Path) -> Iterator[Row]:
+    """From `send` to `poll` while a producer commits every 10 ms, in processes of their own."""
+    yield from live_rows(folder)
+
+
 def memory(session: SparkSession, folder: Path) -> Iterator[Row]:
     """Peak memory at 20 M records against 2 M."""
     small, large = peak_megabytes(2_000_000, folder), peak_megabytes(RECORDS, folder)
@@ -176,6 +182,7 @@ WORKS: dict[str, Work] = {
     "windowed": windowed,
     "one_key": one_key,
     "latency": latency,
+    "live": live,
     "memory": memory,
     "log": log,
     "compaction": compaction,

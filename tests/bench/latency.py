@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -29,7 +30,8 @@ def streamkit_latencies(session: SparkSession, rows: Rows, folder: Path, name: s
         fill(log, rows, partitions=2)
         running = sk.run(topology(name), session, log, tasks=2, trigger="available_now", max_records_per_epoch=EPOCH_RECORDS)
         running.wait()
-        return steady_seconds(running.query)[WARM_UP_EPOCHS:]
+        moments = [epoch.timestamp_ms for epoch in log.catalog.epochs.last(log.catalog.applications.get(name).id, rows.count)]
+        return [(end - start) / 1000 for start, end in pairwise(moments)][WARM_UP_EPOCHS:]
 
 
 def spark_latencies_apart(rows: Rows, folder: Path) -> list[float]:

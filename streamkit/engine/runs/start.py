@@ -131,10 +131,19 @@ def collect_dead(catalog: Catalog, storage: Storage, state: ApplicationState) ->
 
 def _records_per_epoch(program: Program, records_max: int, settings: Settings) -> int:
     """How many records an epoch takes at most; fewer if each becomes many rows, so that these stay within `max_rows_per_epoch`."""
-    rows_per_record = max((operator.rows_per_record for operator in program.operators), default=1)
-    if rows_per_record == 1:
+    if _rows_per_record(program) == 1:
         return records_max
-    return min(records_max, max(1, settings.max_rows_per_epoch // rows_per_record))
+    return min(records_max, max(1, records_within(program, settings.max_rows_per_epoch)))
+
+
+def records_within(program: Program, rows: int) -> int:
+    """How many records become at most so many rows."""
+    return rows // _rows_per_record(program)
+
+
+def _rows_per_record(program: Program) -> int:
+    """How many rows an operator makes of a record at most."""
+    return max((operator.rows_per_record for operator in program.operators), default=1)
 
 
 def check_options(tasks: int | None, records_max: int | None, program: Program) -> None:

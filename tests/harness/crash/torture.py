@@ -39,6 +39,7 @@ LIFE_SECONDS = 240  # more than any life takes on a busy machine
 ENGINES = ("spark", "local")
 DELAY_SECONDS = {"spark": 2.5, "local": 0.3}
 EPOCH_RECORDS = {"spark": (30, 110), "local": (5, 40)}
+RECORD_BYTES = 32.5  # of the sales, in the middle: an epoch that is bounded by bytes has some records more or less
 CHUNKS_PER_KILL = 3
 EVERYTHING = 1_000_000
 TARGETS = ("all", "all", "jvm", "python")
@@ -165,9 +166,17 @@ def started(place: Place, engine: str, random: Random, records_max: int) -> Life
     """A life that has just begun."""
     tasks = random.choice([0, 0, 0, 1, 2, 3])
     command = [sys.executable, "-m", "tests.harness.crash.kill_run", str(place.log), engine, str(tasks), str(records_max)]
-    environment = {"JDK_JAVA_OPTIONS": java_options(), **os.environ}
+    environment = {"JDK_JAVA_OPTIONS": java_options(), **mixture(random), **os.environ}
     with place.output.open("a") as output:
         return Life(place, engine, subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output))
+
+
+def mixture(random: Random) -> dict[str, str]:
+    """Settings by which all epochs of a life on Spark are large, or all small, or each the one or the other: half of them have more records."""
+    ways = [(0, EVERYTHING), (EVERYTHING, EVERYTHING)]
+    records = random.randint(20, 80)
+    limit, size = random.choice([*ways, *[(records, round(records * RECORD_BYTES))] * 2])
+    return {"STREAMKIT_LOCAL_EPOCH_RECORDS": str(limit), "STREAMKIT_MAX_BYTES_PER_EPOCH": str(size)}
 
 
 def killed_life(life: Life, random: Random, report: Report) -> str:

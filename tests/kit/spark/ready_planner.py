@@ -2,7 +2,8 @@
 The process that plans a query, for the session of the tests: forked off one that has loaded what it needs.
 
 Spark starts a Python of its own for each query, which loads for most of a second. Here its `python` is a small program,
-which hands over to a server that forks, and ends. Sessions that tests start in other processes have Spark's own.
+which hands over to a server that forks, and lives as long as what was forked: if Spark ends one of the two, the other ends.
+Sessions that tests start in other processes have Spark's own.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from importlib import import_module
 from pathlib import Path
@@ -38,7 +40,7 @@ def start(folder: Path, environment: dict[str, str]) -> tuple[str, subprocess.Po
 
 
 def hand_over(place: str) -> None:
-    """Let the server fork a process with the environment, the folder and the output of this one."""
+    """Let the server fork a process with the environment, the folder and the output of this one, and wait for its end."""
     told = json.dumps({"environment": dict(os.environ), "folder": os.getcwd()}).encode()
     end = time.monotonic() + START_SECONDS
     with socket.socket(socket.AF_UNIX) as client:
@@ -47,6 +49,7 @@ def hand_over(place: str) -> None:
             time.sleep(0.05)
         socket.send_fds(client, [len(told).to_bytes(4, "big")], [1, 2])
         client.sendall(told)
+        client.recv(1)
 
 
 def serve(place: str) -> None:
@@ -78,8 +81,15 @@ def run_for(client: socket.socket) -> None:
     os.environ.clear()
     os.environ.update(told["environment"])
     os.chdir(told["folder"])
+    threading.Thread(target=end_with, args=(client,), daemon=True).start()
     del sys.modules[MODULE]
     runpy.run_module(MODULE, run_name="__main__", alter_sys=True)
+
+
+def end_with(client: socket.socket) -> None:
+    """End at once when Spark has ended the process that it knows."""
+    client.recv(1)
+    os._exit(1)
 
 
 if __name__ == "__main__":

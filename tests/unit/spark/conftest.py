@@ -61,12 +61,16 @@ def loaded(tmp_path_factory):
 
 @pytest.fixture
 def few_flights(loaded, tmp_path):
-    """Opens a log of its own with the flights of the first days of January, where maintenance collects no orphan before a test sees it."""
+    """
+    Opens a log of its own with the flights of the first days of January, where maintenance collects no orphan before a test sees it.
+
+    All epochs run in Spark's tasks there, unless a test says otherwise.
+    """
     opened: list[Log] = []
 
     def open_copy(days=3, partitions=2):
         opened.append(open_log(shutil.copytree(loaded(days, partitions), tmp_path / f"log-{len(opened)}")))
-        opened[-1].settings = replace(opened[-1].settings, maintenance_interval_ms=0)
+        opened[-1].settings = replace(opened[-1].settings, maintenance_interval_ms=0, local_epoch_records=0)
         return opened[-1]
 
     yield open_copy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import re
 import signal
 import sys
 import threading
@@ -86,6 +87,35 @@ def test_dropped_records_are_counted_and_an_idle_driver_is_fenced(spark, reading
 
     with pytest.raises(FencedError):
         older.wait(WAIT_SECONDS)
+
+
+def test_a_function_that_fails_where_small_epochs_are_run(spark, readings):
+    """An epoch that fails in the driver's process fails in Spark's tasks, too, and the error is theirs, with the user's line."""
+    app = sk.Topology("sums")
+
+    def number(value):
+        return int(value)
+
+    app.stream("readings").select(number=F.udf(number, "int")("value")).group_by("sensor").agg(n=F.sum("number")).to("totals")
+    with pytest.raises(EvaluationError) as caught:
+        run(app, spark, readings, tasks=1).wait(WAIT_SECONDS)
+    assert re.search(r"topic readings, partition 0, offset 3.*\n.*at .*test_errors\.py:\d+", str(caught.value), re.DOTALL)
+    assert readings.read("totals").num_rows == 0
+
+
+def test_small_epochs_of_a_query_that_goes_on(spark, readings):
+    """Epochs that Spark does not hear of are in progress, status and records; the run stops, and the next goes on behind them."""
+    running = run(sums(), spark, readings, tasks=1)
+    for number in range(1, 4):
+        wait_until(lambda number=number: running.records() == 3 + number, WAIT_SECONDS)
+        with readings.producer() as producer:
+            producer.send("readings", {"sensor": "a", "value": "1", "at": dt.datetime(2024, 1, 2, tzinfo=dt.timezone.utc)})
+    wait_until(lambda: running.records() == 7, WAIT_SECONDS)
+    running.stop()
+    assert (running.status()["epoch"], len(running.progress())) == (4, 4)
+    assert {batch["batchId"] for batch in running.query.recentProgress} <= {0}  # which is empty, as ever
+    assert run(sums(), spark, readings, drain=True).wait(WAIT_SECONDS)
+    assert {row["sensor"]: row["total"] for row in readings.store("sums", "totals").to_arrow().to_pylist()} == {"a": 4, "b": 3}
 
 
 @pytest.mark.parametrize("records", [0, -5])
