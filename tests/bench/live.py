@@ -86,7 +86,7 @@ def _process(work: str, folder: Path, *arguments: str) -> Iterator[None]:
     try:
         yield
     finally:
-        started.send_signal(signal.SIGINT)
+        started.terminate()
         try:
             started.wait(END_SECONDS)
         finally:
@@ -126,6 +126,9 @@ def main(work: str, *arguments: str) -> None:
         folder = Path(os.environ.get("STREAMKIT_BENCH_FOLDER", "build")) / f"live-{work}-{os.getpid()}"
         print(json.dumps(asdict(latencies(folder, work, *map(int, arguments)))))
         return
+    signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # an interrupt would be ignored where a shell began it in the background
     with suppress(KeyboardInterrupt):
         {"run": run, "send": send}[work](*arguments)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -18,10 +19,13 @@ from streamkit.log.catalog.transactions import Transactions
 from streamkit.log.database.database import Row
 from streamkit.log.database.postgres import PostgresDatabase
 from streamkit.log.database.sqlite import SqliteDatabase
+from streamkit.log.slab.reference import SlabReference
+from streamkit.log.slab.slab import FrameInput
 from streamkit.log.storage.storage import FileStorage, Storage
 from streamkit.state import task_state
 from streamkit.state.changelog import CommittedChanges, WrittenChanges
 from streamkit.state.store import Store
+from streamkit.state.stores import HeldStores
 from streamkit.state.task_state import Share, StorePosition
 
 Patch = Callable[[object, str, object], object]  # setattr, or that of a monkeypatch
@@ -89,6 +93,20 @@ def restore_nothing(patch: Patch) -> None:
     patch(task_state, "catch_up", catch_up)
 
 
+def hold_what_is_staged(patch: Patch) -> None:
+    original = HeldStores.remember
+
+    def remember(
+        stores: HeldStores, folder: Path, slab: SlabReference, changes: Sequence[FrameInput], changelog_ids: Collection[int]
+    ) -> None:
+        store, staged = stores._held[folder], [frame for _, _, frame in changes]
+        keys, values = ([one for frame in staged for one in frame[name].to_pylist()] for name in ("key", "value"))
+        store.write(keys, values, store.position() or b"")
+        original(stores, folder, slab, changes, changelog_ids)
+
+    patch(HeldStores, "remember", remember)
+
+
 def delete_before_the_swap(patch: Patch) -> None:
     original = CatalogManifest.replace
 
@@ -124,6 +142,7 @@ BUGS: dict[str, Callable[[Patch], None]] = {
     "a commit that failed is taken for done": take_failures_for_done,
     "a store says that it has caught up before it has": arrive_early,
     "a store that was lost begins empty": restore_nothing,
+    "a store that is held takes what is not committed yet": hold_what_is_staged,
     "files go before the swap": delete_before_the_swap,
     "writers do not wait for each other": begin_at_once,
 }

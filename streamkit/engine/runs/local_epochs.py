@@ -15,6 +15,7 @@ from streamkit.log.log import Log
 
 PlannedEpoch = tuple[EpochPlan, tuple[ReaderSplit, ...]]
 
+SPLIT_RECORDS = 10_000  # fewer are read faster by one reader than by two
 BEAT_SECONDS = 1.0  # how old the heartbeat of an epoch may be when the epoch is planned
 
 
@@ -44,7 +45,7 @@ class LocalEpochs:
         if time.monotonic() - self._beaten > BEAT_SECONDS:
             self._beaten = time.monotonic()
             beat_epoch(self._log.heartbeats, self.planner.application)  # before anything is read that the plan will name
-        return self.planner.plan(before, end, self._threads_max)
+        return self.planner.plan(before, end, min(self._threads_max, 1 + end.records // SPLIT_RECORDS))
 
     def run(self, planned: PlannedEpoch) -> EpochClaim:
         """Run an epoch that was planned just now, and commit it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 import time
@@ -16,10 +17,10 @@ from streamkit import functions as F
 from streamkit.engine.runs import local
 from streamkit.engine.runs.commit import commit_epoch
 from streamkit.engine.runs.start import start
-from streamkit.errors import ConfigError, EpochFailedError, EvaluationError, FencedError, TopicNotFoundError
+from streamkit.errors import ConfigError, EpochFailedError, EvaluationError, FencedError, StreamKitError, TopicNotFoundError
 from streamkit.failpoints import armed
 from streamkit.log.opening import open_log
-from streamkit.names import store_folder
+from streamkit.names import application_folders, store_folder
 from streamkit.state.rocksdb import RocksStore, StoreBusyError
 from tests.kit.sampling import first
 from tests.kit.waiting import wait_until
@@ -185,6 +186,27 @@ def test_stores_are_held_as_long_as_a_run_goes_on(log):
         older.wait(WAIT_SECONDS)
     newer.stop()
     assert totals(log) == {"c0": 9, "c1": 5, "c2": 7} and not is_held(log)
+
+
+@pytest.mark.parametrize("log", first(1, ["file"]), indirect=True)
+def test_a_reset_beside_a_run_that_holds_its_stores(log):
+    """An application that is reset ends the run that goes on, which leaves nothing in the stores of the next one."""
+    send(log, 1, 2, 3)
+    older = run(log)
+    wait_until(lambda: older.records() == 3, WAIT_SECONDS)
+    for path in log.catalog.applications.reset("order-counts"):
+        log.storage.delete(path)
+    for folder in application_folders("order-counts"):
+        shutil.rmtree(Path(log.root) / folder, ignore_errors=True)
+    newer = run(log)
+    send(log, 4)
+    wait_until(lambda: newer.records() == 4, WAIT_SECONDS)
+    with pytest.raises(StreamKitError):
+        older.wait(WAIT_SECONDS)
+    newer.stop()
+    assert totals(log) == {"c0": 3, "c1": 5, "c2": 2}
+    assert run(log, drain=True).wait(WAIT_SECONDS)
+    assert totals(log) == {"c0": 3, "c1": 5, "c2": 2}
 
 
 def test_stores_are_not_held_through_a_long_pause(log):
