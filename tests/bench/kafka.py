@@ -16,6 +16,7 @@ from pathlib import Path
 VERSION = "4.3.0"
 START_SECONDS = 60
 TOOL_SECONDS = 600
+COMPILE_SECONDS = 120
 PRODUCER = ("acks=all", "batch.size=262144", "linger.ms=5", "buffer.memory=134217728")  # the fastest of those tried
 POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion><groupId>bench</groupId><artifactId>kafka</artifactId><version>1</version>
@@ -62,6 +63,14 @@ class Kafka:
         )
         titles, values = list(csv.reader(output.strip().splitlines()[-2:], skipinitialspace=True))
         return float(dict(zip(titles, values, strict=True))["fetch.nMsg.sec"])
+
+    def compiled(self, source: Path, folder: Path) -> None:
+        """Compile a program that stands beside the benchmark, its classes into a new folder."""
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        line = ["javac", "-d", str(folder), "-cp", f"{self.jars}/*", str(source)]
+        done = subprocess.run(line, check=False, capture_output=True, text=True, timeout=COMPILE_SECONDS)
+        assert done.returncode == 0, f"{source.name} does not compile: {done.stderr[-2000:]}"
 
     def _tool(self, name: str, *arguments: str) -> str:
         return _java(self.jars, f"org.apache.kafka.tools.{name}", *arguments)

@@ -24,7 +24,6 @@ PAYMENT = np.dtype([("user", ">i4"), ("amount", ">f8"), ("ts", ">i8")])  # as Ja
 APPLICATION_HEAP = ("-Xms2g", "-Xmx2g")
 LOADER_HEAP = ("-Xmx1g",)
 RUN_SECONDS = 900
-COMPILE_SECONDS = 120
 TUNED = (  # larger batches and fewer commits, as ours has
     "commit.interval.ms=1000",
     "producer.batch.size=262144",
@@ -107,11 +106,7 @@ def kafka_streams_rows(rows: Rows, folder: Path, ours: Side) -> Iterator[Row]:
 
 def compiled(broker: kafka.Kafka, folder: Path) -> Application:
     """The application, its classes in a new folder."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    line = ["javac", "-d", str(folder), "-cp", f"{broker.jars}/*", str(SOURCE)]
-    done = subprocess.run(line, check=False, capture_output=True, text=True, timeout=COMPILE_SECONDS)
-    assert done.returncode == 0, f"{SOURCE.name} does not compile: {done.stderr[-2000:]}"
+    broker.compiled(SOURCE, folder)
     return Application(broker, folder)
 
 

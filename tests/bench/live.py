@@ -26,6 +26,7 @@ import pyarrow as pa
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.log.opening import open_log
+from tests.bench.live_kafka_streams import kafka_streams_latencies
 from tests.bench.row import Row
 
 COMMIT_SECONDS = 0.01
@@ -50,12 +51,17 @@ class Latencies:
 
 
 def live_rows(folder: Path) -> Iterator[Row]:
-    """p50 and p99 in one process and on Spark."""
+    """p50 and p99 in one process and on Spark, each beside Kafka Streams in several ways."""
+    peers = kafka_streams_latencies(folder, RECORDS_PER_SECOND, KEYS, WARM_UP_SECONDS, MEASURED_SECONDS)
     for engine, wanted in WANTED_MS.items():
         found = latencies(folder / f"log-live-{engine}", engine)
-        for name, value, most in zip(("p50", "p99"), (found.p50_ms, found.p99_ms), wanted, strict=True):
-            work = f"send to poll {name}, {RECORDS_PER_SECOND:,} records/s, {engine}"
-            yield Row(work, value, "ms", "", None, None, f"<= {most}", os.getloadavg()[0])
+        for place, (name, mine) in enumerate((("p50", found.p50_ms), ("p99", found.p99_ms))):
+            work, most = f"send to poll {name}, {RECORDS_PER_SECOND:,} records/s, {engine}", f"<= {wanted[place]}"
+            load = os.getloadavg()[0]
+            if peers is None:
+                yield Row(work, mine, "ms", "Kafka Streams cannot be had", None, None, most, load)
+            for peer, theirs in (peers or {}).items():
+                yield Row(work, mine, "ms", f"Kafka Streams {peer}", theirs[place], mine / theirs[place], most, load)
 
 
 def latencies(folder: Path, engine: str, records_per_second: int = RECORDS_PER_SECOND) -> Latencies:
