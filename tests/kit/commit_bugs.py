@@ -8,16 +8,13 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-import psycopg
-
 from streamkit.errors import OutcomeUnknownError
 from streamkit.log.catalog import epochs
 from streamkit.log.catalog.catalog import CatalogEpochs, CatalogManifest
 from streamkit.log.catalog.epochs import EpochCommit
 from streamkit.log.catalog.replacements import Replacement
 from streamkit.log.catalog.transactions import Transactions
-from streamkit.log.database.database import Row
-from streamkit.log.database.postgres import PostgresDatabase
+from streamkit.log.database.postgres import PostgresDatabase, PostgresTransaction
 from streamkit.log.database.sqlite import SqliteDatabase
 from streamkit.log.slab.reference import SlabReference
 from streamkit.log.slab.slab import FrameInput
@@ -129,9 +126,9 @@ def begin_at_once(patch: Patch) -> None:
 
     commit = PostgresDatabase._commit
 
-    def commit_late(database: PostgresDatabase, connection: psycopg.Connection[Row]) -> None:
+    def commit_late(database: PostgresDatabase, transaction: PostgresTransaction) -> None:
         time.sleep(LATE_S)
-        commit(database, connection)
+        commit(database, transaction)
 
     patch(PostgresDatabase, "_begun", begun)
     patch(PostgresDatabase, "_commit", commit_late)

@@ -33,6 +33,7 @@ from streamkit.log.catalog.journal import Journal, prune
 from streamkit.log.catalog.noun import Noun, commits, reads, reads_now, writes, writes_now
 from streamkit.log.catalog.transactions import Transactions
 from streamkit.log.catalog.writers import writers as all_writers
+from streamkit.log.database.commit_watch import CommitWatch
 from streamkit.log.database.database import Database, Transaction
 from streamkit.log.storage import replication as replications
 from streamkit.log.storage.storage import Storage
@@ -173,6 +174,14 @@ class Catalog(Noun):
     def close(self) -> None:
         """Close the database, and the journal if there is one."""
         self.transactions.close()
+
+    def watch(self) -> CommitWatch:
+        """A watch for commits of anybody from now on, made before a look and waited on after it; see `commit_watch.py`."""
+        return self.database.watch()
+
+    def end_waits(self) -> None:
+        """End all waits for commits that go on by this catalog, and those that begin later by older watches."""
+        self.database.end_waits()
 
     def read(self, work: Callable[[Transaction], Result]) -> Result:
         """What `work` finds, all of it in one snapshot; it may run again where the server is lost."""

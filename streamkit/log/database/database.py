@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from streamkit.errors import OutcomeUnknownError, StreamKitError
+from streamkit.log.database.commit_watch import CommitWatch
 
 __all__ = ["ConnectionLostError", "Database", "OutcomeUnknownError", "Row", "Transaction"]
 
@@ -49,6 +50,12 @@ class Database(Protocol):
     def write(self) -> AbstractContextManager[Transaction]: ...
 
     def read(self) -> AbstractContextManager[Transaction]: ...
+
+    def watch(self) -> CommitWatch:
+        """A watch for commits, of any connection, process and host, from now on; see `commit_watch.py`."""
+
+    def end_waits(self) -> None:
+        """End all waits for commits that go on in this database object, and those that begin later by older watches."""
 
     def settle(self) -> None:
         """

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -29,8 +30,10 @@ from psycopg.types.numeric import Int8Dumper
 
 from streamkit.errors import CatalogUnavailableError, ConfigError, CorruptionError, StorageFullError, StreamKitError
 from streamkit.log.database.address import Address
+from streamkit.log.database.commit_watch import CommitListener, CommitWatch, HeardCommits
 from streamkit.log.database.database import ConnectionLostError, OutcomeUnknownError, Row
 from streamkit.log.database.dialect import for_postgres
+from streamkit.log.database.postgres_listener import PostgresListener
 
 LOCK_TIMEOUT_MS = 30_000  # for the writer before
 STATEMENT_TIMEOUT_MS = 60_000
@@ -39,6 +42,7 @@ OPEN_TIMEOUT_S = 5.0  # for a server that does not answer the first time: its ad
 WAIT_MS = 60_000  # for a server that answered before: a managed one that fails over is away for 20 to 60 seconds
 NOTICE_S = 2.0  # from then on a wait is said
 PING_TIMEOUT_S = 2
+LISTENER_TIMEOUT_S = 2  # libpq takes no less; so late may a wait for commits end that finds no server
 RECONNECT_PAUSE_S = 0.1
 FINAL_REFUSALS = 3  # one after the other, of a server that says each time that it takes connections
 CONNECTION: dict[str, Any] = {  # unless the URL says otherwise: a server or a host that has gone is noticed in half a minute
@@ -59,28 +63,26 @@ _HINTS = {
 }
 
 
-def _end_snapshot(connection: psycopg.Connection[Row]) -> None:
-    """End a transaction that only read: if the server is lost now, nothing is in doubt, and it can be run again."""
-    connection.execute(b"COMMIT", prepare=False)
-
-
 class PostgresTransaction:
     """Statements on one connection between BEGIN and COMMIT. One that fails takes the whole transaction back."""
 
     def __init__(self, connection: psycopg.Connection[Row], schema: str) -> None:
-        self._connection = connection
+        self.connection = connection
+        self.has_changed = False
         self._schema = schema
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Run a statement and return its rows."""
         found = for_postgres(statement)
-        cursor = self._connection.execute(found.text, found.parameters(parameters) or None)
+        cursor = self.connection.execute(found.text, found.parameters(parameters) or None)
+        self.has_changed |= cursor.rowcount > 0 and not str(cursor.statusmessage).startswith("SELECT")
         return cursor.fetchall() if cursor.description else []
 
     def execute_many(self, statement: str, parameters: Iterable[Sequence[Any]]) -> None:
         """Run a statement once per row of parameters, all of them in one go."""
-        found = for_postgres(statement)
-        self._connection.cursor().executemany(found.text, [found.parameters(tuple(row)) for row in parameters])
+        found, cursor = for_postgres(statement), self.connection.cursor()
+        cursor.executemany(found.text, [found.parameters(tuple(row)) for row in parameters])
+        self.has_changed |= cursor.rowcount > 0
 
     def has_table(self, name: str) -> bool:
         """Whether there is a table of that name in the log's schema."""
@@ -94,9 +96,14 @@ class PostgresTransaction:
         return int(newest)
 
 
-def connect(address: Address) -> psycopg.Connection[Row]:
+def _end_snapshot(transaction: PostgresTransaction) -> None:
+    """End a transaction that only read: if the server is lost now, nothing is in doubt, and it can be run again."""
+    transaction.connection.execute(b"COMMIT", prepare=False)
+
+
+def connect(address: Address, **changes: Any) -> psycopg.Connection[Row]:
     """A new session, set up for the log's schema; psycopg's errors as they are."""
-    connection: psycopg.Connection[Row] = psycopg.connect(conninfo(address), autocommit=True, cursor_factory=RawCursor)
+    connection: psycopg.Connection[Row] = psycopg.connect(conninfo(address, **changes), autocommit=True, cursor_factory=RawCursor)
     try:
         _adapt(connection)
         connection.execute(_settings(address.schema))
@@ -164,6 +171,8 @@ class PostgresDatabase:
         self.address = address
         self._wait_s = wait_ms / 1000
         self._begin_write = f"BEGIN; SELECT pg_advisory_xact_lock({_lock_number(address.schema)})".encode()
+        self._notify_and_commit = f"NOTIFY {commit_channel(address.schema)}; COMMIT".encode()
+        self._heard = HeardCommits(partial(_open_listener, address))
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._is_closed = False
@@ -197,6 +206,14 @@ class PostgresDatabase:
         with self._transaction(_SNAPSHOT, _end_snapshot) as transaction:
             yield transaction
 
+    def watch(self) -> CommitWatch:
+        """A watch for commits, of any host, from now on."""
+        return self._heard.watch()
+
+    def end_waits(self) -> None:
+        """End all waits for commits that go on in this database object, and those that begin later by older watches."""
+        self._heard.tell()
+
     def settle(self) -> None:
         """
         Connect again and wait until the session whose commit raised has ended, so that its outcome is final.
@@ -215,6 +232,7 @@ class PostgresDatabase:
 
     def close(self) -> None:
         """Close the connection; a second call does nothing."""
+        self._heard.close()
         if self._process != os.getpid():
             return
         with self._lock:
@@ -222,16 +240,16 @@ class PostgresDatabase:
             self._disconnect()
 
     @contextmanager
-    def _transaction(self, begin: bytes, end: Callable[[psycopg.Connection[Row]], None]) -> Iterator[PostgresTransaction]:
+    def _transaction(self, begin: bytes, end: Callable[[PostgresTransaction], None]) -> Iterator[PostgresTransaction]:
         self._check_owner()  # before the lock, which a thread may have held that a fork left behind
         with self._lock, self._translated():
             self._check_open()
             if self._unsettled is not None:
                 self.settle()
             try:
-                connection = self._begun(begin)
-                yield PostgresTransaction(connection, self.address.schema)
-                end(connection)
+                transaction = PostgresTransaction(self._begun(begin), self.address.schema)
+                yield transaction
+                end(transaction)
             except BaseException:
                 self._roll_back()
                 raise
@@ -251,9 +269,17 @@ class PostgresDatabase:
         connection.execute(begin, prepare=False)
         return connection
 
-    def _commit(self, connection: psycopg.Connection[Row]) -> None:
+    def _commit(self, transaction: PostgresTransaction) -> None:
+        """Commit, and tell those who wait for commits if there is something to see."""
+        connection = transaction.connection
+        is_whole = connection.info.transaction_status is TransactionStatus.INTRANS  # else it is the server that says why not
         try:
-            done = connection.execute(b"COMMIT", prepare=False).statusmessage
+            cursor = connection.execute(
+                self._notify_and_commit if is_whole and transaction.has_changed else b"COMMIT", prepare=False
+            )
+            while cursor.nextset():
+                pass
+            done = cursor.statusmessage
         except psycopg.Error as error:
             self._mark_unsettled()
             raise OutcomeUnknownError(self._translate(error)) from error
@@ -365,6 +391,16 @@ def _is_lost(error: psycopg.Error) -> bool:
 def _lock_number(schema: str) -> int:
     """The advisory lock of a log's writers; PostgreSQL keeps those of different databases apart."""
     return int.from_bytes(hashlib.sha256(f"streamkit log {schema}".encode()).digest()[:8], "big", signed=True)
+
+
+def commit_channel(schema: str) -> str:
+    """The channel on which commits of a log are told; PostgreSQL keeps those of different databases apart."""
+    return f"streamkit_{_lock_number(schema) & 0xFFFF_FFFF_FFFF_FFFF:016x}"
+
+
+def _open_listener(address: Address) -> CommitListener:
+    """A place to hear of commits."""
+    return PostgresListener(partial(connect, address, connect_timeout=LISTENER_TIMEOUT_S), commit_channel(address.schema))
 
 
 def _quoted(schema: str) -> str:

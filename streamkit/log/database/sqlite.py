@@ -14,13 +14,17 @@ import time
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
 import apsw
 
 from streamkit.errors import CorruptionError, OutcomeUnknownError, SetupError, StorageFullError, StreamKitError
+from streamkit.log.database.commit_watch import CommitListener, CommitWatch, HeardCommits
+from streamkit.log.database.data_version import DataVersionListener
 from streamkit.log.database.database import Row
+from streamkit.log.database.inotify import InotifyListener, touch
 from streamkit.log.database.system_error import naming, system_error
 
 Stamp: TypeAlias = tuple[int, int, int, bool]
@@ -100,6 +104,7 @@ class SqliteDatabase:
         self._is_closed = False
         self._is_settled = True
         self._found_no_room = False  # an unsettled commit, that is
+        self._heard = HeardCommits(None if path == IN_MEMORY else partial(_open_listener, path, vfs))
         self._connection: apsw.Connection | None = None
         self._frozen: Stamp | None = None  # how the file stood when it was opened as one that nobody writes to
         with self._translated():
@@ -113,6 +118,14 @@ class SqliteDatabase:
     def read(self) -> AbstractContextManager[SqliteTransaction]:
         """A transaction that sees one snapshot; never waits for a writer, nor for room on the disk."""
         return self._transaction("BEGIN", is_write=False)
+
+    def watch(self) -> CommitWatch:
+        """A watch for commits, of any connection and process, from now on."""
+        return self._heard.watch()
+
+    def end_waits(self) -> None:
+        """End all waits for commits that go on in this database object, and those that begin later by older watches."""
+        self._heard.tell()
 
     def settle(self) -> None:
         """
@@ -130,6 +143,7 @@ class SqliteDatabase:
                 connection = self._connection if self._found_no_room else None
                 self._overwrite(connection or self._reconnect())
             self._is_settled, self._found_no_room = True, False
+            self._tell()  # the commit may have taken effect
 
     def _overwrite(self, connection: apsw.Connection) -> None:
         """Write over what a commit may have left behind."""
@@ -166,6 +180,7 @@ class SqliteDatabase:
 
     def close(self) -> None:
         """Close the file; a second call does nothing. What a broken disk keeps it from tidying up is left to the next opening."""
+        self._heard.close()
         with self._lock:
             self._is_closed = True
             if self._connection is not None and self._process == os.getpid():
@@ -178,11 +193,14 @@ class SqliteDatabase:
         with self._lock:
             try:
                 connection = self._begun(begin, is_write=is_write)
+                changes = connection.total_changes()
                 try:
                     self._is_lent = True
                     yield SqliteTransaction(connection)
                     self._is_lent = False
                     self._commit(connection)
+                    if connection.total_changes() != changes:
+                        self._tell()
                     self._check_frozen()
                 except BaseException:
                     self._is_lent = False
@@ -214,6 +232,13 @@ class SqliteDatabase:
         except apsw.Error as error:
             self._mark_unsettled(found_no_room=isinstance(error, apsw.FullError))
             raise OutcomeUnknownError(self._translate(error)) from error
+
+    def _tell(self) -> None:
+        """Wake who waits for commits, now that this one can be seen."""
+        if self.path == IN_MEMORY:
+            self._heard.tell()
+        else:
+            touch(self.path)
 
     def _mark_unsettled(self, *, found_no_room: bool = False) -> None:
         self._is_settled, self._found_no_room = False, found_no_room
@@ -290,6 +315,14 @@ class SqliteDatabase:
         _inherited.append((self.path, self._connection))
         # The lock may have been held by a thread that does not exist here.
         self._lock = threading.RLock()
+
+
+def _open_listener(path: str, vfs: str | None) -> CommitListener:
+    """A place to hear of commits to a file, as the system allows."""
+    try:
+        return InotifyListener(path)
+    except OSError:
+        return DataVersionListener(partial(SqliteDatabase, path, vfs, read_only=True))
 
 
 def _roll_back(connection: apsw.Connection) -> None:

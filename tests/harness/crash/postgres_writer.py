@@ -11,11 +11,8 @@ from __future__ import annotations
 import sys
 from itertools import count
 
-import psycopg
-
 from streamkit.errors import StreamKitError
-from streamkit.log.database.database import Row
-from streamkit.log.database.postgres import PostgresDatabase
+from streamkit.log.database.postgres import PostgresDatabase, PostgresTransaction
 from streamkit.log.opening import open_log
 from tests.kit.commit_bugs import plant
 
@@ -25,13 +22,13 @@ COMMITS_PER_BREAK = 7
 def break_connections() -> None:
     original, numbers = PostgresDatabase._commit, count(1)
 
-    def commit(database: PostgresDatabase, connection: psycopg.Connection[Row]) -> None:
+    def commit(database: PostgresDatabase, transaction: PostgresTransaction) -> None:
         breaks, left = divmod(next(numbers), COMMITS_PER_BREAK)
         if not left:
             if not breaks % 2:
-                connection.execute(b"COMMIT", prepare=False)
-            connection.close()
-        original(database, connection)
+                transaction.connection.execute(b"COMMIT", prepare=False)
+            transaction.connection.close()
+        original(database, transaction)
 
     PostgresDatabase._commit = commit  # type: ignore[assignment, method-assign]
 

@@ -29,6 +29,7 @@ from streamkit.config import load_settings
 from streamkit.failpoints import SimulatedCrash
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.journal import Journal
+from streamkit.log.database.commit_watch import CommitWatch
 from streamkit.log.database.database import Transaction
 from streamkit.log.database.heartbeats import MemoryHeartbeats
 from streamkit.log.database.sqlite import SqliteDatabase
@@ -214,6 +215,12 @@ class _Database:
         self._hand_over("read")
         with self._inner.read() as transaction:
             yield transaction
+
+    def watch(self) -> CommitWatch:
+        return self._inner.watch()
+
+    def end_waits(self) -> None:
+        self._inner.end_waits()
 
     def settle(self) -> None:
         self._inner.settle()

@@ -63,8 +63,8 @@ def refusal(database, statement):
     """Why PostgreSQL does not understand a statement; empty if it does."""
     try:
         with database.write() as transaction:
-            transaction._connection.execute(b"PREPARE statement AS " + for_postgres(statement).text)
-            transaction._connection.execute(b"DEALLOCATE statement")
+            transaction.connection.execute(b"PREPARE statement AS " + for_postgres(statement).text)
+            transaction.connection.execute(b"DEALLOCATE statement")
     except Exception as error:
         return str(error) or repr(error)
     return ""
