@@ -38,6 +38,10 @@ class Assignment(Protocol):
     def member_id(self) -> str | None:
         """Who commits; None for a consumer without membership."""
 
+    @property
+    def interval_ms(self) -> int:
+        """How often `next_change` is to be called at least, though nothing was committed."""
+
     def next_change(self) -> AssignmentChange:
         """What has changed since the last call."""
 
@@ -58,6 +62,7 @@ class FixedAssignment:
     """The partitions that a consumer was told to read, until it is told otherwise."""
 
     member_id = None
+    interval_ms = WATCH_INTERVAL_MS
 
     def __init__(self, catalog: Catalog, topics: Mapping[TopicIdPartition, str], group: str | None) -> None:
         self._catalog = catalog
@@ -92,6 +97,7 @@ class WholeTopics:
     """All partitions of some topics, future ones too; a topic that is created again is read from its start."""
 
     member_id = None
+    interval_ms = WATCH_INTERVAL_MS
 
     def __init__(self, catalog: Catalog, topics: Iterable[str], clock: Clock | None = None) -> None:
         self._catalog = catalog

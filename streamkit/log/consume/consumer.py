@@ -33,7 +33,7 @@ from streamkit.log.values.whole_number import offset_of, whole_number
 
 MAX_POLL_RECORDS = 65_536
 RESETS = ("earliest", "latest", "none")
-_WAIT_MIN_S, _WAIT_MAX_S = 0.001, 0.05  # between two looks at the catalog, growing
+LOOK_SECONDS = 0.25  # the most between two looks at the catalog while nothing is heard of commits
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -139,15 +139,14 @@ class Consumer:
         """
         self._check_open()
         deadline = time.monotonic() + _seconds(timeout)
-        wait = _WAIT_MIN_S
+        watch = self._catalog.watch()  # before the look: what is committed after it ends the wait
         while True:
             self._follow()
             table = self._fetch()
-            left = deadline - time.monotonic()
-            if table is not None or left <= 0 or self._is_closed:
+            left_s = deadline - time.monotonic()
+            if table is not None or left_s <= 0 or self._is_closed:
                 return table
-            time.sleep(min(wait, left))
-            wait = min(2 * wait, _WAIT_MAX_S)
+            watch.wait(min(left_s, LOOK_SECONDS, self._assignment.interval_ms / 1000))
 
     def assign(self, partitions: Partitions) -> None:
         """

@@ -79,6 +79,10 @@ class Membership:
     def member_id(self) -> str | None:
         return self._member_id
 
+    @property
+    def interval_ms(self) -> int:
+        return self.subscription.heartbeat_interval_ms
+
     def next_change(self) -> AssignmentChange:
         """Join if it has to; returns what has changed since the last call. FencedError if the instance id was taken by another."""
         self._polled_ms = self._clock.now_ms()

@@ -12,7 +12,9 @@ import pytest
 
 from streamkit.clock import HandClock
 from streamkit.errors import ConfigError, OffsetOutOfRangeError, SchemaError, StreamKitError, TopicNotFoundError
+from streamkit.log.consume import consumer as consumer_module
 from streamkit.log.consume import fetcher, reader
+from streamkit.log.consume.assignment import FixedAssignment, WholeTopics
 from streamkit.log.consume.consumer import TopicPartition
 from streamkit.log.opening import open_log
 from streamkit.log.produce.producer import Producer
@@ -444,3 +446,42 @@ def test_a_forgotten_consumer_falls_silent(log):
 
 def beats_of(group):
     return [thread for thread in threading.enumerate() if thread.name.endswith(f" of {group}")]
+
+
+@pytest.fixture
+def patience(monkeypatch):
+    """A consumer looks only when it is woken."""
+    monkeypatch.setattr(consumer_module, "LOOK_SECONDS", 1_000.0)
+    for assignment in (FixedAssignment, WholeTopics):
+        monkeypatch.setattr(assignment, "interval_ms", 1_000_000)
+
+
+@pytest.mark.every_catalog
+def test_a_poll_is_woken_by_a_commit(log, patience):
+    """What is committed while a poll waits is returned at once, time after time."""
+    with log.consumer("u") as consumer:
+        for number in range(5):
+            timer = threading.Timer(0.05 * number, produce, [log, "u", [number]])
+            timer.start()
+            assert numbers_of([consumer.poll(500)]) == [number]
+            timer.join()
+
+
+def test_an_idle_poll_looks_seldom(log, monkeypatch):
+    """A poll that waits looks four times a second; commits of others than its topics are looked at as they come."""
+    looks = []
+    bounds = log.catalog.manifest.offset_bounds
+
+    def counted(*given):
+        looks.append(given)
+        return bounds(*given)
+
+    monkeypatch.setattr(log.catalog.manifest, "offset_bounds", counted)
+    with log.consumer("u") as consumer:
+        consumer.poll(0.5)
+        looks.clear()
+        assert consumer.poll(2) is None
+        assert 5 <= len(looks) <= 15
+        looks.clear()
+        assert consumer.poll(0) is None
+        assert len(looks) <= 2
