@@ -16,7 +16,7 @@ from streamkit.engine.runs.commit import check_generation
 from streamkit.engine.runs.epoch_heartbeat import beat_epoch
 from streamkit.engine.runs.local_epochs import LocalEpochs, PlannedEpoch
 from streamkit.engine.runs.local_run import RELEASE_MS, available_cores
-from streamkit.engine.runs.planner import Planner
+from streamkit.engine.runs.planner import WAIT_SECONDS, Planner
 from streamkit.errors import FencedError
 from streamkit.failpoints import reach
 from streamkit.log.log import Log
@@ -66,7 +66,8 @@ class Epochs:
         """
         Where the next epoch stops that is for Spark; small ones before it are run here.
 
-        `start` if there is nothing to take. Where small epochs go on for long, Spark is told to ask again: by `start` too, or, since a
+        `start` if there is nothing to take, which is waited for in the first half of a second, because Spark asks again at once; a run with
+        an end or an interval waits itself. Where small epochs go on for long, Spark is told to ask again: by `start` too, or, since a
         run with an end would end by that, by the end of the last one, behind which there is nothing for Spark to run.
         """
         job, answer_by = self._job, time.monotonic() + ANSWER_SECONDS
@@ -74,7 +75,8 @@ class Epochs:
             with job_log(job) as log:
                 local = self._local_epochs(log)
                 before = _committed_or(start, local.planner)
-                while (end := _next_end(local.planner, before, job)) is not None:
+                wait_by = time.monotonic() + (WAIT_SECONDS[1] if job.is_continuous else 0.0)
+                while (end := _awaited_end(log, local, before, job, wait_by)) is not None:
                     if not self._run_here(local, before, end):
                         local.release()  # Spark's tasks open the stores
                         return dict(to_plain(end))
@@ -168,6 +170,16 @@ class Epochs:
             # Where another process of the query has moved the start's anchor on since, and is gone, the changelogs are read whole.
             self._anchor = self._job.anchor if self._job.anchor.is_kept(log.storage) else Anchor()
         return self._anchor
+
+
+def _awaited_end(log: Log, local: LocalEpochs, before: EpochEnd, job: Job, wait_by: float) -> EpochEnd | None:
+    """Where the next epoch stops; None if there is none until `wait_by` on the monotonic clock. FencedError if a newer generation starts."""
+    watch, planner = log.catalog.watch(), local.planner  # before the look: what is committed after it ends the wait
+    while (end := _next_end(planner, before, job)) is None and (left_s := wait_by - time.monotonic()) > 0:
+        local.rest()
+        watch.wait(min(left_s, planner.wait_s(before)))
+        check_generation(planner.catalog, planner.application)  # whose stores are held
+    return end
 
 
 def _next_end(planner: Planner, before: EpochEnd, job: Job) -> EpochEnd | None:

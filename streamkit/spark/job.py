@@ -47,6 +47,11 @@ class Job:
     functions: str = ""  # the path of the file with the users' functions that the program calls; empty if there are none
     token: str = field(default_factory=fresh_token)  # of this start, so that nothing kept of another one is taken for its own
 
+    @property
+    def is_continuous(self) -> bool:
+        """Whether epochs follow each other as records come, without an end and without an interval."""
+        return self.until is None and not self.interval_ms
+
     def encode(self) -> str:
         return json.dumps(to_plain(self))
 

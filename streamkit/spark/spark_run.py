@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import time
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import final
@@ -38,8 +38,6 @@ from streamkit.spark.registration import register_source
 from streamkit.spark.session import get_or_create_session, prepare_session
 from streamkit.spark.task_storage import place_of
 from streamkit.spark.warm_up import warm_up
-
-POLL_SECONDS = 0.05
 
 
 @final
@@ -108,12 +106,9 @@ class SparkRun(Run):
 
     def _ended(self, timeout: float | None) -> bool:
         """Whether the query ended within `timeout` seconds; raises what it ended with."""
-        end = None if timeout is None else time.monotonic() + timeout
+        if not self._ended_within(timeout) and self.is_active:
+            return False
         try:
-            while self._query.isActive:
-                if end is not None and time.monotonic() >= end:
-                    return False
-                time.sleep(POLL_SECONDS)  # not in awaitTermination: an interrupt there breaks the connection to the JVM
             self._query.awaitTermination()
         except (Py4JError, OSError) as error:
             raise EpochFailedError("Spark's JVM has gone; what was committed stands: run again to go on from there") from error
@@ -140,6 +135,7 @@ class SparkRun(Run):
             interval_ms=options.interval_ms,
         )
         query = start_query(self.session, self.job, self.checkpoint, options)
+        self._has_ended = told_when_ended(query)
         self._upkeep = Upkeep(self.log, planner.application.id, planner.application.generation)
         return query
 
@@ -164,6 +160,22 @@ def run_on_spark(topology: Topology | Program, session: SparkSession | None, log
 def _own_session(name: str, log: Log) -> SparkSession:
     """The active session, else a new one, whose messages go into a file where a notebook would show them as errors."""
     return get_or_create_session(name, Path(log.root, spark_log_path(name)) if is_notebook() else None)
+
+
+def told_when_ended(query: StreamingQuery) -> threading.Event:
+    """An event that is set when the query has ended; a thread waits for that, since an interrupt in it would break the connection to the JVM."""
+    has_ended = threading.Event()
+
+    def wait() -> None:
+        try:
+            query.awaitTermination()
+        except Exception:  # noqa: BLE001, S110  (whoever sees the event asks the query again)
+            pass
+        finally:
+            has_ended.set()
+
+    threading.Thread(target=wait, name="streamkit-end-of-query", daemon=True).start()
+    return has_ended
 
 
 def _executors(session: SparkSession) -> int:

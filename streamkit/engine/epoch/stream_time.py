@@ -134,14 +134,20 @@ def as_metric(times: StreamTimes) -> list[Any]:
     return [list(pair) for pair in sorted(times.items())]
 
 
+def idle_from(times: StreamTimes, window: Windowing, topic_ids: tuple[int, ...]) -> int | None:
+    """When, by the clock, the inputs of an operator will have been idle for as long as its windows wait; None if they do not, or nothing came."""
+    arrivals = [times[name] for number in window.streams if (name := of_arrival(topic_ids[number])) in times]
+    return None if window.close_after_idle_ms is None or not arrivals else max(arrivals) + window.close_after_idle_ms
+
+
 def closed_by_idleness(times: StreamTimes, window: Windowing, topic_ids: tuple[int, ...], now_ms: int) -> StreamTimes:
     """
     The time, by name, that closes all windows of an operator, if its inputs have been idle for as long as it says.
 
     Nothing if they have not, or if that has closed them already.
     """
-    arrivals = [times[name] for number in window.streams if (name := of_arrival(topic_ids[number])) in times]
-    if window.close_after_idle_ms is None or not arrivals or now_ms - max(arrivals) < window.close_after_idle_ms:
+    moment = idle_from(times, window, topic_ids)
+    if moment is None or now_ms < moment:
         return {}
     reached = max(times.get(of_input(topic_ids[number]), NO_TIME) for number in window.streams)
     closed = window.closing_time(reached, window.size_ms + window.grace_ms)

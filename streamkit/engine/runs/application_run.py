@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from streamkit.state.view import StoreView
 
 ATTEMPTS_PER_EPOCH = 4
+SIGNAL_SECONDS = 0.5  # how late a signal may be noticed
 CHECK_SECONDS = 0.5  # between two looks at what runs beside the query
 
 
@@ -69,6 +71,7 @@ class Run(ABC):
         self._backlog = 0
         self._records_before: int | None = None
         self._companion: Companion | None = None
+        self._has_ended = threading.Event()  # by itself, by a stop or by an error
 
     def wait(self, timeout: float | None = None) -> bool:
         """
@@ -103,6 +106,18 @@ class Run(ABC):
                 watch()
             if ended or time.monotonic() >= until:
                 return ended
+
+    def _ended_within(self, timeout: float | None) -> bool:
+        """
+        Whether the run ends in time.
+
+        The wait is made of short ones: where the system hands a signal to another thread, a long one would not be woken by it.
+        """
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        while not (ended := self._has_ended.wait(max(0.0, min(SIGNAL_SECONDS, until - time.monotonic())))):
+            if time.monotonic() >= until:
+                break
+        return ended
 
     def stop(self) -> None:
         """Stop now: the epoch under way is finished or leaves no trace; so do the connectors that the topology asks for."""

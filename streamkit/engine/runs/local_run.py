@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import math
 import os
 import threading
 import time
@@ -11,6 +10,7 @@ from contextlib import closing
 from typing import final
 
 from streamkit.dsl.topology import Topology
+from streamkit.engine.epoch.epoch import EpochEnd
 from streamkit.engine.runs.application_run import Run
 from streamkit.engine.runs.commit import check_generation
 from streamkit.engine.runs.compile import compile_with_settings
@@ -23,8 +23,6 @@ from streamkit.log.upkeep import Upkeep
 from streamkit.plan.program import Program
 from streamkit.state.changelog import ChangelogOffsets
 
-POLL_SECONDS = (0.01, 0.1)  # between two looks for new records: right after an epoch, and when none has come for long
-SIGNAL_SECONDS = 0.5  # how late a signal may be noticed
 RELEASE_MS = 1_000  # stores are not held through a pause of at least so long: a newer run may want them before it ends
 
 
@@ -47,7 +45,6 @@ class LocalRun(Run):
         super().__init__(log, program, options, cores=available_cores())
         self._error: BaseException | None = None
         self._is_stopping = threading.Event()
-        self._has_ended = threading.Event()
         self._thread = threading.Thread(
             target=self._live, args=(self._begin(),), name=f"streamkit-run-{program.application}", daemon=True
         )
@@ -64,20 +61,9 @@ class LocalRun(Run):
             raise self._error
         return ended
 
-    def _ended_within(self, timeout: float | None) -> bool:
-        """
-        Whether the run ends in time.
-
-        The wait is made of short ones: where the system hands a signal to another thread, a long one would not be woken by it.
-        """
-        until = math.inf if timeout is None else time.monotonic() + timeout
-        while not (ended := self._has_ended.wait(max(0.0, min(SIGNAL_SECONDS, until - time.monotonic())))):
-            if time.monotonic() >= until:
-                break
-        return ended
-
     def _stop_query(self) -> None:
         self._is_stopping.set()
+        self.log.catalog.end_waits()
         if threading.current_thread() is not self._thread:
             self._has_ended.wait()
 
@@ -116,35 +102,34 @@ class LocalRun(Run):
             return self._begin()
 
     def _run_epochs(self, epochs: LocalEpochs, until: ChangelogOffsets | None) -> None:
-        least, most = POLL_SECONDS
-        pause = least
+        interval_s, watch = self._options.interval_ms / 1000, self.log.catalog.watch()
         while not self._is_stopping.is_set():
             begun = time.monotonic()
-            has_run = self._run_next(epochs, until)
-            if self._options.interval_ms >= RELEASE_MS:
-                epochs.release()
-            if has_run:
-                pause = least
-                self._is_stopping.wait(max(0.0, begun + self._options.interval_ms / 1000 - time.monotonic()))
-            elif until is not None:
-                return
+            before = self._committed_end(epochs)
+            end = self._next_end(epochs.planner, before, until)
+            if end is not None:
+                epochs.run(epochs.plan(before, end))
             else:
                 epochs.rest()
-                self._is_stopping.wait(max(pause, self._options.interval_ms / 1000))
-                pause = min(2 * pause, most)
+            if self._options.interval_ms >= RELEASE_MS:
+                epochs.release()
+            if end is not None:
+                self._is_stopping.wait(max(0.0, begun + interval_s - time.monotonic()))
+                watch = self.log.catalog.watch()  # before the next look: what is committed after that ends the wait
+            elif until is not None:
+                return
+            elif interval_s:
+                self._is_stopping.wait(interval_s)
+            else:
+                watch.wait(epochs.planner.wait_s(before))
 
-    def _run_next(self, epochs: LocalEpochs, until: ChangelogOffsets | None) -> bool:
-        """Run and commit the next epoch, if there is one."""
-        planner = epochs.planner
-        check_generation(planner.catalog, planner.application)
-        before = epochs.committed_end()
+    def _committed_end(self, epochs: LocalEpochs) -> EpochEnd:
+        check_generation(epochs.planner.catalog, epochs.planner.application)
+        return epochs.committed_end()
+
+    def _next_end(self, planner: Planner, before: EpochEnd, until: ChangelogOffsets | None) -> EpochEnd | None:
         end = planner.next_end(before, until)
-        if end is None and self._options.drain:
-            end = planner.closing_end(before)
-        if end is None:
-            return False
-        epochs.run(epochs.plan(before, end))
-        return True
+        return planner.closing_end(before) if end is None and self._options.drain else end
 
 
 def available_cores() -> int:

@@ -31,6 +31,7 @@ from streamkit.engine.epoch.stream_time import (
     clock_start,
     closed_by_idleness,
     committed_times,
+    idle_from,
     moved_on,
     of_arrival,
     of_bootstrap,
@@ -51,6 +52,7 @@ from streamkit.plan.windows import Windowing
 from streamkit.state.changelog import ChangelogOffsets, CommittedChanges
 
 STREAM_KINDS = ("stream", "table")
+WAIT_SECONDS = (0.01, 0.5)  # the least and the most between two looks for records, if no commit is heard of
 EVERYTHING = 2**62
 CLOCK = "clock"  # among the stream times: when the last tick was
 
@@ -141,6 +143,13 @@ class Planner:
         now = self._now_ms(before)
         return EpochEnd(before.epoch + 1, positions, self._clocked(times, now), taken.records, now)
 
+    def wait_s(self, before: EpochEnd) -> float:
+        """How long to wait for a commit where there is no epoch after `before`: until a tick is due, or idleness closes windows."""
+        least_s, most_s = WAIT_SECONDS
+        due_ms = [*self._ticks_due(before.times), *self._idle_windows_due(self._open_again(before).times)]
+        left_s = [(moment - self.clock.now_ms()) / 1000 for moment in due_ms]
+        return max(least_s, min([most_s, *left_s]))
+
     def _cut(self, backlogs: Sequence[Backlog], records_max: int, *, is_between_keys: bool) -> Cut:
         """Cut an epoch off the backlogs: as many records as have room in its bytes, one at least, and at most `records_max`."""
 
@@ -219,6 +228,23 @@ class Planner:
         if CLOCK not in times or start is None:
             return True
         return any((now_ms - start) // each > (times[CLOCK_SEEN] - start) // each for each in operator.ticks_ms)
+
+    def _ticks_due(self, times: StreamTimes) -> list[int]:
+        """When, by the clock, the grids of the operators have their next points."""
+        seen = times.get(CLOCK_SEEN)
+        starts = [(one, start) for one in self.program.operators if (start := times.get(clock_start(one.id))) is not None]
+        if seen is None:
+            return []
+        return [start + ((seen - start) // each + 1) * each for one, start in starts for each in one.ticks_ms]
+
+    def _idle_windows_due(self, times: StreamTimes) -> list[int]:
+        """When, by the clock, windows close if nothing comes; none whose windows that would not close any further."""
+        moments = [(window, idle_from(times, window, self.topic_ids)) for window in self._windowings()]
+        return [
+            moment
+            for window, moment in moments
+            if moment is not None and closed_by_idleness(times, window, self.topic_ids, moment)
+        ]
 
     def _clocked(self, times: StreamTimes, now_ms: int) -> StreamTimes:
         """The times behind an epoch at `now_ms`: with its own, if operators ask for ticks."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.epoch.epoch import EpochPlan, ReaderSplit
+from streamkit.engine.runs import planner as planners
 from streamkit.engine.runs.local import run_next, run_tasks
 from streamkit.engine.runs.start import start
 from streamkit.errors import FencedError
@@ -26,6 +29,9 @@ from streamkit.spark.job import Job
 from streamkit.spark.task_storage import place_of
 from streamkit.state.rocksdb import RocksStore, StoreBusyError
 from streamkit.state.stores import MemoryStores
+from tests.kit.waiting import wait_until
+
+FOR_EVER = (0.0, 1_000.0)
 
 
 @pytest.fixture
@@ -265,3 +271,76 @@ def test_without_small_epochs_all_are_for_spark(log, begun):
     _, epochs = begun(0)
     assert epochs.latest_offset(epochs.initial_offset())["epoch"] == 1
     assert committed(log) == []
+
+
+def test_an_answer_waits_for_something_to_take(log, begun, monkeypatch):
+    """Spark asks again at once, so the answer that there is nothing comes late, and one that there is something as soon as that is so."""
+    job, epochs = begun(0, records_max=100)
+    known = epochs.latest_offset(epochs.initial_offset())
+    run_as_spark(job, epochs, epochs.initial_offset(), known)
+    asked = time.monotonic()
+    assert epochs.latest_offset(known) == known
+    assert time.monotonic() - asked > 0.4
+
+    monkeypatch.setattr(epochs_module, "WAIT_SECONDS", FOR_EVER)
+    monkeypatch.setattr(planners, "WAIT_SECONDS", FOR_EVER)
+    threading.Timer(0.1, send, [log, 1]).start()
+    assert epochs.latest_offset(known)["records"] == 1
+
+
+def asked_in_a_thread(epochs, start, found):
+    """A thread that asks once; it notes the class of what is raised."""
+
+    def ask():
+        try:
+            found.append(epochs.latest_offset(start))
+        except FencedError as error:
+            found.append(type(error))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    return thread
+
+
+def test_small_epochs_are_run_while_an_answer_waits(log, begun, monkeypatch):
+    """What comes meanwhile is run as it comes, without Spark; it is answered when the time is over."""
+    monkeypatch.setattr(epochs_module, "WAIT_SECONDS", (0.0, 3.0))
+    _, epochs = begun(3)
+    initial = epochs.initial_offset()
+    found: list[object] = []
+    thread = asked_in_a_thread(epochs, initial, found)
+    wait_until(lambda: sum(committed(log)) == 20)
+    send(log, 1)
+    wait_until(lambda: sum(committed(log)) == 21)
+    was_waiting = thread.is_alive()
+    thread.join()
+
+    assert found == [initial] and committed(log)[-1] == 1 and are_right(log, 21)
+    assert was_waiting
+
+
+def test_a_newer_start_ends_a_wait(log, begun, monkeypatch):
+    """A process that waits holds stores, so it notices at once that they are another's."""
+    monkeypatch.setattr(epochs_module, "WAIT_SECONDS", FOR_EVER)
+    monkeypatch.setattr(planners, "WAIT_SECONDS", FOR_EVER)
+    _, epochs = begun(3)
+    found: list[object] = []
+    thread = asked_in_a_thread(epochs, epochs.initial_offset(), found)
+    wait_until(lambda: sum(committed(log)) == 20)
+    begun(3)
+    thread.join()
+
+    assert found == [FencedError] and not is_held(log)
+
+
+@pytest.mark.parametrize("change", [{"until": True}, {"interval_ms": 100}, {"until": True, "drain": True}])
+def test_an_answer_does_not_wait_in_a_run_that_ends_or_has_an_interval(log, begun, monkeypatch, change):
+    """There Spark ends the run, or waits itself."""
+    monkeypatch.setattr(epochs_module, "WAIT_SECONDS", FOR_EVER)
+    monkeypatch.setattr(planners, "WAIT_SECONDS", FOR_EVER)
+    ends = {log.topic("ins").id: log.end_offsets("ins")}
+    job, epochs = begun(0, records_max=100, **(change | {"until": ends} if "until" in change else change))
+    initial = epochs.initial_offset()
+    run_as_spark(job, epochs, initial, known := epochs.latest_offset(initial))
+
+    assert epochs.latest_offset(known) == known
