@@ -161,7 +161,7 @@ class SinkTask:
         self, consumers: Sequence[Consumer], mine: Sequence[TopicPartition], until: EndOffsets | None, orders: Orders
     ) -> None:
         """Put what comes; returns at the end, or when the task's partitions are others now: then it is opened again."""
-        look = time.monotonic() + PARTITIONS_SECONDS
+        look, watch = time.monotonic() + PARTITIONS_SECONDS, self._log.catalog.watch()
         while not orders.stop.is_set():
             if until is None and time.monotonic() > look:
                 if self._partitions() != mine:
@@ -174,8 +174,10 @@ class SinkTask:
                 return
             self._linger(consumers, orders)
             polled = [self._put_next(consumer) for consumer in consumers]
-            if not any(polled) and until is None:
-                orders.stop.wait(IDLE_SECONDS)
+            if any(polled):
+                watch = self._log.catalog.watch()
+            elif until is None:
+                watch.wait(IDLE_SECONDS)
 
     def _put_next(self, consumer: Consumer) -> bool:
         rows = consumer.poll(0.0)
@@ -190,13 +192,12 @@ class SinkTask:
         linger_ms = self._sink.settings["batch.linger.ms"]
         if not linger_ms or self._is_once:
             return
-        until = time.monotonic() + linger_ms / 1_000
-        while time.monotonic() < until:
+        until, watch = time.monotonic() + linger_ms / 1_000, self._log.catalog.watch()
+        while (left_s := until - time.monotonic()) > 0 and not orders.stop.is_set():
             lag = sum(sum(consumer.lag().values()) for consumer in consumers)
             if lag >= self._sink.settings["batch.rows"]:
                 return
-            if orders.stop.wait(min(IDLE_SECONDS, max(0.0, until - time.monotonic()))):
-                return
+            watch.wait(min(IDLE_SECONDS, left_s))
 
     def _put(self, rows: pa.Table, consumer: Consumer) -> None:
         topic = rows[TOPIC][0].as_py()

@@ -18,7 +18,7 @@ from streamkit.errors import ConfigError, SchemaError
 _LOGGER = logger_of(__name__)
 
 POLL_SECONDS = 0.5
-IDLE_SECONDS = 0.05  # between two looks at topics that had nothing new
+IDLE_SECONDS = 0.25  # the most between two looks at topics that had nothing new, if no commit is heard of
 
 
 @dataclass

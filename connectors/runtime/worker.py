@@ -279,6 +279,7 @@ class Worker:
         runs = [self._runs[key] for key in keys if key in self._runs]
         for run in runs:
             run.orders.stop.set()
+        self._log.catalog.end_waits()
         until = time.monotonic() + wait_s
         for run in runs:
             if not run.end(until):

@@ -284,6 +284,23 @@ def test_new_partitions_of_a_sink(log, tmp_path, monkeypatch):
         wait_until(lambda: out_of(tmp_path / "out.db") == list(range(20)))
 
 
+def test_a_sink_is_woken_by_commits(log, tmp_path, monkeypatch):
+    """Rows go out as they are committed, and a worker ends, although no look is due for a long time."""
+    monkeypatch.setattr("streamkit.connectors.runtime.sink_task.IDLE_SECONDS", 1_000.0)
+    monkeypatch.setattr("streamkit.log.database.commit_watch.SIGNAL_SECONDS", 1_000.0)
+    log.create_topic("numbers", "n int", key="n", partitions=1)
+    with Worker([SqliteSink("out", {"path": str(tmp_path / "out.db"), "topics": "numbers"})], log).start() as worker:
+        wait_until(lambda: tasks_of([worker]))
+        for end in range(1, 6):
+            with log.producer() as producer:
+                producer.send_batch("numbers", [{"n": end - 1}])
+            wait_until(partial(has_out, tmp_path / "out.db", end))
+
+
+def has_out(path, end):
+    return out_of(path) == list(range(end))
+
+
 def is_in_state(worker, state):
     return [one.state for one in worker.status()] == [state]
 
