@@ -50,6 +50,7 @@ class Epochs:
         self._log: Log | None = None
         self._local: LocalEpochs | None = None
         self._local_since = -math.inf  # when epochs may be run here again
+        self._answers = 0
         self._applied = 0  # changes of stores that the last epoch found committed, and applied
 
     @property
@@ -70,7 +71,9 @@ class Epochs:
         an end or an interval waits itself. Where small epochs go on for long, Spark is told to ask again: by `start` too, or, since a
         run with an end would end by that, by the end of the last one, behind which there is nothing for Spark to run.
         """
-        job, answer_by = self._job, time.monotonic() + ANSWER_SECONDS
+        job, self._answers = self._job, self._answers + 1
+        # Spark begins with a batch of its own, however empty, and starts its workers for that: it has the first answer soon.
+        answer_by = time.monotonic() + (ANSWER_SECONDS if self._answers > 1 or job.until is not None else 0.0)
         try:
             with job_log(job) as log:
                 local = self._local_epochs(log)
