@@ -12,6 +12,7 @@ import numpy as np
 
 from streamkit.arrays import Integers
 from streamkit.errors import TopologyError
+from streamkit.log.rows.event_time import TIME_MS_MAX
 from streamkit.plan.grace import idle_in_ms, retention_in_ms
 from streamkit.plan.length import Duration, length_ms
 from streamkit.plan.windows import Windowing, WindowKind
@@ -21,8 +22,6 @@ from streamkit.zone_offsets import local_micros, start_of_day_micros, zone_offse
 DAY_MS, LONGEST_DAYS = 86_400_000, {"day": 1, "week": 7, "month": 31}
 SECOND_MS, MICROS, DAY_MICROS = 1000, 1000, 86_400_000_000
 MONDAY = 3  # days from the Monday before 1970 to 1970
-FAR_MS = 10**14  # further from 1970 no calendar is asked
-EVER_MS = -(2**63)  # before every time
 _OF_CALENDAR = re.compile(r"(\d{1,4})\s*(day|week|month)s?")
 
 
@@ -147,15 +146,26 @@ class CalendarWindowing(Windowing):
         return ends_of(self.calendar, windows)
 
     def closed(self, times: Integers) -> Integers:
-        return numbers_at(self.calendar, times - self.grace_ms) - 1
+        return numbers_at(self.calendar, self._without_grace(times)) - 1
 
     def first_open(self, times: Integers) -> Integers:
-        """The window that holds what stream time is without the grace; before times that a calendar knows, the first of all."""
-        starts = starts_at(self.calendar, np.maximum(times, -FAR_MS) - self.grace_ms)
-        return np.where(times < -FAR_MS, EVER_MS, starts)
+        """The window that holds what stream time is without the grace."""
+        return starts_at(self.calendar, self._without_grace(times))
+
+    def _without_grace(self, times: Integers) -> Integers:
+        """
+        The moments that are the grace before stream time: windows that end by then have closed.
+
+        Stream time may be anything, such as what says that there was no record yet. Windows hold event times, so before the first of these none
+        has closed, and behind the last window all have: no further does the calendar go.
+        """
+        found: Integers = np.clip(times, self.grace_ms - TIME_MS_MAX, self.grace_ms + TIME_MS_MAX + self.size_ms) - self.grace_ms
+        return found
 
     def closing_time(self, reached: int, wait_ms: int) -> int:
         """Where the window ends that holds `reached`, and the grace: so long as the longest takes, others would be closed, too."""
+        if reached < -TIME_MS_MAX:  # no record has begun a window
+            return reached
         return int(self.ends(starts_at(self.calendar, np.array([reached], np.int64)))[0]) + self.grace_ms
 
     def has_any(self, first_ms: int, last_ms: int) -> bool:

@@ -132,3 +132,18 @@ def test_it_is_part_of_the_windows_and_names_stay() -> None:
         sk.tumbling("10 ms", grace="0 ms", close_after_idle="0 ms")
     with TopologyTestDriver(topology()) as driver, pytest.raises(ConfigError, match="idleness"):
         driver.run_on_spark()
+
+
+@pytest.mark.parametrize("zone", [{}, {"time_zone": "America/New_York"}, {"time_zone": "Asia/Tokyo"}])
+def test_nothing_closes_before_the_first_time(zone: dict[str, str]) -> None:
+    """A record without an event time, which is left out, has begun no window: idleness closes none, and the next record is in time."""
+    app = sk.Topology("app", on_error="skip")
+    window = sk.tumbling("1 day", grace="0 s", close_after_idle="1 minute", **zone)
+    rows = app.stream("in", schema="k string, at bigint", key="k", timestamp="at")
+    rows.group_by_key().windowed_by(window).count().emit("final").to("out")
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", {"k": "a", "at": None})
+        driver.advance_wall_clock(minutes=2)
+        driver.pipe("in", {"k": "a", "at": 5})
+        driver.drain()
+        assert (driver.log.read("out").num_rows, driver.metrics()["late"]) == (1, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from streamkit.log.rows.event_time import TIME_MS_MAX
 from streamkit.plan.closing import are_over
 from streamkit.plan.window_kinds.calendar import Calendar, CalendarWindow
 from streamkit.plan.window_kinds.cumulative import CumulativeWindow
@@ -15,10 +16,13 @@ from streamkit.plan.windows import Windowing, WindowKind
 
 DAY_MS = 86_400_000
 LONG_MS = 400 * DAY_MS
-START = 20_000 * DAY_MS  # where windows of all these kinds begin
+STARTS = [  # where windows of all these kinds begin
+    day * DAY_MS
+    for day in (-TIME_MS_MAX // DAY_MS + 1, -92_592_592, -1_157_409, -1_157_407, -2, 0, 20_000, 1_157_409, TIME_MS_MAX // DAY_MS)
+]
 KINDS: dict[
     str, tuple[WindowKind, int, int]
-] = {  # and how long after START one closes that begins then; and by which time it is known
+] = {  # and how long after its start one closes that begins then; and by which time it is known
     "tumbling": (TimeWindow(60, 60, 7, LONG_MS), 60 + 7, 0),
     "hopping": (TimeWindow(60, 20, 7, LONG_MS), 60 + 7, 0),
     "without grace": (TimeWindow(60, 60, 0, LONG_MS), 60, 0),
@@ -39,11 +43,12 @@ def test_what_is_due_is_over_at_its_moment() -> None:
     assert are_over(np.array([10, 10]), np.array([9, 10])).tolist() == [False, True]
 
 
+@pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("name", KINDS)
-def test_a_window_closes_at_its_end_and_the_grace(name: str) -> None:
+def test_a_window_closes_at_its_end_and_the_grace(name: str, start: int) -> None:
     """At that stream time it has closed, and not a millisecond before: as moment, as mask, as number, and by what is still open."""
     kind, closes_after, known_by = KINDS[name]
-    window, known, moment = windowing_of(kind), np.array([START + known_by]), START + closes_after
+    window, known, moment = windowing_of(kind), np.array([start + known_by]), start + closes_after
 
     assert window.closes_at(known).tolist() == [moment]
     for reached, has_closed in ((moment - 1, False), (moment, True), (moment + 1, True)):
@@ -54,11 +59,12 @@ def test_a_window_closes_at_its_end_and_the_grace(name: str) -> None:
     assert at == before + 1
 
 
+@pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("name", KINDS)
-def test_windows_take_rows_until_they_close(name: str) -> None:
+def test_windows_take_rows_until_they_close(name: str, start: int) -> None:
     """So do all but sessions: these take none in the last millisecond before."""
     kind, closes_after, known_by = KINDS[name]
-    window, known, moment = windowing_of(kind), np.array([START + known_by]), START + closes_after
+    window, known, moment = windowing_of(kind), np.array([start + known_by]), start + closes_after
     last = moment - 2 if kind.merges else moment - 1
 
     assert [window.take_rows(known, reached).tolist() for reached in (last, last + 1)] == [[True], [False]]
