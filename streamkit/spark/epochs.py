@@ -67,7 +67,7 @@ class Epochs:
         """
         Where the next epoch stops that is for Spark; small ones before it are run here.
 
-        `start` if there is nothing to take, which is waited for in the first half of a second, because Spark asks again at once; a run with
+        `start` if there is nothing to take, which is waited for half a second, because Spark asks again at once; a run with
         an end or an interval waits itself. Where small epochs go on for long, Spark is told to ask again: by `start` too, or, since a
         run with an end would end by that, by the end of the last one, behind which there is nothing for Spark to run.
         """
@@ -78,8 +78,8 @@ class Epochs:
             with job_log(job) as log:
                 local = self._local_epochs(log)
                 before = _committed_or(start, local.planner)
-                wait_by = time.monotonic() + (WAIT_SECONDS[1] if job.is_continuous else 0.0)
-                while (end := _awaited_end(log, local, before, job, wait_by)) is not None:
+                wait_s = WAIT_SECONDS[1] if job.is_continuous else 0.0
+                while (end := _awaited_end(log, local, before, job, min(answer_by, time.monotonic() + wait_s))) is not None:
                     if not self._run_here(local, before, end):
                         local.release()  # Spark's tasks open the stores
                         return dict(to_plain(end))

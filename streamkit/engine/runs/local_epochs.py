@@ -54,9 +54,10 @@ class LocalEpochs:
         return claim
 
     def rest(self) -> None:
-        """Nothing is to be done now: what others wait for is given up, and stores stay open."""
+        """Nothing is to be done now: stores stay open, and if that lasts, nobody keeps files for an epoch any more."""
         self._stores.flush_when_due()
-        self._forget()
+        if time.monotonic() - self._beaten > BEAT_SECONDS:
+            self._forget()
 
     def release(self) -> None:
         """Close the stores, so that other processes may open them, until the next epoch is run here."""
