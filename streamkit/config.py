@@ -25,7 +25,7 @@ else:
 CONF_VARIABLE = "STREAMKIT_CONF"
 CONF_FILE = "conf/streamkit.toml"
 PREFIX = "STREAMKIT_"
-SWITCHED_OFF_BY_0 = ("local_epoch_records", "maintenance_interval_ms")
+SWITCHED_OFF_BY_0 = ("inline_slab_bytes", "local_epoch_records", "maintenance_interval_ms")
 KEY_GROUPS_MAX = 0xFFFF  # state keys have 16 bits for the number of a key group; the last number is left for a store's position
 
 
@@ -38,6 +38,7 @@ class Settings:
     catalog_wait_ms: int = 60_000
     topic_partitions: int = 4
     frame_rows: int = 65_536
+    inline_slab_bytes: int = 65_536
     key_groups: int = 128
     changelog_partitions: int = 16
     max_records_per_epoch: int = 4_000_000

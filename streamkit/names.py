@@ -7,6 +7,7 @@ Files of a log, below its root:
     identity/<token>                             whose slabs these are, when the catalog is elsewhere
     heartbeats.db                                when members of groups, applications and pins were last alive; may be deleted at any time
     slabs/<writer>/<generation>/<step>-<token>.slab   writer: a<application id> or p<producer id>
+    inline/<writer>/<generation>/<step>-<token>.slab  a small slab, which no file has: its bytes are in the catalog
     plans/<writer>/<generation>-<token>.plan     a stretch of the changelogs: when a generation starts, and when plans outgrow 512 extents or 1,024 epochs
     stores/<application>/<stage>/<task>-of-<tasks>/   local state; may be deleted at any time
     checkpoints/<application>/<generation>-<token>/   Spark's own, disposable; in functions/<sha256> the users' functions
@@ -68,10 +69,12 @@ PIN_HEARTBEATS = "pin/"
 MAINTENANCE_HEARTBEATS = "maintenance/"
 NAME_LENGTH_MAX = 249  # Kafka's limit on topic names
 SLAB_NAMES_KEPT = 1024
+INLINE_FOLDER = "inline"  # of no folder: what begins so is in the catalog
 _NAMELESS = {"Cc": "control character", "Cs": "half of a character", "Co": "private character", "Cn": "unassigned character"}
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _SLAB = re.compile(r"slabs/([ap]\d+)/(\d+)/(\d+)-([0-9a-f]{32})\.slab")
+_INLINE_SLAB = re.compile(_SLAB.pattern.replace("slabs", INLINE_FOLDER, 1))
 
 _JOURNAL = re.compile(r"journal/(\d+)-(\d+)-[0-9a-f]{32}\.journal")
 _CATALOG_COPY = re.compile(r"backups/catalog-(\d+)-(\d+)-[0-9a-f]{32}\.db")
@@ -128,16 +131,22 @@ def character_name(character: str) -> str:
 
 @dataclass(frozen=True)
 class SlabName:
-    """What the path of a slab says: who wrote it, in which generation, with which serial, under which token."""
+    """
+    What the path of a slab says: who wrote it, in which generation, with which serial, under which token.
+
+    The bytes of one that `is_inline` are in the catalog, and its path is the name of no file.
+    """
 
     writer: str
     generation: int
     serial: int
     token: str
+    is_inline: bool = False
 
     @property
     def path(self) -> str:
-        return f"slabs/{self.writer}/{self.generation}/{self.serial}-{self.token}.slab"
+        folder = INLINE_FOLDER if self.is_inline else "slabs"
+        return f"{folder}/{self.writer}/{self.generation}/{self.serial}-{self.token}.slab"
 
     @classmethod
     def parse(cls, path: str) -> SlabName | None:
@@ -147,8 +156,13 @@ class SlabName:
 
 @lru_cache(maxsize=SLAB_NAMES_KEPT)
 def _slab_name(path: str) -> SlabName | None:
-    match = _SLAB.fullmatch(path)
-    return SlabName(match[1], int(match[2]), int(match[3]), match[4]) if match else None
+    match = (_INLINE_SLAB if is_inline(path) else _SLAB).fullmatch(path)
+    return SlabName(match[1], int(match[2]), int(match[3]), match[4], is_inline(path)) if match else None
+
+
+def is_inline(path: str) -> bool:
+    """Whether the bytes of a slab are in the catalog, by its path."""
+    return path.startswith(f"{INLINE_FOLDER}/")
 
 
 def identity_path(token: str) -> str:

@@ -129,7 +129,8 @@ def repair_copies(
 
 
 def _states(log: Log) -> list[tuple[str, str]]:
-    unusable = log.storage.unusable() if isinstance(log.storage, ReplicatedStorage) else {}
+    files = log.storage.files
+    unusable = files.unusable() if isinstance(files, ReplicatedStorage) else {}
     roots = log.catalog.replication().roots
     return [(log.root, "the log's own"), *((root.path, _state(root.path, unusable.get(root.path))) for root in roots)]
 

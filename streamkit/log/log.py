@@ -42,6 +42,7 @@ from streamkit.log.rescue.copies import copy_and_prune
 from streamkit.log.rescue.fsck import check_log
 from streamkit.log.rescue.repair import RepairReport, repair
 from streamkit.log.rescue.storage_change import StorageChange, change_storage
+from streamkit.log.storage.inline_storage import InlineStorage
 from streamkit.log.storage.replicated_storage import current_storage
 from streamkit.log.storage.storage import Storage
 from streamkit.log.topic.alteration import Alteration
@@ -78,14 +79,24 @@ class Log:
         self.root = root
         self.location = location or root
         self.has_password = has_password
-        self.storage = storage
         self.catalog = catalog
+        self.storage = storage
         self.clock = clock
         self.settings = settings
         self.heartbeats = heartbeats or heartbeats_at(root)
 
     def __repr__(self) -> str:
         return f"Log({self.location!r})"
+
+    @property
+    def storage(self) -> InlineStorage:
+        """Where slabs are: files, and what small commits have left in the catalog."""
+        return self._storage
+
+    @storage.setter
+    def storage(self, storage: Storage) -> None:
+        find = self.catalog.inline_slabs.find
+        self._storage = storage if isinstance(storage, InlineStorage) else InlineStorage(storage, find)
 
     def __enter__(self) -> Log:
         return self
@@ -215,7 +226,7 @@ class Log:
         change = StorageChange(roots, replication_factor, min_insync_replicas, adopt, force)
         self.storage = change_storage(self.root, self.catalog, change)
 
-    def storage_now(self) -> Storage:
+    def storage_now(self) -> InlineStorage:
         """The storage as it is on record now: another process may have changed the roots since the log was opened."""
         self.storage = current_storage(self.storage, self.catalog.replication())
         return self.storage
@@ -226,7 +237,7 @@ class Log:
 
         ConfigError if the log keeps one copy only: there is nothing to repair from.
         """
-        return repair(self.storage_now(), self.catalog, is_dry=is_dry, progress=progress)
+        return repair(self.storage_now().files, self.catalog, is_dry=is_dry, progress=progress)
 
     def merge(self, topic: str) -> Merged:
         """
@@ -285,7 +296,9 @@ class Log:
         `with` block, so that nothing of a block that raises is sent unasked; with it also that long after they were sent.
         """
         settings = ProducerSettings(linger_ms, batch_size, buffer_memory, max_block_ms)
-        return Producer(self.storage, self.catalog, self.clock, id, self.settings.frame_rows, settings)
+        return Producer(
+            self.storage, self.catalog, self.clock, id, self.settings.frame_rows, settings, self.settings.inline_slab_bytes
+        )
 
     def consumer(
         self,
@@ -390,7 +403,7 @@ class Log:
 
         With `deep`, every frame is read and decoded, and local stores are compared with their changelogs.
         """
-        return check_log(self.root, self.storage, self.catalog.database, deep)
+        return check_log(self.root, self.storage.files, self.catalog.database, deep)
 
     def backup(self, target: str | os.PathLike[str], verify: bool = False) -> Backup:
         """
@@ -400,7 +413,7 @@ class Log:
         returns. `verify` copies damaged slabs again and checks all: CorruptionError if anything is wrong then. ConfigError if the
         folder holds something else, or a backup that has been written to, or if another backup into it is under way.
         """
-        return back_up(self.root, self.storage_now(), self.catalog.database, target, verify)
+        return back_up(self.root, self.storage_now().files, self.catalog.database, target, verify)
 
     def copy_catalog(self, min_journal_bytes: int = 0) -> str | None:
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, TypeAlias
@@ -22,7 +23,7 @@ def to_plain(value: Any) -> Any:
     """
     The value as JSON can hold it.
 
-    A value that has a `to_json` of its own is written by that. A schema is its SQL text; another dataclass is a dict of its
+    A value that has a `to_json` of its own is written by that. A schema is its SQL text, bytes are Base64; another dataclass is a dict of its
     fields, with its `kind` if it has one; a tuple is a list. The keys of a mapping are text, as JSON has them; a named tuple is
     the list of its values, which must be scalars.
     """
@@ -47,6 +48,8 @@ def _writer(cls: type) -> WritePlain:
     """How a value of this class is written, whatever `to_json` it has."""
     if issubclass(cls, Schema):
         return lambda value: value.ddl()
+    if issubclass(cls, bytes):
+        return lambda value: b64encode(value).decode()
     if dataclasses.is_dataclass(cls):
         return partial(_dict_of, tuple(field.name for field in dataclasses.fields(cls)), _kind(cls))
     if issubclass(cls, Mapping):
@@ -82,6 +85,8 @@ def _reader(expected: Any) -> ReadPlain:
     """How a value of this type is read, whatever `from_json` it has."""
     if expected is Schema:
         return lambda value, _: Schema.parse(value) if value else Schema(())
+    if expected is bytes:
+        return lambda value, _: b64decode(value)
     if dataclasses.is_dataclass(expected):
         return partial(_from_dict, expected)  # type: ignore[arg-type]  # a class
     if hasattr(expected, "_fields"):

@@ -14,6 +14,7 @@ from streamkit.engine.epoch.anchor import Anchor
 from streamkit.engine.epoch.epoch import EpochEnd, EpochPlan, ReaderSplit
 from streamkit.engine.runs.commit import check_generation
 from streamkit.engine.runs.epoch_heartbeat import beat_epoch
+from streamkit.engine.runs.inline_plan import plan_with_inline
 from streamkit.engine.runs.local_epochs import LocalEpochs, PlannedEpoch
 from streamkit.engine.runs.local_run import RELEASE_MS, available_cores
 from streamkit.engine.runs.planner import WAIT_SECONDS, Planner
@@ -107,7 +108,7 @@ class Epochs:
             before = _committed_or(start, planner)
             if before.epoch >= stop.epoch:
                 return []  # it was run here, or Spark replays what is committed: there is nothing left to do
-            plan, splits = planner.plan(before, stop, job.splits)
+            plan, splits = plan_with_inline(planner, log.storage, before, stop, job.splits)
             self._applied = _changes(plan)
         reach("epoch.planned")
         return [(json.dumps(to_plain(split)), json.dumps(to_plain(_for_split(plan, split)))) for split in splits]
@@ -209,4 +210,4 @@ def _committed_or(start: Offset, planner: Planner) -> EpochEnd:
 
 def _for_split(plan: EpochPlan, split: ReaderSplit) -> EpochPlan:
     """Only the first split carries the plan on to the kernels; the others need no changes of stores."""
-    return plan if split.number == 0 else replace(plan, changes=replace(plan.changes, extents=(), tokens={}))
+    return plan if split.number == 0 else replace(plan, changes=replace(plan.changes, extents=(), tokens={}), inline={})

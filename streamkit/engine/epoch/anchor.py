@@ -15,8 +15,10 @@ from streamkit.engine.epoch.epoch import Application
 from streamkit.errors import StorageFailedError
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.span import ManifestSlice
+from streamkit.log.maintenance.flush import flush_inline
+from streamkit.log.maintenance.segment import SegmentWriter
 from streamkit.log.storage.storage import Storage
-from streamkit.names import application_writer, fresh_token, plan_folder, plan_generation, plan_path
+from streamkit.names import application_writer, fresh_token, is_inline, plan_folder, plan_generation, plan_path
 from streamkit.state.changelog import ChangelogOffsets, PlanFile
 
 EXTENTS_MAX = 512  # some 50 KB in a plan
@@ -75,6 +77,10 @@ class Anchor:
         if self.is_near(added, epoch, extents_max):
             return self
         if self.is_outdated(added):
+            return Anchor().moved(catalog, storage, application, changelog_ids, extents_max=0)
+        if any(is_inline(extent.path) for extent in added.extents):
+            # Tasks read these files, and have no catalog: what small commits left there goes into a file first, which moves the layout.
+            flush_inline(catalog, SegmentWriter(storage, catalog), changelog_ids)
             return Anchor().moved(catalog, storage, application, changelog_ids, extents_max=0)
         tokens = catalog.epochs.tokens_since(application.id, self.epoch)
         file = PlanFile(self.ends, added.extents, tokens)

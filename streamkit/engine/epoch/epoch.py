@@ -94,6 +94,7 @@ class Application:
     topic_ids: tuple[int, ...]
     stores: Mapping[str, StoreNames]
     outputs: tuple[OutputTopic, ...]
+    inline_slab_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,8 @@ class EpochPlan:
     """
     What every kernel task hears of an epoch: where it starts and ends, and what the stores and global tables need.
 
-    `purged_below` has the offsets below which tombstones had been removed from the inputs when the plan was made.
+    `purged_below` has the offsets below which tombstones had been removed from the inputs when the plan was made. `inline` has the
+    bytes of inline slabs that it names, by path, where tasks have no storage that finds them.
     """
 
     application: Application
@@ -111,6 +113,7 @@ class EpochPlan:
     changes: CommittedChanges
     globals: Mapping[int, tuple[Extent, ...]]
     purged_below: ChangelogOffsets
+    inline: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def epoch(self) -> int:
@@ -129,7 +132,8 @@ class EpochPlan:
 
 @dataclass(frozen=True)
 class ReaderSplit:
-    """The part of an epoch's input that one reader takes; number 0 carries the plan to the kernels."""
+    """The part of an epoch's input that one reader takes, with the bytes of its `inline` slabs; number 0 carries the plan to the kernels."""
 
     number: int
     slices: tuple[Slice, ...]
+    inline: Mapping[str, bytes] = field(default_factory=dict)

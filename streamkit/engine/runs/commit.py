@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -23,8 +24,9 @@ from streamkit.expressions.python.python_functions import functions_in
 from streamkit.failpoints import reach
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.epochs import EpochCommit
+from streamkit.log.catalog.inline_slabs import InlineFullError
 from streamkit.log.slab.reference import SlabReference
-from streamkit.log.slab.slab import verify_slab
+from streamkit.log.slab.slab import in_a_file, verify_slab
 from streamkit.log.storage.storage import Storage
 from streamkit.names import fresh_token
 from streamkit.plan.program import Program
@@ -64,7 +66,9 @@ def commit_epoch(
     slabs = [_whole_slab(storage, attempts) for attempts in kernels]
     reach("commit.verified")
     before = claim.before.positions
-    catalog.epochs.commit(
+    _commit(
+        catalog,
+        storage,
         EpochCommit(
             application_id=application.id,
             generation=application.generation,
@@ -81,10 +85,17 @@ def commit_epoch(
             metrics=_metrics(end, splits, [attempts[0] for attempts in kernels]),
             timestamp_ms=end.time_ms,
             purged_below={topic_id: dict(partitions) for topic_id, partitions in claim.purged_below.items()},
-        )
+        ),
     )
     reach("commit.after_commit")
     return claim
+
+
+def _commit(catalog: Catalog, storage: Storage, epoch: EpochCommit) -> None:
+    try:
+        catalog.epochs.commit(epoch)
+    except InlineFullError:
+        catalog.epochs.commit(replace(epoch, slabs=tuple(in_a_file(storage, slab) for slab in epoch.slabs)))
 
 
 def check_generation(catalog: Catalog, application: Application) -> None:

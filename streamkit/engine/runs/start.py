@@ -116,6 +116,7 @@ def _application(
             )
             for topic in outputs
         ),
+        inline_slab_bytes=settings.inline_slab_bytes,
     )
 
 

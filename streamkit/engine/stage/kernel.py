@@ -28,6 +28,7 @@ from streamkit.failpoints import reach
 from streamkit.log.slab.frame import TopicColumns
 from streamkit.log.slab.reference import SlabReference
 from streamkit.log.slab.slab import FrameInput, payloads_of, stage_slab
+from streamkit.log.storage.inline_storage import storage_with
 from streamkit.log.storage.storage import Storage
 from streamkit.names import SlabName, application_writer, changelog_topic, fresh_token, store_folder
 from streamkit.plan.operator import Operator
@@ -81,7 +82,7 @@ def _plan_heard(arrival: Arrival) -> EpochPlan | None:
 def _run(
     program: Program, plan: EpochPlan, stage: int, task: int, arrival: Arrival, storage: Storage, stores: Stores
 ) -> tuple[KernelReport, list[Packed]]:
-    application = plan.application
+    application, storage = plan.application, storage_with(storage, plan.inline)
     groups = key_group_range(task, application.tasks, application.key_groups)
     folder = _folder(storage.root, application.name, stage, task, application.tasks)
     state = _open(program, plan, stage, task, storage, folder, stores)
@@ -271,6 +272,6 @@ def _write(run: _StageRun, program: Program, plan: EpochPlan, storage: Storage) 
     compressions = {topic.id: topic.compression for topic in application.outputs}
     topics = _topics(program, application)
     runs = chain([chain([first], begun)], iter(run.frames, None))  # another one for each time that writing fails
-    slab = stage_slab(storage, name, lambda: payloads_of(next(runs), compressions, topics))
+    slab = stage_slab(storage, name, lambda: payloads_of(next(runs), compressions, topics), application.inline_slab_bytes)
     reach("kernel.slab_durable")
     return slab

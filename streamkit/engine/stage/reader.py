@@ -24,6 +24,7 @@ from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import kernel_of, run_operator
 from streamkit.errors import EvaluationError
 from streamkit.log.slab.slab import read_rows
+from streamkit.log.storage.inline_storage import storage_with
 from streamkit.log.storage.storage import Storage
 from streamkit.names import DELETED, HEADERS, INPUT, OFFSET, ORDER, PARTITION, TIMESTAMP
 from streamkit.plan.operator import Operator
@@ -37,6 +38,7 @@ def read_split(program: Program, plan: EpochPlan, split: ReaderSplit, storage: S
     EvaluationError says which record it is about; rows that are folded carry no place, so they are read again with theirs. If the
     program says so, rows that fail are then left out.
     """
+    storage = storage_with(storage, split.inline)
     context, advances = Context(program, plan, storage, origin=split.number, slices=split.slices), Advances(program)
     try:
         _run(program, split, context, advances, program.placed_inputs)

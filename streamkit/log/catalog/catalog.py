@@ -18,6 +18,7 @@ from streamkit.log.catalog import (
     groups,
     history,
     identity,
+    inline_slabs,
     manifest,
     partition_statistics,
     pins,
@@ -54,6 +55,13 @@ class CatalogTopics(Noun):
     delete = writes(topics.delete)
 
 
+class CatalogInlineSlabs(Noun):
+    """Slabs of small commits, whose bytes are in the catalog."""
+
+    find = reads(inline_slabs.find)
+    size = reads(inline_slabs.size)
+
+
 class CatalogManifest(Noun):
     """Which slabs hold which offsets of each partition, and those that are about to be deleted."""
 
@@ -70,6 +78,8 @@ class CatalogManifest(Noun):
     slabs = reads(manifest.slabs)
     referenced = reads(manifest.referenced)
     replace = commits(replacements.commit, replacements.is_committed)
+    flush = commits(replacements.commit_flush, replacements.is_flushed)
+    inline_extents = reads(manifest.inline_extents)
     trash = reads(manifest.trash)
     forget_trash = writes(manifest.forget_trash)
     check = reads(manifest.check)
@@ -156,6 +166,7 @@ class Catalog(Noun):
         self.database = database
         self.topics = CatalogTopics(self.transactions)
         self.manifest = CatalogManifest(self.transactions)
+        self.inline_slabs = CatalogInlineSlabs(self.transactions)
         self.cleaning = CatalogCleaning(self.transactions)
         self.retention = CatalogRetention(self.transactions)
         self.pins = CatalogPins(self.transactions)

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import threading
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,7 +28,16 @@ from streamkit.names import JOURNAL_FOLDER, fresh_token, journal_path, journal_s
 FILE_BYTES = 16 * 1024 * 1024
 TAIL_BYTES = 4_096
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-_ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)
+BYTES = "base64"  # the key of an object that stands for bytes, which JSON does not have
+
+
+def _plain(value: object) -> dict[str, str]:
+    if not isinstance(value, bytes):
+        raise TypeError(f"a journal cannot hold {type(value).__name__}")
+    return {BYTES: b64encode(value).decode()}
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_plain)
 _CHECKSUM_LENGTH = 9  # eight digits and a space
 JournalPlace = tuple[int, int]  # timeline, commit
 NOWHERE: JournalPlace = (0, 0)
@@ -202,7 +212,15 @@ class FoundJournal:
         texts = self.texts[entry.path]
         if any(number not in texts for number, _, _ in value["statements"]):
             raise ValueError(f"the entry at byte {entry.position} of {entry.path} has statements whose text is damaged")
-        return [RecordedStatement(texts[number], parameters, rows) for number, parameters, rows in value["statements"]]
+        return [
+            RecordedStatement(texts[number], [[_value(one) for one in row] for row in parameters], rows)
+            for number, parameters, rows in value["statements"]
+        ]
+
+
+def _value(plain: Any) -> Any:
+    """A parameter of a statement, as it was."""
+    return b64decode(plain[BYTES]) if isinstance(plain, dict) else plain
 
 
 def journal_files(root: str) -> list[str]:

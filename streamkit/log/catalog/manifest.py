@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from streamkit.errors import EpochFailedError
+from streamkit.log.catalog import inline_slabs
 from streamkit.log.catalog.gap import missing
 from streamkit.log.database.database import Transaction
 from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.reference import SlabReference
-from streamkit.names import slab_folder
+from streamkit.names import INLINE_FOLDER, is_inline, slab_folder
 
 OffsetsByTopicId = dict[int, dict[int, int]]  # topic id → partition → offset
+INLINE_PATHS = (f"{INLINE_FOLDER}/", f"{INLINE_FOLDER}0")  # all paths of inline slabs lie between: `0` comes after `/`
 _LAST = (1 << 63) - 1
 _COUNTERS = "SELECT partition, start_offset, cleaned_offset, purged_below, next_offset FROM topic_partition WHERE topic_id = ?"
 _EXTENTS = """
@@ -147,6 +149,7 @@ def insert(transaction: Transaction, slab: SlabReference, rows: Sequence[Extent]
         "INSERT INTO slab (path, writer, size, checksum) VALUES (?, ?, ?, ?) RETURNING id",
         (slab.path, slab.writer, slab.size, slab.checksum),
     )
+    inline_slabs.insert(transaction, slab)
     transaction.execute_many(
         "INSERT INTO extent (slab_id, topic_id, partition, base_offset, next_offset, position, length, min_timestamp, max_timestamp, rows) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -213,15 +216,17 @@ def times_appended(transaction: Transaction, paths: Iterable[str]) -> tuple[int,
     return max((row[0] for row in found), default=0), min((row[1] for row in found), default=0)
 
 
-def trash(transaction: Transaction, dropped_before_ms: int) -> list[str]:
-    """The paths of the slabs that have been in the trash since before that time."""
-    return [
-        path for (path,) in transaction.execute("SELECT path FROM trash WHERE dropped_ms < ? ORDER BY path", (dropped_before_ms,))
-    ]
+def trash(transaction: Transaction, dropped_before_ms: int, inline_before_ms: int | None = None) -> list[str]:
+    """The paths of the slabs that have been in the trash since before that time, or since before another if they are inline ones."""
+    statement = "SELECT path FROM trash WHERE dropped_ms < ? AND (path >= ? AND path < ?) = (1 = ?) ORDER BY path"
+    times = (inline_before_ms if inline_before_ms is not None else dropped_before_ms, dropped_before_ms)
+    kinds = zip(times, (1, 0), strict=True)  # inline ones, then files
+    return [path for time, kind in kinds for (path,) in transaction.execute(statement, (time, *INLINE_PATHS, kind))]
 
 
 def forget_trash(transaction: Transaction, paths: Sequence[str]) -> None:
-    """Take paths out of the trash, after their files were deleted."""
+    """Take paths out of the trash, after their files were deleted; the bytes of inline slabs go with them."""
+    inline_slabs.forget(transaction, paths)
     transaction.execute_many("DELETE FROM trash WHERE path = ?", [(path,) for path in paths])
 
 
@@ -232,6 +237,20 @@ def extents_of_slab(transaction: Transaction, path: str) -> tuple[Extent, ...]:
         FROM extent e JOIN slab s ON s.id = e.slab_id WHERE s.path = ? ORDER BY e.position
     """
     return tuple(Extent(*row) for row in transaction.execute(statement, (path,)))
+
+
+def inline_extents(transaction: Transaction, limit: int, topic_ids: Collection[int] | None = None) -> list[Extent]:
+    """
+    Extents in inline slabs, of some topics or of all, at most so many of those that were committed first.
+
+    They are in the order of topic, partition and offset.
+    """
+    among = "" if topic_ids is None else f"AND e.topic_id IN ({', '.join('?' * len(topic_ids))})"
+    statement = f"""
+        SELECT e.topic_id, e.partition, e.base_offset, e.next_offset, s.path, e.position, e.length, e.min_timestamp, e.max_timestamp, e.rows
+        FROM slab s JOIN extent e ON e.slab_id = s.id WHERE s.path >= ? AND s.path < ? {among} ORDER BY s.id, e.position LIMIT ?
+    """
+    return sorted(Extent(*row) for row in transaction.execute(statement, (*INLINE_PATHS, *(topic_ids or ()), limit)))
 
 
 def referenced(transaction: Transaction, writer: str | None = None) -> set[str]:
@@ -248,9 +267,9 @@ def referenced(transaction: Transaction, writer: str | None = None) -> set[str]:
 
 
 def slabs(transaction: Transaction, among: Iterable[str] | None = None) -> list[str]:
-    """The paths of all slabs, or of those among some, sorted."""
+    """The paths of all slabs that are files, or of those among some, sorted."""
     if among is None:
-        return [path for (path,) in transaction.execute("SELECT path FROM slab ORDER BY path")]
+        return [path for (path,) in transaction.execute("SELECT path FROM slab ORDER BY path") if not is_inline(path)]
     return sorted(path for path in set(among) if transaction.execute("SELECT 1 FROM slab WHERE path = ?", (path,)))
 
 

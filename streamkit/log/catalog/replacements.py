@@ -63,6 +63,42 @@ def commit(transaction: Transaction, now_ms: int, replacement: Replacement) -> t
     return tuple(extent for extents in added for extent in extents)
 
 
+@dataclass(frozen=True)
+class Flush:
+    """Rows of small commits that leave the catalog: replacements in many topic partitions, all by one slab, whose frames are in their order."""
+
+    parts: tuple[Replacement, ...]
+    written: ProducerCommit
+
+
+def commit_flush(transaction: Transaction, now_ms: int, flush: Flush) -> tuple[Extent, ...]:
+    """Swap the extents of all partitions, or of none; errors are those of `commit`. Returns the new ones."""
+    (slab,) = flush.written.slabs
+    if is_flushed(transaction, flush):
+        return manifest.extents_of_slab(transaction, slab.path)
+    producers.check_turn(transaction, flush.written)
+    frames, added = iter(slab.frames), []
+    for part in flush.parts:
+        _check_removed(transaction, part)
+        extents = [
+            frame.extent(slab.path, base, following) for (base, following), frame in zip(part.ranges, frames, strict=False)
+        ]
+        _check_added(part, extents)
+        added += extents
+    times = manifest.times_appended(transaction, {extent.path for part in flush.parts for extent in part.removed})
+    for part in flush.parts:
+        manifest.remove(transaction, part.removed, now_ms)
+    manifest.insert(transaction, slab, added)
+    manifest.stamp(transaction, flush.written.slabs, *times)
+    producers.record_serial(transaction, flush.written, now_ms)
+    return tuple(added)
+
+
+def is_flushed(transaction: Transaction, flush: Flush) -> bool:
+    """Whether this very flush is the last commit of its producer."""
+    return producers.is_committed(transaction, flush.written)
+
+
 def is_committed(transaction: Transaction, replacement: Replacement) -> bool:
     """Whether this very swap is the last commit of its producer."""
     return producers.is_committed(transaction, replacement.written)

@@ -7,13 +7,18 @@ from streamkit.log.catalog import history
 from streamkit.log.database.database import Database, Transaction
 from streamkit.names import fresh_token
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
+INLINE_SLAB = "CREATE TABLE inline_slab (path TEXT PRIMARY KEY, size INTEGER NOT NULL, data BLOB NOT NULL)"
+UPGRADES = {
+    3: ("ALTER TABLE log ADD COLUMN inline_bytes INTEGER NOT NULL DEFAULT 0", INLINE_SLAB)
+}  # by the format that they lead on from
 TABLES = (
     """
     CREATE TABLE log (
         id INTEGER PRIMARY KEY CHECK (id = 1), format INTEGER NOT NULL, settled INTEGER NOT NULL,
-        replication_factor INTEGER NOT NULL DEFAULT 1, min_insync_replicas INTEGER NOT NULL DEFAULT 1
+        replication_factor INTEGER NOT NULL DEFAULT 1, min_insync_replicas INTEGER NOT NULL DEFAULT 1,
+        inline_bytes INTEGER NOT NULL DEFAULT 0
     )
     """,
     "CREATE TABLE storage_root (number INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, token TEXT NOT NULL)",
@@ -64,6 +69,7 @@ TABLES = (
     """,
     "CREATE INDEX extent_by_slab ON extent (slab_id)",
     "CREATE TABLE trash (path TEXT PRIMARY KEY, dropped_ms INTEGER NOT NULL)",
+    INLINE_SLAB,
     """
     CREATE TABLE application (
         id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, generation INTEGER NOT NULL, epoch INTEGER NOT NULL,
@@ -153,31 +159,41 @@ TABLES = (
 
 
 def prepare(database: Database) -> None:
-    """Create the tables of a new catalog, or check that this StreamKit can use those that are there; else FormatVersionError."""
+    """
+    Create the tables of a new catalog, or bring those that are there to this format; FormatVersionError if that cannot be done.
+
+    An older StreamKit refuses the log from then on. A catalog that may only be read stays as it is.
+    """
     with database.read() as transaction:
-        if _is_prepared(transaction):
-            return
+        found = _format(transaction)
+    if found == FORMAT_VERSION or (found is not None and database.is_read_only):
+        return
     with database.write() as transaction:
-        if not _is_prepared(transaction):
+        found = _format(transaction)  # another process may have been first
+        if found is None:
             for statement in TABLES:
                 transaction.execute(statement)
             transaction.execute("INSERT INTO log (id, format, settled) VALUES (1, ?, 0)", (FORMAT_VERSION,))
             history.begin(transaction, fresh_token())
+        elif found < FORMAT_VERSION:
+            for number in range(found, FORMAT_VERSION):
+                for statement in UPGRADES[number]:
+                    transaction.execute(statement)
+            transaction.execute("UPDATE log SET format = ?", (FORMAT_VERSION,))
 
 
-def _is_prepared(transaction: Transaction) -> bool:
-    if not transaction.has_table("log"):
-        return False
-    check_format(transaction)
-    return True
+def _format(transaction: Transaction) -> int | None:
+    """The format of a catalog that this StreamKit can use; None if there are no tables yet."""
+    return check_format(transaction) if transaction.has_table("log") else None
 
 
-def check_format(transaction: Transaction) -> None:
-    """FormatVersionError if this StreamKit cannot use the catalog."""
+def check_format(transaction: Transaction) -> int:
+    """The format of a catalog; FormatVersionError if this StreamKit can neither use nor upgrade it."""
     ((version,),) = transaction.execute("SELECT format FROM log")
     if version > FORMAT_VERSION:
         raise FormatVersionError(f"the log has format {version}; this StreamKit uses format {FORMAT_VERSION}: upgrade StreamKit")
-    if version < FORMAT_VERSION:
+    if version < min(UPGRADES):
         raise FormatVersionError(
             f"the log has format {version}, from before the first release; this StreamKit uses format {FORMAT_VERSION}: load the data into a new log"
         )
+    return int(version)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from streamkit.errors import ConfigError, TopicExistsError, TopicNotFoundError
+from streamkit.log.catalog import inline_slabs
 from streamkit.log.database.database import Transaction
 from streamkit.log.topic.alteration import Alteration
 from streamkit.log.topic.topic import Topic
-from streamkit.names import is_name, name_flaw, quoted_name
+from streamkit.names import is_inline, is_name, name_flaw, quoted_name
 
 DECLARATIONS_KEPT = 1024  # each look-up of a topic reads its declaration, and it seldom changes
 
@@ -195,12 +196,13 @@ def delete(transaction: Transaction, name: str) -> tuple[str, ...]:
 
 
 def drop_unreferenced(transaction: Transaction, slab_ids: list[int]) -> tuple[str, ...]:
-    """Forget those of the slabs that no extent refers to, and return their paths."""
+    """Forget those of the slabs that no extent refers to, and return the paths of their files."""
     dropped = []
     for slab_id in slab_ids:
         statement = "DELETE FROM slab WHERE id = ? AND NOT EXISTS (SELECT 1 FROM extent WHERE slab_id = slab.id) RETURNING path"
         dropped += [path for (path,) in transaction.execute(statement, (slab_id,))]
-    return tuple(dropped)
+    inline_slabs.forget(transaction, dropped)
+    return tuple(path for path in dropped if not is_inline(path))
 
 
 @lru_cache(maxsize=DECLARATIONS_KEPT)

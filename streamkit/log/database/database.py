@@ -47,6 +47,10 @@ class Database(Protocol):
     OutcomeUnknownError if the commit itself raises.
     """
 
+    @property
+    def is_read_only(self) -> bool:
+        """Whether nothing may be changed."""
+
     def write(self) -> AbstractContextManager[Transaction]: ...
 
     def read(self) -> AbstractContextManager[Transaction]: ...

@@ -167,6 +167,8 @@ class PostgresDatabase:
     another process has had an answer, so that the first connection is waited for as well.
     """
 
+    is_read_only = False
+
     def __init__(self, address: Address, wait_ms: int = WAIT_MS, *, is_known: bool = False) -> None:
         self.address = address
         self._wait_s = wait_ms / 1000

@@ -92,7 +92,7 @@ class SqliteDatabase:
         check_version(apsw.sqlite_lib_version())
         self.path = path
         self._vfs = vfs
-        self._read_only = read_only
+        self.is_read_only = read_only
         self._is_lent = False  # whether a transaction is in the hands of whoever began it
         self._lock = threading.RLock()
         self._process = os.getpid()
@@ -256,7 +256,7 @@ class SqliteDatabase:
             file = written or self.path
             return StorageFullError(f"no room in {file}: {error}; free disk space and run again")
         if isinstance(error, _REFUSED):
-            return _refusal(written or self.path, error, is_written=not self._read_only)
+            return _refusal(written or self.path, error, is_written=not self.is_read_only)
         if isinstance(error, apsw.CorruptError | apsw.NotADBError):
             return CorruptionError(
                 f"the catalog {self.path} is damaged: {error}; see `streamkit fsck`, and `streamkit rebuild` to rebuild it"
@@ -266,7 +266,7 @@ class SqliteDatabase:
         return StreamKitError(f"the catalog {self.path} failed: {type(error).__name__}: {error}")
 
     def _connect(self) -> apsw.Connection:
-        if self._read_only:
+        if self.is_read_only:
             connection, is_frozen = _open_read_only(self.path, self._vfs)
             self._frozen = _stamp(self.path) if is_frozen else None
             return connection

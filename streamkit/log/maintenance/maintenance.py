@@ -23,6 +23,7 @@ from streamkit.log.database.pulse import LAPSE_MS
 from streamkit.log.database.sqlite import SqliteDatabase
 from streamkit.log.maintenance.compaction import compact_if_dirty
 from streamkit.log.maintenance.failures import Failures
+from streamkit.log.maintenance.flush import flush_inline
 from streamkit.log.maintenance.maintained_log import MaintainedLog
 from streamkit.log.maintenance.merge import Merged, merge_topic
 from streamkit.log.maintenance.orphans import collect_all_orphans
@@ -32,6 +33,7 @@ from streamkit.log.maintenance.trash import empty_trash
 from streamkit.log.topic.topic import Topic
 from streamkit.names import APPLICATION_HEARTBEATS, EPOCH_HEARTBEATS, PIN_HEARTBEATS
 
+INLINE_DELETE_DELAY_MS = 10_000
 JOURNAL_BYTES = 64 * 1024 * 1024  # what a journal may grow to
 CLOCK_MARGIN_MS = 1_000  # between the host's monotonic clock, by which heartbeats age, and that of the catalog
 
@@ -89,6 +91,7 @@ def maintain(log: MaintainedLog, topics: Iterable[str] | None = None, throttle: 
     running = MaintenancePass(log, bound, SegmentWriter(log.storage_now(), log.catalog, bound))
     report = running.done(_empty_trash)
     retention = partial(_apply_retention, lapsed=_lapsed(running))
+    report += running.done(_flush)
     report += sum((running.done(part, topic) for part in (retention, _rewrite) for topic in chosen), MaintenanceReport())
     report += sum((running.done(part) for part in LOG_PARTS), MaintenanceReport())
     running.failures.raise_failed()
@@ -182,6 +185,11 @@ def _rewrite(running: MaintenancePass, topic: Topic) -> MaintenanceReport:
     return report
 
 
+def _flush(running: MaintenancePass) -> MaintenanceReport:
+    """Move the rows of small commits from the catalog into files."""
+    return MaintenanceReport(merged=flush_inline(running.log.catalog, running.writer))
+
+
 def _compact(running: MaintenancePass, topic: Topic) -> MaintenanceReport:
     log = running.log
     report = compact_if_dirty(log.storage, log.catalog, log.clock, topic, throttle=running.throttle)
@@ -208,8 +216,11 @@ def _empty_trash(running: MaintenancePass) -> MaintenanceReport:
     log = running.log
     now_ms = log.clock.now_ms()  # first of all: what is dropped from here on is younger than any epoch's age
     with running.failures.noted("emptying of the trash", is_beside_catalog=True):  # it asks the heartbeats too
-        delay_ms = max(log.settings.file_delete_delay_ms, oldest_epoch_ms(log.heartbeats))
-        return MaintenanceReport(files_deleted=empty_trash(log.storage, log.catalog, now_ms - delay_ms))
+        epoch_ms = oldest_epoch_ms(log.heartbeats)
+        delay_ms = max(log.settings.file_delete_delay_ms, epoch_ms)
+        # The bytes of small commits are in the catalog: readers that find them gone look where they are now, and room is short.
+        inline_ms = min(delay_ms, max(INLINE_DELETE_DELAY_MS, epoch_ms))
+        return MaintenanceReport(files_deleted=empty_trash(log.storage, log.catalog, now_ms - delay_ms, now_ms - inline_ms))
     return MaintenanceReport()
 
 

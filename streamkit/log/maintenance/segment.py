@@ -23,7 +23,7 @@ from streamkit.errors import EpochFailedError, FencedError, StorageFullError, St
 from streamkit.failpoints import reach
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.producers import ProducerCommit, ProducerState
-from streamkit.log.catalog.replacements import Replacement
+from streamkit.log.catalog.replacements import Flush, Replacement
 from streamkit.log.maintenance.survivors import Selection
 from streamkit.log.maintenance.throttle import Throttle
 from streamkit.log.slab.extent import Extent
@@ -31,6 +31,7 @@ from streamkit.log.slab.frame import FRAME_ROWS_MAX, Payload, encode
 from streamkit.log.slab.lineage import with_lineage
 from streamkit.log.slab.reference import SlabReference
 from streamkit.log.slab.slab import GONE, read_rows, stage_slab
+from streamkit.log.storage.inline_storage import fetch
 from streamkit.log.storage.storage import Storage
 from streamkit.log.topic.settings import RETENTION_MS
 from streamkit.log.topic.topic import Topic
@@ -146,6 +147,43 @@ class SegmentWriter:
             raise
         self._producer = replace(state, serial=state.serial + 1)
         return added
+
+    def flush(self, runs: Sequence[tuple[Topic, tuple[Extent, ...]]]) -> tuple[Extent, ...] | None:
+        """
+        Put runs of consecutive extents, each of one partition, into one slab, all their rows; returns the extents that took their place.
+
+        None if some changed meanwhile: then nothing was replaced.
+        """
+        ranges: list[list[tuple[int, int]]] = [[] for _ in runs]
+        fetch(self._storage, (extent.path for _, extents in runs for extent in extents))
+        try:
+            slab = stage_slab(self._storage, self._name(), lambda: self._payloads_of_runs(runs, ranges))
+        except (*GONE, TopicNotFoundError):
+            return None
+        reach("flush.slab_durable")
+        state, self._producer = self._opened(), None  # until the outcome is known
+        written = ProducerCommit(state.id, state.epoch, state.serial + 1, fresh_token(), (slab,))
+        parts = tuple(
+            Replacement(topic.id, extents[0].partition, extents, written, tuple(covered))
+            for (topic, extents), covered in zip(runs, ranges, strict=True)
+        )
+        try:
+            added = self._catalog.manifest.flush(Flush(parts, written))
+        except (EpochFailedError, FencedError, StorageFullError, TopicNotFoundError) as error:
+            with suppress(StreamKitError, OSError):  # an orphan, which is collected like any
+                self._storage.delete(slab.path)
+            if isinstance(error, EpochFailedError):
+                return None
+            raise
+        self._producer = replace(state, serial=state.serial + 1)
+        reach("flush.swapped")
+        return added
+
+    def _payloads_of_runs(
+        self, runs: Sequence[tuple[Topic, tuple[Extent, ...]]], ranges: Sequence[list[tuple[int, int]]]
+    ) -> Iterator[Payload]:
+        for (topic, extents), covered in zip(runs, ranges, strict=True):
+            yield from self._payloads(topic, grouped(topic, list(_pieces(extents, None))), extents, covered)
 
     def _opened(self) -> ProducerState:
         if self._producer is None:

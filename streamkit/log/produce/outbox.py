@@ -35,7 +35,6 @@ from streamkit.log.produce.receipt import Receipt, ReceiptCallback, Settlement
 from streamkit.log.produce.sender import Sender
 from streamkit.log.rows.generated_reader import RowValues
 from streamkit.log.rows.python_rows import RowReader
-from streamkit.log.slab.slab import write_slab
 
 METADATA_MAX_AGE_SECONDS = 300  # Kafka's metadata.max.age.ms: how long the declaration of a topic is taken from memory
 RETRY_SECONDS = 0.1  # Kafka's retry.backoff.ms: between attempts of the background thread
@@ -299,7 +298,7 @@ class Outbox:
         frames = draft.frames(session.clock.now_ms())
         if frames:
             compressions = {topic.id: topic.compression for topic in draft.topics.values()}
-            draft.staged(write_slab(session.storage, session.slab_name(), frames, compressions, draft.topics))
+            draft.staged(session.slab_of(frames, compressions, draft.topics))
 
     def _set_busy(self, is_busy: bool) -> None:
         with self._lock:

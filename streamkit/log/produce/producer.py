@@ -55,10 +55,11 @@ class Producer:
         name: str | None = None,
         frame_rows: int = FRAME_ROWS,
         settings: ProducerSettings = DEFAULTS,
+        inline_slab_bytes: int = 0,
     ) -> None:
         self._catalog = catalog
         self._clock = clock
-        self._session = ProducerSession(storage, catalog, clock, name)
+        self._session = ProducerSession(storage, catalog, clock, name, inline_slab_bytes)
         self._readers: dict[str, RowReader] = {}
         self._is_closed = False
         self._outbox = Outbox(self._session, settings, frame_rows, self._readers.clear)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from streamkit.clock import Clock
 from streamkit.errors import (
@@ -14,9 +15,12 @@ from streamkit.errors import (
     TopicNotFoundError,
 )
 from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.inline_slabs import InlineFullError
 from streamkit.log.catalog.producers import ProducerCommit, ProducerState, Ranges, first_offsets
 from streamkit.log.maintenance.orphans import collect_orphans
 from streamkit.log.produce.draft import Draft
+from streamkit.log.slab.reference import SlabReference
+from streamkit.log.slab.slab import FrameInput, RowShapes, in_a_file, write_slab
 from streamkit.log.storage.storage import Storage
 from streamkit.log.topic.topic import Topic
 from streamkit.names import SlabName, fresh_token, producer_writer
@@ -30,11 +34,12 @@ IDLE_MS = 3_600_000  # after so long a producer without a name opens again, so t
 class ProducerSession:
     """One opening of a producer after the other: its epoch, its commits, the sequences it committed. Used by one thread at a time."""
 
-    def __init__(self, storage: Storage, catalog: Catalog, clock: Clock, name: str | None) -> None:
+    def __init__(self, storage: Storage, catalog: Catalog, clock: Clock, name: str | None, inline_slab_bytes: int = 0) -> None:
         self.name = name
         self.storage = storage
         self._catalog = catalog
         self.clock = clock
+        self._inline_slab_bytes = inline_slab_bytes
         self._state: ProducerState | None = None
         self._seen_ms = 0
         self._sequences: dict[int, int] = {}
@@ -66,10 +71,11 @@ class ProducerSession:
         if self.name is None and self.clock.now_ms() - self._seen_ms > IDLE_MS:
             self._state = None
 
-    def slab_name(self) -> SlabName:
-        """A name for a slab of the next commit."""
+    def slab_of(self, frames: Iterable[FrameInput], compressions: Mapping[int, str], topics: RowShapes) -> SlabReference:
+        """A slab of the next commit with these frames: a file, or bytes that the commit makes durable if they are few."""
         state = self.open()
-        return SlabName(producer_writer(state.id), state.epoch, state.serial + 1, fresh_token())
+        name = SlabName(producer_writer(state.id), state.epoch, state.serial + 1, fresh_token())
+        return write_slab(self.storage, name, frames, compressions, topics, self._inline_slab_bytes)
 
     def commit(self, draft: Draft) -> Mapping[tuple[int, int], int]:
         """
@@ -86,6 +92,11 @@ class ProducerSession:
             extents = self._catalog.producers.commit(draft.commit)
         except OutcomeUnknownError:
             raise
+        except InlineFullError:  # nothing of it is visible: the catalog looks for the commit first
+            draft.is_uncertain = was_uncertain
+            draft.slabs = [in_a_file(self.storage, slab) for slab in draft.slabs]
+            draft.commit = replace(draft.commit, slabs=tuple(draft.slabs))
+            return self.commit(draft)
         except StreamKitError as error:
             if was_uncertain and not isinstance(error, _DECIDED):
                 raise OutcomeUnknownError(error) from error

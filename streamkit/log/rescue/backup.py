@@ -18,7 +18,7 @@ import pyarrow as pa
 from streamkit.errors import ConfigError, CorruptionError, StreamKitError
 from streamkit.failpoints import reach
 from streamkit.log.catalog import history
-from streamkit.log.database.database import Database
+from streamkit.log.database.database import Database, Transaction
 from streamkit.log.database.location import absolute_folder
 from streamkit.log.database.sqlite import IN_MEMORY, SqliteDatabase
 from streamkit.log.database.system_error import naming
@@ -29,7 +29,7 @@ from streamkit.log.slab.slab import check_slab
 from streamkit.log.storage import replication
 from streamkit.log.storage.replication import Replication
 from streamkit.log.storage.storage import FileStorage, Storage, sync_folder
-from streamkit.names import CATALOG_FILE, fresh_token, unfinished_file
+from streamkit.names import CATALOG_FILE, fresh_token, is_inline, unfinished_file
 
 ATTEMPTS = 20  # each fails only if maintenance deletes, while slabs are copied, what the copy of the catalog still names
 _CANNOT_LINK = frozenset((errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES))
@@ -217,9 +217,14 @@ def _prepare(file: str) -> tuple[history.Standing, dict[str, int]]:
     try:
         with database.write() as transaction:
             replication.change(transaction, Replication())
-            return history.standing(transaction), dict(transaction.execute("SELECT path, size FROM slab ORDER BY id"))
+            return history.standing(transaction), _in_files(transaction)
     finally:
         database.close()
+
+
+def _in_files(transaction: Transaction) -> dict[str, int]:
+    """The sizes of the slabs that are files; the others came with the catalog."""
+    return {path: size for path, size in transaction.execute("SELECT path, size FROM slab ORDER BY id") if not is_inline(path)}
 
 
 def _verify(folder: str) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.errors import ConfigError, CorruptionError, FormatVersionError, StreamKitError
-from streamkit.log.catalog import history, manifest, tables, topics
+from streamkit.log.catalog import history, inline_slabs, manifest, tables, topics
 from streamkit.log.catalog.history import Standing
 from streamkit.log.catalog.journal import read_journal
 from streamkit.log.catalog.writers import Writers, writers
@@ -43,6 +43,7 @@ from streamkit.names import (
     JOURNAL_FOLDER,
     TIMESTAMP,
     SlabName,
+    is_inline,
     is_known_file,
 )
 
@@ -113,8 +114,8 @@ def check_log(
         return _checked(root, _current(storage, database), database, deep, progress or (lambda done, total: None))
 
 
-def _checked(root: str, storage: Storage, database: Database, deep: bool, progress: TellBytes) -> CheckReport:
-    findings = Findings()
+def _checked(root: str, files: Storage, database: Database, deep: bool, progress: TellBytes) -> CheckReport:
+    findings, storage = Findings(), inline_slabs.storage_of(files, database)
     # Slabs lie wherever the storage has them; whatever else is of the log, but local state, lies in its folder.
     listed = tuple(sorted({*_listed_below(root, findings), *storage.list("slabs")}))
     _check_database(database, findings)
@@ -133,8 +134,8 @@ def _checked(root: str, storage: Storage, database: Database, deep: bool, progre
         return findings.report(root, deep)
     _check_slabs(storage, database, references, findings)
     _check_unreferenced(storage, listed, references, findings)
-    if isinstance(storage, ReplicatedStorage):
-        _check_replicas(storage, database, references, deep, findings)
+    if isinstance(files, ReplicatedStorage):
+        _check_replicas(files, database, references, deep, findings)
     if isinstance(database, SqliteDatabase) and os.path.isdir(root):
         _check_journal(root, database, references.standing, findings)
     if deep:
@@ -285,7 +286,8 @@ def _check_replicas(
     for folder, reason in storage.unusable().items():
         findings.warning("storage-root", folder, reason, "fix or mount its disk, then run `streamkit storage repair`")
     factor = storage.replication.factor
-    for path, (size, _) in references.slabs.items():
+    in_files = {path: size for path, (size, _) in references.slabs.items() if not is_inline(path)}
+    for path, size in in_files.items():
         copies = sum(_is_whole(files, path, size, deep) for files in storage.files(path))
         if copies < factor and _is_referenced(database, path):
             findings.warning("replicas", path, f"found {copies} of its {factor} copies", "run `streamkit storage repair`")

@@ -11,6 +11,7 @@ from streamkit.log.catalog import manifest, topics
 from streamkit.log.database.database import Transaction
 from streamkit.log.rescue.findings import Findings
 from streamkit.log.storage import replication
+from streamkit.names import is_inline
 
 REBUILD = (
     "stop all processes of the log and restore a backup; if the catalog was damaged, move it away and run `streamkit rebuild`"
@@ -99,6 +100,22 @@ def _slabs(transaction: Transaction, findings: Findings) -> None:
     ):
         where = f"topic id {topic_id}, partition {partition}, offset {base}"
         findings.error("offsets", where, "the extent names a slab that the manifest does not have", REBUILD)
+
+
+def _inline_slabs(transaction: Transaction, findings: Findings) -> None:
+    """The bytes of inline slabs are there, as long as something refers to them or may be reading them, and they add up."""
+    if not transaction.has_table("inline_slab"):  # before format 4
+        return
+    found: dict[str, int] = dict(transaction.execute("SELECT path, size FROM inline_slab"))
+    named = {path for (path,) in transaction.execute("SELECT path FROM slab UNION SELECT path FROM trash") if is_inline(path)}
+    findings.counts["inline_slabs"] += len(found)
+    lost, left = sorted(named - found.keys()), sorted(found.keys() - named)
+    _wrong(findings, "inline-slab", ((path, "the catalog does not have the bytes of the slab") for path in lost))
+    _wrong(findings, "inline-slab", ((path, "the catalog has the bytes of a slab that nothing refers to") for path in left))
+    ((total,),) = transaction.execute("SELECT inline_bytes FROM log")
+    if total != sum(found.values()):
+        message = f"their sizes add up to {sum(found.values())}; the catalog counts {total}"
+        findings.error("inline-slab", "catalog, inline slabs", message, REBUILD)
 
 
 def _applications(transaction: Transaction, findings: Findings) -> None:
@@ -239,5 +256,5 @@ def _producers(transaction: Transaction, findings: Findings) -> None:
 
 
 CHECKS: tuple[Callable[[Transaction, Findings], None], ...] = (
-    _topics, _manifest, _partitions, _slabs, _applications, _epochs, _stores, _producers, _groups, _members, _pins, _replication,
+    _topics, _manifest, _partitions, _slabs, _inline_slabs, _applications, _epochs, _stores, _producers, _groups, _members, _pins, _replication,
 )  # fmt: skip

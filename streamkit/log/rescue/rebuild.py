@@ -33,7 +33,7 @@ from streamkit.log.rescue.loss import check_present, known_commits
 from streamkit.log.storage import replication
 from streamkit.log.storage.replicated_storage import open_storage
 from streamkit.log.storage.storage import Storage, sync_folder
-from streamkit.names import CATALOG_FILE, SlabName, damaged_catalog, fresh_token, unfinished_file
+from streamkit.names import CATALOG_FILE, SlabName, damaged_catalog, fresh_token, is_inline, unfinished_file
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class _Rebuilding:
         reach("rebuild.executed")
         damaged = self._take_its_place()
         self._copy()
-        missing = tuple(path for path in sorted(referenced) if _is_missing(storage, path))
+        missing = tuple(path for path in sorted(referenced) if not is_inline(path) and _is_missing(storage, path))
         return Rebuilt(
             self.base,
             base.commits,

@@ -16,6 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.errors import CorruptionError, SchemaError
+from streamkit.log.catalog import inline_slabs
+from streamkit.log.catalog.journal import read_journal
 from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.frame import ALIGNMENT, HEADER_SIZE, LOG_TYPES, MAGIC, FrameHeader, decode, decode_as_stored, padded
 from streamkit.log.slab.lineage import OFFSET_MAX, FrameLineage, lineage_of
@@ -26,6 +28,7 @@ from streamkit.log.topic.topic import PARTITIONS_MAX, Topic
 from streamkit.names import DELETED, HEADERS, LOG_COLUMNS, OFFSET, TIMESTAMP, SlabName
 from streamkit.schema import Schema, check_user_schema
 
+InlineCopies = Mapping[str, tuple[int, pa.Buffer]]  # by path, when they were written and their bytes
 _MAGIC = int.from_bytes(MAGIC, "little")
 _UNREADABLE = (CorruptionError, SchemaError, OSError, pa.ArrowException)
 
@@ -78,12 +81,13 @@ class Survey:
     slabs: Mapping[str, SlabName]
     frames: tuple[FoundFrame, ...]
     unreadable: tuple[Unreadable, ...]
+    inline: InlineCopies = field(default_factory=dict)
 
     def rows_of(self, frame: FoundFrame, topic: Topic) -> pa.RecordBatch:
         """The rows of a frame in the types of a topic, with `_timestamp`, `_deleted`, `_headers`, and `_offset` where it is known."""
         columns = [*topic.schema.names, TIMESTAMP, DELETED, HEADERS, *([OFFSET] if frame.has_offsets else [])]
         failure = None
-        for _, file in _copies(self.folders, frame.extent.path):
+        for _, file in _copies(self.folders, self.inline, frame.extent.path):
             try:
                 rows = decode(file, frame.extent, columns, topic)
             except CorruptionError as error:
@@ -97,17 +101,33 @@ class Survey:
 
 
 def survey(folders: Sequence[str]) -> Survey:
-    """Read every frame of every slab below these folders, the log's own and its further storage roots."""
-    paths = {path for folder in folders for path in FileStorage(folder).list("slabs")}
+    """Read every frame of every slab below these folders, the log's own, which comes first, and its further storage roots."""
+    inline = _inline_copies(folders[0])
+    paths = {path for folder in folders for path in FileStorage(folder).list("slabs")} | inline.keys()
     names = {path: name for path in sorted(paths) if (name := SlabName.parse(path))}
-    found = [_SlabSurvey(path, name).run(folders) for path, name in names.items()]
+    found = [_SlabSurvey(path, name).run(folders, inline) for path, name in names.items()]
     frames = [frame for slab in found for frame in slab.frames.values()]
     unreadable = tuple(problem for slab in found for problem in slab.problems())
-    return Survey(tuple(folders), names, tuple(_with_offsets(frames)), unreadable)
+    return Survey(tuple(folders), names, tuple(_with_offsets(frames)), unreadable, inline)
 
 
-def _copies(folders: Sequence[str], path: str) -> Iterator[tuple[int, pa.Buffer]]:
-    """Every copy of a file that can be mapped, and when it was written."""
+def _inline_copies(root: str) -> InlineCopies:
+    """The slabs of small commits, as far as the journal has them: their other copy went with the catalog."""
+    journal, found = read_journal(root), dict[str, tuple[int, pa.Buffer]]()
+    for entry in journal.entries:
+        with suppress(ValueError):  # what is left of a damaged journal is worth having
+            for statement in journal.statements_of(entry):
+                if statement.sql == inline_slabs.INSERT:
+                    for path, _, data in statement.parameters:
+                        found[path] = entry.time_ms * 1_000_000, pa.py_buffer(data)
+    return found
+
+
+def _copies(folders: Sequence[str], inline: InlineCopies, path: str) -> Iterator[tuple[int, pa.Buffer]]:
+    """Every copy of a slab that can be read, and when it was written."""
+    if path in inline:
+        yield inline[path]
+        return
     for folder in folders:
         with suppress(OSError):
             yield os.stat(os.path.join(folder, path)).st_mtime_ns, FileStorage(folder).map(path)
@@ -123,8 +143,8 @@ class _SlabSurvey:
     failures: dict[int, str] = field(default_factory=dict)
     footer: str | None = "no copy of it can be opened"
 
-    def run(self, folders: Sequence[str]) -> _SlabSurvey:
-        for modified_ns, file in _copies(folders, self.path):
+    def run(self, folders: Sequence[str], inline: InlineCopies) -> _SlabSurvey:
+        for modified_ns, file in _copies(folders, inline, self.path):
             for extent in self._extents(file):
                 if extent.position not in self.frames:
                     self._add(file, extent, modified_ns)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, fields
+from base64 import b64decode, b64encode
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from streamkit.errors import EpochFailedError
 from streamkit.log.slab.extent import Extent
-from streamkit.names import SlabName
+from streamkit.names import SlabName, is_inline
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"))  # `json.dumps` makes one each time
 
@@ -52,7 +53,11 @@ class FrameReference:
 
 @dataclass(frozen=True)
 class SlabReference:
-    """A slab that is complete and durable: its size in bytes, the CRC32C of its footer, who wrote it, its frames."""
+    """
+    A slab that is complete: its size in bytes, the CRC32C of its footer, who wrote it, its frames.
+
+    It is durable, unless it is a small one that lies in no file: then `data` has its bytes, and the commit makes them durable.
+    """
 
     path: str
     size: int
@@ -62,10 +67,11 @@ class SlabReference:
     serial: int
     token: str
     frames: tuple[FrameReference, ...]
+    data: bytes | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> SlabName:
-        return SlabName(self.writer, self.generation, self.serial, self.token)
+        return SlabName(self.writer, self.generation, self.serial, self.token, is_inline(self.path))
 
     @property
     def rows(self) -> int:
@@ -78,8 +84,9 @@ class SlabReference:
 
     def to_json(self) -> dict[str, Any]:
         """The reference as plain dicts, lists and scalars."""
+        data = {} if self.data is None else {"data": b64encode(self.data).decode()}
         return {
-            "path": self.path, "size": self.size, "checksum": self.checksum, "frames": [frame.to_json() for frame in self.frames],
+            "path": self.path, "size": self.size, "checksum": self.checksum, "frames": [frame.to_json() for frame in self.frames], **data,
         }  # fmt: skip
 
     @classmethod
@@ -90,7 +97,8 @@ class SlabReference:
             raise EpochFailedError(f"a task named the file {value['path']!r}; expected the path of a slab")
         size, checksum = _checked_integers([value["size"], value["checksum"]], 2)
         frames = tuple(FrameReference.from_json(frame) for frame in value["frames"])
-        return cls(name.path, size, checksum, name.writer, name.generation, name.serial, name.token, frames)
+        data = _checked_bytes(value) if name.is_inline else None
+        return cls(name.path, size, checksum, name.writer, name.generation, name.serial, name.token, frames, data)
 
 
 def footer_bytes(name: SlabName, frames: tuple[FrameReference, ...]) -> bytes:
@@ -102,6 +110,13 @@ def footer_bytes(name: SlabName, frames: tuple[FrameReference, ...]) -> bytes:
         "frames": [frame.to_json() for frame in frames],
     }
     return _ENCODER.encode(footer).encode()
+
+
+def _checked_bytes(value: dict[str, Any]) -> bytes:
+    try:
+        return b64decode(value["data"], validate=True)
+    except (LookupError, TypeError, ValueError) as error:
+        raise EpochFailedError(f"a task named the slab {value['path']!r} without its bytes: {error!r}") from error
 
 
 def _checked_integers(value: list[int], count: int) -> list[int]:

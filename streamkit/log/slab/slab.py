@@ -1,8 +1,8 @@
 """
-The slab: one immutable file that one attempt wrote, with frames for any number of topic partitions.
+The slab: immutable bytes that one attempt wrote, with frames for any number of topic partitions.
 
-Layout: a 64-byte header, the frames, a footer that lists them, a 24-byte trailer that finds the footer. A reference is
-handed out only when the file and its name are durable.
+Layout: a 64-byte header, the frames, a footer that lists them, a 24-byte trailer that finds the footer. They are a file, whose reference
+is handed out only when the file and its name are durable; or, where they are few, they travel with the reference into the catalog.
 """
 
 from __future__ import annotations
@@ -53,17 +53,19 @@ def write_slab(
     frames: Iterable[FrameInput],
     compressions: Mapping[int, str] | None = None,
     topics: RowShapes | None = None,
+    inline_bytes_max: int = 0,
 ) -> SlabReference:
     """
     Write frames of (topic id, partition, rows) to a new slab durably, and return its reference.
 
     Batches are as in `frame.encode`; those without rows are left out. By topic id: `topics` say which columns they have, so that another
     type is a SchemaError; only who makes slabs of no topic, such as a test, leaves them out. `compressions` gives none, lz4 or zstd by topic id.
+    A slab of at most `inline_bytes_max` becomes no file: the reference has its bytes.
     If an fsync or a write fails, the bytes go to a fresh token once, so the reference may name another token than `name`.
     StorageFullError if there is no room; nothing is left behind.
     """
     written = list(frames)
-    return stage_slab(storage, name, lambda: payloads_of(written, compressions or {}, topics))
+    return stage_slab(storage, name, lambda: payloads_of(written, compressions or {}, topics), inline_bytes_max)
 
 
 def payloads_of(
@@ -88,20 +90,34 @@ def payloads_of(
                 yield encode(topic_id, partition, part, compressions.get(topic_id, "none"))
 
 
-def stage_slab(storage: Storage, name: SlabName, payloads: Callable[[], Iterable[Payload]]) -> SlabReference:
+def stage_slab(
+    storage: Storage, name: SlabName, payloads: Callable[[], Iterable[Payload]], inline_bytes_max: int = 0
+) -> SlabReference:
     """
-    Write encoded frames to a new slab durably, each as it comes, and return its reference; errors as in `write_slab`.
+    Write encoded frames to a new slab durably, each as it comes, and return its reference; the rest as in `write_slab`.
 
     `payloads` gives them all, and gives them again if a write fails.
     """
+    parts = _SlabParts(name, payloads)
+    if inline_bytes_max and (slab := parts.inline(inline_bytes_max)) is not None:
+        return slab
     try:
-        return _SlabParts(name, payloads).written(storage)
+        return parts.written(storage)
     except StorageFullError:
         raise
     except OSError:
         # A file that saw an error cannot be trusted, even if a second fsync succeeds: the kernel may have dropped its pages.
         reach("slab.write_failed")
         return _SlabParts(replace(name, token=fresh_token()), payloads).written(storage)
+
+
+def in_a_file(storage: Storage, slab: SlabReference) -> SlabReference:
+    """The slab in a file, durably, if its bytes travel with the reference; else as it is. Errors are those of `Storage.create`."""
+    if slab.data is None:
+        return slab
+    name = replace(slab.name, is_inline=False)
+    storage.create(name.path, [slab.data])
+    return replace(slab, path=name.path, data=None)
 
 
 class _SlabParts:
@@ -112,8 +128,17 @@ class _SlabParts:
         self._payloads = payloads
         self._frames: list[FrameReference] = []
         self._footer = b""
+        self._begun: tuple[list[FilePart], Iterator[FilePart]] | None = None
 
     def __iter__(self) -> Iterator[FilePart]:
+        begun, self._begun = self._begun, None
+        if begun is None:
+            yield from self._parts()
+        else:  # what was made to find out how large the slab is
+            yield from begun[0]
+            yield from begun[1]
+
+    def _parts(self) -> Iterator[FilePart]:
         token = bytes.fromhex(self._name.token)
         self._frames = []
         yield pack_header(token)
@@ -132,13 +157,26 @@ class _SlabParts:
         yield self._footer
         yield _trailer(position, self._footer)
 
+    def inline(self, bytes_max: int) -> SlabReference | None:
+        """The reference of the slab with its bytes; None if there are more than so many, and what was made of them waits for `written`."""
+        held: list[FilePart] = []
+        size, parts = 0, self._parts()
+        for part in parts:
+            held.append(part)
+            size += len(part)
+            if size > bytes_max:
+                self._begun = held, parts
+                return None
+        return self._reference(replace(self._name, is_inline=True), size, b"".join(held))
+
     def written(self, storage: Storage) -> SlabReference:
         """The reference of the slab, once it is durable."""
-        name = self._name
-        size = storage.create(name.path, self)
+        return self._reference(self._name, storage.create(self._name.path, self))
+
+    def _reference(self, name: SlabName, size: int, data: bytes | None = None) -> SlabReference:
         checksum = google_crc32c.value(self._footer)
         return SlabReference(
-            name.path, size, checksum, name.writer, name.generation, name.serial, name.token, tuple(self._frames)
+            name.path, size, checksum, name.writer, name.generation, name.serial, name.token, tuple(self._frames), data
         )
 
 
@@ -206,6 +244,9 @@ def _read_footer(file: pa.Buffer, path: str) -> tuple[bytes, int]:
 
 def verify_slab(storage: Storage, reference: SlabReference) -> None:
     """Check that the slab of a reference exists and ends in the footer that the reference states; else EpochFailedError."""
+    if reference.data is not None:
+        _verify_inline(pa.py_buffer(reference.data), reference)
+        return
     if any(_fits(file, reference) for file in storage.copies(reference.path)):
         return
     try:
@@ -214,6 +255,17 @@ def verify_slab(storage: Storage, reference: SlabReference) -> None:
         raise EpochFailedError(f"a staged slab is not whole: {error}") from error
     if found != reference:
         raise EpochFailedError(f"the staged slab {reference.path} is not the one its writer reported; run the epoch again")
+
+
+def _verify_inline(data: pa.Buffer, reference: SlabReference) -> None:
+    try:
+        check_slab(data, reference.path)
+    except CorruptionError as error:
+        raise EpochFailedError(f"the bytes of a small slab are not whole: {error}; run the epoch again") from error
+    if not _fits(data, reference):
+        raise EpochFailedError(
+            f"the bytes of the small slab {reference.path} are not what its writer reported; run the epoch again"
+        )
 
 
 def _fits(file: pa.Buffer, reference: SlabReference) -> bool:

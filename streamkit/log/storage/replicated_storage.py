@@ -18,12 +18,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, overload
 
 import pyarrow as pa
 
 from streamkit.errors import NotEnoughReplicasError, StorageFullError, StreamKitError
 from streamkit.log.database.system_error import is_refusal
+from streamkit.log.storage.inline_storage import InlineStorage
 from streamkit.log.storage.lockstep import Lockstep, NoMorePartsError
 from streamkit.log.storage.replication import Replication, StorageRoot
 from streamkit.log.storage.storage import FilePart, FileStorage, Storage
@@ -249,8 +250,18 @@ class ReplicatedStorage:
         )
 
 
+@overload
+def current_storage(storage: InlineStorage, replication: Replication) -> InlineStorage: ...
+
+
+@overload
+def current_storage(storage: Storage, replication: Replication) -> Storage: ...
+
+
 def current_storage(storage: Storage, replication: Replication) -> Storage:
     """The storage with the replication that is on record now; the same one unless it has changed since it was opened."""
+    if isinstance(storage, InlineStorage):
+        return storage.over(current_storage(storage.files, replication))
     if isinstance(storage, ReplicatedStorage):
         known = storage.replication
     elif isinstance(storage, FileStorage):

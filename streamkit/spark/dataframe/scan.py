@@ -14,10 +14,12 @@ from streamkit.log.consume.reader import EVER, Reader, TimeRange, read_placed, r
 from streamkit.log.log import Log
 from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import GONE
+from streamkit.log.storage.inline_storage import storage_with
 from streamkit.log.topic.topic import Topic
 from streamkit.spark.dataframe.table import arrow_schema, log_columns
 from streamkit.spark.task_storage import StoragePlace, place_of, task_storage
 
+ATTEMPTS = 5
 PARTITION_BYTES = 128 << 20  # of frames; what spark.sql.files.maxPartitionBytes gives a task
 
 
@@ -41,12 +43,13 @@ class Scan:
 
 
 class ScanPartition(InputPartition):
-    """What one task reads: frames of one partition of the topic, one behind the other."""
+    """What one task reads: frames of one partition of the topic, one behind the other, and the bytes of the slabs that are no files."""
 
-    def __init__(self, scan: Scan, pieces: Sequence[FramePiece]) -> None:
+    def __init__(self, scan: Scan, pieces: Sequence[FramePiece], inline: Mapping[str, bytes]) -> None:
         super().__init__(None)
         self.scan = scan
         self.pieces = tuple(pieces)
+        self.inline = inline
 
     def __repr__(self) -> str:
         if not self.pieces:
@@ -71,10 +74,17 @@ def plan_scan(
 ) -> list[ScanPartition]:
     """The tasks that read what lies between these offsets as the log stands now; none if that is nothing."""
     form = arrow_schema(topic, schema)
-    reader = Reader(log.storage_now(), log.catalog, topic, log_columns(form.names), partitions, start, end, times)
     scan = Scan(place_of(log), topic, form, times)
-    pieces = [FramePiece(extent, *reader.bounds_of(extent)) for extent in reader.extents]
-    return [ScanPartition(scan, group) for group in _groups(pieces)]
+    for left in reversed(range(ATTEMPTS)):
+        storage = log.storage_now()
+        reader = Reader(storage, log.catalog, topic, log_columns(form.names), partitions, start, end, times)
+        pieces = [FramePiece(extent, *reader.bounds_of(extent)) for extent in reader.extents]
+        try:
+            return [ScanPartition(scan, group, storage.bytes_of(one.extent.path for one in group)) for group in _groups(pieces)]
+        except FileNotFoundError:  # maintenance has moved what was found a moment ago into a file
+            if not left:
+                raise
+    raise AssertionError("a loop that returns or raises")
 
 
 def read_scan(partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -82,7 +92,7 @@ def read_scan(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     if not isinstance(partition, ScanPartition):  # Spark's own, where the scan has no tasks
         return
     scan = partition.scan
-    storage = task_storage(scan.place)
+    storage = storage_with(task_storage(scan.place), partition.inline)
     columns = log_columns(scan.schema.names)
     for piece in partition.pieces:
         try:

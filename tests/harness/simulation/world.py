@@ -199,6 +199,8 @@ class World:
 class _Database:
     """A database whose user hands over before and after each transaction."""
 
+    is_read_only = False
+
     def __init__(self, inner: SqliteDatabase, world: World, life: Life | None) -> None:
         self._inner, self._world, self._life = inner, world, life
         self._is_prepared = False

@@ -28,7 +28,7 @@ def names(database):
 
 @pytest.mark.parametrize(
     ("versions", "era", "advice"),
-    [(1, "", "upgrade StreamKit"), (-1, ", from before the first release", "load the data into a new log")],
+    [(1, "", "upgrade StreamKit"), (-2, ", from before the first release", "load the data into a new log")],
 )
 def test_another_format_is_refused(database, versions, era, advice):
     """A catalog that a newer StreamKit wrote, or one from before the first release, is left alone, and its user told what to do."""
