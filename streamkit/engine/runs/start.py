@@ -16,6 +16,7 @@ from streamkit.failpoints import reach
 from streamkit.log.catalog.applications import ApplicationState, StoreDeclaration
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.maintenance.orphans import collect_orphans
+from streamkit.log.storage.replicated_storage import has_copies
 from streamkit.log.storage.storage import Storage
 from streamkit.log.topic.settings import SettingValue
 from streamkit.log.topic.topic import Topic, declare_topic
@@ -79,7 +80,8 @@ def start(
     Migration(catalog, storage, program, state, found.before, tuple(found.evolved), found.filled, topic_ids).commit(
         clock.now_ms()
     )
-    application = _application(program, state, inputs, outputs, settings or Settings())
+    inline_bytes = 0 if has_copies(storage) else (settings or Settings()).inline_slab_bytes  # the catalog would keep one copy
+    application = _application(program, state, inputs, outputs, settings or Settings(), inline_bytes)
     changelog_ids = [store.changelog_id for store in application.stores.values()]
     anchor = Anchor().moved(catalog, storage, application, changelog_ids, extents_max=0)
     limit = _records_per_epoch(program, records_max or EVERYTHING, settings or Settings())
@@ -88,7 +90,12 @@ def start(
 
 
 def _application(
-    program: Program, state: ApplicationState, inputs: list[Topic], outputs: list[Topic], settings: Settings
+    program: Program,
+    state: ApplicationState,
+    inputs: list[Topic],
+    outputs: list[Topic],
+    settings: Settings,
+    inline_slab_bytes: int,
 ) -> Application:
     """What the tasks of a new generation are told of their application."""
     return Application(
@@ -116,7 +123,7 @@ def _application(
             )
             for topic in outputs
         ),
-        inline_slab_bytes=settings.inline_slab_bytes,
+        inline_slab_bytes=inline_slab_bytes,
     )
 
 

@@ -21,6 +21,7 @@ from streamkit.log.maintenance.orphans import collect_orphans
 from streamkit.log.produce.draft import Draft
 from streamkit.log.slab.reference import SlabReference
 from streamkit.log.slab.slab import FrameInput, RowShapes, in_a_file, write_slab
+from streamkit.log.storage.replicated_storage import has_copies
 from streamkit.log.storage.storage import Storage
 from streamkit.log.topic.topic import Topic
 from streamkit.names import SlabName, fresh_token, producer_writer
@@ -75,7 +76,8 @@ class ProducerSession:
         """A slab of the next commit with these frames: a file, or bytes that the commit makes durable if they are few."""
         state = self.open()
         name = SlabName(producer_writer(state.id), state.epoch, state.serial + 1, fresh_token())
-        return write_slab(self.storage, name, frames, compressions, topics, self._inline_slab_bytes)
+        inline_bytes = 0 if has_copies(self.storage) else self._inline_slab_bytes  # the catalog would keep one copy
+        return write_slab(self.storage, name, frames, compressions, topics, inline_bytes)
 
     def commit(self, draft: Draft) -> Mapping[tuple[int, int], int]:
         """

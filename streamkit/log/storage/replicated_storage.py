@@ -271,6 +271,13 @@ def current_storage(storage: Storage, replication: Replication) -> Storage:
     return storage if known == replication else open_storage(storage.root, replication)
 
 
+def has_copies(storage: Storage) -> bool:
+    """Whether more than one copy is kept of a file."""
+    if isinstance(storage, InlineStorage):
+        return has_copies(storage.files)
+    return isinstance(storage, ReplicatedStorage) and storage.replication.factor > 1
+
+
 def _sizes(outcomes: Mapping[int, Outcome]) -> dict[int, int]:
     """The sizes of the copies that were made."""
     return {number: outcome for number, outcome in outcomes.items() if isinstance(outcome, int)}
