@@ -19,7 +19,7 @@ from hypothesis.internal.conjecture import providers
 from tests.harness.torture.harnesses import changed, harness_of
 from tests.kit.compiled import compile_all
 from tests.kit.durations import all_reports, write_durations
-from tests.kit.places import KINDS, SHARED_KINDS, Place, file_place, memory_place, postgres_place
+from tests.kit.places import KINDS, SHARED_KINDS, Place, all_slabs_in_files, file_place, memory_place, postgres_place
 from tests.kit.postgres import Server, binaries
 from tests.kit.reporting import run_and_tell
 from tests.kit.sampling import TAKES_ALL
@@ -230,3 +230,10 @@ def spark(fault_folder, fast_folder):
     yield session
     session.stop()
     planner.communicate()
+
+
+@pytest.fixture(scope="module")
+def slabs_in_files():
+    """Each slab is a file, however small: for tests of files, and of what becomes of them."""
+    with all_slabs_in_files():
+        yield

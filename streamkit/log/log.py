@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 @final
 class Log:
     """
-    Topics at one location. `storage` may travel to tasks; the catalog stays with drivers and clients.
+    Topics at one location. `storage.files` may travel to tasks; the catalog stays with drivers and clients.
 
     `root` is the absolute directory, or `:memory:`; `location` opens the same log elsewhere: the root, or a URL of
     PostgreSQL, from which a password was left out (`has_password`). A log belongs to the process that opened it.

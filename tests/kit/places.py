@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pytest
 
 from streamkit.log.database.address import parse_address
 from streamkit.log.database.database import Database
@@ -57,6 +60,14 @@ STORAGES: dict[str, Callable[[Path], Storage]] = {
     "replicated": replicated_storage,
     "forgetful": lambda folder: ForgetfulStorage(str(folder / "log")),
 }
+
+
+@contextmanager
+def all_slabs_in_files() -> Iterator[None]:
+    """Each slab of the logs that are opened in the block is a file, however small."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STREAMKIT_INLINE_SLAB_BYTES", "0")
+        yield
 
 
 def open_postgres(url: str) -> Database:

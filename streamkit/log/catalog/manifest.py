@@ -257,13 +257,14 @@ def referenced(transaction: Transaction, writer: str | None = None) -> set[str]:
     """
     The paths of all slabs, or of those of a writer, that the manifest refers to, and of those in the trash, which readers may still hold.
 
+    Slabs that are files, that is.
     All are read from the tables themselves: an index may be damaged, and pass over some. To ask for another column keeps SQLite from it.
     """
     if writer is None:
         tables = ("SELECT path, size FROM slab", "SELECT path, dropped_ms FROM trash")
-        return {path for statement in tables for path, _ in transaction.execute(statement)}
+        return {path for statement in tables for path, _ in transaction.execute(statement) if not is_inline(path)}
     statement = "SELECT path FROM slab WHERE writer = ? UNION SELECT path FROM trash WHERE path LIKE ?"
-    return {path for (path,) in transaction.execute(statement, (writer, f"{slab_folder(writer)}/%"))}
+    return {path for (path,) in transaction.execute(statement, (writer, f"{slab_folder(writer)}/%")) if not is_inline(path)}
 
 
 def slabs(transaction: Transaction, among: Iterable[str] | None = None) -> list[str]:

@@ -78,7 +78,7 @@ class MaintenancePass:
 def maintain(log: MaintainedLog, topics: Iterable[str] | None = None, throttle: Throttle | None = None) -> MaintenanceReport:
     """
     Empty the trash; then do what there is to do for the named topics, or all, internal ones too: retention, then compaction and
-    merge; then delete what nothing refers to and nobody can commit any more, and shorten the journal.
+    merge, before which the rows of all small commits move into files; then delete what nothing refers to and nobody can commit any more, and shorten the journal.
 
     What makes room comes before what needs some, and what goes wrong with one topic, partition or file keeps none of the others
     from its turn. `throttle` bounds what merge and compaction write, and can stop the pass (StoppedError): what was done stays.
@@ -91,8 +91,9 @@ def maintain(log: MaintainedLog, topics: Iterable[str] | None = None, throttle: 
     running = MaintenancePass(log, bound, SegmentWriter(log.storage_now(), log.catalog, bound))
     report = running.done(_empty_trash)
     retention = partial(_apply_retention, lapsed=_lapsed(running))
+    report += sum((running.done(retention, topic) for topic in chosen), MaintenanceReport())
     report += running.done(_flush)
-    report += sum((running.done(part, topic) for part in (retention, _rewrite) for topic in chosen), MaintenanceReport())
+    report += sum((running.done(_rewrite, topic) for topic in chosen), MaintenanceReport())
     report += sum((running.done(part) for part in LOG_PARTS), MaintenanceReport())
     running.failures.raise_failed()
     return report
@@ -186,7 +187,9 @@ def _rewrite(running: MaintenancePass, topic: Topic) -> MaintenanceReport:
 
 
 def _flush(running: MaintenancePass) -> MaintenanceReport:
-    """Move the rows of small commits from the catalog into files."""
+    """Move the rows of small commits from the catalog into files, unless a full disk has no room for them."""
+    if running.failures.is_disk_full:
+        return MaintenanceReport()
     return MaintenanceReport(merged=flush_inline(running.log.catalog, running.writer))
 
 

@@ -26,7 +26,10 @@ from tests.kit.faults import DELETE, OPEN, READ, SIZE, SYNC, TRUNCATE, WRITE, Fa
 from tests.kit.program import Program
 
 # A connection that could not be opened on a broken disk cannot be closed there either; SQLite says so once it is collected.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.usefixtures("slabs_in_files"),
+]
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))  # a fault at each call, else at every few
 VFS = "streamkit-call-faults"

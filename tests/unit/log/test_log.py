@@ -16,6 +16,8 @@ from streamkit.log.opening import open_log
 from streamkit.log.produce.producer import Producer
 from streamkit.names import HEADERS
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 UTC = dt.timezone.utc
 
 
@@ -84,7 +86,7 @@ def test_a_log_stays_where_it_was_opened(tmp_path):
         with pytest.raises(TypeError, match="cannot travel"):
             pickle.dumps(log)
         log.storage.create("slabs/a", [b"x"])
-        assert pickle.loads(pickle.dumps(log.storage)).map("slabs/a").to_pybytes() == b"x"
+        assert pickle.loads(pickle.dumps(log.storage.files)).map("slabs/a").to_pybytes() == b"x"
     with pytest.raises(StreamKitError, match="open the log again"):
         log.topics()
 

@@ -19,6 +19,8 @@ from streamkit.log.opening import open_log
 from tests.unit.log.permission_process import COMMANDS, NOBODY
 from tests.unit.log.permissions import CASES
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 ROOT = Path(__file__).parents[3]
 READABLE = {  # who may only read these, or needs not read them, still reads the log
     "slabs that may only be read",

@@ -22,6 +22,8 @@ from streamkit.log.slab.slab import read_reference, write_slab
 from streamkit.names import SlabName, fresh_token, producer_writer
 from tests.kit import busy_database as busy
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
 SEEDS = range(100 if IS_TORTURE else 1)
 NEVER_MS = 1 << 62

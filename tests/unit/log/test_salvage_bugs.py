@@ -9,6 +9,8 @@ from streamkit.log import salvage
 from tests.unit.log import test_salvage as promises
 from tests.unit.log.test_salvage import folder, log
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 __all__ = ["folder", "log"]
 
 

@@ -31,7 +31,10 @@ from tests.unit.log.test_call_faults import FAULTS, IS_TORTURE, descriptors, fol
 
 __all__ = ["folder"]
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.usefixtures("slabs_in_files"),
+]
 
 VFS = "streamkit-step-faults"
 DAY_MS = 86_400_000

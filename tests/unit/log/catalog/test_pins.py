@@ -15,6 +15,8 @@ from streamkit.log.maintenance.maintenance import lapsed_holders
 from streamkit.names import pin_heartbeat
 from tests.unit.log.catalog.aged import HOUR, append, offsets, start_of, topic_with
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 
 @pytest.fixture
 def log(empty_log):

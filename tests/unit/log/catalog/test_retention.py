@@ -22,6 +22,8 @@ from streamkit.names import application_heartbeat, fresh_token
 from tests.kit.sampling import examples
 from tests.unit.log.catalog.aged import ANY_TIME, HOUR, NOW, append, offsets, start_of, topic_with
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 
 @pytest.fixture
 def log(empty_log):

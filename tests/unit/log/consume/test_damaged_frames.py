@@ -14,6 +14,8 @@ from streamkit.log.consume import fetcher, reader
 from streamkit.log.opening import open_log
 from streamkit.log.slab.slab import SlabMissingError
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 POLLS = 12
 
 

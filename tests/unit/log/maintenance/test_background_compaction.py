@@ -24,6 +24,8 @@ from tests.kit.calls import watched
 from tests.kit.faults import FaultyCalls
 from tests.unit.log.maintenance.keyed import fill, layout
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 DAY_MS = 24 * 3_600_000
 NOW_MS = 1_000 * DAY_MS
 SOON_SECONDS = 20

@@ -22,6 +22,8 @@ from streamkit.log.catalog.cleaning import OFFSETS_RETENTION_MS, Cleaning
 from streamkit.log.opening import open_log
 from streamkit.log.topic.settings import SettingValue
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
 RETENTION_MS = 1_000
 NOW_MS = 10 * OFFSETS_RETENTION_MS

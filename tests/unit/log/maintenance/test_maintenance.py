@@ -25,6 +25,8 @@ from streamkit.log.maintenance.merge import Merged, merge_topic
 from streamkit.log.opening import open_log
 from streamkit.log.storage import storage
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 HOUR = 3_600_000
 NEVER_MS = 1 << 62
 

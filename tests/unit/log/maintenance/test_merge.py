@@ -22,6 +22,8 @@ from streamkit.log.slab.slab import write_slab
 from streamkit.names import OFFSET, SlabName, fresh_token, producer_writer
 from tests.kit.sampling import TAKES_ALL, examples
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 MIB = 1 << 20
 SCHEMA = "k string, v bigint"
 

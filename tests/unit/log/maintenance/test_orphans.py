@@ -17,6 +17,8 @@ from streamkit.names import SlabName, fresh_token, producer_writer
 from tests.unit.log.storage.replicated import folders
 from tests.unit.log.storage.replicated import log as replicated_log
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 __all__ = ["folders", "replicated_log"]
 
 ORPHANS = "orphans"

@@ -21,6 +21,8 @@ from streamkit.log.topic.topic import declare_topic
 from streamkit.names import DELETED, HEADERS, OFFSET
 from tests.kit.sampling import examples
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 TIMES = pa.timestamp("ms", "UTC")
 
 

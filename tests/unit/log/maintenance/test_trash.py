@@ -13,6 +13,8 @@ from streamkit.log.maintenance.orphans import collect_orphans
 from streamkit.log.maintenance.trash import empty_trash
 from streamkit.names import application_heartbeat, epoch_heartbeat, producer_writer
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 NOW_MS = 1_000_000_000
 NEVER_MS = 1 << 62
 HOUR_MS = 3_600_000

@@ -20,6 +20,8 @@ from streamkit.log.produce.producer_settings import ProducerSettings
 from streamkit.log.produce.receipt import Receipt
 from tests.kit.faults import FaultyStorage
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 ANYWHERE = outbox._anywhere  # before the tests as a whole pin it
 
 

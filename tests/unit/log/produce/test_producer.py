@@ -21,6 +21,8 @@ from tests.kit.faults import FaultyStorage, FaultyVfs
 from tests.kit.places import SHARED_KINDS
 from tests.kit.program import Program
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 
 @pytest.fixture
 def log(place):

@@ -18,6 +18,8 @@ from tests.kit.faults import SYNC, FaultyVfs
 from tests.kit.program import Program
 from tests.kit.sampling import TAKES_ALL
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 VFS = "streamkit-producer-outcomes"
 KINDS = ("io", "full", "late")
 

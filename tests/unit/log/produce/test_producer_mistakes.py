@@ -11,9 +11,11 @@ import pytest
 from streamkit.clock import HandClock
 from streamkit.errors import ConfigError, SchemaError, StreamKitError
 from streamkit.log.opening import open_log
-from streamkit.log.produce import outbox
+from streamkit.log.produce import producer_session
 from streamkit.log.produce.producer_session import ProducerSession
 from streamkit.log.slab import slab
+
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
 
 NO_TIMES = ["x", True, float("nan"), 1.5, 1 << 62, -(1 << 62), 1 << 70, dt.datetime(2013, 1, 1), np.float64(1)]
 WRITE = slab.write_slab
@@ -76,10 +78,10 @@ def fail_once(monkeypatch, error):
     """Have the next slab fail with an error that nobody foresaw."""
 
     def write_slab(*arguments):
-        monkeypatch.setattr(outbox, "write_slab", WRITE)
+        monkeypatch.setattr(producer_session, "write_slab", WRITE)
         raise error
 
-    monkeypatch.setattr(outbox, "write_slab", write_slab)
+    monkeypatch.setattr(producer_session, "write_slab", write_slab)
 
 
 def test_an_error_that_nobody_foresaw_fails_the_rows_with_a_word(log, monkeypatch):

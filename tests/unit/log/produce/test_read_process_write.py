@@ -18,6 +18,8 @@ from streamkit.log.opening import open_log
 from streamkit.log.produce.outbox import Outbox
 from tests.kit.program import Program
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 ROOT = Path(__file__).parents[4]
 KILLS = 40 if os.environ.get("STREAMKIT_TORTURE") else 4
 RECORDS = 3_000 if os.environ.get("STREAMKIT_TORTURE") else 400

@@ -13,6 +13,8 @@ from streamkit.log.rows.records import records_of
 from streamkit.names import producer_writer
 from tests.kit.sampling import TAKES_ALL
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 DAY_MS = 86_400_000
 ABANDONED = 1_000 if TAKES_ALL else 200
 

@@ -20,6 +20,8 @@ from streamkit.log.rescue import backup
 from streamkit.log.rescue.fsck import check_folder
 from tests.kit import busy_database as busy
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 
 @pytest.fixture(scope="module")
 def worked(tmp_path_factory):

@@ -22,6 +22,8 @@ from streamkit.log.storage.storage import make_root
 from streamkit.names import UNFINISHED_BACKUP
 from tests.kit import busy_database as busy
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 
 @pytest.fixture
 def log(tmp_path):

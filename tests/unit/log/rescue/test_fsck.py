@@ -26,6 +26,8 @@ from tests.kit import busy_database as busy
 from tests.kit.program import Program
 from tests.kit.sampling import TAKES_ALL, in_turn
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 ROOT = Path(__file__).parents[4]
 DAMAGES = 2_000 if os.environ.get("STREAMKIT_TORTURE") else 40
 CHECK_AS_NOBODY = """

@@ -18,6 +18,8 @@ from streamkit.log.rescue.rebuild import rebuild
 from streamkit.log.slab.slab import SlabMissingError
 from tests.kit.program import Program
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 ROOT = Path(__file__).parents[4]
 COMMITS = 9  # so that a merge has something to do
 ALL = list(range(COMMITS))

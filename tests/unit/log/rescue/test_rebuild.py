@@ -22,6 +22,8 @@ from streamkit.log.salvage import salvage
 from tests.kit import busy_database as busy
 from tests.kit.sampling import in_turn
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
 
 

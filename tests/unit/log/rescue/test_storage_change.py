@@ -21,6 +21,8 @@ from tests.kit.calls import watched
 from tests.kit.faults import FaultyCalls
 from tests.unit.log.storage.replicated import contents, folders, log, send, slabs_of, unusable, values
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 __all__ = ["folders", "log"]
 
 

@@ -45,8 +45,8 @@ def slabs_of(*folders):
 
 def unusable(log):
     """Why roots cannot be used now, by folder."""
-    assert isinstance(log.storage, ReplicatedStorage)
-    return log.storage.unusable()
+    assert isinstance(log.storage.files, ReplicatedStorage)
+    return log.storage.files.unusable()
 
 
 def contents(*folders):

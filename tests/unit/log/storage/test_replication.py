@@ -28,6 +28,8 @@ from tests.kit.calls import BY_DESCRIPTOR, BY_PATH, watched
 from tests.kit.faults import FaultyCalls
 from tests.unit.log.storage.replicated import damage, folders, log, values
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 __all__ = ["folders", "log"]
 
 PATH = f"slabs/p1/1/1-{'a' * 32}.slab"
@@ -66,7 +68,7 @@ def test_each_slab_has_its_copies(log, folders):
     send(log)
     assert len(copies_of(folders)) == 3 and len({file.read_bytes() for file in copies_of(folders)}) == 1
     with open_log(folders[0]) as other:
-        assert isinstance(other.storage, ReplicatedStorage) and other.storage.replication == log.catalog.replication()
+        assert isinstance(other.storage.files, ReplicatedStorage) and other.storage.files.replication == log.catalog.replication()
         assert values(other) == list(range(10))
 
 
@@ -339,13 +341,13 @@ def test_a_failing_root_is_warned_of_once(folders, caplog):
 def test_a_failing_disk_is_not_usable(log, folders, monkeypatch):
     """A root that cannot be listed, or whose file system has become read-only, is named with the reason; others are not."""
     with failing(folders[1], "listdir"):
-        assert log.storage.unusable() == {str(folders[1]): "Input/output error"}
+        assert log.storage.files.unusable() == {str(folders[1]): "Input/output error"}
     flags = os.ST_RDONLY
     statvfs = os.statvfs
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=flags) if path == str(folders[1]) else statvfs(path))
-    assert log.storage.unusable() == {str(folders[1]): "Read-only file system"}
+    assert log.storage.files.unusable() == {str(folders[1]): "Read-only file system"}
     flags = 0
-    assert log.storage.unusable() == {}
+    assert log.storage.files.unusable() == {}
 
 
 def test_roots_can_be_changed_while_one_fails(log, folders, tmp_path):
@@ -354,7 +356,7 @@ def test_roots_can_be_changed_while_one_fails(log, folders, tmp_path):
     with failing(folders[1], "open", "mkdir", "listdir"):
         log.set_storage([str(folders[1]), str(folders[2]), str(tmp_path / "fourth")])
         assert log.repair().unusable.keys() == {str(folders[1])}
-    assert log.storage.unusable() == {} and log.repair().lacking == ()
+    assert log.storage.files.unusable() == {} and log.repair().lacking == ()
 
 
 def test_copies_of_a_refused_write_may_be_left_on_a_failing_root(folders):

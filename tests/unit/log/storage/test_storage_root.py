@@ -20,6 +20,8 @@ from tests.kit.calls import watched
 from tests.kit.faults import FaultyCalls
 from tests.unit.log.storage.replicated import contents, damage, folders, log, send, slabs_of, unusable, values
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 __all__ = ["folders", "log"]
 
 
@@ -64,7 +66,7 @@ def test_a_moved_log_takes_its_roots_along_when_told(log, folders, tmp_path):
         assert values(moved) == list(range(11))
         assert moved.fsck(deep=True).is_clean
     with open_log((tmp_path / "kept").rename(folders[0])) as old:
-        assert isinstance(old.storage, ReplicatedStorage) and old.storage.unusable().keys() == set(roots)
+        assert isinstance(old.storage.files, ReplicatedStorage) and old.storage.files.unusable().keys() == set(roots)
 
 
 def test_hosts_may_mount_a_shared_log_elsewhere(tmp_path):

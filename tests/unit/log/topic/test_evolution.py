@@ -27,6 +27,8 @@ from streamkit.log.topic.topic import declare_topic
 from streamkit.schema import Schema, SchemaColumn
 from tests.kit.sampling import examples
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 TOPIC = declare_topic("t", "k int, n int, x float NOT NULL, at timestamp", key="k", timestamp="at")
 BASE = "k int, n int, x float NOT NULL, at timestamp"
 WIDER = {
