@@ -45,6 +45,8 @@ POINTS = (
     "compaction.swapped",  # all runs of a partition, not yet noted
     "merge.slab_durable",  # and not yet in the place of what it was made of
     "merge.swapped",
+    "flush.slab_durable",  # and small commits still in the catalog
+    "flush.swapped",
     "retention.trimmed",
     "trash.file_deleted",  # and its row still there
     "trash.files_deleted",

@@ -108,6 +108,7 @@ def test_a_store_that_was_moved_on_is_not_read(shared, monkeypatch):
     assert len(snapshots) == view.ATTEMPTS
 
 
+@pytest.mark.usefixtures("slabs_in_files")
 def test_slabs_that_were_deleted_since_the_snapshot_are_looked_for_again(shared, monkeypatch):
     """A call that outlasts the delay of deleted files takes another snapshot; what is lost for good is an error."""
     for _ in range(8):  # with fewer the files of changes are not merged

@@ -200,6 +200,7 @@ def test_changes_of_a_file_that_failed_are_forgotten(monkeypatch: Any) -> None:
         return size
 
     monkeypatch.setattr(MemoryStorage, "create", fails_once)
+    monkeypatch.setenv("STREAMKIT_INLINE_SLAB_BYTES", "0")
     with TopologyTestDriver(app) as driver:
         for _ in range(3):
             driver.pipe("events", {"user": "ann", "share": None, "v": 1, "text": None})

@@ -15,7 +15,7 @@ from streamkit.log.maintenance.flush import EXTENTS_PER_FLUSH, flush_inline
 from streamkit.log.maintenance.segment import SegmentWriter
 from streamkit.log.maintenance.trash import NEVER_MS, empty_trash
 from streamkit.log.opening import open_log
-from streamkit.log.rescue.findings import ERROR
+from streamkit.log.rescue.findings import ERROR, Finding
 from streamkit.log.rescue.rebuild import rebuild
 from streamkit.log.salvage import salvage
 from streamkit.names import is_inline
@@ -48,7 +48,7 @@ def held(log: Log) -> tuple[int, int]:
     return count, size
 
 
-def errors(log: Log) -> list[object]:
+def errors(log: Log) -> list[Finding]:
     return [finding for finding in log.fsck(deep=True).findings if finding.severity == ERROR]
 
 
