@@ -22,6 +22,8 @@ from streamkit.state.task_state import TaskState
 from tests.kit.engine_run import append, fresh_log
 from tests.kit.sampling import TAKES_ALL
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 KEYS = range(40)
 TASKS = 2
 HOUR_MS = 3_600_000
@@ -108,7 +110,6 @@ def test_a_store_that_was_moved_on_is_not_read(shared, monkeypatch):
     assert len(snapshots) == view.ATTEMPTS
 
 
-@pytest.mark.usefixtures("slabs_in_files")
 def test_slabs_that_were_deleted_since_the_snapshot_are_looked_for_again(shared, monkeypatch):
     """A call that outlasts the delay of deleted files takes another snapshot; what is lost for good is an error."""
     for _ in range(8):  # with fewer the files of changes are not merged
