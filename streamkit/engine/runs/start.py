@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from streamkit.clock import Clock, SystemClock
-from streamkit.config import Settings
+from streamkit.config import Settings, load_settings
 from streamkit.engine.epoch.anchor import Anchor
 from streamkit.engine.epoch.epoch import Application, OutputTopic, StoreNames
 from streamkit.engine.evolution.continuation import continued
@@ -80,12 +80,13 @@ def start(
     Migration(catalog, storage, program, state, found.before, tuple(found.evolved), found.filled, topic_ids).commit(
         clock.now_ms()
     )
-    inline_bytes = 0 if has_copies(storage) else (settings or Settings()).inline_slab_bytes  # the catalog would keep one copy
-    application = _application(program, state, inputs, outputs, settings or Settings(), inline_bytes)
+    settings = settings or load_settings()
+    inline_bytes = 0 if has_copies(storage) else settings.inline_slab_bytes  # the catalog would keep one copy
+    application = _application(program, state, inputs, outputs, settings, inline_bytes)
     changelog_ids = [store.changelog_id for store in application.stores.values()]
     anchor = Anchor().moved(catalog, storage, application, changelog_ids, extents_max=0)
-    limit = _records_per_epoch(program, records_max or EVERYTHING, settings or Settings())
-    bytes_max = (settings or Settings()).max_bytes_per_epoch
+    limit = _records_per_epoch(program, records_max or EVERYTHING, settings)
+    bytes_max = settings.max_bytes_per_epoch
     return Planner(program, application, catalog, storage, clock, anchor, limit, bytes_max=bytes_max)
 
 
