@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,11 +63,16 @@ STORAGES: dict[str, Callable[[Path], Storage]] = {
 
 
 @contextmanager
-def all_slabs_in_files() -> Iterator[None]:
-    """Each slab of the logs that are opened in the block is a file, however small."""
+def inline_slabs(bytes_max: int) -> Iterator[None]:
+    """Slabs of at most so many bytes are in the catalog, those of the logs that are opened and the runs that start in the block."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("STREAMKIT_INLINE_SLAB_BYTES", "0")
+        patch.setenv("STREAMKIT_INLINE_SLAB_BYTES", str(bytes_max))
         yield
+
+
+def all_slabs_in_files() -> AbstractContextManager[None]:
+    """Each slab is a file, however small."""
+    return inline_slabs(0)
 
 
 def open_postgres(url: str) -> Database:

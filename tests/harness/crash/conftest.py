@@ -19,14 +19,20 @@ from streamkit.log.opening import open_log
 from streamkit.plan.plain import to_plain
 from tests.harness.crash.processes import Processes
 from tests.kit import sales
+from tests.kit.places import all_slabs_in_files
 from tests.kit.sales_outcome import outcome_of
+
+
+@pytest.fixture(scope="module", autouse=True)
+def slabs(slabs_in_files):
+    """Slabs are files, unless a test says otherwise: each process is told by its order."""
 
 
 @pytest.fixture(scope="session")
 def loaded(fast_folder):
     """A log with all input and nothing done."""
     folder = fast_folder / "loaded"
-    with open_log(folder) as log:
+    with all_slabs_in_files(), open_log(folder) as log:
         sales.create_inputs(log)
         for number in range(sales.CHUNKS):
             sales.append_chunk(log, number)
@@ -49,11 +55,11 @@ def halfway(fast_folder, loaded):
     `catalog-of-epoch-1.db` beside the catalog is a backup of it.
     """
     folder = shutil.copytree(loaded, fast_folder / "halfway")
-    with open_log(folder) as log:
+    with all_slabs_in_files(), open_log(folder) as log:
         planner = start(log.catalog, log.storage, sales.load_program(), tasks=2, records_max=sales.EPOCH_RECORDS)
         assert run_next(planner)
     shutil.copy(folder / "catalog.db", folder / "catalog-of-epoch-1.db")
-    with open_log(folder) as log:
+    with all_slabs_in_files(), open_log(folder) as log:
         assert run_next(replace(planner, catalog=log.catalog, storage=log.storage))
         planner = start(log.catalog, log.storage, sales.load_program(), records_max=sales.EPOCH_RECORDS)
         with armed("commit.verified", crash), pytest.raises(SimulatedCrash):

@@ -112,6 +112,7 @@ def run(
     compacts: bool = False,
     flushes: bool = False,
     holds: str = "",
+    inline: bool = False,
     bug: str = "",
 ) -> None:
     """
@@ -119,8 +120,10 @@ def run(
 
     With `compacts`, compaction runs between the epochs, and time flies so that it drops deletions too. With `flushes`, each
     write to a store is on its disk at once, as it is when a buffer is full, and so outlives the process. What `holds` says of a store is
-    whether it stays open between epochs: "all", "some" at random, or none if it is empty. A `bug` makes it wrong.
+    whether it stays open between epochs: "all", "some" at random, or none if it is empty. With `inline`,
+    small slabs are in the catalog. A `bug` makes it wrong.
     """
+    os.environ["STREAMKIT_INLINE_SLAB_BYTES"] = str(1 << 16) if inline else "0"
     if bug:
         plant(bug)
     if flushes:

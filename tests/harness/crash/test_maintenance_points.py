@@ -21,7 +21,7 @@ from streamkit.log.opening import open_log
 from streamkit.names import HEARTBEATS_FILE
 from tests.harness.crash.processes import IS_TORTURE
 from tests.kit import sales
-from tests.kit.places import all_slabs_in_files
+from tests.kit.places import inline_slabs
 from tests.kit.sales_outcome import check, finish
 
 MERGE_POINTS = {"segment.frame_written": 5, "merge.slab_durable": 3, "merge.swapped": 3}
@@ -41,14 +41,14 @@ OLD_MS = NOW_MS + 8 * 24 * 3_600_000  # when all of it is older than retention.m
 @pytest.fixture(scope="module")
 def many_files(fast_folder, loaded):
     """A log whose application has committed ten small epochs, each to files, and has some more to come."""
-    with all_slabs_in_files():
-        return many_epochs(shutil.copytree(loaded, fast_folder / "many-files"))
+    return many_epochs(shutil.copytree(loaded, fast_folder / "many-files"))
 
 
 @pytest.fixture(scope="module")
 def many_small_slabs(fast_folder, loaded):
     """The same, with what the epochs wrote in the catalog."""
-    return many_epochs(shutil.copytree(loaded, fast_folder / "many-small-slabs"))
+    with inline_slabs(1 << 16):
+        return many_epochs(shutil.copytree(loaded, fast_folder / "many-small-slabs"))
 
 
 def many_epochs(folder):

@@ -75,6 +75,7 @@ def order(random):
         "attempts": random.choice((1, 1, 2)),
         "flushes": random.random() < 0.5,
         "holds": HOLDS[at % len(HOLDS)],
+        "inline": random.random() < 0.5,
     }
 
 

@@ -15,6 +15,8 @@ from streamkit.log.consume import fetcher
 from tests.harness.damage.children import run
 from tests.harness.damage.consumed import ConsumedLog, mutation_at
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 COUNT = 20_000 if os.environ.get("STREAMKIT_TORTURE") else 120
 
 

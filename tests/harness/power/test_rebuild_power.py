@@ -22,6 +22,8 @@ from tests.harness.power.failures import checkpoints, images_of, recorded
 from tests.kit import busy_database as busy
 from tests.kit.forgetful import ForgetfulDisk
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
 PER_MOMENT = 40 if IS_TORTURE else 24
 CHECKPOINT_PAGES = 40  # so that catalog and write-ahead log both hold something

@@ -10,6 +10,8 @@ import pytest
 import streamkit as sk
 from tests.kit.program import Program
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 CANARY = "canary-in-the-mine"
 ROOT = Path(__file__).parents[3]
 DIE_IN_A_TRANSACTION = f"""

@@ -7,6 +7,8 @@ import pytest
 import streamkit as sk
 from tests.unit.cli.test_consume_live import numbers
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 
 @pytest.fixture
 def damaged(root):

@@ -12,6 +12,8 @@ from streamkit.errors import ConfigError, CorruptionError, OffsetOutOfRangeError
 from tests.kit.sampling import first as taken
 from tests.unit.cli.test_consume_live import Following, numbers, send
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory):

@@ -12,6 +12,8 @@ import pytest
 from streamkit.errors import ConfigError
 from streamkit.log.opening import open_log
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 
 def harm(root):
     """Cut off the end of one slab."""

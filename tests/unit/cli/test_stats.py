@@ -10,6 +10,8 @@ import streamkit as sk
 from streamkit.errors import TopicNotFoundError
 from tests.unit.cli.conftest import fill
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 
 @pytest.fixture
 def root(tmp_path):

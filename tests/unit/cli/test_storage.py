@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 
+pytestmark = pytest.mark.usefixtures("slabs_in_files")
+
 
 def test_a_log_has_one_root_at_first(streamkit, root):
     """Without further roots, the log's own folder is listed, with one copy of each file."""
