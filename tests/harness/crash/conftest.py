@@ -91,7 +91,7 @@ class Staged:
 @pytest.fixture(scope="session")
 def staged(fast_folder, halfway):
     folder = shutil.copytree(halfway, fast_folder / "staged")
-    with open_log(folder) as log:
+    with all_slabs_in_files(), open_log(folder) as log:
         planner = start(log.catalog, log.storage, sales.load_program(), records_max=sales.EPOCH_RECORDS)
         before = planner.committed_end()
         end = planner.next_end(before)

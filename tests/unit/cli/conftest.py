@@ -13,6 +13,7 @@ from streamkit import functions as F
 from streamkit.cli.main import main, program
 from streamkit.engine.runs.local import run_available
 from streamkit.engine.runs.start import start
+from tests.kit.places import all_slabs_in_files
 
 ORDERS: list[dict[str, Any]] = [
     {"customer": "ann", "number": 1001, "amount": 2.5, "at": 1_700_000_000_000},
@@ -38,7 +39,8 @@ def fill(root):
 @pytest.fixture(scope="session")
 def filled(tmp_path_factory):
     """The folder of a log that every test gets a copy of."""
-    return fill(tmp_path_factory.mktemp("filled") / "log")
+    with all_slabs_in_files():
+        return fill(tmp_path_factory.mktemp("filled") / "log")
 
 
 @pytest.fixture

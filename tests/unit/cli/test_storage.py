@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 
+import pytest
+
 pytestmark = pytest.mark.usefixtures("slabs_in_files")
 
 

@@ -24,7 +24,7 @@ from tests.kit.spark.faults import wait_until
 from tests.unit.spark.conftest import assert_equals_pandas, flights_of
 from topologies import flight_delays
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("slabs_in_files")]
 
 WAIT_SECONDS = 200
 

@@ -16,7 +16,7 @@ from tests.kit.spark import faults
 from tests.unit.spark.conftest import append_flights, assert_equals_pandas, flights_of, orphans, staged
 from topologies import flight_delays
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("slabs_in_files")]
 
 WAIT_SECONDS = 200
 RECORDS_MAX = 2_000

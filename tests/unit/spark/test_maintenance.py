@@ -11,7 +11,7 @@ from streamkit.log.database.heartbeats import ENDED_MS
 from tests.unit.spark.conftest import append_flights, assert_equals_pandas, flights_of
 from topologies import flight_delays
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("slabs_in_files")]
 
 WAIT_SECONDS = 200
 

@@ -152,7 +152,7 @@ def test_every_type(log, source):
     assert first["_headers"] == [{"key": "h", "value": b"1"}] and second["_headers"] is None
 
 
-def test_snapshot(log, source):
+def test_snapshot(log, source, slabs_in_files):
     """What is committed after the plan is not read; what was merged since is, while its old file waits in the trash."""
     scatter(log)
     reader = source().reader(ROW)
