@@ -78,7 +78,8 @@ class MaintenancePass:
 def maintain(log: MaintainedLog, topics: Iterable[str] | None = None, throttle: Throttle | None = None) -> MaintenanceReport:
     """
     Empty the trash; then do what there is to do for the named topics, or all, internal ones too: retention, then compaction and
-    merge, before which the rows of all small commits move into files; then delete what nothing refers to and nobody can commit any more, and shorten the journal.
+    merge, before which the rows of all small commits move into files; then delete what nothing refers to and nobody can commit any
+    more, and shorten the journal.
 
     What makes room comes before what needs some, and what goes wrong with one topic, partition or file keeps none of the others
     from its turn. `throttle` bounds what merge and compaction write, and can stop the pass (StoppedError): what was done stays.

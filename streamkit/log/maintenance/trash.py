@@ -19,8 +19,9 @@ def empty_trash(storage: Storage, catalog: Catalog, dropped_before_ms: int, inli
     """
     Delete the files that were dropped before a time, then their rows; returns how many files.
 
-    Inline slabs that were dropped before `inline_before_ms` (the same time unless given) go with their rows. A crash between the two leaves rows without files, which the next time finds and forgets. A file that cannot be deleted
-    keeps its row, and StorageFailedError is raised once all the others are gone.
+    Inline slabs that were dropped before `inline_before_ms` (the same time unless given) go with their rows. A crash between the
+    two leaves rows without files, which the next time finds and forgets. A file that cannot be deleted keeps its row, and
+    StorageFailedError is raised once all the others are gone.
     """
     waiting = iter(catalog.manifest.trash(dropped_before_ms, inline_before_ms))
     failures: list[StreamKitError] = []

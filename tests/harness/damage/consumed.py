@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import resource
 import sys
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -33,6 +34,7 @@ class ConsumedLog:
 
     def __init__(self) -> None:
         self.log = open_log(":memory:", HandClock(1000))
+        self.log.settings = replace(self.log.settings, inline_slab_bytes=0)  # a file is what gets damaged
         self.topic = self.log.create_topic("a", "id bigint, text string", key="id", partitions=PARTITIONS)
         for first in range(0, COMMITS * ROWS, ROWS):
             with self.log.producer() as producer:
