@@ -259,7 +259,9 @@ def test_a_full_disk_ends_a_transaction_only(log, vfs):
 
 
 WRITER = """
+import os
 import sys
+os.environ["STREAMKIT_INLINE_SLAB_BYTES"] = "0"  # the process may have begun before the test
 from streamkit.errors import FencedError
 from streamkit.log.opening import open_log
 with open_log(sys.argv[1]) as log:
