@@ -32,6 +32,7 @@ Offset = Mapping[str, Any]  # an `EpochEnd` as plain values
 ANSWER_SECONDS = 5.0  # how long small epochs go on before Spark is answered
 RETRY_SECONDS = 60.0  # for how long Spark runs all epochs after one has failed here
 BYTES_MAX = 32 << 20  # of the frames that an epoch reads which is run here
+FRAMES_MAX = 2_000  # of them, each of which is read for itself
 CHANGES_MAX = 200_000  # of stores, for an epoch here to apply: the tasks of Spark do that side by side
 
 _logger = logging.getLogger(__name__)
@@ -152,8 +153,9 @@ class Epochs:
     def _is_light(self, planned: PlannedEpoch) -> bool:
         """Whether an epoch of few records has little to read, and little to apply to stores, too."""
         plan, parts = planned
-        paths = {(extent.path, extent.position): extent.length for part in parts for one in part.slices for extent in one.extents}
-        return sum(paths.values()) <= BYTES_MAX and _changes(plan) - self._applied <= CHANGES_MAX
+        lengths = [extent.length for part in parts for one in part.slices for extent in one.extents]
+        is_read_fast = sum(lengths) <= BYTES_MAX and len(lengths) <= FRAMES_MAX
+        return is_read_fast and _changes(plan) - self._applied <= CHANGES_MAX
 
     def _local_epochs(self, log: Log) -> LocalEpochs:
         """What runs epochs here, on the log that is open now and with the newest anchor."""

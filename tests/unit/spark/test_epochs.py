@@ -264,10 +264,10 @@ def test_a_fenced_process_gives_stores_back(log, begun):
     assert are_right(log, 21)
 
 
-@pytest.mark.parametrize(("limit", "epoch"), [("BYTES_MAX", 1), ("CHANGES_MAX", 2)])
+@pytest.mark.parametrize(("limit", "epoch"), [("BYTES_MAX", 1), ("FRAMES_MAX", 1), ("CHANGES_MAX", 2)])
 def test_epochs_of_few_records_that_are_heavy(log, begun, monkeypatch, limit, epoch):
     """An epoch that has much to read, or to apply to stores, is Spark's however few records it takes."""
-    monkeypatch.setattr(epochs_module, limit, 1)
+    monkeypatch.setattr(epochs_module, limit, 0)
     _, epochs = begun(3)
     answered = epochs.latest_offset(epochs.initial_offset())
     assert (answered["epoch"], is_held(log)) == (epoch, False)
