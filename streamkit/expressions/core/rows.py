@@ -82,6 +82,8 @@ class Rows:
             return self.column(expression.value, expression.type)
         if expression.name == "literal":
             return to_scalar(expression.value, expression.type)
+        if not self.count:  # a part without columns is the same for every row, but where there is none it does not fail either
+            return pa.array([], to_arrow(expression.type))
         if expression in self._shared:
             return self._shared[expression]
         return self._by_dictionary(expression) or self._by_row(expression)

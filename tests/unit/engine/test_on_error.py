@@ -22,7 +22,7 @@ from streamkit.log.dead_letter import dead_letters_of
 from streamkit.log.slab.extent import Extent
 from streamkit.testing.driver import TopologyTestDriver
 from tests.kit.engine_run import moment
-from tests.kit.sampling import TAKES_ALL, first
+from tests.kit.sampling import TAKES_ALL, first, in_turn
 
 SCHEMA = "k string, v int"
 CUTS: list[dict[str, Any]] = [{"batching": "all", "tasks": 7}, {"batching": 5, "tasks": 2}]
@@ -206,6 +206,50 @@ def test_a_dead_letter_names_the_aggregation_whatever_part_of_it_failed(use: Any
         assert letter["operator"] == "aggregate-totals"
         assert letter["line"] == f"{Path(__file__)}:{use.__code__.co_firstlineno}"
         assert driver.log.catalog.applications.get("app").metrics["error"] == {"aggregate-totals": 1}
+
+
+CONSTANTS = ("1 div 0", "cast('x' as int)", "element_at(array(1, 2), 5)", "day(cast('x' as date))")
+OF_COLUMNS: dict[str, Callable[[sk.Stream, Any], None]] = {
+    "select": lambda s, failing: s.select(w=failing).to("out"),
+    "with_columns": lambda s, failing: s.with_columns(w=failing).to("out"),
+    "filter": lambda s, failing: s.filter(failing > 30).to("out"),
+    "filter_not": lambda s, failing: s.filter_not(failing > 30).to("out"),
+    "select_key": lambda s, failing: s.select_key(k2=failing).to("out"),
+    "explode": lambda s, failing: s.flat_map(F.explode(F.array("v", failing))).to("out"),
+    "split": lambda s, failing: s.split().branch(failing > 30, "big").default("rest")["big"].to("out"),
+    "agg": lambda s, failing: s.group_by_key().agg(w=F.sum(failing)).emit("every").to("out"),
+    "group": lambda s, failing: s.group_by(g=failing).agg(n=F.count("*")).emit("every").to("out"),
+    "table": lambda s, failing: s.to_table().select(w=failing).emit("every").to("out"),
+    "filter of a table": lambda s, failing: s.to_table().filter(failing > 30).emit("every").to("out"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("verb", "constant"), in_turn([*OF_COLUMNS], CONSTANTS))
+def test_a_part_without_columns_that_fails_is_the_fault_of_the_records_that_reach_it(verb: str, constant: str) -> None:
+    """Under every cut, also where all records of an epoch fail, or none is left of it."""
+
+    def topology(text: str, on_error: Any) -> sk.Topology:
+        app = sk.Topology("app", on_error=on_error)
+        OF_COLUMNS[verb](app.stream("in", schema=SCHEMA, key="k"), F.expr(text))
+        return app
+
+    given = [{"k": key, "v": v, "_timestamp": moment(n)} for n, (key, v) in enumerate(zip("abcdefg", (2, 0, 1, 0, 0, 5, 4)))]
+    wanted, _, none = results(topology("100 div v", "fail"), [row for row in given if row["v"]])
+    assert wanted and none == 0
+    text = f"if(v = 0, {constant}, 100 div v)"
+    for options in ({"batching": "all"}, {"batching": "one"}, {"batching": 2, "tasks": 2}):
+        assert results(topology(text, "skip"), given, **options) == (wanted, [], 3)
+        out, dead, errors = results(topology(text, sk.dead_letter("dead")), given, **options)
+        assert (out, len(dead), errors) == (wanted, 3, 3)
+    assert results(topology(f"{constant} + v", "skip"), given, batching="all") == ([], [], 7)
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "reduce"])
+def test_all_records_of_an_epoch_may_be_bad(verb: str) -> None:
+    """Each is left out, and nothing is written; the run goes on."""
+    given = [{"k": key, "v": 0, "_timestamp": moment(0)} for key in "abca"]
+    out, dead, errors = results(topology(VERBS[verb], sk.dead_letter("dead")), given, batching="all", tasks=2)
+    assert (out, len(dead), errors) == ([], 4, 4)
 
 
 def test_a_default_of_the_topology_is_for_steps_that_do_not_say() -> None:

@@ -51,6 +51,16 @@ def test_a_constant_fills_the_batch():
     assert evaluate(call("upper", "string", constant("a", "string")), BATCH).to_pylist() == ["A"] * 4
 
 
+def test_nothing_fails_where_there_is_no_row():
+    """Not even a part that reads no column, and so is the same for every row; the type is that of the expression."""
+    failing = call("cast", "int", constant("x", "string"))
+    for expression in (failing, call("remainder", "int", A, failing), call("remainder", "int", failing, constant(0, "int"))):
+        found = evaluate(expression, BATCH.slice(0, 0))
+        assert (len(found), found.type) == (0, pa.int32())
+        with pytest.raises(EvaluationError, match="'x' cannot be read"):
+            evaluate(expression, BATCH)
+
+
 def test_an_error_names_expression_row_and_values():
     """The message says what failed, at which row, with which values."""
     with pytest.raises(EvaluationError, match=r"a % z failed with a = 7, z = 0: division by zero"):

@@ -44,6 +44,7 @@ def _plain_type(type):
 
 def in_arrow(typed, batch):
     """The cells of a typed expression, FAILED where a row by itself raises; ALL_FAILED if the batch raises and no row does."""
+    assert len(evaluate(typed, batch.slice(0, 0))) == 0  # without a row nothing raises
     try:
         return cells(evaluate(typed, batch))
     except EvaluationError:
