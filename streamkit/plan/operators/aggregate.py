@@ -82,7 +82,7 @@ class Grouping(Node):
         if self.store or self.name:
             return self.store or str(self.name)
         key = [name_part(name) for name, _ in self.group_key or ()] or ["key"]
-        window = [word.replace(" ", "-") for word in self.window.words] if self.window else []
+        window = [name_part(word) for word in self.window.words] if self.window else []
         return shortened("-".join([*(one.subject for one in self.streams), "by", *key, *window]))
 
     def delayed_window(self) -> WindowKind | None:

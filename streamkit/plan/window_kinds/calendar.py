@@ -87,7 +87,8 @@ class CalendarWindow(WindowKind):
 
     @property
     def words(self) -> tuple[str, ...]:
-        return ("per", str(self.calendar).replace("/", " "))
+        """The zone as names have it: an offset such as +02:00 is plus02.00."""
+        return ("per", str(self.calendar).translate({ord("/"): " ", ord("+"): "plus", ord(":"): "."}))
 
     @property
     def shown_size_ms(self) -> int:

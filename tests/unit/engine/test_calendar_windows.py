@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections import Counter
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 import numpy as np
 import pytest
@@ -14,8 +14,11 @@ import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.runs.compile import compile
 from streamkit.errors import OrphanedStateError, TopologyError
-from streamkit.plan.window_kinds.calendar import Calendar, ends_of, numbers_at, starts_at
+from streamkit.names import is_name
+from streamkit.plan.naming import name_part
+from streamkit.plan.window_kinds.calendar import Calendar, ends_of, numbers_at, starts_at, windows_of_calendar
 from streamkit.testing.driver import TopologyTestDriver
+from streamkit.time_zone import canonical_zone
 from tests.kit.engine_run import Run, append, execute, fresh_log, stored
 from tests.kit.sampling import TAKES_ALL, in_turn
 
@@ -76,6 +79,38 @@ def counted(app, window, mode="final", by_function=False):
     if by_function:
         return windows.aggregate({"n": 0}, lambda state, row: {"n": state["n"] + 1}, "n bigint", store="w").emit(mode)
     return windows.agg(n=F.count("*"), store="w").emit(mode)
+
+
+OFFSETS = ("+02:00", "-05:00", "UTC+5", "GMT-3", "UT+05:30", "-02:00", "+18:00", "-17:59:59", "Z", "EST", "PST")
+
+
+def test_every_zone_has_a_name_of_its_own():
+    """Generated names are names of topics, and distinct; those of regions stay as they were."""
+    regions = available_timezones() - {"Factory", "localtime", "posixrules"}
+    names = {}
+    for zone in [*sorted(regions), *OFFSETS]:
+        calendar = Calendar("day", 1, canonical_zone(zone))
+        names[calendar.zone] = name = "-".join(map(name_part, windows_of_calendar("1 day", zone, "0 s", None, None).words))
+        assert is_name(name)
+        before = f"per-{calendar}".replace("/", "-").replace(" ", "-")
+        assert name == before or not is_name(before)
+    assert len(set(names.values())) == len(names)
+    assert names["+02:00"] == "per-1-day-of-plus02.00" and names["Etc/GMT+5"] == "per-1-day-of-Etc-GMTplus5"
+
+
+@pytest.mark.parametrize("zone", [*OFFSETS, "Etc/GMT+5", "GMT+0", "Asia/Kolkata"])
+def test_a_store_is_named_after_any_zone(zone):
+    """Without store= the windows of each zone have a store and its changelog, beside those of the same offset to the other side."""
+    app = sk.Topology("days")
+    rows = app.stream("in", schema="k string, v int", key="k").group_by_key()
+    for topic, one in (("out", zone), ("other", "-02:00"), ("utc", "UTC")):
+        rows.windowed_by(sk.tumbling("1 day", grace="0 s", time_zone=one)).count().emit("final").to(topic)
+    with TopologyTestDriver(app) as driver:
+        driver.pipe("in", {"k": "a", "v": 1}, timestamp=0)
+        driver.crash()
+        driver.restore()
+        driver.drain()
+        assert [driver.log.read(topic)["count"].to_pylist() for topic in ("out", "other", "utc")] == [[1], [1], [1]]
 
 
 @pytest.mark.parametrize("by_function", [False, True])
