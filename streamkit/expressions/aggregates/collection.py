@@ -20,7 +20,7 @@ from streamkit.expressions.aggregates.function import AggregateFunction, Aggrega
 from streamkit.expressions.aggregates.ordered_bytes import decode_lists, encode_ordered, order_complaint, where_there
 from streamkit.expressions.core.accumulation import Accumulator
 from streamkit.expressions.core.column import Column
-from streamkit.expressions.core.groups import KeyCodes
+from streamkit.expressions.core.groups import KeyCodes, one_of_equals
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Invocation, NoTranslationError
 from streamkit.expressions.core.recording import recorded
@@ -79,6 +79,12 @@ def _lift(aggregate: TypedAggregate, argument: pa.Array | None, _rows: int) -> l
     if aggregate.function == "count_distinct":
         values = encode_keys(values.flatten()) if len(values) else pa.array([], pa.binary())
     return [_lists(offsets, values, to_arrow(array_of(_element(aggregate))))]
+
+
+def _lift_set(aggregate: TypedAggregate, argument: pa.Array | None, rows: int) -> list[pa.Array]:
+    """As `_lift`; a set has one zero, as Spark's has."""
+    assert argument is not None, "a set is of something"
+    return _lift(aggregate, one_of_equals(argument), rows)
 
 
 def _lists(offsets: Integers, values: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -190,7 +196,7 @@ def collect_set(col: Column | str) -> Column:
 
 COLLECT_SET = register(
     AggregateFunction(
-        "collect_set", _typed_set, _state_columns, _lift, _merge_sets, _collected,
+        "collect_set", _typed_set, _state_columns, _lift_set, _merge_sets, _collected,
         is_nullable=False, is_ordered=True, members=SET_MEMBERS,
     )
 )  # fmt: skip

@@ -29,6 +29,7 @@ from streamkit.expressions.aggregates.ordered_bytes import (
 from streamkit.expressions.core.accumulation import Accumulator
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.operation import Invocation, NoTranslationError, RuleError, fitted
+from streamkit.expressions.core.ordering import without_negative_zeros
 from streamkit.expressions.core.recording import recorded
 from streamkit.plan.expression import TypedAggregate, TypedExpression
 from streamkit.schema import SchemaColumn
@@ -53,6 +54,8 @@ def _state_columns(aggregate: TypedAggregate) -> tuple[SchemaColumn, ...]:
 
 
 def _lift(_: TypedAggregate, argument: pa.Array | None, _rows: int) -> list[pa.Array]:
+    if argument is not None and pa.types.is_struct(argument.type):  # which of several equal ones is kept depends on the cut
+        return [without_negative_zeros(argument)]
     return [argument]
 
 

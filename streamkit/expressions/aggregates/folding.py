@@ -39,11 +39,16 @@ def per_aggregate(aggregates: Aggregates, states: States) -> list[tuple[TypedAgg
 
 
 def lift(aggregate: TypedAggregate, argument: pa.Array | None, rows: int) -> list[pa.Array]:
-    """The state of each row alone, as `state_columns` has it; a null argument gives the neutral state."""
+    """
+    The state of each row alone, as `state_columns` has it; a null argument gives the neutral state.
+
+    Functions that do not look at the order of rows get one zero, since which of 0.0 and -0.0 came first depends on the cut.
+    """
+    function = AGGREGATES[aggregate.function]
     if argument is not None:
         argument, type_name = canonical(argument)
-        argument = one_zero(argument) if type_name in ("float", "double") else argument
-    return AGGREGATES[aggregate.function].lift(aggregate, argument, rows)
+        argument = one_zero(argument) if type_name in ("float", "double") and not function.is_ordered else argument
+    return function.lift(aggregate, argument, rows)
 
 
 def lift_members(aggregate: TypedAggregate, argument: pa.Array) -> pa.BinaryArray:
