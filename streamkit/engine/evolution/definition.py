@@ -16,8 +16,8 @@ from streamkit.expressions.aggregates import AGGREGATES, state_columns
 from streamkit.plan.duration import duration_text
 from streamkit.plan.earlier_program import GROUP_SUFFIX
 from streamkit.plan.expression import TypedAggregate, TypedExpression
-from streamkit.plan.expression_text import typed_text
 from streamkit.plan.operator import Operator
+from streamkit.plan.operators.aggregate import Aggregate
 from streamkit.plan.origin import Origin, Origins
 from streamkit.plan.program import Program, ProgramStore
 from streamkit.schema import Schema, SchemaColumn
@@ -26,6 +26,7 @@ Named = TypeVar("Named", TypedAggregate, SchemaColumn)
 AGGREGATE = "the aggregate"  # begins the parts that are aggregates
 COLUMN = "the column"  # begins those that are columns of stored rows
 ROWS = "the rows it takes"
+OTHER_KEY = "the key of input"  # begins the parts that are keys of further inputs
 TOPIC = "the topic"  # begins the parts that are topics of streams
 KEPT = "the time for which it keeps records"
 MADE_OF = " = "  # between the type of a column and what it is made of
@@ -69,11 +70,13 @@ def definition(program: Program, store: ProgramStore, telling: Telling = Telling
     keeper = program.keeper(store.name)
     taken = Origins(program, telling.code, telling.gone).taken_by(keeper) if telling.origins else []
     rows = taken[0] if taken and (keeper.traits.follows_rows or keeper.traits.holds_back) else None
+    # The steps before a stream's aggregation may change, so its columns are as they come. What stands within it counts, with the code of functions.
+    records = Origin("records", with_code=telling.code) if rows is None else rows
     parts = {"the kind of operator": keeper.stored_kind, "the layout of its keys": store.layout}
-    parts["the key"] = ", ".join(_key_texts(program, keeper, store, rows))
+    parts["the key"] = ", ".join(_key_texts(program, keeper, store, rows, records))
     aggregates = keeper.aggregates_in(store.name)
     for one in aggregates:
-        parts[f"{AGGREGATE} {one.name!r}"] = _aggregate_text(one, keeper, rows, telling.argument_types)
+        parts[f"{AGGREGATE} {one.name!r}"] = _aggregate_text(one, keeper, records, telling.argument_types)
     if not aggregates:
         listed = keeper.traits.keeps_lists
         for column in store.value:
@@ -82,6 +85,7 @@ def definition(program: Program, store: ProgramStore, telling: Telling = Telling
     parts |= _window_texts(keeper, store)
     if rows is not None:
         return {**parts, ROWS: rows.rows, **keeper.definition(rows)}
+    parts |= dict(_other_keys(program, keeper, records))
     for number, origin in enumerate(taken, 1):
         parts |= {f"{TOPIC} {topic}" + (f" of input {number}" if number > 1 else ""): "read" for topic in origin.topics}
     return parts
@@ -106,6 +110,8 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[Diffe
     """What differs between two definitions, whatever their order."""
     parts = dict.fromkeys([*before, *now])
     found = [Difference(part, before.get(part), now.get(part)) for part in parts if before.get(part) != now.get(part)]
+    # The key of a further input that came or went did so with its topics.
+    found = [one for one in found if None not in (one.before, one.now) or not one.part.startswith(OTHER_KEY)]
     found = [one for one in found if one.part != KEPT] or found  # it follows from the others
     topics = [one for one in found if one.part.startswith(TOPIC)]
     if (
@@ -212,16 +218,34 @@ def _column_part(column: SchemaColumn) -> str:
     return f"{COLUMN} {column.name!r}"
 
 
-def _key_texts(program: Program, keeper: Operator, store: ProgramStore, rows: Origin | None) -> Iterator[str]:
+def _key_texts(program: Program, keeper: Operator, store: ProgramStore, rows: Origin | None, records: Origin) -> Iterator[str]:
     if rows is not None:
         yield from (f"{column.name} {_column_text(column, rows)}" for column in store.key)
         return
-    number = program.numbers.get(f"{keeper.id}{GROUP_SUFFIX}")
-    computed = {} if number is None else dict(program.operators[number].columns)  # type: ignore[attr-defined]
+    computed = _computed(program, f"{keeper.id}{GROUP_SUFFIX}")
     for column in store.key:
-        expression = computed.get(column.name)
-        is_plain = expression is None or (expression.name, expression.value) == ("column", column.name)
-        yield f"{column.name} {column.type}" if is_plain else f"{column.name} {column.type} = {typed_text(expression)}"  # type: ignore[arg-type]
+        yield f"{column.name} {column.type}{_made_of(column.name, computed, records)}"
+
+
+def _other_keys(program: Program, keeper: Operator, records: Origin) -> Iterator[tuple[str, str]]:
+    """By what the further streams of a cogroup are grouped; the types are those of the first one's key."""
+    for place, key in enumerate(keeper.keys[1:] if isinstance(keeper, Aggregate) else (), 1):
+        computed = _computed(program, f"{keeper.id}{GROUP_SUFFIX}-{place}")
+        yield f"{OTHER_KEY} {place + 1}", ", ".join(f"{name}{_made_of(name, computed, records)}" for name in key)
+
+
+def _computed(program: Program, step: str) -> Mapping[str, TypedExpression]:
+    """The columns that a step computes; none if the program does not have it."""
+    number = program.numbers.get(step)
+    return {} if number is None else dict(program.operators[number].columns)  # type: ignore[attr-defined]
+
+
+def _made_of(name: str, computed: Mapping[str, TypedExpression], records: Origin) -> str:
+    """What stands behind a group's column; nothing if it is one of the records."""
+    expression = computed.get(name)
+    if expression is None or (expression.name, expression.value) == ("column", name):
+        return ""
+    return f"{MADE_OF}{records.text(expression)}"
 
 
 def _column_text(column: SchemaColumn, rows: Origin | None) -> str:
@@ -230,8 +254,8 @@ def _column_text(column: SchemaColumn, rows: Origin | None) -> str:
     return column.type if made == column.name else f"{column.type}{MADE_OF}{made}"
 
 
-def _aggregate_text(one: TypedAggregate, keeper: Operator, rows: Origin | None, with_argument_types: bool) -> str:
-    argument = "*" if one.argument is None else typed_text(one.argument) if rows is None else rows.text(one.argument)
+def _aggregate_text(one: TypedAggregate, keeper: Operator, records: Origin, with_argument_types: bool) -> str:
+    argument = "*" if one.argument is None else records.text(one.argument)
     if with_argument_types and one.argument is not None:
         argument = f"{argument} {one.argument.type}"
     kept = ", ".join(column.type for column in state_columns(one))

@@ -103,6 +103,9 @@ class Scaled:
     def row(self, row: dict[str, Any]) -> dict[str, Any]:
         return self(row)
 
+    def value(self, value: int) -> int:
+        return value * self.by
+
 
 def scaled(part: Part) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """A function that captured the factor, or has it in a global; a method of an object that has it, or that object, behind partial, too."""
@@ -122,6 +125,15 @@ def _of_a_module(by: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
     exec("def of_a_module(row): return USED['scaled'][0].row(row)", names)
     made: Callable[[dict[str, Any]], dict[str, Any]] = names["of_a_module"]
     return made
+
+
+def product(part: Part) -> Any:
+    """A function of values in expressions: a lambda, a method, a partial, or one with a global, each with the factor."""
+    by = part.by
+    names: dict[str, Any] = {"__name__": __name__, "BY": by}
+    exec("def of_a_module(value): return value * BY", names)
+    forms = [lambda value: value * by, Scaled(by).value, partial(Scaled.value, Scaled(by)), names["of_a_module"]]
+    return F.udf("bigint")(forms[sum(map(ord, part.name)) % len(forms)])
 
 
 def _table(app: sk.Topology, part: Part) -> Any:
@@ -190,6 +202,35 @@ def _distinct(app: sk.Topology, part: Part) -> Any:
 def _windows(app: sk.Topology, part: Part) -> Any:
     window = sk.tumbling(f"{WINDOW_MS} ms", grace=f"{LONG_MS} ms")
     return _stream(app, part).group_by_key().windowed_by(window).agg(n=F.count("*"), store=part.store)
+
+
+def _argument(app: sk.Topology, part: Part) -> Any:
+    """Sums of what a function makes of the values."""
+    return _stream(app, part).group_by_key().agg(n=F.sum(product(part)("v")), store=part.store)
+
+
+def _argument_windows(app: sk.Topology, part: Part) -> Any:
+    """Such sums per window."""
+    window = sk.tumbling(f"{WINDOW_MS} ms", grace=f"{LONG_MS} ms")
+    return _stream(app, part).group_by_key().windowed_by(window).agg(n=F.sum(product(part)("v")), store=part.store)
+
+
+def _by_function(app: sk.Topology, part: Part) -> Any:
+    """Counts of groups that a function tells."""
+    return _stream(app, part).group_by(h=product(part)("v")).agg(n=F.count("*"), store=part.store)
+
+
+def _cogrouped(app: sk.Topology, part: Part) -> Any:
+    """Counts of a stream by its values, with those of another one by what a function makes of them."""
+    first, *others = (app.stream(topic).filter(F.col("v") > part.least) for topic in part.topics)
+    counts = first.group_by(h=F.col("v").cast("bigint")).cogroup(_one_more)
+    for other in others:
+        counts = counts.cogroup(other.group_by(w=product(part)("v")), _one_more)
+    return counts.aggregate({"n": 0}, "n bigint", store=part.store)
+
+
+def _one_more(state: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+    return {"n": state["n"] + 1}
 
 
 def _finals(app: sk.Topology, part: Part) -> Any:
@@ -276,10 +317,12 @@ DECLARED = {
     "ways": _ways,
     "members": _members, "versioned": _versioned, "results": _results, "jumping": _jumping,
     "met": _met, "processed": _processed, "sessions": _sessions, "pairs": _pairs, "suppressed": _suppressed,
+    "argument": _argument, "argument windows": _argument_windows, "by function": _by_function, "cogrouped": _cogrouped,
     "counted": _counted, "distinct": _distinct, "windows": _windows, "finals": _finals,
 }  # fmt: skip
 OF_TABLES = ("kept", "grouped", "function", "joined", "foreign key", "to_table", "ways", "members", "versioned")
-OF_TWO = ("kept", "joined", "foreign key", "pairs", "met")
+OF_TWO = ("kept", "joined", "foreign key", "pairs", "met", "cogrouped")
+BY_FUNCTION = ("argument", "argument windows", "by function", "cogrouped")  # a changed function must be refused
 AS_EVER = ("suppressed", "met")  # what must come before the rows of its topic
 OUTPUTS = {"finals": "finals", "pairs": "pairs"}  # of parts that are told by what they have given
 
@@ -360,7 +403,7 @@ def count_phase(part: Part, told: Told, phase: Phase, records: dict[str, list[Re
         if is_deleted or not (part.kind == "jumping" or passes(part, value)):
             continue
         told.sides[number].append((time, key, group, value))
-        _count(part, told, (time, key, group, value))
+        _count(part, told, (time, key, group, value), number)
 
 
 def _hold_back(part: Part, told: Told, order: int, update: tuple[int, str, str | None]) -> None:
@@ -371,8 +414,19 @@ def _hold_back(part: Part, told: Told, order: int, update: tuple[int, str, str |
         told.given[due] = told.held.pop(due)[1]
 
 
-def _count(part: Part, told: Told, row: Row) -> None:
+def _count(part: Part, told: Told, row: Row, number: int) -> None:
+    """Count a record of the topic of this number."""
     time, key, group, value = row
+    if part.kind in BY_FUNCTION:
+        assert value is not None
+        product = value * (1 if part.kind == "cogrouped" and number == 0 else part.by)
+        if part.kind == "argument windows":
+            told.counts[key, time // WINDOW_MS * WINDOW_MS] += product
+        elif part.kind == "argument":
+            told.counts[key] += product
+        else:
+            told.counts[product] += 1
+        return
     if part.kind in ("counted", "results") and group is not None:
         told.counts[group] += 1
     elif part.kind == "distinct":
@@ -611,7 +665,8 @@ class Restarts:
     def _modified(self, part: Part) -> Part:
         if part.kind == "pairs":
             return replace(part, topics=part.topics[::-1])
-        field = "topics" if part.kind == "finals" else self.chance.choice(["least", "by", "topics", "topics", "cast"])
+        fields = ["by", "by", "least", "topics"] if part.kind in BY_FUNCTION else ["least", "by", "topics", "topics", "cast"]
+        field = "topics" if part.kind == "finals" else self.chance.choice(fields)
         if field == "cast":
             return replace(part, is_cast=not part.is_cast)
         if part.kind == "jumping":
@@ -628,10 +683,12 @@ class Restarts:
         return replace(part, topics=(*part.topics, other) if len(part.topics) < 2 else part.topics[:1])
 
     def _is_other(self, part: Part) -> bool:
-        """Whether a part is new; also one whose rows met another global table, which must be refused if there are any."""
+        """Whether a part is new; also one that must be refused if it has rows: of another global table, or of another function."""
         known = self.parts.get(part.name)
         if known is None or known.kind != part.kind:
             return True
+        if part.kind in BY_FUNCTION and known.by != part.by:
+            return part.kind != "cogrouped" or len(known.topics) == len(part.topics) == 2  # the first stream has no function
         return part.kind == "met" and replace(known, is_cast=part.is_cast) != part
 
     def _take(self, log: Log, parts: dict[str, Part]) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from streamkit.engine.evolution import continuation
+from streamkit.engine.evolution import continuation, definition
 from streamkit.errors import StreamKitError
 from streamkit.plan.operators.global_join import GlobalJoin
 from streamkit.plan.operators.suppress import Suppress
-from streamkit.plan.origin import Origins
+from streamkit.plan.origin import Origin, Origins
 from tests.harness.conformance.restarts import difference_of_restarts
 from tests.kit.sampling import PARTS, seeds
 
@@ -43,15 +43,21 @@ BUGS: dict[str, Callable[[Patch], None]] = {
         Origins, "_ordered", lambda self, operator, above, name: operator.origin(sorted(above, key=lambda one: one.rows), name)
     ),
     "it is not compared where rows come from": lambda patch: patch(continuation, "has_steps", lambda program: False),
+    "functions in aggregates of streams are known by their names": lambda patch: patch(
+        definition, "Origin", lambda rows, with_code: Origin(rows, with_code=False)
+    ),
+    "the groups of further streams are not compared": lambda patch: patch(definition, "_other_keys", lambda *_: ()),
 }
 
 FIRST = {  # seeds in which they show
-    "tables that come later begin empty": 4,
+    "tables that come later begin empty": 7,
     "it is not known which topics were made again": 13,
     "what stands behind a new suppress begins empty": 6,
     "global tables are no part of where rows come from": 12,
     "the order of ways is no part of where rows come from": 3,
-    "it is not compared where rows come from": 0,
+    "it is not compared where rows come from": 83,
+    "functions in aggregates of streams are known by their names": 9,
+    "the groups of further streams are not compared": 9,
 }
 
 OF_KINDS = {  # so that they are met soon
@@ -59,6 +65,8 @@ OF_KINDS = {  # so that they are met soon
     "what stands behind a new suppress begins empty": ("suppressed", "counted"),
     "global tables are no part of where rows come from": ("met",),
     "the order of ways is no part of where rows come from": ("ways",),
+    "functions in aggregates of streams are known by their names": ("argument", "argument windows", "by function"),
+    "the groups of further streams are not compared": ("cogrouped",),
 }
 
 
