@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from streamkit.log.topic.evolution import is_wider
 from streamkit.names import ROW_NUMBER
+from streamkit.recast import recast
 
 
 def joined_schema(schemas: Sequence[pa.Schema], fixed: Collection[str] = ()) -> pa.Schema | None:
@@ -43,7 +44,7 @@ def as_schema(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     if rows.schema.equals(schema, check_metadata=True):
         return rows
     columns = [
-        rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type)
+        recast(rows[field.name], field.type) if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type)
         for field in schema
     ]
     return pa.table(columns, schema=schema)

@@ -1,8 +1,9 @@
 """
-Nested columns as another type, those with nulls of no type inside among them.
+Columns as another type, at any depth: those with nulls of no type inside, and those that become decimals, among them.
 
 Arrow casts null to null by an array that is as long as the outermost one, whatever the list, map or struct around it holds: rows have
-wrong lengths, and reading them may end the process. So such a column is taken apart and made again; everything else is Arrow's cast.
+wrong lengths, and reading them may end the process. What it makes of numbers that are too large for a decimal is in `decimals`.
+So such a column is taken apart and made again; everything else is Arrow's cast.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.decimals import decimals_of_numbers, decimals_of_texts
+
 _LISTS = (
     pa.types.is_list,
     pa.types.is_large_list,
@@ -18,6 +21,7 @@ _LISTS = (
     pa.types.is_large_list_view,
     pa.types.is_fixed_size_list,
 )
+_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 
 
 def recast(values: pa.Array, type: pa.DataType) -> pa.Array:
@@ -26,10 +30,17 @@ def recast(values: pa.Array, type: pa.DataType) -> pa.Array:
         return values
     if pa.types.is_null(values.type):
         return pa.nulls(len(values), type)
-    if not (pa.types.is_nested(type) and _holds_nulls(values.type)):
+    if isinstance(values, pa.ChunkedArray):
+        return pa.chunked_array([recast(chunk, type) for chunk in values.chunks], type)
+    if pa.types.is_dictionary(values.type) and _holds_decimals(type):
+        return recast(values.dictionary_decode(), type)
+    if pa.types.is_decimal(type):
+        is_text = any(is_kind(values.type) for is_kind in _TEXTS)
+        return decimals_of_texts(values.cast(pa.string()), type) if is_text else decimals_of_numbers(values, type)
+    if not (pa.types.is_nested(type) and (_holds_nulls(values.type) or _holds_decimals(type))):
         return values.cast(type)
-    if pa.types.is_struct(type) and pa.types.is_struct(values.type) and values.type.num_fields == type.num_fields:
-        parts = [recast(pc.struct_field(values, [place]), field.type) for place, field in enumerate(type)]
+    if pa.types.is_struct(type) and pa.types.is_struct(values.type):
+        parts = [recast(_field(values, place, type), field.type) for place, field in enumerate(type)]
         if not parts:
             return values.cast(type)
         return pa.StructArray.from_arrays(parts, fields=list(type), mask=values.is_null() if values.null_count else None)
@@ -38,6 +49,19 @@ def recast(values: pa.Array, type: pa.DataType) -> pa.Array:
     if _is_list(values.type) and _is_list(type):
         return _listed(type, pc.list_value_length(values), recast(values.flatten(), type.value_type))
     return values.cast(type)
+
+
+def _field(structs: pa.Array, place: int, type: pa.StructType) -> pa.Array:
+    """The field of structs that becomes one of a type: by its place where all are there, else by its name, as Arrow casts."""
+    names = structs.type.names
+    if names == type.names or (len(names) == type.num_fields and not set(names).intersection(type.names)):
+        return pc.struct_field(structs, [place])
+    name = type.names[place]
+    if names.count(name) == 1:
+        return pc.struct_field(structs, [names.index(name)])
+    if name in names or not type.field(place).nullable:
+        raise pa.ArrowInvalid(f"the fields of {structs.type} and {type} do not go together: {name!r}")
+    return pa.nulls(len(structs))
 
 
 def map_entries(maps: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -83,6 +107,11 @@ def _mask(counts: pa.Array) -> pa.Array | None:
 
 def _is_list(type: pa.DataType) -> bool:
     return any(is_kind(type) for is_kind in _LISTS)
+
+
+def _holds_decimals(type: pa.DataType) -> bool:
+    """Whether somewhere inside stands a column of decimals."""
+    return pa.types.is_decimal(type) or any(_holds_decimals(type.field(place).type) for place in range(type.num_fields))
 
 
 def _holds_nulls(type: pa.DataType) -> bool:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from streamkit.connectors.files.record_lines import json_text
 from streamkit.connectors.value_handling import FAIL, INFINITY, NULL
+from streamkit.decimals import decimals_of_python
 from streamkit.errors import SchemaError
 from streamkit.formats.float_range import FLOAT_END
 from streamkit.formats.json_documents import NOT_FINITE
@@ -231,11 +232,11 @@ def _without_nanoseconds(times: pa.Array) -> pa.Array:
 
 
 def _decimals(scale: int, values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
-    return pa.array([None if value is None else _number(value, scale) for value in values], arrow)
+    return decimals_of_python([None if value is None else _number(value, scale) for value in values], arrow)
 
 
 def _variable_decimals(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
-    return pa.array([None if value is None else _variable(value["value"], value["scale"]) for value in values], arrow)
+    return decimals_of_python([None if value is None else _variable(value["value"], value["scale"]) for value in values], arrow)
 
 
 def _variable(unscaled: Any, scale: Any) -> Decimal:

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from streamkit.connectors.files.record_text import parse_texts
 from streamkit.connectors.files.spelling import ISO, Spelling
+from streamkit.decimals import DIGITS_MAX
 from streamkit.errors import SchemaError
-from streamkit.formats.decimal_texts import DIGITS_MAX
 from streamkit.formats.number_texts import with_points
 from streamkit.schema import SchemaColumn
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.connectors.value_handling import DOUBLE, NULL, PRECISE, SPECIAL, ValueHandling
+from streamkit.decimals import decimals_of_texts
 from streamkit.errors import SchemaError
-from streamkit.formats.decimal_texts import decimals_of_texts
 
 TextValues = Sequence[Any]  # of a column: texts, or their bytes, as PostgreSQL prints them, and None
 DIGITS_MAX = 38

@@ -13,6 +13,7 @@ from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.slab.frame import LOG_TYPES
 from streamkit.log.topic.topic import Topic
 from streamkit.names import LOG_COLUMNS, PARTITION, ROW_NUMBER, TOPIC
+from streamkit.recast import recast
 from streamkit.schema import Schema, SchemaColumn
 
 _OWN = (*LOG_COLUMNS, TOPIC, ROW_NUMBER)
@@ -82,7 +83,7 @@ def _fitted(rows: pa.Table, target: Topic) -> pa.Table:
         kind = column.arrow.type
         found = rows[column.name] if column.name in rows.column_names else pa.nulls(rows.num_rows, kind)
         try:
-            columns.append(found.cast(kind))
+            columns.append(recast(found, kind))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise SchemaError(
                 f"the column {column.name!r} is {found.type} behind the transforms; expected {kind}: {error}"

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.transforms.records import RecordPart, Records
@@ -18,6 +17,7 @@ from streamkit.expressions.analysis.analysis import ExpressionAnalyzer, check_fu
 from streamkit.expressions.analysis.arrow import evaluate_all, mask
 from streamkit.expressions.analysis.sql import parse_sql
 from streamkit.plan.expression import Call, Expression, Literal, SqlText
+from streamkit.recast import recast
 from streamkit.schema import Schema, SchemaColumn
 
 
@@ -124,4 +124,4 @@ def _named(expression: Expression, text: str) -> tuple[str, Expression]:
 def _canonical(column: pa.Array) -> pa.Array:
     """The column in the type that StreamKit has for it."""
     kind = to_arrow(from_arrow(column.type))
-    return column if column.type == kind else pc.cast(column, kind)
+    return recast(column, kind)

@@ -13,6 +13,7 @@ from streamkit.connectors.transforms.transform import NULL_DEFAULT, PartTransfor
 from streamkit.data_type import ARROW_TYPES
 from streamkit.errors import ConfigError
 from streamkit.names import OFFSET, PARTITION, TIMESTAMP
+from streamkit.recast import recast
 
 _OPTIONAL = "; `!` behind it makes it required, `?` optional, which StreamKit's columns are anyway"
 _PLACES = ("topic.field", "partition.field", "offset.field", "timestamp.field", "static.field")
@@ -72,4 +73,4 @@ class InsertField(PartTransform):
 
 def _fact(records: Records, name: str, kind: pa.DataType) -> pa.Array:
     found = records.fact(name)
-    return pa.nulls(records.count, kind) if found is None else pc.cast(found, kind)
+    return pa.nulls(records.count, kind) if found is None else recast(found, kind)

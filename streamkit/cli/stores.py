@@ -20,6 +20,7 @@ from streamkit.errors import ConfigError
 from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log
 from streamkit.plan.duration import duration_text
+from streamkit.recast import recast
 from streamkit.schema import SchemaColumn
 from streamkit.state.layout import layout_of
 from streamkit.state.view import StoreView, open_view, open_views
@@ -147,7 +148,7 @@ def _typed_key(view: StoreView, key: list[str]) -> dict[str, Any]:
 
 def _typed(text: str, column: SchemaColumn) -> Any:
     try:
-        return pa.array([text]).cast(column.arrow.type)[0].as_py()
+        return recast(pa.array([text]), column.arrow.type)[0].as_py()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise ConfigError(f"the key column {column.name} is {column.type}; found {text!r}") from None
 

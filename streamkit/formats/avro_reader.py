@@ -29,6 +29,7 @@ from streamkit.formats.avro_schema import (
     union_common,
 )
 from streamkit.formats.cursor import ALL, Cursor, RowSelection
+from streamkit.recast import recast
 
 ReadNode: TypeAlias = Callable[
     [Cursor, RowSelection, bool], Any
@@ -204,7 +205,7 @@ def _one_type(
         own = np.flatnonzero(choice == number)
         found = nodes[number](cursor, numbers[own], wanted)
         if wanted:
-            arrays.append(found.cast(kind))
+            arrays.append(recast(found, kind))
             owners.append(own)
     if not wanted:
         return None

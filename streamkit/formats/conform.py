@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import FieldPath, from_arrow
+from streamkit.decimals import decimals_of_texts
 from streamkit.formats.counted_times import in_type
-from streamkit.formats.decimal_texts import decimals_of_texts
 from streamkit.formats.time_texts import times_of_texts
+from streamkit.recast import recast
 
 Default: TypeAlias = "pa.Array | str"  # one value, or why there is none
 Defaults: TypeAlias = Mapping[FieldPath, Default]  # by the names on the way; "" is an element
@@ -38,7 +39,7 @@ def conformed(values: pa.Array, wanted: pa.DataType, path: FieldPath, defaults: 
         return _with_nulls(pa.ListArray.from_arrays(values.offsets, inner, type=wanted), values)
     if pa.types.is_map(wanted) and pa.types.is_map(values.type):
         inner = conformed(values.items, wanted.item_type, (*path, ""), defaults)
-        keys = pc.cast(values.keys, wanted.key_type)
+        keys = recast(values.keys, wanted.key_type)
         return _with_nulls(pa.MapArray.from_arrays(values.offsets, keys, inner, type=wanted), values)
     return _atomic(values, wanted)
 

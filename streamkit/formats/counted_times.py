@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.recast import recast
+
 TIME_MS_MAX = ((1 << 63) - 1) // 1_000  # from 1970, of what a time in microseconds can hold
 
 
@@ -69,7 +71,7 @@ def _counted(value: Any, type: pa.DataType) -> int | None:
 def in_type(found: pa.Array, type: pa.DataType) -> pa.Array:
     """An array in another type as Arrow casts it, save that whole numbers and times are milliseconds since 1970 to each other."""
     if found.type == type or not (has_times(type) or has_times(found.type)):
-        return found.cast(type)
+        return recast(found, type)
     if pa.types.is_list(type) and pa.types.is_list(found.type):
         lists = pa.ListArray.from_arrays(found.offsets, in_type(found.values, type.value_type), type=type)
         return pc.if_else(found.is_valid(), lists, pa.scalar(None, type)) if found.null_count else lists
@@ -82,4 +84,4 @@ def in_type(found: pa.Array, type: pa.DataType) -> pa.Array:
         return numbers_of_times(found).cast(type)
     if pa.types.is_date(type) != pa.types.is_date(found.type) and (pa.types.is_integer(type) or pa.types.is_integer(found.type)):
         raise pa.ArrowNotImplementedError(f"a date is no number, and found {found.type} for {type}")
-    return found.cast(type)
+    return recast(found, type)

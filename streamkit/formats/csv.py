@@ -19,6 +19,7 @@ from streamkit.formats.format import DELIMITER, Format
 from streamkit.formats.number_texts import is_number
 from streamkit.formats.time_texts import TIMES
 from streamkit.formats.typed_texts import values_of_texts
+from streamkit.recast import recast
 from streamkit.schema import Schema, SchemaColumn
 
 _READ_AS_TEXT = (*TIMES, "date", "binary", "boolean")
@@ -98,7 +99,7 @@ def _in_types(table: pa.Table, wanted: Schema, columns: Schema, count: int) -> p
         found = one_array(table[column.name]) if column.name in wanted else pa.nulls(count, column.arrow.type)
         if pa.types.is_string(found.type):
             found = values_of_texts(pc.utf8_trim(found, " \t") if is_number(column.type) else found, column.type)
-        arrays.append(found.cast(to_arrow(column.type)))
+        arrays.append(recast(found, to_arrow(column.type)))
     return nullable(pa.RecordBatch.from_arrays(arrays, names=list(columns.names)))
 
 

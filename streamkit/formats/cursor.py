@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streamkit.arrays import Bytes, Doubles, Integers, Mask, UnsignedIntegers
+from streamkit.decimals import decimals_of_numbers
 
 RowSelection: TypeAlias = "slice | Integers"
 ALL = slice(None)
@@ -156,11 +157,11 @@ class Cursor:
         little = np.ascontiguousarray(numbers[:, ::-1])
         wide = pa.Array.from_buffers(pa.decimal128(38, kind.scale), len(starts), [None, pa.py_buffer(little)])
         try:
-            found = wide.cast(kind)
+            found = _decimals(wide, kind)
         except pa.ArrowInvalid:
-            fits = np.array([_fits(value, kind) for value in wide])
+            fits = np.array([_fits(wide[row : row + 1], kind) for row in range(len(wide))])
             wrong |= ~fits
-            found = wide.take(pa.array(np.arange(len(fits)), mask=~fits)).cast(kind)
+            found = _decimals(wide.take(pa.array(np.arange(len(fits)), mask=~fits)), kind)
         self.mark(rows, wrong)
         return found
 
@@ -180,9 +181,15 @@ def _is_text(value: bytes) -> bool:
     return True
 
 
-def _fits(value: pa.Scalar, kind: pa.DataType) -> bool:
+def _decimals(wide: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Whole numbers of sixteen bytes, some of which have 39 digits, in a type of the same scale; ArrowInvalid if one does not fit."""
+    wide.validate(full=True)
+    return decimals_of_numbers(wide, kind)
+
+
+def _fits(value: pa.Array, kind: pa.DataType) -> bool:
     try:
-        value.cast(kind)
+        _decimals(value, kind)
     except pa.ArrowInvalid:
         return False
     return True

@@ -20,7 +20,7 @@ import pyarrow.json
 from streamkit.arrays import Integers, Mask
 from streamkit.chunks import one_array
 from streamkit.data_type import fields_of, has_map, inner_types, to_arrow
-from streamkit.formats.decimal_texts import wide_decimal
+from streamkit.decimals import SMALL_IN_JSON, wide_decimal
 from streamkit.formats.decoded import Decoded, nullable, put_back
 from streamkit.formats.json_documents import DEPTH_MAX, documents_as_columns, finished, may_be_deep
 from streamkit.formats.time_texts import TIMES
@@ -57,6 +57,8 @@ def read_objects(values: pa.Array, columns: Schema) -> Decoded:
 def _by_arrow(values: pa.Array, columns: Schema, failures: dict[int, str]) -> pa.RecordBatch:
     """The columns, by Arrow where it can be, else one by one; what does not fit goes to the failures."""
     lines, odd = _lines(values)
+    if any("decimal" in column.type for column in columns):
+        odd |= pc.match_substring_regex(lines, SMALL_IN_JSON).to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(~odd)
     parts: list[JsonPart] = []
     left = [np.flatnonzero(odd)]

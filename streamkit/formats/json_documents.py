@@ -22,6 +22,7 @@ from streamkit.formats.float_range import FLOAT_END
 from streamkit.formats.json_numbers import refuse_constant
 from streamkit.formats.time_texts import TIMES
 from streamkit.formats.typed_texts import values_of_texts
+from streamkit.recast import recast
 from streamkit.repeated_keys import repeated_keys
 from streamkit.schema import Schema, SchemaColumn
 
@@ -226,7 +227,7 @@ def _with_nulls(found: pa.Array, like: pa.Array) -> pa.Array:
 def _leaf(found: pa.Array, type: str) -> pa.Array:
     if type in TIMES:
         found = found.cast(pa.string())  # milliseconds, too
-    return values_of_texts(found, type) if pa.types.is_string(found.type) else found.cast(to_arrow(type))
+    return values_of_texts(found, type) if pa.types.is_string(found.type) else recast(found, to_arrow(type))
 
 
 def _plain(value: Any) -> str:

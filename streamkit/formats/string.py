@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamkit.formats.decimal_texts import decimals_of_texts
 from streamkit.formats.decoded import Decoded, halved, put_back
 from streamkit.formats.format import Format
 from streamkit.formats.time_texts import TIMES, times_of_texts
+from streamkit.recast import recast
 from streamkit.schema import Schema
 
 
@@ -22,7 +22,7 @@ def read(format: Format, text: str | None, values: pa.Array, columns: Schema, sk
         texts, kind = part.cast(pa.string()), column.arrow.type
         if column.type in (*TIMES, "date"):
             return pa.RecordBatch.from_arrays([times_of_texts(texts, column.type)], names=[column.name])
-        found = decimals_of_texts(texts, kind) if pa.types.is_decimal(kind) else texts.cast(kind)
+        found = recast(texts, kind)
         return pa.RecordBatch.from_arrays([found], names=[column.name])
 
     def reads(start: int, end: int) -> str | None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import to_arrow
-from streamkit.formats.decimal_texts import decimals_of_texts
+from streamkit.decimals import decimals_of_texts
 from streamkit.formats.number_texts import is_number, numbers_of_texts
 from streamkit.formats.time_texts import TIMES, times_of_texts
 

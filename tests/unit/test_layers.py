@@ -20,6 +20,7 @@ LAYERS = (
         "clock",
         "config",
         "data_type",
+        "decimals",
         "failpoints",
         "html_table",
         "java",

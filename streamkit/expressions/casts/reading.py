@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import to_arrow
+from streamkit.decimals import decimals_of_python
 from streamkit.expressions.core.numbers import WIDEST, fit_decimal, with_validity
 from streamkit.expressions.times.reading_times import read_moments
 
@@ -70,7 +71,7 @@ def _read_decimals_slowly(texts: TextArray, type: str) -> pa.Array:
         values = [None if text is None else decimal.Decimal(text).quantize(step, context=context) for text in texts.to_pylist()]
     except decimal.InvalidOperation:
         raise pa.ArrowInvalid(f"a number does not fit into {type}") from None
-    return pa.array(values, target)
+    return decimals_of_python(values, target)
 
 
 def read_booleans(texts: TextArray, type: str) -> pa.Array:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.data_type import to_arrow
+from streamkit.decimals import decimals_of_python
 from streamkit.plan.expression import TypedExpression
 
 _NUMPY_TYPES = {"date": "datetime64[D]", "timestamp": "datetime64[us]", "timestamp_ntz": "datetime64[us]"}
@@ -30,7 +31,7 @@ def to_scalar(value: Any, type: str) -> pa.Scalar:
     if type == "binary":
         return pa.scalar(bytes.fromhex(value), pa.binary())
     if type.startswith("decimal"):
-        return pa.scalar(decimal.Decimal(value), to_arrow(type))
+        return decimals_of_python([decimal.Decimal(value)], to_arrow(type))[0]
     return pa.scalar(float(value) if type in ("float", "double") else value, to_arrow(type))
 
 

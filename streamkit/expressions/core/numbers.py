@@ -32,6 +32,7 @@ from streamkit.expressions.core.operation import (
 )
 from streamkit.expressions.core.recording import recorded
 from streamkit.plan.expression import TypedExpression
+from streamkit.recast import recast
 
 __all__ = ["abs", "negate", "negative", "pmod", "positive"]
 
@@ -373,7 +374,7 @@ def fit_decimal(value: Datum, type: str) -> Datum:
     if value.type.scale > target.scale:
         wide = value.cast(pa.decimal256(WIDEST, value.type.scale))  # 9.9 rounded needs a digit more than it has
         value = pc.round(wide, ndigits=target.scale, round_mode="half_towards_infinity")
-    return value.cast(pa.decimal256(WIDEST, target.scale)).cast(target)
+    return recast(value.cast(pa.decimal256(WIDEST, target.scale)), target)
 
 
 def _exact(value: Datum) -> Datum:

@@ -18,11 +18,13 @@ import pyarrow.json
 
 from streamkit.chunks import one_array
 from streamkit.data_type import array_of, element_of, fields_of, has_map, inner_types, is_nested, struct_of, to_arrow
+from streamkit.decimals import SMALL_IN_JSON, wide_decimal
 from streamkit.expressions.casts.casts import family_of
 from streamkit.expressions.casts.nested_casts import convert_nested
 from streamkit.expressions.casts.reading import READERS
 from streamkit.expressions.core.elements import as_numbers
 from streamkit.expressions.texts.characters import bytes_of
+from streamkit.recast import recast
 
 FEWEST = 64  # rows that are worth the start of a reader
 _PARTS = 16
@@ -105,9 +107,9 @@ def is_batch_type(type: str) -> bool:
 def read_values(texts: pa.Array, type: str) -> pa.Array:
     """Documents as values of Spark's type, which may hold moments; ArrowInvalid as `read_documents` raises it."""
     source = _source_type(type)
-    values = read_documents(texts, to_arrow(source))
-    if "decimal" in type:
-        values.validate(full=True)  # the reader does not look at how many digits stand before the point
+    if "decimal" in type and pc.any(pc.match_substring_regex(texts, SMALL_IN_JSON)).as_py():
+        raise pa.ArrowInvalid("a number may have an exponent that Arrow's reader does not know")
+    values = recast(read_documents(texts, _with_wide_decimals(to_arrow(source))), to_arrow(source))
     return _finished(values, source, type)
 
 
@@ -118,6 +120,15 @@ def _source_type(type: str) -> str:
     if fields := fields_of(type):
         return struct_of((name, _source_type(inner)) for name, inner in fields)
     return "string" if type in _MOMENTS else "double" if type == "float" else type
+
+
+def _with_wide_decimals(type: pa.DataType) -> pa.DataType:
+    """The type with decimals that Arrow's reader multiplies without an overflow."""
+    if pa.types.is_list(type):
+        return pa.list_(_with_wide_decimals(type.value_type))
+    if pa.types.is_struct(type):
+        return pa.struct([field.with_type(_with_wide_decimals(field.type)) for field in type])
+    return wide_decimal(type) if pa.types.is_decimal(type) else type
 
 
 def _finished(values: pa.Array, source: str, target: str) -> pa.Array:

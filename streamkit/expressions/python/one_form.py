@@ -12,11 +12,15 @@ import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from decimal import Decimal
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from streamkit.decimals import fitted
 
 Form: TypeAlias = Callable[[Any], Any]
 FLOAT_MAX = float(np.finfo(np.float32).max)
@@ -49,6 +53,8 @@ def _form(type: pa.DataType) -> Form | None:
     """What brings a value that is not null into its form; None if any value is in it."""
     if pa.types.is_float32(type):
         return _float
+    if pa.types.is_decimal(type):
+        return partial(_decimal, type)
     if pa.types.is_struct(type):
         return _struct(type)
     if pa.types.is_map(type):
@@ -63,6 +69,10 @@ def _float(value: Any) -> Any:
     if is_number and abs(value) >= _FLOAT_END and value not in (math.inf, -math.inf):
         raise _too_large(value)
     return value
+
+
+def _decimal(type: pa.DataType, value: Any) -> Any:
+    return fitted(value, type) if isinstance(value, Decimal) and not value.is_nan() else value
 
 
 def _too_large(value: Any) -> ValueError:

@@ -421,7 +421,7 @@ def exact_array(values: list[Any], type: pa.DataType) -> pa.Array:
 def _from_pandas(series: Any, type: pa.DataType) -> pa.Array | pa.ChunkedArray:
     """A Series in a type; whole numbers for times are milliseconds since 1970, NaN is null."""
     if series.dtype == object and (
-        pa.types.is_nested(type) or pa.types.is_float32(type)
+        pa.types.is_nested(type) or pa.types.is_float32(type) or pa.types.is_decimal(type)
     ):  # which Arrow would look through for one type
         series = _series_of(in_one_form([None if _is_nan(value) else value for value in series], type))
     elif pa.types.is_float32(type):

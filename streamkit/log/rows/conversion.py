@@ -31,6 +31,7 @@ from streamkit.log.rows.python_columns import array_of_python
 from streamkit.log.slab.frame import HEADERS_TYPE
 from streamkit.log.values.validation import validate_column
 from streamkit.names import HEADERS
+from streamkit.recast import recast
 from streamkit.schema import SchemaColumn
 
 DAYS_MAX = ((1 << 63) - 1) // 86_400_000_000  # from 1970, of what a timestamp in microseconds can hold
@@ -230,9 +231,7 @@ def _cast(values: pa.Array, target: pa.DataType, *, is_loose: bool) -> pa.Array:
         return times_of_numbers(values, target)
     if not _is_allowed(source, target, is_loose=is_loose):
         raise TypeError(f"there is no conversion without loss from {source} to {target}")
-    if pa.types.is_integer(source) and pa.types.is_decimal(target):
-        values = pc.cast(values, pa.decimal128(38, min(target.scale, 18)))
-    cast = pc.cast(values, target)
+    cast = recast(values, target)
     is_narrowed = pa.types.is_float32(target) and pa.types.is_float64(source)
     if is_narrowed and not pc.is_inf(cast).equals(pc.is_inf(values)):
         raise ValueError("it is beyond the greatest float, 3.4028234663852886e+38")

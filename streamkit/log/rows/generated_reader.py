@@ -13,9 +13,8 @@ import math
 from collections.abc import Callable, Collection
 from typing import Any, TypeAlias
 
-import pyarrow as pa
-
 from streamkit.data_type import element_of, entry_of, fields_of, is_nested, to_arrow
+from streamkit.decimals import is_fit
 from streamkit.log.rows.record_size import fixed_bytes, fixed_value_bytes
 from streamkit.log.topic.topic import Topic
 from streamkit.schema import SchemaColumn
@@ -186,15 +185,7 @@ def _utf8_length(text: str) -> int:
         return _UNFIT
 
 
-def _fits(value: Any, target: pa.DataType) -> bool:
-    try:
-        pa.scalar(value, target)
-    except (pa.ArrowException, ValueError, TypeError):
-        return False
-    return True
-
-
 _NAMES: dict[str, Any] = {  # in the texts of conditions and lengths
     "date": dt.date, "datetime": dt.datetime, "Decimal": decimal.Decimal, "isfinite": math.isfinite,
-    "fits": _fits, "utf8_length": _utf8_length,
+    "fits": is_fit, "utf8_length": _utf8_length,
 }  # fmt: skip

@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.chunks import one_array
+from streamkit.decimals import decimals_of_python
 
 CastArray: TypeAlias = Callable[[pa.Array], pa.Array]
 
 _TYPED = (np.datetime64, pa.Scalar)
 _ATOMS = (str, bytes, bytearray, memoryview, np.generic, pa.Scalar)  # what can be iterated over, and is one value
 _ABSENT = ("NaTType", "NAType")
-_REFUSED = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 
 def array_of_python(values: list[Any], target: pa.DataType, cast: CastArray) -> pa.Array:
@@ -59,8 +59,8 @@ def _of_class(one: type, values: list[Any], target: pa.DataType, cast: CastArray
     """Values of one kind, and None."""
     if one.__name__ in _ABSENT:
         raise ValueError("a null in a list is None")
-    if issubclass(one, Decimal):
-        return _decimals(values, cast)
+    if issubclass(one, Decimal) and pa.types.is_decimal(target):
+        return decimals_of_python(values, target)
     if issubclass(one, dt.datetime):
         return cast(_times(one, values, target))
     if issubclass(one, np.datetime64):  # of which Arrow takes fewer one by one than in an array
@@ -68,17 +68,6 @@ def _of_class(one: type, values: list[Any], target: pa.DataType, cast: CastArray
     if hasattr(one, "__iter__") and not issubclass(one, _ATOMS):  # what is in it may be a mixture
         raise TypeError(f"there is no conversion from {one.__name__} to {target}")
     return cast(one_array(pa.array(values)))
-
-
-def _decimals(values: list[Any], cast: CastArray) -> pa.Array:
-    """Decimals, which have no common type where one is very large and one very small."""
-    try:
-        return cast(pa.array(values))
-    except _REFUSED:
-        if len(values) == 1:
-            raise
-        middle = len(values) // 2
-        return pa.concat_arrays([_decimals(values[:middle], cast), _decimals(values[middle:], cast)])
 
 
 def _times(one: type, values: list[Any], target: pa.DataType) -> pa.Array:

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from streamkit.data_type import is_nested, to_arrow
+from streamkit.decimals import decimals_of_python
 from streamkit.log.rows.event_time import TIME_MS_MAX, TimeLimits
 from streamkit.log.rows.generated_reader import ReadRow, RowValues, generate_reader
 from streamkit.log.rows.nested_conversion import Conversion, convert_nested
@@ -68,4 +69,5 @@ def _array(column: SchemaColumn, values: list[Any]) -> pa.Array:
     """Values that were read as a column, in its type."""
     if is_nested(column.type):
         return convert_nested(column, values, Conversion(_array, _array))
-    return pa.array(values, to_arrow(column.type))
+    kind = to_arrow(column.type)
+    return decimals_of_python(values, kind) if pa.types.is_decimal(kind) else pa.array(values, kind)

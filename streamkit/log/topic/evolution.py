@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streamkit.data_type import to_arrow
 from streamkit.errors import SchemaError
 from streamkit.log.topic.topic import Topic
+from streamkit.recast import recast
 from streamkit.schema import Schema, SchemaColumn
 
 _LADDERS = tuple(
@@ -39,7 +39,7 @@ def is_wider(wide: pa.DataType, narrow: pa.DataType) -> bool:
 def widened(values: pa.Array, wide: pa.DataType) -> pa.Array:
     """The values in the wider type; SchemaError for the one that even that cannot hold: a date beyond the year 294,000."""
     try:
-        return pc.cast(values, wide)
+        return recast(values, wide)
     except pa.ArrowInvalid as error:
         raise SchemaError(f"found a {values.type} that does not fit in {wide}: {error}") from error
 

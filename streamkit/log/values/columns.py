@@ -66,7 +66,7 @@ def fixed_array(values: AnyArray, type_name: str, valid: Mask | None = None) -> 
 def checked(column: pa.Array, type_name: str) -> pa.Array:
     """The column as its type, if it holds values of that type: text is UTF-8, decimals fit; else CorruptionError."""
     try:
-        typed = column.cast(to_arrow(type_name))
+        typed = recast(column, to_arrow(type_name))
         if type_name.startswith("decimal"):
             typed.validate(full=True)
     except pa.ArrowInvalid as error:

@@ -16,6 +16,7 @@ from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import GONE
 from streamkit.log.storage.inline_storage import storage_with
 from streamkit.log.topic.topic import Topic
+from streamkit.recast import recast
 from streamkit.spark.dataframe.table import arrow_schema, log_columns
 from streamkit.spark.task_storage import StoragePlace, place_of, task_storage
 
@@ -123,8 +124,5 @@ def _groups(pieces: Sequence[FramePiece]) -> Iterator[list[FramePiece]]:
 
 def _cast(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     columns = [rows.column(field.name) for field in schema]
-    cast = [
-        column if column.type.equals(field.type) else column.cast(field.type)
-        for column, field in zip(columns, schema, strict=True)
-    ]
+    cast = [recast(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(cast, schema=schema)

@@ -23,20 +23,21 @@ from tests.unit.formats.values import avro_records
 
 EXAMPLES = examples(150, share=6)
 TYPES = (
-    "bigint", "tinyint", "double", "float", "decimal(38,2)", "decimal(10,4)", "string", "boolean", "timestamp", "timestamp_ntz",
-    "date", "binary", "array<double>", "array<decimal(20,2)>", "struct<a:int,b:timestamp>", "map<string,double>",
+    "bigint", "tinyint", "double", "float", "decimal(38,2)", "decimal(10,4)", "decimal(38,18)", "decimal(38,38)", "string", "boolean",
+    "timestamp", "timestamp_ntz", "date", "binary", "array<double>", "array<decimal(20,2)>", "struct<a:int,b:timestamp>", "map<string,double>",
     "map<string,decimal(38,2)>", "map<int,struct<a:bigint>>", "map<double,int>",
 )  # fmt: skip
 NUMBERS = (
     "0", "-0", "-0.0", "1", "-1", "1.0", "1.5", "1e2", "1E-2", "127", "128", "90071992547409931.25", "12345678901234567890.01",
     "9007199254740993", "9223372036854775807", "9223372036854775808", "3.4028235e38", "3.4028236e38", "1e39", "1e400", "-1e400", "0.1",
-    "1704164645000", "99999999999999999999999999999999999999.99", "1" * 80, "NaN", "Infinity", "-Infinity", "Inf", "01", "+1", ".5", "5.",
+    "1704164645000", "99999999999999999999999999999999999999.99", "1" * 80, "9.6e21", "1e-41", "1e-100",
+    "0e-999999999", "1e-400000000", "1e400000000", "0." + "0" * 70 + "1e-9", "NaN", "Infinity", "-Infinity", "Inf", "01", "+1", ".5", "5.",
 )  # fmt: skip
 TEXTS = (
     '""', '"a"', '"NaN"', '"Infinity"', '"-Infinity"', '"Inf"', '"1.10"', '"5"', '"-0"', '"1704164645000"', '"YWJj"', '"a\\nb"', '"a\nb"',
     '"a\\u0000"', '"\\ud800"', '"é"', '"\\"{"', '"}"', '"2024-01-02"', '"2024-02-30"', '"2024-01-02T03:04:05"', '"2024-01-02T03:04:05Z"',
     '"2024-01-02 03:04:05"', '"2024-01-02T03:04:05+02"', '"2024-01-02T03:04:05-0230"', '"2024-01-02T03:04:05.123456789Z"',
-    '"2024-01-02T03:04:05z"', '"+10000-01-01T00:00:00Z"', '"9999-12-31T23:59:59.999999"',
+    '"2024-01-02T03:04:05z"', '"+10000-01-01T00:00:00Z"', '"1e-400000000"', '"1\\u0065-400000000"', '"1e-\\u0034000"', '"9999-12-31T23:59:59.999999"',
 )  # fmt: skip
 SPACES = ("", "", "", " ", "\n", "\r\n", "\t", "\r", "\n\n")
 ODD = (

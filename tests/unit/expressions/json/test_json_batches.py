@@ -25,6 +25,7 @@ DOCUMENTS = 4_000 if TAKES_ALL else 400
 NUMBERS = re.split(
     " ",
     "0 -0 1 -1 127 128 -129 2147483648 9223372036854775808 123456789012345678901 1e2 1E400 1e-400 -0.0 -0e5 1.10 100.0 12345678.9 "
+    "9.6e21 1e-41 1e-400000000 0e-999999999 1e400000000 "
     "16777217.0 3.4e39 1e-46 01 +1 1. .5 - NaN Infinity -Infinity nan",
 )
 TEXTS = [
@@ -58,6 +59,8 @@ USUAL = {
     "float": ["1.5", "0.1", "3", "-2e-9"],
     "double": ["1.5", "0.1", "3", "-2e-9"],
     "decimal(5,2)": ["1.5", "3", '"2.25"', "123.45", "-0"],
+    "decimal(38,18)": ["1.5", "3", "12345678901234567890.5"],
+    "decimal(38,38)": ["0.5", "0", "0.00000000000000000000000000000000000001"],
     "boolean": ["true", "false"],
     "string": ['"a"', '"b c"', '"é"'],
     "date": MOMENTS[:1],
@@ -68,6 +71,7 @@ TYPES = (
     "struct<a:tinyint,b:string,c:double>",
     "struct<a:struct<b:array<bigint>,c:boolean>,d:float>",
     "struct<a:date,b:timestamp,c:timestamp_ntz,d:decimal(5,2)>",
+    "struct<a:decimal(38,18),b:array<decimal(38,38)>>",
     "array<struct<a:bigint,b:array<string>>>",
     "array<double>",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -86,13 +87,18 @@ LOST = [
     ("float", 1e300, "beyond the range of a float"),
     ("array<float>", [1.0, -1e39], "beyond the range of a float"),
     ("struct<f:float>", {"f": 4e38}, "beyond the range of a float"),
+    ("decimal(38,18)", Decimal("9.6e21"), "decimal"),
+    ("decimal(10,2)", Decimal("1e-41"), "decimal"),
+    ("decimal(10,2)", Decimal("1e-400000000"), "(?i)decimal"),
+    ("array<decimal(10,2)>", [Decimal("1e-400000000")], "(?i)decimal"),
+    ("struct<d:decimal(38,38)>", {"d": Decimal(300)}, "decimal"),
 ]
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("kind", "value", "message"), LOST)
 def test_nothing_vanishes(way: str, kind: str, value: Any, message: str) -> None:
-    """A field that the struct has not, and a number that a float cannot hold, are errors that name the record."""
+    """A field that the struct has not, and a number that a float or a decimal cannot hold, are errors that name the record."""
     if way in BY_ARROW and kind.startswith("map"):
         pytest.skip("Arrow makes a struct of a dict, not a map")
     give = lambda number: value if number == 1 or way in BY_ARROW else None  # noqa: E731  # Arrow wants one type

@@ -28,7 +28,7 @@ BERLIN = ZoneInfo("Europe/Berlin")
 NOW_MS = 1_800_000_000_000
 TYPES = (
     "boolean", "tinyint", "bigint", "float", "double", "string", "binary", "date", "timestamp", "timestamp_ntz", "decimal(10,2)",
-    "decimal(38,0)", "void",
+    "decimal(38,0)", "decimal(38,18)", "decimal(38,38)", "void",
 )  # fmt: skip
 AROUND: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "plain": ("{}", lambda value: value),
@@ -56,7 +56,8 @@ VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 127, 128, 2**31, 2**53, 2**53 + 1, 2**63 - 1, -(2**63), 2**63, 2**64, Number.ONE,
     1.0, 1.5, 1.7, -0.0, 1e19, 1e300, float("nan"), float("inf"), 1 + 0j,
     "", "1", "é", "\ud800", Text("a"), "2020-01-01", b"", b"a", b"\xff", bytearray(b"x"), memoryview(b"y"),
-    D("1"), D("0.1"), D("1.7"), D("1E+2"), D("1E+7"), D("1E+37"), D("1E-50"), D("1." + "0" * 60), D("NaN"), D("sNaN"), D("Infinity"),
+    D("1"), D("0.1"), D("1.7"), D("1E+2"), D("1E+7"), D("1E+37"), D("1E-50"), D("1." + "0" * 60), D("9.6E+21"), D("1E-41"), D("0E-100"),
+    D("1E-400000000"), D("0E-400000000"), D("1E+400000000"), D((0, (5, *(0,) * 37), -12725)), pa.scalar(D("9.6E+21")), D("NaN"), D("sNaN"), D("Infinity"),
     dt.date(2020, 1, 1), dt.date(1, 1, 1), dt.date(9999, 12, 31), dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, 23, 59), dt.datetime(9999, 12, 31),
     dt.datetime(2020, 1, 1, tzinfo=UTC), dt.datetime(2020, 1, 1, tzinfo=BERLIN),
     dt.datetime(2020, 10, 25, 2, 30, fold=1, tzinfo=BERLIN),

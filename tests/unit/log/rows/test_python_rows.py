@@ -24,7 +24,7 @@ UTC = dt.timezone.utc
 BERLIN = dt.timezone(dt.timedelta(hours=1))
 TYPES = (
     "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date", "timestamp", "timestamp_ntz",
-    "decimal(5,2)", "decimal(38,0)",
+    "decimal(5,2)", "decimal(38,0)", "decimal(38,18)", "decimal(38,38)",
 )  # fmt: skip
 FLOAT_MAX = float(np.finfo(np.float32).max)
 VALUES: list[Any] = [
@@ -32,7 +32,9 @@ VALUES: list[Any] = [
     FLOAT_MAX, FLOAT_MAX * (1 + 1e-9), 2.0**128 - 2.0**103, -(2.0**128), pd.Timestamp(1, unit="ns"), pd.Timestamp(1, unit="us"),
     "", "a", "é", "\ud800", "x" * 100, b"", b"ab", bytearray(b"c"), dt.date(2013, 1, 1), dt.datetime(2013, 1, 1),
     dt.datetime(2013, 1, 1, tzinfo=UTC), dt.datetime(1, 1, 1, tzinfo=UTC), dt.datetime(9999, 12, 31, 23, tzinfo=BERLIN),
-    decimal.Decimal("1.25"), decimal.Decimal("1.257"), decimal.Decimal(1000), decimal.Decimal("NaN"), np.int64(5), np.float32(0.5), [1], {},
+    decimal.Decimal("1.25"), decimal.Decimal("1.257"), decimal.Decimal(1000), decimal.Decimal("NaN"),
+    *map(decimal.Decimal, ("1e-41", "1e-61", "0e-99", "0e-200000000", "1e-10000000", "1e-400000000", "1e400000000", "9.6e21", "0.1", "5e-12725")),
+    decimal.Decimal("0.000" + "9" * 38), decimal.Decimal((0, (5, *(0,) * 37), -12725)), np.int64(5), np.float32(0.5), [1], {},
 ]  # fmt: skip
 
 
