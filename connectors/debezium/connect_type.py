@@ -290,12 +290,7 @@ def _maps(keys: ConnectType, items: ConnectType, values: Sequence[Any], arrow: p
     pairs = [value.items() if isinstance(value, dict) else value for value in values]
     flat_keys = keys.read([key for value in pairs for key, _ in value or ()])
     flat_items = items.read(_present(items, [item for value in pairs for _, item in value or ()], "values"))
-    return pa.array([None if value is None else list(value) for value in _cut(pairs, flat_keys, flat_items)], arrow)
-
-
-def _cut(pairs: Sequence[Any], keys: pa.Array, items: pa.Array) -> list[Any]:
-    flat = iter(list(zip(keys.to_pylist(), items.to_pylist(), strict=True)))
-    return [None if value is None else [next(flat) for _ in value] for value in pairs]
+    return pa.MapArray.from_arrays(_offsets(pairs), flat_keys, flat_items, type=arrow, mask=_nulls(pairs))
 
 
 def _structs(fields: Mapping[str, ConnectType], values: Sequence[Any], arrow: pa.DataType) -> pa.Array:

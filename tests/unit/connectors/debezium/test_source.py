@@ -576,6 +576,38 @@ def test_a_null_within_another_value(name, holder):
                 kind.read([value(sound), value(None)])
 
 
+FAR = [
+    ({"type": "int32", "name": "io.debezium.time.Date"}, 2_932_897),
+    ({"type": "int64", "name": "io.debezium.time.Timestamp"}, 253_402_300_800_000),
+    ({"type": "int64", "name": "io.debezium.time.MicroTimestamp"}, -(2**62)),
+    ({"type": "int64", "name": "org.apache.kafka.connect.data.Timestamp"}, 2**52),
+]
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.parametrize(("inner", "value"), FAR, ids=lambda one: str(one)[-20:])
+def test_a_time_beyond_those_of_python_within_another_value(inner, value, holder):
+    """Whatever holds it: a date behind the year 9999 is taken as in a column, and so are a null, an empty map and one behind it."""
+    schema, around = HOLDERS[holder]
+    kind = connect_type(schema({**inner, "optional": True}))
+    empty: Any = {} if holder.startswith("map") else None
+    found = kind.read([around(value), None, empty, around(0)])
+    (wanted,) = connect_type(inner).read([value])
+
+    while pa.types.is_nested(found.type):
+        found = (
+            found.values.field("value")
+            if pa.types.is_map(found.type)
+            else found.flatten()[0]
+            if pa.types.is_struct(found.type)
+            else found.flatten()
+        )
+    assert (
+        found.drop_null()[0] == wanted
+        and found.drop_null()[1].cast(pa.int32() if pa.types.is_date(found.type) else pa.int64()).as_py() == 0
+    )
+
+
 @pytest.mark.parametrize(
     ("op", "row"),
     [
