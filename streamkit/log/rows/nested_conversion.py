@@ -285,6 +285,6 @@ def _refused(complaint: str, row: int, path: str) -> SchemaError:
 def _shown(value: Any) -> str:
     try:
         text = repr(value.as_py() if isinstance(value, pa.Scalar) else value)
-    except (ValueError, OverflowError, LookupError):  # a time beyond Python's
-        text = str(value)
+    except (ValueError, OverflowError, LookupError):  # a time beyond Python's, or beyond pandas', which its text is, too
+        text = repr(getattr(value, "value", value.type))
     return text if len(text) <= 80 else f"{text[:77]}..."

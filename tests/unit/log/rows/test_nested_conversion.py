@@ -172,6 +172,16 @@ UNSOUND = [
     ("array<int>", pa.array([{"a": 1}]), "row 0, column 'v': found {'a': 1} (struct<a: int64>), expected array<int>"),
     ("struct<a:int>", pa.array([{"b": 1}]), "row 0, column 'v': it has no field 'a'; found b"),
     ("map<int,int>", pa.MapArray.from_arrays([0, 2], pa.array([1, 1]), pa.array([1, 2])), "row 0, column 'v': found the key 1 twice"),
+    ("array<int>", pa.array([2**63 - 1], pa.timestamp("s")), "row 0, column 'v': found 9223372036854775807 (timestamp[s]), expected array<int>"),
+    ("array<int>", pa.array([2**63 - 1], pa.timestamp("ns")), "row 0, column 'v': found Timestamp('2262-04-11 23:47:16.854775807')"),
+    ("struct<a:int>", pa.array([2**31 - 1], pa.date32()), "row 0, column 'v': found 2147483647 (date32[day]), expected struct<a:int>"),
+    ("map<int,int>", pa.array([2**62], pa.timestamp("us", "UTC")), "row 0, column 'v': found 4611686018427387904 (timestamp[us, tz=UTC])"),
+    ("array<timestamp>", pa.array([[2**63 - 1]], pa.list_(pa.timestamp("s"))), "row 0, column 'v[0]': found 9223372036854775807 (timestamp[s])"),
+    ("array<int>", pa.array([{"a": 2**63 - 1}], pa.struct([("a", pa.timestamp("s"))])), "row 0, column 'v': found"),
+    ("struct<a:int>", pa.array([[2**63 - 1]], pa.list_(pa.timestamp("s"))), "row 0, column 'v': found"),
+    ("array<int>", pa.array([[(1, 2**63 - 1)]], pa.map_(pa.int32(), pa.timestamp("s"))), "row 0, column 'v': found"),
+    ("array<int>", pa.array([2**63 - 1], pa.timestamp("s")).dictionary_encode(), "row 0, column 'v': found"),
+    ("array<int>", pa.array([2**63 - 1], pa.duration("s")), "row 0, column 'v': found"),
     ("array<decimal(2,1)>", pa.array([[0], [123]], pa.list_(pa.decimal128(5, 0))), "row 1, column 'v[0]': found Decimal('123')"),
 ]  # fmt: skip
 
