@@ -34,7 +34,7 @@ def decimals_of_numbers(numbers: pa.Array | pa.ChunkedArray | pa.Scalar, type: p
     if isinstance(numbers, pa.Scalar):
         return decimals_of_numbers(pa.repeat(numbers, 1), type)[0]
     if pa.types.is_integer(numbers.type):
-        numbers = numbers.cast(pa.decimal128(_INTEGER_DIGITS_MAX, 0))
+        numbers = numbers.cast(pa.decimal128(DIGITS_MAX, min(type.scale, DIGITS_MAX - _INTEGER_DIGITS_MAX)))
     source = numbers.type
     if source == type or not pa.types.is_decimal(source):
         return numbers.cast(type)

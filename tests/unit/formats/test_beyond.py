@@ -193,3 +193,19 @@ def test_csv_that_is_no_number(type, text):
         pa.array([b"1,0x", text.encode() + b",x", b"2,inf"], pa.binary())
     )
     assert list(found.failures) == [1] and found.rows["v"].to_pylist()[::2] == [1, 2]
+
+
+@pytest.mark.parametrize("digits", [38, 39])
+@pytest.mark.parametrize("precision", [38, 10])
+def test_a_decimal_of_avro_with_too_many_digits(digits, precision):
+    """Sixteen bytes hold numbers of 39 digits, which no decimal has: the value is refused, and others are as they were."""
+    logical = {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": 2}
+    schema = json.dumps({"type": "record", "name": "R", "fields": [{"name": "v", "type": logical}]})
+    values = [
+        b"\x20" + number.to_bytes(16, "big", signed=True) for number in (7, 10 ** (digits - 1) + 5, -(10 ** (digits - 1)), -7)
+    ]
+    found = Codec(declare_format("avro", schema), topic="t").attempt(pa.array(values, pa.binary()))
+
+    found.rows.validate(full=True)
+    assert set(found.failures) == (set() if digits <= precision else {1, 2})
+    assert [found.rows["v"][row].as_py() for row in (0, 3)] == [Decimal("0.07"), Decimal("-0.07")]
