@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.arrays import Integers
-from streamkit.engine.rows.place import at_epoch_end, extended_by_turn, paths_of, place_columns
+from streamkit.engine.rows.place import at_epoch_end, extended_by_turn, in_front, paths_of, place_columns
 from streamkit.engine.stage.advance import final_place
 from streamkit.engine.stage.context import Context
 from streamkit.names import PATH
@@ -38,5 +38,5 @@ def places_of_final(
     operator: Operator, due: Integers, windows: Integers, keys: Sequence[pa.Array], context: Context
 ) -> dict[str, pa.Array]:
     """The places of final results that were due at these moments, those of one moment in the order of their windows and keys."""
-    paths = paths_of(context.turn(operator.id).own, windows, keys)
+    paths = in_front(paths_of(context.turn(operator.id).own, windows, keys))
     return {**final_place(operator, due, context.advances()), PATH: paths}

@@ -24,7 +24,7 @@ from streamkit.engine.processors.context import Headers, ProcessorContext, Recor
 from streamkit.engine.processors.processor_store import processor_store_of
 from streamkit.engine.processors.store_overlay import StoreOverlay
 from streamkit.engine.processors.store_time import milliseconds
-from streamkit.engine.rows.place import OPERATORS, in_canonical_order, numbers_of, place_ranks
+from streamkit.engine.rows.place import BEHIND_RECORD, OPERATORS, in_canonical_order, numbers_of, place_ranks
 from streamkit.engine.rows.rows import (
     RECORD_FIELDS,
     OptionalBatch,
@@ -68,9 +68,6 @@ from streamkit.plan.python_function import PythonFunction
 from streamkit.plan.retiming import WAYS, timed_ports
 from streamkit.state.layout import layout_of
 
-BEHIND_RECORDS = (
-    b"\xff\xff"  # begins the path of what is called at the place of a record, behind all that it caused: no operator's number
-)
 SHOWN_LENGTH_MAX = 100  # of what a processor returned by mistake, in characters
 _PATH_PART = struct.Struct(">HI")  # the number of the operator, and that of the row among those made of one
 
@@ -419,7 +416,7 @@ class _GroupRun:
     def _punctuate(self, number: int, moment: DueCall) -> None:
         """Call what is due at the moment of this number, but for calls that are left out because they fail."""
         self._turn(moment.time, moment.stream_time, moment.place)
-        self._path = BEHIND_RECORDS + self._own_turn.declared.to_bytes(2, "big") + self._call.group.to_bytes(2, "big")
+        self._path = BEHIND_RECORD + self._own_turn.declared.to_bytes(2, "big") + self._call.group.to_bytes(2, "big")
         self._call.origin, self._key_values = None, {}
         for schedule in moment.due:
             scheduled = ScheduledCall(self._call.group, number, schedule)

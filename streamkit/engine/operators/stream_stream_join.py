@@ -21,7 +21,7 @@ from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.folding.joining import live_rows
 from streamkit.engine.folding.nearby import Axis, Line
 from streamkit.engine.folding.row_lists import Found, ListedRows, ListKeys, ListPlaces, RowLists, distinct
-from streamkit.engine.rows.place import as_they_come, extended_by_turn, place_ranks
+from streamkit.engine.rows.place import as_they_come, extended_by_turn, in_front, place_ranks
 from streamkit.engine.rows.rows import (
     RECORD_FIELDS,
     OptionalBatch,
@@ -426,7 +426,7 @@ def _closed(operator: StreamStreamJoinRows, other: KnownRows, closed: Closed, co
     head, tail = np.empty(rows, CLOSED), np.arange(rows).astype(">u4")
     head["operator"], head["side"] = context.turn(operator.id).own, 1 - number
     head["time"] = closed.times.view(np.uint64) ^ SIGN
-    path = join([head.view(f"V{CLOSED.itemsize}"), *key_parts(closed.keys.columns), tail])
+    path = in_front(join([head.view(f"V{CLOSED.itemsize}"), *key_parts(closed.keys.columns), tail]))
     sides = {closed.side.name: closed.columns.column, other.side.name: other.absent(rows)}
     columns = _columns(operator, sides, closed.keys, np.arange(rows))
     groups = pa.array(closed.keys.key_groups, pa.int32())

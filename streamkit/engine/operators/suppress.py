@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from streamkit.arrays import Integers, Mask
 from streamkit.engine.folding.bounded_buffer import Waits, bounded_waits
 from streamkit.engine.folding.joining import milliseconds
-from streamkit.engine.rows.place import in_canonical_order, paths_in_turn, place_ranks
+from streamkit.engine.rows.place import are_in_front, in_canonical_order, in_front, paths_in_turn, place_ranks
 from streamkit.engine.rows.rows import (
     OptionalBatch,
     deletions_of,
@@ -149,6 +149,14 @@ class _Updates:
             [pa.concat_arrays([own[name], ends[name].cast(own[name].type)]) for name in own.schema.names],
             names=own.schema.names,
         )
+
+    @cached_property
+    def ends_in_front(self) -> Mask:
+        """Which of `places` are those of final results: a wait that ends there is over before the record of the place comes."""
+        found = np.zeros(self.places.num_rows, bool)
+        if self.rows is not None:
+            found[: self.rows.num_rows] = are_in_front(self.rows)
+        return found
 
     @cached_property
     def place(self) -> Integers:
@@ -307,6 +315,8 @@ def _given(updates: _Updates, waits: Waits) -> pa.RecordBatch:
     keys = [chosen[name] for name in updates.store.key.names]
     turns = _turns(updates.codes[waits.newest], waits.newest, updates.ranks[waits.ended])
     path = paths_in_turn(updates.context.turn(updates.operator.id).own, turns, updates.since[waits.first], keys)
+    if (is_in_front := updates.ends_in_front[waits.ended]).any():
+        path = pc.if_else(pa.array(is_in_front), in_front(path), path)
     return rows_of({**columns, **{name: places[name] for name in places.schema.names}, PATH: path})
 
 

@@ -23,7 +23,7 @@ from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.engine.folding.joining import joined, live_rows
 from streamkit.engine.folding.row_lists import Found, ListKeys, ListPlaces, RowLists
 from streamkit.engine.folding.versions import History, Versions, coded_keys, valid_at
-from streamkit.engine.rows.place import as_seen, as_they_come, in_canonical_order, place_ranks
+from streamkit.engine.rows.place import as_seen, as_they_come, in_canonical_order, in_front, place_ranks
 from streamkit.engine.rows.rows import (
     OptionalBatch,
     concatenate,
@@ -236,7 +236,7 @@ def _waited(waiting: _VersionedWaits, keys: ListKeys, times: Integers, columns: 
     place = waiting.places(times)
     head = np.empty(rows, WAITED)
     head["operator"], head["time"] = waiting.context.turn(operator.id).own, times.view(np.uint64) ^ SIGN
-    path = join([head.view(f"V{WAITED.itemsize}"), *key_parts(keys.columns), (first + np.arange(rows)).astype(">u4")])
+    path = in_front(join([head.view(f"V{WAITED.itemsize}"), *key_parts(keys.columns), (first + np.arange(rows)).astype(">u4")]))
     own = dict(zip(operator.on, keys.columns, strict=True))
     own |= {name: columns[name] for name in own_columns(columns)}
     groups = pa.array(keys.key_groups, pa.int32())

@@ -14,7 +14,7 @@ that made it (`streamkit.plan.turns`), by which it is known how long it is:
     of several rows that an operator made of one    the number of the operator, then what orders them: a number, a window, a key
     of a row that came by one of several inputs     the number of that input, where one record may come by several
     of a row that got another key                   the number of the exchange, in front of the parts before: it waits for all rows of a record
-    of a row that time brings                       the number of the operator, then what orders them; it is the first part
+    of a row that time brings                       the number of the operator, then what orders them; it is the first part, or behind `0000`
 
 So no path is the beginning of another one of the same place, and wherever a path goes on, rows stay in order. Bytes compare as the values
 they stand for, so no tie is decided by a hash.
@@ -30,7 +30,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.arrays import Integers
+from streamkit.arrays import Integers, Mask
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import key_parts
 from streamkit.log.values.slices import ByteSlices, RowPart, join
@@ -39,6 +39,8 @@ from streamkit.plan.program import Number, Turn
 
 OPERATORS = 1 << 14  # numbers of operators, as inputs, begin here
 WITHOUT_RECORD = -1  # the input of results that time alone brings, in an epoch without records
+BEFORE_RECORD = b"\x00\x00"  # no number: begins the path of a final result, and of what it causes
+BEHIND_RECORD = b"\xff\xff"  # no number either: begins the path of what a schedule calls, behind all that the record caused
 _SIGN = np.uint64(1 << 63)
 
 
@@ -78,6 +80,11 @@ def paths_of(number: int | None, windows: Integers | None, keys: Sequence[pa.Arr
 def paths_in_turn(number: int, turns: Integers, times: Integers, keys: Sequence[pa.Array]) -> pa.BinaryArray:
     """Bytes in the order of (operator, turn, time, key), as a first part: a turn comes after all rows of the turn before."""
     return join([_number(number, len(turns)), turns.astype(">u4"), _ordered(times), *key_parts(keys)])
+
+
+def in_front(paths: pa.BinaryArray) -> pa.BinaryArray:
+    """The paths of final results: in front of all that the record of their place causes."""
+    return join([np.frombuffer(BEFORE_RECORD * len(paths), f"V{len(BEFORE_RECORD)}"), ByteSlices.of(paths)])
 
 
 def extended(batch: pa.RecordBatch, number: Number, windows: Integers) -> pa.BinaryArray:
@@ -121,14 +128,31 @@ def as_moved(batch: pa.RecordBatch, number: Number) -> pa.RecordBatch:
     """
     The rows behind all that their records cause without another key; a row without a path is the only one of its record.
 
-    Rows that time brings wait for none but what they cause themselves, since a drain may bring them one after another.
+    What `suppress` gives at the place of a record waits with the rows of the record: in front of them it would pass rows of its own key.
+    Final results, and what a schedule calls, wait for none but what they cause themselves, since a drain may bring them one after
+    another. They stand in front of all other rows of their place, or behind, so they pass none.
     """
     if not has_place(batch) or PATH not in batch.schema.names:
         return batch
     path = join([numbers_of(number, batch), ByteSlices.of(batch[PATH].cast(pa.binary()))])
     if DUE in batch.schema.names:
-        path = pc.if_else(batch[DUE].is_valid(), batch[PATH].cast(pa.binary()), path)
+        path = pc.if_else(_is_apart(batch), batch[PATH].cast(pa.binary()), path)
     return batch.set_column(batch.schema.get_field_index(PATH), PATH, path)
+
+
+def _is_apart(batch: pa.RecordBatch) -> pa.BooleanArray:
+    """Which rows that time brings stand in front of all that the record of their place causes, or behind it."""
+    path = batch[PATH].cast(pa.binary())
+    return pc.and_(batch[DUE].is_valid(), pc.or_(pc.starts_with(path, BEFORE_RECORD), pc.starts_with(path, BEHIND_RECORD)))
+
+
+def are_in_front(batch: pa.RecordBatch) -> Mask:
+    """Which rows are final results, or were caused by one."""
+    if DUE not in batch.schema.names or PATH not in batch.schema.names:
+        return np.zeros(batch.num_rows, bool)
+    path = batch[PATH].cast(pa.binary())
+    found: Mask = pc.and_(batch[DUE].is_valid(), pc.starts_with(path, BEFORE_RECORD)).to_numpy(zero_copy_only=False)
+    return found
 
 
 def as_they_come(batches: Sequence[pa.RecordBatch | None], turn: Turn) -> list[pa.RecordBatch | None]:

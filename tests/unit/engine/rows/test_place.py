@@ -7,7 +7,17 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit.engine.rows.place import OPERATORS, at_epoch_end, canonical_order, in_canonical_order, paths_of, place_ranks
+from streamkit.engine.rows.place import (
+    BEFORE_RECORD,
+    BEHIND_RECORD,
+    OPERATORS,
+    as_moved,
+    at_epoch_end,
+    canonical_order,
+    in_canonical_order,
+    paths_of,
+    place_ranks,
+)
 from streamkit.engine.rows.rows import RECORD_FIELDS, concatenate, rows_of
 from streamkit.names import DELETED, DUE, INPUT, OFFSET, ORDER, ORDER_COLUMNS, PARTITION, PATH
 from tests.kit.sampling import examples
@@ -56,6 +66,25 @@ def test_final_results_stand_just_before_the_record_that_closed_them():
     assert sorted([closing, result, before, other]) == [before, other, result, closing]
     batch = batch_of([closing, result, before, other], ORDER_COLUMNS)
     assert canonical_order(batch).tolist() == [2, 3, 1, 0]
+
+
+PATHS = st.lists(
+    st.tuples(st.sampled_from([b"\0\0", b"\0\7", b"\0\x20", b"\xff\xff"]), st.booleans(), st.binary(min_size=1, max_size=1))
+)
+
+
+@given(PATHS, st.integers(1, 40))
+def test_an_exchange_changes_no_order(rows, number):
+    """Final results, rows of a record, updates that were held back, and what a schedule calls: none passes another on its way to another key."""
+    paths = [first + own for first, _, own in rows]
+    brought = [9 if is_brought or first in (BEFORE_RECORD, BEHIND_RECORD) else None for first, is_brought, _ in rows]
+    batch = batch_of([(9, 0, 0, 5, path, due) for path, due in zip(paths, brought, strict=True)], (*ORDER_COLUMNS, PATH, DUE))
+
+    moved = as_moved(batch, number)[PATH].to_pylist()
+    assert sorted(range(len(rows)), key=lambda row: paths[row]) == sorted(range(len(rows)), key=lambda row: moved[row])
+    assert {path for path, before in zip(moved, paths, strict=True) if path == before} <= {
+        path for path in paths if path[:2] in (BEFORE_RECORD, BEHIND_RECORD)
+    }
 
 
 KEYS = st.lists(st.tuples(st.integers(0, 3), st.integers(-(2**62), 2**62), st.text(max_size=4), st.integers(-9, 9)), min_size=1)
