@@ -40,6 +40,22 @@ def test_another_format_is_refused(database, versions, era, advice):
         tables.prepare(database)
 
 
+def test_format_3_is_upgraded(database):
+    """A catalog of the format before gets the table and the column that it lacks, and keeps what it has; a second time nothing changes."""
+    with database.write() as transaction:
+        insert(transaction, "kept")
+        transaction.execute("DROP TABLE inline_slab")
+        transaction.execute("ALTER TABLE log DROP COLUMN inline_bytes")
+        transaction.execute("UPDATE log SET format = 3")
+
+    for _ in range(2):
+        tables.prepare(database)
+        with database.read() as transaction:
+            assert transaction.execute("SELECT format, inline_bytes FROM log") == [(4, 0)]
+            assert transaction.execute("SELECT path, size, data FROM inline_slab") == []
+            assert transaction.execute("SELECT name FROM producer") == [("kept",)]
+
+
 def test_tables_do_not_change_within_a_format():
     """A change of a table is a new format, or an older StreamKit would open what it does not know."""
     words = " ".join(" ".join(tables.TABLES).split())
