@@ -47,7 +47,9 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
         "tests/unit/log/rescue/test_rebuild.py tests/unit/log/test_salvage.py tests/harness/crash/test_rebuild.py "
         "tests/unit/log/rescue/test_fsck_bugs.py tests/unit/log/test_salvage_bugs.py"
     ),
-    "postgres": "tests/harness/crash/test_postgres.py tests/unit/log/database/test_postgres.py",
+    "postgres": (
+        "tests/harness/crash/test_postgres.py tests/unit/log/database/test_postgres.py tests/unit/contracts/test_commit_watch.py"
+    ),
     "catalogs": (
         "tests/unit/log/catalog/test_epochs.py tests/unit/log/catalog/test_gap.py tests/unit/log/catalog/test_pins.py "
         "tests/unit/log/catalog/test_replacements.py tests/unit/log/catalog/test_retention.py "
