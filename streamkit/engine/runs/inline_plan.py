@@ -53,7 +53,10 @@ def _filled(
 ) -> tuple[EpochPlan, tuple[ReaderSplit, ...]]:
     read_again = [extent for part in parts for extent in _extents_of_split(part)] if has_dead_letters_of_kernels(program) else []
     inline = storage.bytes_of(extent.path for extent in (*_extents_of(plan), *read_again))
-    filled = [replace(part, inline=storage.bytes_of(extent.path for extent in _extents_of_split(part))) for part in parts]
+    tables = [extent for extents in plan.globals.values() for extent in extents]  # which readers join with too
+    filled = [
+        replace(part, inline=storage.bytes_of(extent.path for extent in (*_extents_of_split(part), *tables))) for part in parts
+    ]
     return replace(plan, inline=inline), tuple(filled)
 
 
