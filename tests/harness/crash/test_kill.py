@@ -16,7 +16,7 @@ from tests.kit.sampling import TAKES_ALL
 from tests.kit.waiting import wait_until
 
 KILLS = 1
-CHUNKS = 6
+CHUNKS = 4
 WAIT_SECONDS = 200
 
 
@@ -37,15 +37,19 @@ def test_engines_in_turns(tmp_path, spark):
     seed = int(time.time())
     print("seed", seed)
     random, place, report = Random(seed), Place(tmp_path), Report(seed)
-    expected = prepared(place, CHUNKS)
-    for engine in ("local", "spark"):
-        life = started(place, engine, random, 20)
+    expected = prepared(place, CHUNKS, later=2)
+    for number, engine in enumerate(("local", "spark")):
+        life = started(place, engine, random, 20, "never")
         assert killed_life(life, random, report)
         life.end()
+        with open_log(place.log) as log:  # the next life has work, however far this one came
+            sales.append_chunk(log, CHUNKS + number)
     with open_log(place.log) as log:
         running = sk.run(sales.load_program(), spark, log, tasks=random.choice((None, 1, 2)), max_records_per_epoch=20)
-        wait_until(lambda: running.records() or not running.is_active, WAIT_SECONDS)
-        running.stop()
+        try:
+            wait_until(lambda: running.records() or not running.is_active, WAIT_SECONDS)
+        finally:
+            running.stop()
         assert running.records()
     assert started(place, "local", random, 50).process.wait(WAIT_SECONDS) == 0
 

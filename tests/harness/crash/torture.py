@@ -123,13 +123,15 @@ def torture(
     return report
 
 
-def prepared(place: Place, chunks: int) -> Outcome:
-    """A log with the backlog, and what one epoch in one process makes of it."""
+def prepared(place: Place, chunks: int, later: int = 0) -> Outcome:
+    """A log with the backlog; gives what one epoch in one process makes of it, and of so many chunks that come later."""
     with open_log(place.log) as log:
         sales.create_inputs(log)
         for number in range(chunks):
             sales.append_chunk(log, number)
     with open_log(shutil.copytree(place.log, place.folder / "expected")) as log:
+        for number in range(chunks, chunks + later):
+            sales.append_chunk(log, number)
         run_available(start(log.catalog, log.storage, sales.load_program(), tasks=1), drain=True)
         return outcome_of(log)
 
@@ -162,10 +164,10 @@ def live_until_done(
         life.end()
 
 
-def started(place: Place, engine: str, random: Random, records_max: int) -> Life:
-    """A life that has just begun."""
+def started(place: Place, engine: str, random: Random, records_max: int, end: str = "drain") -> Life:
+    """A life that has just begun; it ends when all is processed, or `never`."""
     tasks = random.choice([0, 0, 0, 1, 2, 3])
-    command = [sys.executable, "-m", "tests.harness.crash.kill_run", str(place.log), engine, str(tasks), str(records_max)]
+    command = [sys.executable, "-m", "tests.harness.crash.kill_run", str(place.log), engine, str(tasks), str(records_max), end]
     environment = {"JDK_JAVA_OPTIONS": java_options(), **mixture(random), **os.environ}
     with place.output.open("a") as output:
         return Life(place, engine, subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output))

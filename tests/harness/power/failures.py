@@ -25,7 +25,7 @@ from tests.kit.forgetful import ForgetfulDisk, ForgetfulVfs
 
 VFS = "streamkit-power"
 SECOND_FAILURE = 0.05  # the share of recoveries that lose their power too
-CHECKPOINT_PAGES = 6  # so that a run of some steps goes through several
+CHECKPOINT_PAGES = 12  # so that a run of some steps goes through several, and a commit is not checkpointed at once
 
 
 @dataclass

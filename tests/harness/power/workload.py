@@ -7,7 +7,7 @@ told how they ended; those without are repeated only if what they send is not th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -32,6 +32,7 @@ TOPICS: dict[str, tuple[int, dict[str, SettingValue]]] = {
     NEWEST: (1, {"cleanup.policy": "compact"}),
 }
 PRODUCERS = ("first", "second")
+INLINE_SLAB_BYTES = 800  # some sends stay in the catalog, larger ones get files
 NEVER_MS = (1 << 63) - 1
 KINDS = (
     *("send", "send", "send", "large", "transaction", "transaction", "process", "abort", "anonymous", "recreate", "reopen"),
@@ -79,6 +80,7 @@ class Client:
 
     def _open(self) -> None:
         self.log: Log = open_log(self._folder, vfs=self._vfs)
+        self.log.settings = replace(self.log.settings, inline_slab_bytes=INLINE_SLAB_BYTES)
         self._producers: dict[str, Producer] = {}
         self._beat()
 
