@@ -38,8 +38,8 @@ class Program:
     """
     What `python -m module arguments` would do, or `python -c code arguments`, in a process like that of `subprocess.Popen`, with text.
 
-    It can be killed and stopped like any other. Its environment is that of the first program, and `environment`; nothing that a test has
-    patched is so in it. With `has_errors` its errors are read from here, and not printed.
+    It can be killed and stopped like any other. Its environment is that of this process now, and `environment`; nothing else that a test
+    has patched is so in it. With `has_errors` its errors are read from here, and not printed.
     """
 
     def __init__(
@@ -53,7 +53,9 @@ class Program:
         (child_in, parent_in), (parent_out, child_out) = multiprocessing.Pipe(duplex=False), multiprocessing.Pipe(duplex=False)
         parent_errors, child_errors = multiprocessing.Pipe(duplex=False) if has_errors else (None, None)
         streams = (child_in, child_out, child_errors)
-        self._process = context().Process(target=_run, args=(module, code, arguments, dict(environment or {}), *streams))
+        self._process = context().Process(
+            target=_run, args=(module, code, arguments, dict(os.environ) | dict(environment or {}), *streams)
+        )
         self._process.start()
         self.stdin: TextIO = _text_of(parent_in, "w")
         self.stdout: TextIO = _text_of(parent_out, "r")
@@ -121,6 +123,7 @@ def _run(
         if stream is not None:
             os.dup2(stream.fileno(), number)
             stream.close()
+    os.environ.clear()
     os.environ |= environment
     sys.argv = [module or "-c", *arguments]
     if streams[-1] is not None:
