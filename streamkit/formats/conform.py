@@ -8,6 +8,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.conditionals import if_else, repeat
 from streamkit.data_type import FieldPath, from_arrow
 from streamkit.decimals import decimals_of_texts
 from streamkit.formats.counted_times import in_type
@@ -68,7 +69,7 @@ def default_values(count: int, wanted: pa.DataType, path: FieldPath, defaults: D
     found = defaults[path]
     if isinstance(found, str):
         raise MissingFieldError(found)
-    return conformed(pa.repeat(found[0], count), wanted, path, defaults)
+    return conformed(repeat(found[0], count), wanted, path, defaults)
 
 
 def _field(values: pa.StructArray, field: pa.Field, path: FieldPath, defaults: Defaults | None) -> pa.Array:
@@ -79,4 +80,4 @@ def _field(values: pa.StructArray, field: pa.Field, path: FieldPath, defaults: D
 
 def _with_nulls(array: pa.Array, like: pa.Array) -> pa.Array:
     """The lists, null where the others are."""
-    return pc.if_else(like.is_valid(), array, pa.scalar(None, array.type)) if like.null_count else array
+    return if_else(like.is_valid(), array, pa.scalar(None, array.type)) if like.null_count else array

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.conditionals import if_else
 from streamkit.recast import recast
 
 TIME_MS_MAX = ((1 << 63) - 1) // 1_000  # from 1970, of what a time in microseconds can hold
@@ -74,7 +75,7 @@ def in_type(found: pa.Array, type: pa.DataType) -> pa.Array:
         return recast(found, type)
     if pa.types.is_list(type) and pa.types.is_list(found.type):
         lists = pa.ListArray.from_arrays(found.offsets, in_type(found.values, type.value_type), type=type)
-        return pc.if_else(found.is_valid(), lists, pa.scalar(None, type)) if found.null_count else lists
+        return if_else(found.is_valid(), lists, pa.scalar(None, type)) if found.null_count else lists
     if pa.types.is_struct(type) and pa.types.is_struct(found.type) and found.type.names == type.names:
         arrays = [in_type(pc.struct_field(found, field.name), field.type) for field in type]
         return pa.StructArray.from_arrays(arrays, fields=list(type), mask=found.is_null())

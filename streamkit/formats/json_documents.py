@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.conditionals import if_else
 from streamkit.data_type import FLOATS, INTEGERS, fields_of, inner_types, to_arrow
 from streamkit.formats.decoded import fitting
 from streamkit.formats.float_range import FLOAT_END
@@ -221,7 +222,7 @@ def finished(found: pa.Array, type: str) -> pa.Array:
 
 
 def _with_nulls(found: pa.Array, like: pa.Array) -> pa.Array:
-    return pc.if_else(like.is_valid(), found, pa.scalar(None, found.type)) if like.null_count else found
+    return if_else(like.is_valid(), found, pa.scalar(None, found.type)) if like.null_count else found
 
 
 def _leaf(found: pa.Array, type: str) -> pa.Array:

@@ -18,6 +18,7 @@ LAYERS = (
         "chunks",
         "civil_dates",
         "clock",
+        "conditionals",
         "config",
         "data_type",
         "decimals",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.conditionals import if_else
 from streamkit.engine.rows.rows import OptionalBatch, deletions_of, of_live_rows, own_columns, with_columns
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import kernel
@@ -34,5 +35,5 @@ def _with_deletions(operator: Filter, batch: pa.RecordBatch) -> pa.RecordBatch:
     if kept.true_count == batch.num_rows:
         return batch
     values = [name for name in own_columns(batch) if name not in operator.key]
-    emptied = {name: pc.if_else(kept, batch[name], pa.scalar(None, batch[name].type)) for name in values}
+    emptied = {name: if_else(kept, batch[name], pa.scalar(None, batch[name].type)) for name in values}
     return with_columns(batch, {**emptied, DELETED: pc.invert(kept)})

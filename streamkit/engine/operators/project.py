@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from streamkit.conditionals import if_else
 from streamkit.engine.rows.rows import OptionalBatch, columns_of_live_rows, plain, record_columns, rows_of
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import kernel
@@ -27,7 +27,7 @@ def project(operator: Project, inputs: Sequence[OptionalBatch], context: Context
     columns = {**evaluate_all(always, batch), **of_rows(batch, lambda rows: evaluate_all(values, rows))}
     for name in operator.former_key if DELETED in batch.schema.names else ():
         if name in columns:
-            columns[name] = pc.if_else(batch[DELETED], None, plain(columns[name]))
+            columns[name] = if_else(batch[DELETED], pa.scalar(None), plain(columns[name]))
     return rows_of({**{name: columns[name] for name, _ in operator.columns}, **record_columns(batch)})
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import Integers, Mask
+from streamkit.conditionals import if_else
 from streamkit.data_type import to_arrow
 from streamkit.engine.rows.place import extended_by_turn, has_place
 from streamkit.engine.rows.rows import OptionalBatch, deletions_of, plain, record_columns, rows_of
@@ -124,7 +125,7 @@ def _without_values(operator: RowFunction, columns: Mapping[str, pa.Array], dele
         return dict(columns)
     live = pa.array(~deleted)
     return {
-        name: column if name in operator.key else pc.if_else(live, plain(column), pa.scalar(None, plain(column).type))
+        name: column if name in operator.key else if_else(live, plain(column), pa.scalar(None, plain(column).type))
         for name, column in columns.items()
     }
 

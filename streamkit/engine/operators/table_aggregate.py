@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streamkit.arrays import Integers, Mask
+from streamkit.conditionals import if_else
 from streamkit.engine.folding.assigned.columns import keep, latest_results
 from streamkit.engine.folding.changes import ADDED, REPLACED
 from streamkit.engine.folding.every_row import Before, FoundGroups, each_result, find_groups, groups_of_rows
@@ -66,7 +66,7 @@ def _signed(operator: TableAggregate, batch: pa.RecordBatch) -> GroupStates:
     rows, is_added = groups_of_rows(replace(operator, fold=ColumnFold(folded)), batch), pa.array(numbers(batch, CHANGE) == ADDED)
     states: list[pa.Array] = []
     for one, own in per_aggregate(folded, rows.states):
-        states += [pc.if_else(is_added, state, taken) for state, taken in zip(own, without(one, own), strict=True)]
+        states += [if_else(is_added, state, taken) for state, taken in zip(own, without(one, own), strict=True)]
     return replace(rows, states=states)
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streamkit.arrays import Integers, Mask
+from streamkit.conditionals import if_else
 from streamkit.engine.folding.changes import old_values_of, without_nothing
 from streamkit.engine.folding.joining import Kept, as_of, kept_table, seen_changes, times_found
 from streamkit.engine.rows.place import as_they_come, at_input, in_canonical_order
@@ -149,7 +149,7 @@ def _columns(
         if origin == "left" and column in own_key:
             result[name] = changes[own_key[column]]
         elif origin == side.name:
-            result[name] = pc.if_else(valid, changes[column], pa.scalar(None, changes[column].type))
+            result[name] = if_else(valid, changes[column], pa.scalar(None, changes[column].type))
         else:
             result[name] = other[column].take(indices)
     return result

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import Integers
+from streamkit.conditionals import if_else
 from streamkit.engine.epoch.epoch import OutputTopic
 from streamkit.engine.rows.exchange import groups_of
 from streamkit.engine.rows.place import canonical_order, has_place
@@ -125,5 +126,5 @@ def _log_rows(operator: Write, output: Output, batch: pa.RecordBatch) -> pa.Reco
     for name in output.schema.names:
         if name not in output.key and name not in operator.kept:
             values = plain(columns[name])
-            columns[name] = pc.if_else(batch[DELETED], pa.scalar(None, values.type), values)
+            columns[name] = if_else(batch[DELETED], pa.scalar(None, values.type), values)
     return rows_of({**columns, DELETED: batch[DELETED], **headers})

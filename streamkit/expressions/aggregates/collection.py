@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import Integers
+from streamkit.conditionals import if_else
 from streamkit.data_type import array_of, is_nested, key_complaint, to_arrow
 from streamkit.expressions.aggregates.function import AggregateFunction, AggregateResult, Members, States, argument_type, register
 from streamkit.expressions.aggregates.ordered_bytes import decode_lists, encode_ordered, order_complaint, where_there
@@ -132,7 +133,7 @@ def _collected(_: TypedAggregate, states: States) -> AggregateResult:
     too_many = lengths > ELEMENTS_MAX
     if not too_many.any():
         return AggregateResult(kept)
-    values = pc.if_else(pa.array(too_many), pa.scalar(None, kept.type), kept)
+    values = if_else(pa.array(too_many), pa.scalar(None, kept.type), kept)
     return AggregateResult(values, too_many, f"more than {ELEMENTS_MAX:,} elements", _WAY_OUT)
 
 

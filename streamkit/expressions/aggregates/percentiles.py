@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import Doubles, Integers, Mask
+from streamkit.conditionals import if_else
 from streamkit.data_type import array_of, decimal_of, to_arrow
 from streamkit.errors import CorruptionError
 from streamkit.expressions.aggregates.collection import ELEMENTS_MAX
@@ -336,7 +337,7 @@ def _result(aggregate: TypedAggregate, states: States) -> AggregateResult:
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
         values = values.filter(pa.array(np.repeat(~is_null, len(percentages))))
         lists = pa.ListArray.from_arrays(pa.array(offsets), values, type=to_arrow(aggregate.type))
-        values = pc.if_else(pa.array(is_null), pa.scalar(None, lists.type), lists)
+        values = if_else(pa.array(is_null), pa.scalar(None, lists.type), lists)
     if not too_many.any():
         return AggregateResult(values)
     return AggregateResult(values, too_many, f"more than {ELEMENTS_MAX:,} distinct values", _WAY_OUT)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.conditionals import if_else
 from streamkit.data_type import atomic_types, entry_of, is_nested, normalise_type, to_arrow
 from streamkit.errors import EvaluationError, SchemaError
 from streamkit.expressions.casts.nested_casts import convert_nested, inner_pairs
@@ -200,7 +201,7 @@ def _computed(inner: TypedExpression, values: list[pa.Array], count: int) -> pa.
         found = broadcast(found, count)
         return recast(found, layout)
     except FailingRowsError as error:
-        kept = [pc.if_else(error.rows, pa.scalar(None, value.type), value) for value in values]
+        kept = [if_else(error.rows, pa.scalar(None, value.type), value) for value in values]
         return _computed(inner, kept, count)
     except pa.ArrowInvalid:
         if count == 1:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.chunks import COLUMN_BYTES_MAX
+from streamkit.conditionals import repeat
 from streamkit.expressions.core.operation import OPERATIONS, Datum
 from streamkit.plan.expression import TypedExpression
 
@@ -135,7 +136,7 @@ def repeated(value: pa.Scalar, count: int) -> pa.Array:
     """One value in each of so many rows; TooLargeTogetherError if they have no room, which Arrow does not look at."""
     if count > 1 and _total(value, count) > _TOGETHER_MAX * BYTES_MAX:
         raise TooLargeTogetherError(f"{_total(value, count)} bytes together; expected at most {_TOGETHER_MAX * BYTES_MAX}")
-    return pa.repeat(value, count)
+    return repeat(value, count)
 
 
 def sizes_of_rows(value: Datum, count: int) -> np.ndarray:

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit import conditionals
+from streamkit.conditionals import if_else
 from streamkit.data_type import INTEGERS, array_of, decimal_of, element_of, fields_of, has_map, struct_of, to_arrow
 from streamkit.errors import TopologyError
 from streamkit.expressions.core.coercion import (
@@ -366,7 +368,7 @@ def _coalesce(expression: TypedExpression, rows: Rows) -> Datum:
         if result.is_valid if isinstance(result, pa.Scalar) else not result.null_count:
             break
         other = rows.value_where(argument, broadcast(pc.is_null(result), rows.count))
-        result = other if isinstance(result, pa.Scalar) else pc.coalesce(result, other)
+        result = other if isinstance(result, pa.Scalar) else conditionals.coalesce(result, other)
     return result
 
 
@@ -382,14 +384,16 @@ def _case(expression: TypedExpression, rows: Rows) -> Datum:
     """Conditions and values in turn, then perhaps the value of `else`; each is evaluated only for rows that reach it."""
     arguments = expression.arguments
     undecided = pa.repeat(pa.scalar(True), rows.count)
-    result: Datum = pa.scalar(None, to_arrow(expression.type))
+    # With `else` each row takes a value from a later branch or from it, unless the first one holds: there is nothing to be null.
+    result: Datum | None = None if len(arguments) % 2 else pa.scalar(None, to_arrow(expression.type))
     for condition, value in zip(arguments[0::2], arguments[1::2], strict=False):
         holds = pc.fill_null(rows.value_where(condition, undecided), False)
         chosen = pc.and_(undecided, holds)
-        result = pc.if_else(chosen, rows.value_where(value, chosen), result)
+        found = rows.value_where(value, chosen)
+        result = found if result is None else if_else(chosen, found, result)
         undecided = pc.and_not(undecided, holds)
     if len(arguments) % 2:
-        result = pc.if_else(undecided, rows.value_where(arguments[-1], undecided), result)
+        result = if_else(undecided, rows.value_where(arguments[-1], undecided), result)
     return result
 
 
@@ -457,4 +461,4 @@ def _least(expression: TypedExpression, *values: Datum) -> Datum:
 
 
 def _pick(one: Datum, other: Datum, is_other: Datum) -> Datum:
-    return pc.if_else(pc.coalesce(is_other, pc.is_null(one)), other, one)
+    return if_else(pc.coalesce(is_other, pc.is_null(one)), other, one)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.conditionals import if_else
 from streamkit.data_type import array_of, element_of, entry_of, fields_of, struct_of, to_arrow
 from streamkit.errors import SchemaError
 from streamkit.expressions.core.column import Column
@@ -174,4 +175,4 @@ def _rebuilt(call: Invocation, struct: TypedExpression, parts: dict[str, TypedEx
 def _where_valid(_: TypedExpression, values: pa.Array, condition: pa.Array) -> pa.Array:
     """The values, null where the other is."""
     valid = validity(condition)
-    return values if np.all(valid) else pc.if_else(pa.array(valid), values, pa.scalar(None, values.type))
+    return values if np.all(valid) else if_else(pa.array(valid), values, pa.scalar(None, values.type))
