@@ -14,6 +14,7 @@ from streamkit.plan.node import CYLINDER, LATER, Node, shortened
 from streamkit.plan.operator import Exchange, Names, Operator
 from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.operators.project import add_widened
+from streamkit.plan.operators.unified_key import with_unified_key
 from streamkit.plan.operators.versioned_table import VersionedTable, history_store
 from streamkit.plan.operators.windowed_table import WindowedTable, bounds_of, windowed_store
 from streamkit.plan.program import Program, ProgramStore
@@ -76,7 +77,8 @@ class ToTable(Node):
             raise TopologyError(
                 "to_table() keeps the newest record per key, and the stream has none; expected select_key(…) before", self.at
             )
-        return replace(rows, table=True, has_row_times=False, became_table=building.declarations[self])
+        rows = replace(rows, table=True, has_row_times=False, became_table=building.declarations[self])
+        return with_unified_key(rows, building.name(self), building)
 
 
 def check_history(history_ms: int | None, table: Node) -> None:

@@ -16,6 +16,7 @@ from streamkit.plan.operator import Names, Operator, listed
 from streamkit.plan.operators.decode import decode_step
 from streamkit.plan.operators.event_times import event_times_step
 from streamkit.plan.operators.materialize import check_history, history_text, materialized
+from streamkit.plan.operators.unified_key import with_unified_key
 from streamkit.plan.program import Program
 from streamkit.plan.steps import UNSTAGED, Step, with_operator
 from streamkit.plan.traits import GLOBAL_TABLE, STREAM, TABLE, Traits
@@ -168,7 +169,7 @@ class TableSource(SourceNode):
 
     def changes(self, building: Building) -> Step:
         """The rows of the topic, before they are kept."""
-        return rows_read(self, building)
+        return with_unified_key(rows_read(self, building), building.name(self), building)
 
     def partitioned(self, rows: Step) -> Step:
         """The rows of windows lie where those of their key lie, whatever the window."""

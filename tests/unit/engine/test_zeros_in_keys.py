@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
+import struct
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -15,6 +17,7 @@ from streamkit.testing import TopologyTestDriver
 from tests.kit.sampling import TAKES_ALL
 
 WITHIN = sk.within("5 ms", grace="10 ms")
+NANS = (struct.unpack("d", struct.pack("q", 0x7FF8_0000_0000_0001))[0], float("nan"), -float("nan"))
 TOPICS = {
     "s": {"schema": "d double, n int, e double", "key": "d"},
     "t": {"schema": "d double, n int, e float", "key": "d"},
@@ -31,6 +34,9 @@ WAYS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "groups": lambda s, t, u: s.stream().group_by("e").agg(F.count("*").alias("c")).emit("every"),
     "groups of a table": lambda s, t, u: t.table().group_by("e").agg(all=F.collect_list("d")).emit("every"),
     "windows": lambda s, t, u: s.stream().group_by("e").windowed_by(sk.tumbling("9 ms", grace="0 s")).count().emit("final"),
+    "groups of a table by its key": lambda s, t, u: (
+        t.table().group_by(g=F.col("d").cast("string")).agg(sum=F.sum("n")).emit("every")
+    ),
     "what is kept": lambda s, t, u: s.stream().select_key("e").to_table(store="kept").emit("every", old=True),
     "what waits": lambda s, t, u: t.table().suppress(until=sk.time_limit("3 ms")).emit("every"),
     "the first of equals": lambda s, t, u: s.stream().drop_duplicates("e", within="4 ms"),
@@ -71,6 +77,48 @@ def test_zeros_do_not_depend_on_the_cut(ways: list[str]) -> None:
         found.append({way: sorted(map(shown, those)) for way, those in rows.items()})
     assert all(found[0].values())
     assert found[0] == found[1]
+
+
+HOURS = sk.tumbling("1 hour", grace="1 s")
+OF_WINDOWS, KEY_OF_WINDOWS = "d double, window_start timestamp, window_end timestamp, n int", ["d", "window_start", "window_end"]
+WINDOW = {"window_start": dt.datetime(1970, 1, 1), "window_end": dt.datetime(1970, 1, 1, 1)}
+MAKERS: dict[str, Callable[[sk.Topology, dict[str, Any], dict[str, Any]], Any]] = {
+    "a topic": lambda app, one, wide: app.table("in", **one),
+    "a topic with a store": lambda app, one, wide: app.table("in", store="kept", **one),
+    "a topic with history": lambda app, one, wide: app.table("in", versioned="1 s", **one),
+    "a topic of windows": lambda app, one, wide: app.table("in", windowed=HOURS, schema=OF_WINDOWS, key=KEY_OF_WINDOWS),
+    "a stream": lambda app, one, wide: app.stream("in", **one).to_table(),
+    "a stream with a store": lambda app, one, wide: app.stream("in", **one).to_table(store="kept"),
+    "a stream with another key": lambda app, one, wide: (
+        app.stream("in", **one).select_key(e=F.col("d")).drop("d").rename(e="d").to_table()
+    ),
+    "two streams": lambda app, one, wide: app.stream("in", **one).merge(app.stream("in2", **one)).to_table(),
+    "a join of tables": lambda app, one, wide: app.table("in", **one).join(app.table("in2", **one).select(m="n"), how="left"),
+    "a join by a wider key": lambda app, one, wide: app.table("in", **one).join(app.table("in2", **wide), how="left", on="d"),
+    "what waits": lambda app, one, wide: app.table("in", **one).suppress(until=sk.time_limit("3 ms")),
+}
+
+
+@pytest.mark.parametrize("batching", ["one", "all"])
+@pytest.mark.parametrize("made_of", MAKERS)
+def test_a_row_leaves_the_group_that_it_came_to(made_of: str, batching: str) -> None:
+    """A key is one however its zero or NaN is written, so its former row leaves the group, which is made of the key's bits."""
+    bits = F.udf(lambda number: struct.pack(">d", number).hex(), "string")
+    for type, keys in (("double", ZEROS), ("float", ZEROS), ("double", NANS)):
+        app = sk.Topology("leaving")
+        one, wide = {"schema": f"d {type}, n int", "key": "d"}, {"schema": "d double, m int", "key": "d"}
+        table = MAKERS[made_of](app, one, wide)
+        table.group_by(g=bits("d")).agg(F.count("*").alias("c"), F.sum("n").alias("sum"), store="groups")
+        with TopologyTestDriver(app, batching=batching) as driver:
+            for number, key in enumerate(keys):
+                driver.pipe(
+                    "in",
+                    {"d": key, "n": number, **(WINDOW if made_of == "a topic of windows" else {})},
+                    timestamp=10 + 4 * number,
+                )
+            driver.drain()
+            left = [row for row in driver.store("groups").to_arrow().to_pylist() if row["c"]]
+        assert left == [{"g": struct.pack(">d", abs(keys[1])).hex(), "c": 1, "sum": len(keys) - 1}]
 
 
 ONE_ZERO = {

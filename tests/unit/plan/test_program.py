@@ -51,6 +51,7 @@ from streamkit.plan.operators.table_aggregate import TableAggregate
 from streamkit.plan.operators.table_function_aggregate import TableFunctionAggregate
 from streamkit.plan.operators.table_join import TableJoin
 from streamkit.plan.operators.table_table_join import TableTableJoinRows
+from streamkit.plan.operators.unified_key import UnifiedKey
 from streamkit.plan.operators.versioned_join import VersionedJoin
 from streamkit.plan.operators.versioned_table import VersionedTable
 from streamkit.plan.operators.windowed_table import WindowedTable
@@ -173,6 +174,7 @@ OTHERS = (
         Schema.parse("a int"),
         ("a",),
     ),
+    UnifiedKey("ok", 0, ("x",), ("k",)),
     Peek("l", 0, ("x",), CALL),
     Foreach("e", 1, ("x",), CALL),
     Explode("x", 0, ("x",), AMOUNT, ("a",), True, True),
