@@ -18,6 +18,7 @@ from streamkit.names import is_inline
 BYTES_MAX = 64 << 20  # of all of them together: a commit beyond writes a file
 PATHS_PER_READ = 500
 INSERT = "INSERT INTO inline_slab (path, size, data) VALUES (?, ?, ?)"
+FORGET = "DELETE FROM inline_slab WHERE path = ? RETURNING size"
 
 
 class InlineFullError(StreamKitError):
@@ -52,11 +53,17 @@ def size(transaction: Transaction, path: str) -> int | None:
     return int(rows[0][0]) if rows else None
 
 
+def held_bytes(transaction: Transaction) -> int:
+    """How many bytes all inline slabs have together."""
+    ((held,),) = transaction.execute("SELECT inline_bytes FROM log WHERE id = 1")
+    return int(held)
+
+
 def forget(transaction: Transaction, paths: Iterable[str]) -> None:
     """Drop the bytes of those of the slabs that are inline ones."""
     freed = 0
     for path in filter(is_inline, paths):
-        rows = transaction.execute("DELETE FROM inline_slab WHERE path = ? RETURNING size", (path,))
+        rows = transaction.execute(FORGET, (path,))
         freed += sum(size for (size,) in rows)
     if freed:
         transaction.execute("UPDATE log SET inline_bytes = inline_bytes - ? WHERE id = 1", (freed,))

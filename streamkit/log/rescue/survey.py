@@ -112,7 +112,11 @@ def survey(folders: Sequence[str]) -> Survey:
 
 
 def _inline_copies(root: str) -> InlineCopies:
-    """The slabs of small commits, as far as the journal has them: their other copy went with the catalog."""
+    """
+    The slabs of small commits, as far as the journal has them: their other copy went with the catalog.
+
+    Without those that had left the catalog: their rows are in files since, merged with others perhaps, or were deleted.
+    """
     journal, found = read_journal(root), dict[str, tuple[int, pa.Buffer]]()
     for entry in journal.entries:
         with suppress(ValueError):  # what is left of a damaged journal is worth having
@@ -120,6 +124,9 @@ def _inline_copies(root: str) -> InlineCopies:
                 if statement.sql == inline_slabs.INSERT:
                     for path, _, data in statement.parameters:
                         found[path] = entry.time_ms * 1_000_000, pa.py_buffer(data)
+                elif statement.sql == inline_slabs.FORGET:
+                    for (path,) in statement.parameters:
+                        found.pop(path, None)
     return found
 
 

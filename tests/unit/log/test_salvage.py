@@ -6,10 +6,12 @@ import os
 import random
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from streamkit.clock import HandClock
 from streamkit.errors import ConfigError, StorageFullError
 from streamkit.failpoints import SimulatedCrash, armed
 from streamkit.log import salvage as salvage_module
@@ -21,11 +23,13 @@ from streamkit.log.salvage import salvage
 from streamkit.log.slab.slab import read_reference, write_slab
 from streamkit.names import SlabName, fresh_token, producer_writer
 from tests.kit import busy_database as busy
+from tests.kit.places import inline_slabs
 
 pytestmark = pytest.mark.usefixtures("slabs_in_files")
 
 IS_TORTURE = bool(os.environ.get("STREAMKIT_TORTURE"))
 SEEDS = range(100 if IS_TORTURE else 1)
+SMALL_SEEDS = range(300 if IS_TORTURE else 3)
 NEVER_MS = 1 << 62
 LOG_COLUMNS = ("_timestamp", "_deleted")
 
@@ -134,6 +138,28 @@ def test_without_maintenance_nothing_comes_twice(folder):
     assert {place: Counter(rows) for place, rows in salvaged_contents(salvage(str(folder)).target).items()} == {
         place: Counter(rows) for place, rows in expected.items()
     }
+
+
+@pytest.mark.parametrize("seed", SMALL_SEEDS)
+def test_small_commits_come_once_wherever_they_are(folder, seed):
+    """In the catalog, in files by a flush, in files merged of these, or in the trash of each: with the journal they come back, once."""
+    chance = random.Random(seed)
+    with inline_slabs(65_536), open_log(folder, clock := HandClock(1_700_000_000_000)) as log:
+        log.settings = replace(log.settings, file_delete_delay_ms=chance.choice((1, 15_000, 600_000)))
+        busy.create_topics(log)
+        for step in range(30):
+            act = chance.choice((busy.append, busy.append_sequenced, busy.append_small, None, None))
+            if act is not None:
+                act(log, chance, "worker", step)
+            else:
+                log.maintain()
+                clock.advance(chance.choice((0, 2, 11_000, 16_000)))
+        expected = contents(log)
+    for file in [*folder.glob("catalog.db*"), *folder.glob("backups/*")]:
+        file.unlink()
+
+    found = salvaged_contents(salvage(str(folder)).target)
+    assert {place: Counter(rows) for place, rows in found.items()} == {place: Counter(rows) for place, rows in expected.items()}
 
 
 def test_rows_of_a_writer_keep_their_order(log):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -190,6 +191,29 @@ def test_rows_are_salvaged_from_the_journal(log, tmp_path):
     made = salvage(str(tmp_path / "log"), str(tmp_path / "new"))
     with open_log(made.target) as other:
         assert sorted(other.read("recovered-1")["v"].to_pylist()) == expected
+
+
+def test_rows_that_have_left_the_catalog_are_not_salvaged_from_the_journal(log, tmp_path):
+    """Those that files have, merged with others since, come once, in their order; those that were deleted do not come back."""
+    log.settings = replace(log.settings, file_delete_delay_ms=1)
+    log.create_topic("secret", "v bigint", key="v", partitions=1)
+    with log.producer() as producer:
+        producer.send("secret", {"v": 1})
+    log.delete_topic("secret")
+    for number in range(12):
+        with log.producer() as producer:
+            producer.send("u", {"v": number})
+        log.maintain()
+        log.clock.advance(1_000)
+    expected = log.read("u")["v"].to_pylist()
+    log.close()
+    for file in [*(tmp_path / "log").glob("catalog.db*"), *(tmp_path / "log").glob("backups/*")]:
+        file.unlink()
+
+    made = salvage(str(tmp_path / "log"), str(tmp_path / "new"))
+    with open_log(made.target) as other:
+        assert other.topics() == ["recovered-2"]
+        assert other.read("recovered-2")["v"].to_pylist() == expected
 
 
 @pytest.mark.parametrize(
