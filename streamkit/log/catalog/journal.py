@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import threading
+import weakref
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -108,10 +109,11 @@ class Journal:
 
 
 class _JournalFile:
-    """A journal file that this process appends to."""
+    """A journal file that this process appends to; its descriptor goes with it, for a log that nobody closes."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._closing = weakref.finalize(self, _close, descriptor)
         self._texts: set[str] = set()  # that this process has written into it
 
     @classmethod
@@ -144,8 +146,7 @@ class _JournalFile:
         self._write(_line({"timeline": commit.timeline, "committed": commit.number, "token": commit.token}))
 
     def close(self) -> None:
-        with suppress(OSError):
-            os.close(self._descriptor)
+        self._closing()
 
     def _line_end(self) -> bytes:
         """What ends the line before, if a process died or found no room while it wrote it."""
@@ -156,6 +157,11 @@ class _JournalFile:
         view = memoryview(data)
         while view:
             view = view[os.write(self._descriptor, view) :]
+
+
+def _close(descriptor: int) -> None:
+    with suppress(OSError):
+        os.close(descriptor)
 
 
 @lru_cache(maxsize=1024)

@@ -90,6 +90,8 @@ class Reader:
             catalog.topics.get_by_id(topic.id, topic.name)  # raises: it was deleted since it was looked up
         self.start_offsets, self.end_offsets = snapshot.start_offsets[topic.id], snapshot.end_offsets[topic.id]
         for partition, offset in self._start.items():
+            if partition not in chosen:
+                continue
             start_offset = self.start_offsets[partition]
             check_offset(topic, partition, offset, start_offset, self.end_offsets[partition])
             warn_of_purge(topic, partition, offset, start_offset, snapshot.purged_below[topic.id].get(partition, 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import os
 import pickle
 import stat
@@ -315,3 +316,20 @@ def test_frames_outside_of_the_times_are_not_read(timed):
         if extent.max_timestamp < 4_000:
             log.storage.delete(extent.path)
     assert log.read("timed", start_time=4_000).num_rows == sum(ms >= 4_000 for ms in times.values())
+
+
+def test_a_log_that_nobody_closes_keeps_no_file_open(tmp_path):
+    """Its descriptors go with it, the one of its journal too."""
+    for number in range(3):
+        log = open_log(tmp_path / "log")
+        if number == 0:
+            log.create_topic("t", "v bigint", partitions=1)
+        with log.producer() as producer:
+            producer.send("t", {"v": number})
+        del log, producer
+        gc.collect()
+
+    opened = [
+        os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")
+    ]
+    assert [path for path in opened if path.startswith(str(tmp_path))] == []

@@ -93,3 +93,16 @@ def test_without_a_group_a_seek_is_asked_for(log):
             consumer.poll(0)
         consumer.seek("t", 0, 9)
         assert consumer.poll(0).column("v").to_pylist() == [9]
+
+
+def test_a_bound_is_for_the_partitions_that_are_read():
+    """One offset for all of them may lie in what another partition has deleted."""
+    with open_log(":memory:") as log:
+        log.create_topic("t", "v bigint", partitions=2)
+        with log.producer() as producer:
+            producer.send_batch("t", [{"v": number} for number in range(20)], partitions=[0] * 10 + [1] * 10)
+        log.delete_records("t", {0: 5})
+
+        assert log.read("t", partitions=[1], start=2, end=4)["v"].to_pylist() == [12, 13]
+        with pytest.raises(OffsetOutOfRangeError):
+            log.read("t", start=2, end=4)
