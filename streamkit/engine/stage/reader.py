@@ -7,12 +7,14 @@ program says so, and packs. Its output depends on its split alone, so it may run
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
 
+from streamkit.arrays import Integers
 from streamkit.engine.epoch.epoch import EpochPlan, ReaderSplit, Slice
 from streamkit.engine.epoch.event_time import columns_for_time, event_times
 from streamkit.engine.epoch.order import partition_times
@@ -23,12 +25,13 @@ from streamkit.engine.stage.advance import Advances
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import kernel_of, run_operator
 from streamkit.errors import EvaluationError
-from streamkit.log.slab.slab import read_rows
+from streamkit.log.slab.extent import Extent
+from streamkit.log.slab.slab import read_rows, read_together
 from streamkit.log.storage.inline_storage import storage_with
 from streamkit.log.storage.storage import Storage
 from streamkit.names import DELETED, HEADERS, INPUT, OFFSET, ORDER, PARTITION, TIMESTAMP
 from streamkit.plan.operator import Operator
-from streamkit.plan.program import Program
+from streamkit.plan.program import Input, Program
 
 
 def read_split(program: Program, plan: EpochPlan, split: ReaderSplit, storage: Storage) -> Iterator[Packed]:
@@ -114,13 +117,12 @@ class _ReaderStage:
 
 
 def slice_batches(program: Program, piece: Slice, context: Context, advances: Advances, placed: bool) -> Iterator[pa.RecordBatch]:
-    """The rows of a slice, frame by frame, with their record columns; with their place if it is asked for."""
+    """The rows of a slice, in batches of small frames or of one large one, with their record columns; with their place if it is asked for."""
     columns = program.columns_read[piece.input]
     source = program.inputs[piece.input]
     is_table, time = source.kind == "table", piece.time_ms
     wanted = list(dict.fromkeys([*columns, *columns_for_time(source), TIMESTAMP, DELETED]))
-    for extent in piece.extents:
-        batch, offsets = read_rows(context.storage, extent, piece.start, piece.end, wanted, program.inputs[piece.input])
+    for batch, offsets in _rows(context.storage, piece, wanted, source):
         if not batch.num_rows:
             continue
         context.records += batch.num_rows
@@ -142,6 +144,19 @@ def slice_batches(program: Program, piece: Slice, context: Context, advances: Ad
         if HEADERS in columns and batch[HEADERS].null_count < batch.num_rows:
             record[HEADERS] = batch[HEADERS]
         yield rows_of({**{name: batch[name] for name in columns if name != HEADERS}, **record})
+
+
+def _rows(storage: Storage, piece: Slice, columns: Sequence[str], source: Input) -> Iterator[tuple[pa.RecordBatch, Integers]]:
+    """The rows of a slice, and the offset of each; the small frames that small commits leave come together."""
+
+    def is_whole(extent: Extent) -> bool:
+        return extent.is_dense and piece.start <= extent.base_offset and extent.next_offset <= piece.end
+
+    for are_whole, extents in groupby(piece.extents, is_whole):
+        if are_whole:
+            yield from read_together(storage, extents, columns, source)
+        else:
+            yield from (read_rows(storage, extent, piece.start, piece.end, columns, source) for extent in extents)
 
 
 def has_dead_letters_of_kernels(program: Program) -> bool:

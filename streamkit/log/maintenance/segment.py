@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import groupby
 from math import inf
 
 import numpy as np
@@ -30,7 +31,7 @@ from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.frame import FRAME_ROWS_MAX, Payload, encode
 from streamkit.log.slab.lineage import with_lineage
 from streamkit.log.slab.reference import SlabReference
-from streamkit.log.slab.slab import GONE, read_rows, stage_slab
+from streamkit.log.slab.slab import GONE, read_rows, read_together, stage_slab
 from streamkit.log.storage.inline_storage import fetch
 from streamkit.log.storage.storage import Storage
 from streamkit.log.topic.settings import RETENTION_MS
@@ -52,6 +53,13 @@ class ExtentPiece:
     start: int
     end: int
     selection: Selection | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of an extent whose offsets are dense."""
+        extent = self.extent
+        is_uncut = (self.start, self.end) == (extent.base_offset, extent.next_offset)
+        return extent.is_dense and is_uncut and (self.selection is None or self.selection.is_whole)
 
     @property
     def rows(self) -> int:
@@ -214,7 +222,7 @@ class SegmentWriter:
                 self._throttle.spend(payload.frame_length)
 
     def _frames(self, topic: Topic, pieces: Sequence[ExtentPiece]) -> Iterator[RowsWithOffsets]:
-        for parts in filled(_read(self._storage, topic, piece) for piece in pieces):
+        for parts in filled(_read(self._storage, topic, pieces)):
             yield from framed(parts)
 
 
@@ -225,11 +233,44 @@ def grouped(topic: Topic, pieces: Sequence[ExtentPiece], cut: int | None = None)
     Where retention deletes by time, extents whose times span more than an eighth of it stay apart, for a frame goes as a whole.
     """
     groups: list[list[ExtentPiece]] = []
+    filling = Filling()
     for piece in pieces:
-        if not groups or piece.start == cut or not _is_room(topic, [*groups[-1], piece]):
+        more = filling.with_piece(piece)
+        if not groups or piece.start == cut or not more.is_room(topic):
             groups.append([])
+            more = Filling().with_piece(piece)
         groups[-1].append(piece)
+        filling = more
     return [tuple(group) for group in groups]
+
+
+@dataclass(frozen=True)
+class Filling:
+    """What pieces that are read together for one frame have: rows, bytes as they are stored, and the times they span."""
+
+    rows: int = 0
+    bytes: int = 0
+    min_timestamp: int | float = inf
+    max_timestamp: int | float = -inf
+
+    def with_piece(self, piece: ExtentPiece) -> Filling:
+        extent = piece.extent
+        return Filling(
+            self.rows + piece.rows,
+            self.bytes + piece.bytes,
+            min(self.min_timestamp, extent.min_timestamp),
+            max(self.max_timestamp, extent.max_timestamp),
+        )
+
+    def is_room(self, topic: Topic) -> bool:
+        """Whether it fits into one frame: by rows, by bytes, and by the time it spans, since retention drops a frame as a whole."""
+        retention_ms = int(topic.setting(RETENTION_MS))
+        span_max_ms = retention_ms / SPANS_PER_RETENTION if topic.has_retention and retention_ms >= 0 else inf
+        return (
+            self.rows <= FRAME_ROWS_MAX
+            and self.bytes <= FRAME_STORED_BYTES
+            and self.max_timestamp - self.min_timestamp <= span_max_ms
+        )
 
 
 def filled(parts: Iterable[RowsWithOffsets], bytes_max: int = FRAME_BYTES) -> Iterator[list[RowsWithOffsets]]:
@@ -278,24 +319,22 @@ def _pieces(extents: Sequence[Extent], cut: int | None) -> Iterator[ExtentPiece]
             yield ExtentPiece(extent, extent.base_offset, extent.next_offset)
 
 
-def _is_room(topic: Topic, pieces: Sequence[ExtentPiece]) -> bool:
-    """Whether pieces fit into one frame: by rows, by bytes, and by the time they span, since retention drops a frame as a whole."""
-    span_ms = max(piece.extent.max_timestamp for piece in pieces) - min(piece.extent.min_timestamp for piece in pieces)
-    retention_ms = int(topic.setting(RETENTION_MS))
-    span_max_ms = retention_ms / SPANS_PER_RETENTION if topic.has_retention and retention_ms >= 0 else inf
-    return (
-        sum(piece.rows for piece in pieces) <= FRAME_ROWS_MAX
-        and sum(piece.bytes for piece in pieces) <= FRAME_STORED_BYTES
-        and span_ms <= span_max_ms
-    )
-
-
 def _bounds(extents: Sequence[Extent]) -> tuple[int, int]:
     return extents[0].base_offset, extents[-1].next_offset
 
 
-def _read(storage: Storage, topic: Topic, piece: ExtentPiece) -> RowsWithOffsets:
+def _read(storage: Storage, topic: Topic, pieces: Sequence[ExtentPiece]) -> Iterator[RowsWithOffsets]:
+    """The rows of pieces; many small frames, as small commits leave them, are put together before anything is done with them."""
     columns = [*topic.schema.names, TIMESTAMP, DELETED, HEADERS]
+    for is_whole, some in groupby(pieces, lambda piece: piece.is_whole):
+        if is_whole:
+            parts = read_together(storage, (piece.extent for piece in some), columns, topic)
+            yield from ((_plain(batch), offsets) for batch, offsets in parts)
+        else:
+            yield from (_read_piece(storage, topic, piece, columns) for piece in some)
+
+
+def _read_piece(storage: Storage, topic: Topic, piece: ExtentPiece, columns: Sequence[str]) -> RowsWithOffsets:
     batch, offsets = read_rows(storage, piece.extent, piece.start, piece.end, columns, topic)
     batch = _plain(batch)  # before anybody asks for its size
     if piece.selection is None or piece.selection.is_whole:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NoReturn, Protocol
 
 import google_crc32c
@@ -21,7 +22,7 @@ from streamkit.errors import ConfigError, CorruptionError, SchemaError
 from streamkit.log.slab.dictionary import with_dictionaries
 from streamkit.log.slab.extent import Extent
 from streamkit.log.topic.evolution import is_wider, widened
-from streamkit.log.values.validation import validate
+from streamkit.log.values.validation import validate, validate_column
 from streamkit.log.values.value_bytes import size_of
 from streamkit.names import DELETED, HEADERS, OFFSET, TIMESTAMP
 from streamkit.schema import Schema
@@ -43,6 +44,10 @@ SIZED_BYTES_MIN = 1 << 20
 WRITING = pa.ipc.IpcWriteOptions()  # without options Arrow asks the environment about formats of old, for every frame
 _HEADER = struct.Struct("<4sHHIIIIQQQqq16sIQ32s")
 _CHECKSUM = struct.Struct("<I")
+_MESSAGE = struct.Struct("<II")  # of Arrow: a mark, and the length of what describes the message
+_MARK = 0xFFFF_FFFF
+_END_OF_STREAM = _MESSAGE.pack(_MARK, 0)
+SCHEMAS_KEPT = 256
 
 
 class RowShape(Protocol):
@@ -243,8 +248,79 @@ def decode(
     under an older version of its schema come in its types, null where they lack a column, and errors name it; columns of a
     newer version can be left alone, but a type that got wider since is a SchemaError. CorruptionError if any check fails.
     """
+    return select(checked_rows(file, extent, columns, topic), columns, topic)
+
+
+def checked_rows(
+    file: pa.Buffer, extent: Extent, columns: Sequence[str] | None = None, topic: RowShape | None = None
+) -> pa.RecordBatch:
+    """The rows of one frame in the columns that are stored, of which `columns` are sound; `select` gives these. Else as `decode`."""
     frame = _FrameReader(file, extent, topic)
-    return frame.select(frame.checked(frame.batch(frame.payload(frame.header())), columns), columns)
+    return frame.checked(frame.batch(frame.payload(frame.header())), columns)
+
+
+def select(batch: pa.RecordBatch, columns: Sequence[str] | None, topic: RowShape | None) -> pa.RecordBatch:
+    """The columns of rows as they are stored, whichever frames they are of, in the types of the topic; see `decode`."""
+    names = batch.schema.names if columns is None else columns
+    arrays = [_column(batch, name, topic) for name in names]
+    fields = [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _column(batch: pa.RecordBatch, name: str, topic: RowShape | None) -> pa.Array:
+    index, kind = batch.schema.get_field_index(name), _known_type(name, topic)
+    if index >= 0:
+        stored = batch.column(index)
+        return stored if kind is None or kind == _kind(stored.type) else widened(stored, kind)
+    if name == DELETED:
+        return pa.repeat(False, batch.num_rows)
+    if name == HEADERS:
+        return pa.nulls(batch.num_rows, HEADERS_TYPE)
+    if topic is not None and name in topic.schema:
+        return pa.nulls(batch.num_rows, kind)
+    raise ConfigError(f"there is no column {name!r}; the frame has {', '.join(batch.schema.names)}")
+
+
+def _known_type(name: str, topic: RowShape | None) -> pa.DataType | None:
+    """The type in which a column is handed out; None if the topic does not know it, as when a newer version has it."""
+    known = None if topic is None else topic.schema.arrow_types.get(name)
+    return known or LOG_TYPES.get(name)
+
+
+@lru_cache(SCHEMAS_KEPT)
+def _plain_schema(message: bytes) -> pa.Schema | None:
+    """The schema of such a message of Arrow; None if it is not one with sound names under which a batch is one message."""
+    try:
+        schema = pa.ipc.read_schema(pa.py_buffer(message))
+        names = schema.names
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        return None
+    is_plain = len(set(names)) == len(names) and TIMESTAMP in names
+    return schema if is_plain and not any(pa.types.is_dictionary(kind) for kind in schema.types) else None
+
+
+def _plain_batch(payload: pa.Buffer) -> pa.RecordBatch | None:
+    """
+    The batch of a stream that is a schema known by now and one batch; None if it has another form.
+
+    Small frames of a topic have the same schema, and to make that anew takes longer than the rest.
+    """
+    bytes_ = memoryview(payload)
+    mark, length = _MESSAGE.unpack_from(bytes_) if len(bytes_) >= _MESSAGE.size else (0, 0)
+    start = _MESSAGE.size + length
+    if mark != _MARK or start > len(bytes_) - len(_END_OF_STREAM) or bytes_[-len(_END_OF_STREAM) :] != _END_OF_STREAM:
+        return None
+    if (schema := _plain_schema(bytes(bytes_[:start]))) is None:
+        return None
+    rest = payload.slice(start, len(bytes_) - start - len(_END_OF_STREAM))
+    try:
+        message = pa.ipc.read_message(rest)
+        _, length = _MESSAGE.unpack_from(bytes_, start)
+        if message.type != "record batch" or _MESSAGE.size + length + message.body.size != rest.size:
+            return None
+        return pa.ipc.read_record_batch(message, schema)
+    except (pa.ArrowException, OSError, struct.error):
+        return None
 
 
 def decode_as_stored(file: pa.Buffer, extent: Extent) -> pa.RecordBatch:
@@ -334,6 +410,9 @@ class _FrameReader:
         return batch
 
     def stored(self, payload: pa.Buffer) -> pa.RecordBatch:
+        if (plain := _plain_batch(payload)) is not None and plain.num_rows == self.extent.rows:
+            self._check_times(plain)
+            return plain
         try:
             with pa.ipc.open_stream(payload) as reader:
                 batches = list(reader)
@@ -346,11 +425,16 @@ class _FrameReader:
         return batches[0]
 
     def _check_times(self, batch: pa.RecordBatch) -> None:
-        times = self.checked(batch, [TIMESTAMP])[TIMESTAMP]  # before that nothing counts nulls: Arrow would trust their bitmap
-        if times.type != TIMESTAMP_TYPE or times.null_count:
-            self.refuse(
-                f"its event times are {times.type}, {times.null_count} of them null; expected {TIMESTAMP_TYPE}, none null"
-            )
+        index = batch.schema.get_field_index(TIMESTAMP)
+        kind, nulls = batch.schema.field(index).type, 0
+        if kind == TIMESTAMP_TYPE:
+            try:
+                validate_column(times := batch.column(index))  # before that nothing counts nulls: Arrow would trust their bitmap
+            except pa.ArrowException as error:
+                self.refuse(f"its columns are not sound: {error}")
+            nulls = times.null_count
+        if kind != TIMESTAMP_TYPE or nulls:
+            self.refuse(f"its event times are {kind}, {nulls} of them null; expected {TIMESTAMP_TYPE}, none null")
 
     def _check_offsets(self, batch: pa.RecordBatch) -> None:
         extent = self.extent
@@ -375,7 +459,7 @@ class _FrameReader:
         if self.topic is None:
             return
         for field in schema:
-            kind, expected = _kind(field.type), self._type(field.name)
+            kind, expected = _kind(field.type), _known_type(field.name, self.topic)
             if expected is None or kind == expected or is_wider(expected, kind):
                 continue
             if is_wider(kind, expected):
@@ -386,30 +470,6 @@ class _FrameReader:
                     "the schema; open the topic again, or restart the application"
                 )
             self.refuse(f"it holds a column {field.name} of type {kind}; the topic has {self.topic.schema}")
-
-    def _type(self, name: str) -> pa.DataType | None:
-        """The type in which a column is handed out; None if the topic does not know it, as when a newer version has it."""
-        known = None if self.topic is None else self.topic.schema.arrow_types.get(name)
-        return known or LOG_TYPES.get(name)
-
-    def select(self, batch: pa.RecordBatch, columns: Sequence[str] | None) -> pa.RecordBatch:
-        names = batch.schema.names if columns is None else columns
-        arrays = [self._column(batch, name) for name in names]
-        fields = [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-
-    def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
-        index = batch.schema.get_field_index(name)
-        if index >= 0:
-            stored, kind = batch.column(index), self._type(name)
-            return stored if kind is None or kind == _kind(stored.type) else widened(stored, kind)
-        if name == DELETED:
-            return pa.repeat(False, batch.num_rows)
-        if name == HEADERS:
-            return pa.nulls(batch.num_rows, HEADERS_TYPE)
-        if self.topic is not None and name in self.topic.schema:
-            return pa.nulls(batch.num_rows, self._type(name))
-        raise ConfigError(f"there is no column {name!r}; the frame has {', '.join(batch.schema.names)}")
 
     def checked(self, batch: pa.RecordBatch, columns: Sequence[str] | None) -> pa.RecordBatch:
         # Checksums say that the bytes are those that were written, not that a sound writer wrote them: whoever may write to

@@ -18,10 +18,22 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.arrays import Integers
+from streamkit.chunks import one_batch
 from streamkit.errors import CorruptionError, EpochFailedError, StorageFailedError, StorageFullError
 from streamkit.failpoints import reach
 from streamkit.log.slab.extent import Extent
-from streamkit.log.slab.frame import Payload, RowShape, check, check_columns, decode, encode, header, padding, read_header
+from streamkit.log.slab.frame import (
+    Payload,
+    RowShape,
+    check,
+    check_columns,
+    checked_rows,
+    encode,
+    header,
+    padding,
+    read_header,
+    select,
+)
 from streamkit.log.slab.reference import FrameReference, SlabReference, footer_bytes
 from streamkit.log.storage.storage import FilePart, Storage
 from streamkit.log.values.value_bytes import size_of
@@ -34,6 +46,7 @@ HEADER_SIZE = 64
 _HEADER = struct.Struct("<4sH2x16s36x")
 _TRAILER = struct.Struct("<QIII4s")
 _CHECKSUM = struct.Struct("<I")
+TOGETHER_BYTES_MAX = 1 << 22
 FRAME_BYTES_MAX = 1 << 29  # of rows that are written as one frame: a reader takes a frame as a whole
 FrameInput = tuple[int, int, pa.RecordBatch]
 RowShapes = Mapping[int, RowShape]  # by id
@@ -291,13 +304,48 @@ def read_frame(
     `columns` and `topic` as in `frame.decode`. Where a copy is missing or damaged, the next one is read. SlabMissingError if
     there is no such file, CorruptionError if any check fails, SchemaError for rows in wider types than the topic has.
     """
+    return select(_checked_rows(storage, extent, columns, topic), columns, topic)
+
+
+def _checked_rows(storage: Storage, extent: Extent, columns: Sequence[str] | None, topic: RowShape | None) -> pa.RecordBatch:
     failure = None
     for file in storage.copies(extent.path):
         try:
-            return decode(file, extent, columns, topic)
+            return checked_rows(file, extent, columns, topic)
         except CorruptionError as error:
             failure = failure or error
     raise failure or _missing(extent, topic)
+
+
+def read_together(
+    storage: Storage,
+    extents: Iterable[Extent],
+    columns: Sequence[str] | None = None,
+    topic: RowShape | None = None,
+    bytes_max: int = TOGETHER_BYTES_MAX,
+) -> Iterator[tuple[pa.RecordBatch, Integers]]:
+    """
+    All rows of frames whose offsets are dense, and the offset of each; see `read_frame`.
+
+    Frames with the same columns that follow one another come as one batch, as long as they have `bytes_max` in memory together.
+    """
+    gathered: list[pa.RecordBatch] = []
+    places: list[Integers] = []
+    size = 0
+    for extent in extents:
+        rows = _checked_rows(storage, extent, columns, topic)
+        if gathered and (size + rows.nbytes > bytes_max or not rows.schema.equals(gathered[0].schema)):
+            yield select(_joined(gathered), columns, topic), np.concatenate(places)
+            gathered, places, size = [], [], 0
+        gathered.append(rows)
+        places.append(np.arange(extent.base_offset, extent.next_offset, dtype=np.int64))
+        size += rows.nbytes
+    if gathered:
+        yield select(_joined(gathered), columns, topic), np.concatenate(places)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else one_batch(pa.Table.from_batches(batches))
 
 
 def read_size(storage: Storage, extent: Extent) -> int:
