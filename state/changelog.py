@@ -39,6 +39,7 @@ class CommittedChanges:
     not trusted. `generation_start` is the first epoch, with its token, of the generation that committed `epoch`. It identifies a
     store after the token of `epoch` is forgotten.
     A store below `purged_below` is not trusted either: it lacks deletions that have left the changelog.
+    Nor is there more than a store at `first_epoch` lacks: one before it needs a plan that reaches further back.
     """
 
     epoch: int
@@ -50,6 +51,7 @@ class CommittedChanges:
     plan_files: tuple[str, ...] = ()
     purged_below: ChangelogOffsets = field(default_factory=dict)
     generation_start: tuple[int, str] = (0, "")
+    first_epoch: int = 0
 
 
 def written_changes(

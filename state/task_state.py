@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from streamkit.errors import CorruptionError, EpochFailedError, StorageFullError
+from streamkit.errors import CorruptionError, EpochFailedError, StorageFullError, StreamKitError
 from streamkit.failpoints import reach
 from streamkit.log.slab.extent import Extent
 from streamkit.log.storage.storage import Storage
@@ -104,6 +104,10 @@ class StoreAheadError(CorruptionError):
     """The local store holds a later epoch than was asked for: its application moved it on, or the catalog was set back."""
 
 
+class StoreBehindError(StreamKitError):
+    """The local store lacks changes that the plan does not name: plan the epoch with all of them."""
+
+
 class TaskState:
     """
     Reads of the committed state, by Arrow arrays of state keys.
@@ -174,7 +178,7 @@ def open_state(
     Open a task's store, which `stores` keeps, and bring it up to the committed epoch.
 
     A store that cannot be trusted (other key groups, an attempt that was not committed, damaged files) is
-    discarded and restored from the changelogs.
+    discarded and restored from the changelogs. StoreBehindError if `changes` begin behind what the store lacks.
     """
     try:
         store = stores.open(folder, memory_bytes)
@@ -185,11 +189,13 @@ def open_state(
         store = stores.open(folder, memory_bytes)
     try:
         position = _position(store, share)
+        _check_reached(folder, position, changes)
         if not _is_trusted(storage, position, share, changes):
             store.close()
             stores.discard(folder)
             reach("state.untrusted")
             store, position = stores.open(folder, memory_bytes), share.origin
+            _check_reached(folder, position, changes)
         return TaskState(store, {}, catch_up(storage, store, position, share, changes, stores.written(folder)))
     except BaseException as error:
         store.close()
@@ -264,6 +270,7 @@ def open_beside(
     store = RocksStore(folder, read_only=True, memory_bytes=memory_bytes)
     try:
         position = _position(store, share)
+        _check_reached(folder, position, changes)
         _check_trusted(storage, folder, position, share, changes)
         missing: dict[StoredKey, StoredValue | None] = {}
         for place, extents in _missing_extents(storage, position, share, changes).items():
@@ -273,6 +280,14 @@ def open_beside(
     except BaseException:
         store.close()
         raise
+
+
+def _check_reached(folder: Path, position: StorePosition, changes: CommittedChanges) -> None:
+    if position.epoch < changes.first_epoch:
+        raise StoreBehindError(
+            f"the local store in {folder} holds epoch {position.epoch}; expected {changes.first_epoch} or a later one, since the plan names "
+            "the changes from there on"
+        )
 
 
 def _check_trusted(storage: Storage, folder: Path, position: StorePosition, share: Share, changes: CommittedChanges) -> None:

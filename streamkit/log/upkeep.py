@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import final
@@ -13,10 +14,13 @@ from streamkit.errors import StreamKitError
 from streamkit.log.database.pulse import LAPSE_MS, Pulse
 from streamkit.log.database.sqlite import IN_MEMORY
 from streamkit.log.log import Log
-from streamkit.log.maintenance.maintenance import maintain
+from streamkit.log.maintenance.maintenance import MaintenanceReport, maintain, relieve
 from streamkit.log.maintenance.throttle import StoppedError, Throttle
 from streamkit.log.opening import open_log
 from streamkit.names import MAINTENANCE_HEARTBEATS, application_heartbeat, fresh_token, maintenance_heartbeat
+
+LOOK_SECONDS = 5.0  # between two looks whether small commits have filled the catalog
+INLINE_BYTES = 16 << 20  # of small commits, a quarter of what a catalog takes: so many do not wait for the next pass
 
 _logger = logging.getLogger(__name__)
 
@@ -26,7 +30,8 @@ class Upkeep:
     """
     Heartbeats and maintenance of a running application, in threads of their own, until it is closed.
 
-    A pass every `interval_ms`, the first after one interval; 0 means none. Of several applications on a log, one maintains.
+    A pass every `interval_ms`, the first after one interval; 0 means none. Where small commits come fast, their rows move into files
+    between passes, too. Of several applications on a log, one maintains.
     An error in a pass is logged, and never harms the application.
     """
 
@@ -62,14 +67,20 @@ class Upkeep:
             _logger.warning("the application counts as running for a minute more: %s", error)
 
     def _run(self) -> None:
-        while not self._is_closed.wait(self._interval_ms / 1000):
-            self._maintain_in_turn()
+        interval_s = self._interval_ms / 1000
+        due = time.monotonic() + interval_s
+        while not self._is_closed.wait(max(0.0, min(LOOK_SECONDS, due - time.monotonic()))):
+            if time.monotonic() >= due:
+                self._take_turn(is_due=True)
+                due = time.monotonic() + interval_s
+            else:
+                self._take_turn(is_due=False)
 
-    def _maintain_in_turn(self) -> None:
-        """A pass, if it is this application's turn; what cannot be told now is asked again after the interval."""
+    def _take_turn(self, *, is_due: bool) -> None:
+        """A pass that is due, or what cannot wait for it, if it is this application's turn; what cannot be told now is asked again."""
         try:
-            if self._has_lease():
-                self._maintain()
+            if (is_due or self._log.catalog.inline_slabs.held_bytes() > INLINE_BYTES) and self._has_lease():
+                self._maintain(maintain if is_due else relieve)
         except StreamKitError as error:
             _logger.warning("a pass of maintenance was left out: %s", error)
 
@@ -78,11 +89,11 @@ class Upkeep:
         ages = self._log.heartbeats.without_waiting().ages_ms(MAINTENANCE_HEARTBEATS)
         return min((name for name, age in ages.items() if age <= LAPSE_MS), default=self._lease) == self._lease
 
-    def _maintain(self) -> None:
+    def _maintain(self, work: Callable[..., MaintenanceReport]) -> None:
         try:
             with _log_of_its_own(self._log) as log:
-                report = maintain(log, throttle=self._throttle)
-            self.passes += 1
+                report = work(log, throttle=self._throttle)
+            self.passes += work is maintain
             _logger.info("maintenance: %s", report)
         except StoppedError:
             pass

@@ -141,7 +141,7 @@ class Epochs:
             self._local_since = time.monotonic() + RETRY_SECONDS
             self.close()  # once the tasks beside the one that failed have ended
             return False
-        self._anchor, self._applied = local.planner.anchor, _changes(planned[0])
+        self._applied = _changes(planned[0])
         freeze_garbage_collector("local epoch")
         return True
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any
 
+from streamkit.engine.epoch.anchor import Anchor
 from streamkit.engine.epoch.epoch import EpochEnd, EpochPlan, ReaderSplit
 from streamkit.engine.epoch.report import EpochClaim
 from streamkit.engine.runs.epoch_heartbeat import beat_epoch, forget_epoch
 from streamkit.engine.runs.local import held_stores, run_planned
 from streamkit.engine.runs.planner import Planner
 from streamkit.log.log import Log
+from streamkit.state.task_state import StoreBehindError
 
 PlannedEpoch = tuple[EpochPlan, tuple[ReaderSplit, ...]]
 
@@ -23,7 +27,8 @@ class LocalEpochs:
     """
     Runs epochs here, one at a time, their tasks side by side in as many threads as there are cores.
 
-    Stores stay open between epochs, and so does the heartbeat: one that is older than the epoch keeps files longer than they are needed.
+    Stores stay open between epochs, so a plan names what the last epoch changed, and no more. The heartbeat stays, too: one that is
+    older than the epoch keeps files longer than they are needed.
     Close it in any case; what failed has then let go of all stores, too.
     """
 
@@ -35,6 +40,7 @@ class LocalEpochs:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=f"streamkit-task-{planner.application.name}")
         self._beaten = -math.inf
         self._end: EpochEnd | None = None
+        self._near: Anchor | None = None  # where all stores are; None if that is not known
 
     def committed_end(self) -> EpochEnd:
         """Where the last epoch ended; what was run here is not asked of the catalog again, whose commit compares it."""
@@ -45,13 +51,24 @@ class LocalEpochs:
         if time.monotonic() - self._beaten > BEAT_SECONDS:
             self._beaten = time.monotonic()
             beat_epoch(self._log.heartbeats, self.planner.application)  # before anything is read that the plan will name
-        return self.planner.plan(before, end, min(self._threads_max, 1 + end.records // SPLIT_RECORDS))
+        return self.planner.plan(before, end, min(self._threads_max, 1 + end.records // SPLIT_RECORDS), self._near)
 
     def run(self, planned: PlannedEpoch) -> EpochClaim:
         """Run an epoch that was planned just now, and commit it."""
-        claim = run_planned(self.planner, *planned, self._stores, self._threads.map)
-        self.planner, self._end = self.planner.with_near_anchor(), claim.end
+        plan, parts = planned
+        try:
+            claim = run_planned(self.planner, plan, parts, self._stores, self._side_by_side)
+        except StoreBehindError:  # a folder was deleted, or another process has the store
+            plan, parts = self.planner.plan(plan.before, plan.end, len(parts))
+            claim = run_planned(self.planner, plan, parts, self._stores, self._side_by_side)
+        self._end, self._near = claim.end, Anchor(epoch=plan.changes.epoch, ends=plan.changes.ends)
         return claim
+
+    def _side_by_side(self, work: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+        """What work gives for each item; whatever fails, no thread is at work any more."""
+        futures = [self._threads.submit(work, item) for item in items]
+        wait(futures)
+        return [future.result() for future in futures]
 
     def rest(self) -> None:
         """Nothing is to be done now: stores stay open, and if that lasts, nobody keeps files for an epoch any more."""
@@ -62,6 +79,7 @@ class LocalEpochs:
     def release(self) -> None:
         """Close the stores, so that other processes may open them, until the next epoch is run here."""
         self._stores.close()
+        self._near = None
         self._forget()
 
     def close(self) -> None:

@@ -307,12 +307,21 @@ class Planner:
                 times[name] = max(times.get(name, NO_TIME), key)
         return {**times, **moved_on(times, self._windowings(), self.topic_ids)}
 
-    def plan(self, before: EpochEnd, end: EpochEnd, splits: int) -> tuple[EpochPlan, tuple[ReaderSplit, ...]]:
-        """The plan of the epoch between two ends, and its input in at most `splits` parts of about equal size."""
+    def plan(
+        self, before: EpochEnd, end: EpochEnd, splits: int, near: Anchor | None = None
+    ) -> tuple[EpochPlan, tuple[ReaderSplit, ...]]:
+        """
+        The plan of the epoch between two ends, and its input in at most `splits` parts of about equal size.
+
+        It names the changes of stores since the planner's anchor, or only those since `near`, where the stores are known to be.
+        """
         found = self._looked.pop(before.epoch, None) or self._look(before)
         self._looked.clear()
         parts = _split(self._slices(before, end, found), splits)
-        changes, purged_below = self._changes(before.epoch), found.purged_below  # of one look: a later purge fails the commit
+        changes, purged_below = (
+            self._changes(before.epoch, near),
+            found.purged_below,
+        )  # of one look: a later purge fails the commit
         plan = EpochPlan(self.application, self._open_again(before), end, len(parts), changes, self._globals(), purged_below)
         return plan, parts
 
@@ -419,12 +428,15 @@ class Planner:
             slices += [replace(one, extents=tuple(map(self._frame_times.written, one.extents))) for one in found_slices]
         return slices
 
-    def _changes(self, epoch: int) -> CommittedChanges:
-        anchor, manifest = self.anchor, self._added.read()
-        self._added.epoch = epoch
-        if anchor.is_outdated(manifest):
-            # Extents from before and after a compaction cannot be mixed: a deletion may be in neither.
-            anchor, manifest = Anchor(), self.catalog.manifest.cut(self._added.changelog_ids, {})
+    def _changes(self, epoch: int, near: Anchor | None) -> CommittedChanges:
+        if near is not None:
+            anchor, manifest = near, self.catalog.manifest.cut(self._added.changelog_ids, near.ends)
+        else:
+            anchor, manifest = self.anchor, self._added.read()
+            self._added.epoch = epoch
+            if anchor.is_outdated(manifest):
+                # Extents from before and after a compaction cannot be mixed: a deletion may be in neither.
+                anchor, manifest = Anchor(), self.catalog.manifest.cut(self._added.changelog_ids, {})
         since = anchor.epoch if self._added.changelog_ids else epoch  # without stores nobody asks for others
         tokens = self.catalog.epochs.tokens_since(self.application.id, since)
         return CommittedChanges(
@@ -437,6 +449,7 @@ class Planner:
             plan_files=anchor.plan_files,
             purged_below=manifest.purged_below,
             generation_start=self.generation_start.at(epoch, self.catalog, self.application.id),
+            first_epoch=near.epoch if near is not None else 0,
         )
 
     def _globals(self) -> Mapping[int, tuple[Extent, ...]]:
@@ -469,4 +482,16 @@ def _split(slices: Sequence[Slice], splits: int) -> tuple[ReaderSplit, ...]:
     bounds = [int(np.searchsorted(reached, total * part / splits)) for part in range(1, splits)]
     borders = sorted({0, *(min(bound + 1, len(slices)) for bound in bounds), len(slices)})
     parts = [tuple(slices[start:end]) for start, end in pairwise(borders)] or [()]
-    return tuple(ReaderSplit(number, part) for number, part in enumerate(parts))
+    return tuple(ReaderSplit(number, _joined(part)) for number, part in enumerate(parts))
+
+
+def _joined(slices: Sequence[Slice]) -> tuple[Slice, ...]:
+    """The slices, with those in one that follow one another in a partition: a reader carries the times on from frame to frame."""
+    joined: list[Slice] = []
+    for piece in slices:
+        last = joined[-1] if joined else None
+        if last is not None and (last.input, last.partition, last.end) == (piece.input, piece.partition, piece.start):
+            joined[-1] = replace(last, end=piece.end, extents=last.extents + piece.extents)
+        else:
+            joined.append(piece)
+    return tuple(joined)

@@ -60,6 +60,7 @@ class CatalogInlineSlabs(Noun):
 
     find = reads(inline_slabs.find)
     size = reads(inline_slabs.size)
+    held_bytes = reads(inline_slabs.held_bytes)
 
 
 class CatalogManifest(Noun):

@@ -100,6 +100,15 @@ def maintain(log: MaintainedLog, topics: Iterable[str] | None = None, throttle: 
     return report
 
 
+def relieve(log: MaintainedLog, throttle: Throttle | None = None) -> MaintenanceReport:
+    """The parts of a pass that keep the catalog small: move the rows of small commits into files, after the bytes of earlier ones go."""
+    bound = throttle or Throttle()
+    running = MaintenancePass(log, bound, SegmentWriter(log.storage_now(), log.catalog, bound))
+    report = running.done(_empty_trash) + running.done(_flush)
+    running.failures.raise_failed()
+    return report
+
+
 def _names(topics: Iterable[str]) -> Iterable[str]:
     if isinstance(topics, str) or not isinstance(topics, Iterable):
         raise ConfigError(f'found {topics!r} as the topics to maintain; expected a list of names, as in ["orders"]')

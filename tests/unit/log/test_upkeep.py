@@ -47,6 +47,21 @@ def test_passes_merge_and_end(log):
     assert not [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("streamkit-")]
 
 
+def test_small_commits_that_fill_the_catalog_wait_for_no_pass(log, monkeypatch):
+    """Above a bound their rows move into files long before a pass is due."""
+    monkeypatch.setattr(upkeep, "LOOK_SECONDS", 0.005)
+    monkeypatch.setattr(upkeep, "INLINE_BYTES", 1_500)  # what two of them have
+    append(log, 1)
+    with Upkeep(log, 1, 1, interval_ms=3_600_000) as running:
+        time.sleep(0.05)
+        assert len(log.catalog.manifest.inline_extents(10)) == 1
+        append(log, 4)
+        wait_until(lambda: not log.catalog.manifest.inline_extents(10))
+
+    assert running.passes == 0
+    assert log.read("t")["v"].to_pylist() == [0, 0, 1, 2, 3]
+
+
 def test_one_of_several_maintains(log):
     """Of two applications on a log one does the passes, and when it ends the other does."""
     first, second = (Upkeep(log, number, 1, interval_ms=5) for number in (1, 2))
