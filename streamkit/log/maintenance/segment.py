@@ -233,19 +233,19 @@ def grouped(topic: Topic, pieces: Sequence[ExtentPiece], cut: int | None = None)
     Where retention deletes by time, extents whose times span more than an eighth of it stay apart, for a frame goes as a whole.
     """
     groups: list[list[ExtentPiece]] = []
-    filling = Filling()
+    contents = FrameContents()
     for piece in pieces:
-        more = filling.with_piece(piece)
+        more = contents.with_piece(piece)
         if not groups or piece.start == cut or not more.is_room(topic):
             groups.append([])
-            more = Filling().with_piece(piece)
+            more = FrameContents().with_piece(piece)
         groups[-1].append(piece)
-        filling = more
+        contents = more
     return [tuple(group) for group in groups]
 
 
 @dataclass(frozen=True)
-class Filling:
+class FrameContents:
     """What pieces that are read together for one frame have: rows, bytes as they are stored, and the times they span."""
 
     rows: int = 0
@@ -253,9 +253,9 @@ class Filling:
     min_timestamp: int | float = inf
     max_timestamp: int | float = -inf
 
-    def with_piece(self, piece: ExtentPiece) -> Filling:
+    def with_piece(self, piece: ExtentPiece) -> FrameContents:
         extent = piece.extent
-        return Filling(
+        return FrameContents(
             self.rows + piece.rows,
             self.bytes + piece.bytes,
             min(self.min_timestamp, extent.min_timestamp),

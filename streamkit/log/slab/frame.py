@@ -303,7 +303,7 @@ def _plain_batch(payload: pa.Buffer) -> pa.RecordBatch | None:
     """
     The batch of a stream that is a schema known by now and one batch; None if it has another form.
 
-    Small frames of a topic have the same schema, and to make that anew takes longer than the rest.
+    Small frames of a topic have the same schema, and to make it again for each takes most of the time.
     """
     bytes_ = memoryview(payload)
     mark, length = _MESSAGE.unpack_from(bytes_) if len(bytes_) >= _MESSAGE.size else (0, 0)
