@@ -24,7 +24,7 @@ from streamkit.schema import Schema
 COLUMNS = Schema.parse("key binary not null, value binary")  # of every changelog
 ChangelogOffsets = Mapping[int, Mapping[int, int]]  # topic id → partition → next offset
 # Keys and values by slab and position of their frame
-WrittenChanges = Mapping[tuple[str, int], tuple[list[bytes], list[bytes | None]]]
+WrittenChanges = Mapping[tuple[str, int], tuple[pa.BinaryArray, pa.BinaryArray]]
 NOTHING_WRITTEN: WrittenChanges = {}
 
 
@@ -59,10 +59,7 @@ def written_changes(
 ) -> WrittenChanges:
     """The changes for the changelogs `topic_ids` that were written into a slab as these frames, (topic id, partition, rows), among others."""
     places = (frame for frame in slab.frames if frame.topic_id in topic_ids)
-    return {
-        (slab.path, place.position): (rows["key"].to_pylist(), rows["value"].to_pylist())
-        for place, (_, _, rows) in zip(places, frames, strict=True)
-    }
+    return {(slab.path, place.position): (rows["key"], rows["value"]) for place, (_, _, rows) in zip(places, frames, strict=True)}
 
 
 def extents_by_place(extents: Sequence[Extent]) -> dict[tuple[int, int], list[Extent]]:
@@ -105,11 +102,11 @@ def read_changes(
     start: int,
     prefixes: tuple[bytes, bytes],
     written: WrittenChanges = NOTHING_WRITTEN,
-) -> Iterator[tuple[list[bytes], list[bytes | None], int]]:
+) -> Iterator[tuple[pa.BinaryArray, pa.BinaryArray, int]]:
     """
     The changes of one changelog partition from offset `start` on whose keys lie in [prefixes[0], prefixes[1]).
 
-    Yields keys, values (None deletes) and the offset behind them, frame by frame. Frames of `written`, whose keys lie there, are
+    Yields keys, values (null deletes) and the offset behind them, frame by frame. Frames of `written`, whose keys lie there, are
     not read.
     """
     for extent in extents:
@@ -120,11 +117,10 @@ def read_changes(
             continue
         batch, _ = read_rows(storage, extent, start, extent.next_offset)
         keys, values = _keys_and_values(batch)
-        listed = keys.to_pylist()
-        if listed and (min(listed) < prefixes[0] or max(listed) >= prefixes[1]):
-            wanted = pc.and_(pc.greater_equal(keys, prefixes[0]), pc.less(keys, prefixes[1]))
-            listed, values = keys.filter(wanted).to_pylist(), values.filter(wanted)
-        yield listed, values.to_pylist(), extent.next_offset
+        wanted = pc.and_(pc.greater_equal(keys, prefixes[0]), pc.less(keys, prefixes[1]))
+        if pc.all(wanted).as_py() is False:
+            keys, values = keys.filter(wanted), values.filter(wanted)
+        yield keys, values, extent.next_offset
 
 
 def _keys_and_values(batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:

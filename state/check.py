@@ -102,7 +102,7 @@ def _folded(storage: Storage, store: _CheckedStore) -> dict[StoredKey, StoredVal
     folded: dict[StoredKey, StoredValue | None] = {}
     for place in store.share.places:
         for keys, values, _ in read_changes(storage, places.get(place, []), 0, store.share.prefixes):
-            folded.update(zip(keys, values, strict=True))
+            folded.update(zip(keys.to_pylist(), values.to_pylist(), strict=True))
     return {key: value for key, value in folded.items() if value is not None}
 
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Protocol
 
+import pyarrow as pa
+
 StoredKey = bytes
 StoredValue = bytes
 
@@ -19,16 +21,16 @@ StoredValue = bytes
 class Store(Protocol):
     """Six verbs: read many keys, scan a range, write a batch, tell the position, flush, close."""
 
-    def get_many(self, keys: Sequence[StoredKey]) -> list[StoredValue | None]:
-        """The value of each key, None where it is absent; fastest when the keys are sorted."""
+    def get_many(self, keys: pa.BinaryArray) -> pa.BinaryArray:
+        """The value of each key, null where it is absent; fastest when the keys are sorted."""
         ...
 
     def scan(self, start: StoredKey, end: StoredKey, limit: int | None = None) -> tuple[list[StoredKey], list[StoredValue]]:
         """Keys in [start, end) in byte order, and their values; the first `limit` of them."""
         ...
 
-    def write(self, keys: Sequence[StoredKey], values: Sequence[StoredValue | None], position: bytes) -> None:
-        """Put each value, delete where it is None, and set the position, atomically; later pairs win."""
+    def write(self, keys: pa.BinaryArray, values: pa.BinaryArray, position: bytes) -> None:
+        """Put each value, delete where it is null, and set the position, atomically; later pairs win."""
         ...
 
     def position(self) -> bytes | None:
@@ -94,8 +96,8 @@ class MemoryStore:
         self._deleted = 0
         self._position: bytes | None = None
 
-    def get_many(self, keys: Sequence[StoredKey]) -> list[StoredValue | None]:
-        return [self._values.get(key) for key in keys]
+    def get_many(self, keys: pa.BinaryArray) -> pa.BinaryArray:
+        return pa.array(map(self._values.get, keys.to_pylist()), pa.binary(), size=len(keys))
 
     def scan(self, start: StoredKey, end: StoredKey, limit: int | None = None) -> tuple[list[StoredKey], list[StoredValue]]:
         keys: list[StoredKey] = []
@@ -108,8 +110,8 @@ class MemoryStore:
                 values.append(value)
         return keys, values
 
-    def write(self, keys: Sequence[StoredKey], values: Sequence[StoredValue | None], position: bytes) -> None:
-        for key, value in zip(keys, values, strict=True):
+    def write(self, keys: pa.BinaryArray, values: pa.BinaryArray, position: bytes) -> None:
+        for key, value in zip(keys.to_pylist(), values.to_pylist(), strict=True):
             self._put(key, value) if value is not None else self._delete(key)
         if self._deleted > len(self._values) // 2:
             self._values = {key: value for key, value in self._values.items() if value is not None}

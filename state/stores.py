@@ -11,16 +11,21 @@ import logging
 import math
 import os
 import time
+from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Protocol
+
+import pyarrow as pa
 
 from streamkit.errors import StreamKitError
 from streamkit.log.slab.reference import SlabReference
 from streamkit.log.slab.slab import FrameInput
 from streamkit.state.changelog import NOTHING_WRITTEN, WrittenChanges, written_changes
-from streamkit.state.rocksdb import RocksStore, discard, is_damaged
-from streamkit.state.store import MemoryStore, Store, StoredKey, StoredValue
+from streamkit.state.rocksdb import discard, is_damaged
+from streamkit.state.run_folder import RunFolder
+from streamkit.state.store import MemoryStore, Store
+from streamkit.state.tiered_store import TieredStore
 
 HELD_MAX = 32  # stores that a process holds open at most, since each has files open
 FLUSH_SECONDS = 10.0  # for how long what was written may be in memory alone
@@ -32,7 +37,7 @@ class Stores(Protocol):
     """Whatever keeps the stores of tasks."""
 
     def open(self, folder: Path, memory_bytes: int) -> Store:
-        """The store of a folder, a new one if there is none; errors are those of `RocksStore`."""
+        """The store of a folder, a new one if there is none; errors are those of `TieredStore`."""
         ...
 
     def discard(self, folder: Path) -> None:
@@ -49,14 +54,22 @@ class Stores(Protocol):
 
 
 class DiskStores:
-    """Stores in RocksDB folders."""
+    """Stores in folders, which each epoch opens and closes. What files of runs were mapped is kept for the next time."""
+
+    def __init__(self) -> None:
+        self._files: OrderedDict[Path, RunFolder] = OrderedDict()
 
     def open(self, folder: Path, memory_bytes: int) -> Store:
         """Open the folder for writing, alone."""
-        return RocksStore(folder, memory_bytes=memory_bytes)
+        files = self._files.setdefault(folder, RunFolder(folder))
+        self._files.move_to_end(folder)
+        if len(self._files) > HELD_MAX:
+            self._files.popitem(last=False)
+        return TieredStore(folder, memory_bytes=memory_bytes, files=files)
 
     def discard(self, folder: Path) -> None:
         """Remove the folder."""
+        self._files.pop(folder, None)
         discard(folder)
 
     def remember(self, folder: Path, slab: SlabReference, changes: Sequence[FrameInput], changelog_ids: Collection[int]) -> None:
@@ -70,7 +83,7 @@ class DiskStores:
 ON_DISK = DiskStores()
 
 
-class HeldStore(RocksStore):
+class HeldStore(TieredStore):
     """
     A store that stays open when an epoch has closed it.
 
@@ -80,54 +93,38 @@ class HeldStore(RocksStore):
 
     def __init__(self, folder: Path, memory_bytes: int) -> None:
         super().__init__(folder, memory_bytes=memory_bytes)
-        self._lock_file = str(folder / "LOCK")
-        self._identity = _identity(self._lock_file)
         self._unflushed_since = math.inf
 
     @property
     def is_usable(self) -> bool:
         """Whether its folder is still the one that was opened, in this process, and nothing in it was found to be damaged."""
-        return os.getpid() == self._process and not self._is_lost and not is_damaged(self.folder)
+        return os.getpid() == self._process and not self.is_lost and not is_damaged(self.folder)
 
-    @property
-    def _is_lost(self) -> bool:
-        """Whether somebody has deleted the folder, or put another in its place."""
-        return self._identity != _identity(self._lock_file)
-
-    def write(self, keys: Sequence[StoredKey], values: Sequence[StoredValue | None], position: bytes) -> None:
+    def write(self, keys: pa.BinaryArray, values: pa.BinaryArray, position: bytes) -> None:
         super().write(keys, values, position)
         self._unflushed_since = min(self._unflushed_since, time.monotonic())
         self.flush_when_due()
 
     def flush_when_due(self) -> None:
-        """Begin to flush if what was written has waited long enough; nobody waits for it."""
-        if time.monotonic() - self._unflushed_since >= FLUSH_SECONDS and not self._is_lost:
+        """Flush if what was written has waited long enough. If that fails, the store goes on without: the changelog has all."""
+        if time.monotonic() - self._unflushed_since >= FLUSH_SECONDS and not self.is_lost:
             self._unflushed_since = math.inf
-            self.begin_flush()
+            try:
+                self.flush()
+            except StreamKitError as error:
+                _logger.warning("the local store in %s could not be written to its files: %s", self.folder, error)
 
     def close(self) -> None:
         """Leave it open, for the next epoch."""
 
     def let_go(self) -> None:
         """Flush, and give the files back; what cannot be flushed is in the changelog."""
-        if self._is_lost and self.folder.exists():  # that of another store, which a flush would garble
-            self.abandon()
-            return
         try:
             super().close()
         except StreamKitError as error:
             _logger.warning(
                 "the local store in %s lost what was not in its files; the next epoch restores it: %s", self.folder, error
             )
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    """Which file this is; None if there is none."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 class HeldStores:
@@ -156,7 +153,7 @@ class HeldStores:
         self._let_go(folder)
         share = max(1, memory_bytes * self._at_once // self._open_max)
         if len(self._held) >= HELD_MAX:
-            return RocksStore(folder, memory_bytes=share)
+            return TieredStore(folder, memory_bytes=share)
         store = HeldStore(folder, share)
         self._held[folder] = store
         return store

@@ -8,6 +8,7 @@ into it. If another process is writing to it, it is read as it is and the missin
 from __future__ import annotations
 
 import json
+import logging
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,12 +31,14 @@ from streamkit.state.changelog import (
     read_changes,
 )
 from streamkit.state.key_group import changelog_partitions_of
-from streamkit.state.rocksdb import RocksStore, StoreBusyError, is_damaged
+from streamkit.state.rocksdb import StoreBusyError, is_damaged
 from streamkit.state.store import MemoryStore, Store, StoredKey, StoredValue
 from streamkit.state.stores import ON_DISK, Stores
+from streamkit.state.tiered_store import TieredStore
 
 CHANGES_PER_WRITE = 100_000
-KEYS_PER_GET = 1 << 15  # what RocksDB needs for each key is freed in between
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -123,15 +126,11 @@ class TaskState:
 
     def get(self, keys: pa.BinaryArray) -> pa.BinaryArray:
         """The stored value of each key, null where there is none; fastest when the keys are sorted."""
-        parts = [self._get(keys.slice(first, KEYS_PER_GET)) for first in range(0, len(keys), KEYS_PER_GET)]
-        return pa.concat_arrays(parts) if parts else pa.array([], pa.binary())
-
-    def _get(self, keys: pa.BinaryArray) -> pa.BinaryArray:
-        wanted = keys.to_pylist()
-        found = self._store.get_many(wanted)
-        if self._missing:
-            found = [self._missing.get(key, value) for key, value in zip(wanted, found, strict=True)]
-        return pa.array(found, pa.binary())
+        found = self._store.get_many(keys)
+        if not self._missing:
+            return found
+        pairs = zip(keys.to_pylist(), found.to_pylist(), strict=True)
+        return pa.array([self._missing.get(key, value) for key, value in pairs], pa.binary())
 
     def scan(
         self, ranges: Sequence[tuple[bytes, bytes]], limits: Sequence[int | None] | None = None
@@ -184,7 +183,8 @@ def open_state(
         store = stores.open(folder, memory_bytes)
     except StoreBusyError:
         return open_beside(storage, folder, share, changes, memory_bytes)
-    except CorruptionError:
+    except CorruptionError as error:
+        _logger.warning("%s", error)
         stores.discard(folder)
         store = stores.open(folder, memory_bytes)
     try:
@@ -200,7 +200,7 @@ def open_state(
     except BaseException as error:
         store.close()
         is_damage = isinstance(error, CorruptionError) and is_damaged(folder)  # of the store, not of a changelog
-        if is_damage or (isinstance(error, EpochFailedError) and isinstance(store, RocksStore)):
+        if is_damage or (isinstance(error, EpochFailedError) and isinstance(store, TieredStore)):
             return open_state(storage, folder, share, changes, memory_bytes, stores)
         raise
 
@@ -219,21 +219,27 @@ def catch_up(
     Those of `written` are the share's own, and are not read.
     """
     applied, prefixes = 0, share.prefixes
-    keys: list[StoredKey] = []
-    values: list[StoredValue | None] = []
+    keys: list[pa.BinaryArray] = []
+    values: list[pa.BinaryArray] = []
+    waiting = 0
     for place, extents in _missing_extents(storage, position, share, changes).items():
         for more_keys, more_values, offset in read_changes(storage, extents, position.offset(*place), prefixes, written):
-            keys += more_keys
-            values += more_values
+            keys.append(more_keys)
+            values.append(more_values)
+            waiting += len(more_keys)
             position = position.moved(*place, offset)
-            if len(keys) >= CHANGES_PER_WRITE:
-                store.write(keys, values, position.encode())
+            if waiting >= CHANGES_PER_WRITE:
+                store.write(_together(keys), _together(values), position.encode())
                 reach("state.between_writes")
-                applied, keys, values = applied + len(keys), [], []
+                applied, waiting, keys, values = applied + waiting, 0, [], []
     arrived = _arrived(position, share, changes)
-    if keys or arrived != position:
-        store.write(keys, values, arrived.encode())
-    return applied + len(keys)
+    if waiting or arrived != position:
+        store.write(_together(keys), _together(values), arrived.encode())
+    return applied + waiting
+
+
+def _together(parts: Sequence[pa.BinaryArray]) -> pa.BinaryArray:
+    return parts[0] if len(parts) == 1 else pa.concat_arrays([_NOTHING, *parts])
 
 
 def read_state(storage: Storage, folder: Path, share: Share, changes: CommittedChanges) -> TaskState:
@@ -248,7 +254,9 @@ def read_state(storage: Storage, folder: Path, share: Share, changes: CommittedC
             return open_beside(storage, folder, share, changes)
         except StoreAheadError:
             raise
-        except (CorruptionError, StorageFullError, StoreBusyError):  # RocksDB writes a log of its own even to read
+        except CorruptionError as error:
+            _logger.warning("%s; until then it is read from the changelog, which takes longer", error)
+        except (StorageFullError, StoreBusyError):  # RocksDB writes a log of its own even to read
             pass
     return read_changelogs(storage, share, changes)
 
@@ -267,7 +275,7 @@ def open_beside(
 
     CorruptionError if it cannot be trusted, StoreAheadError if that is because it holds a later epoch.
     """
-    store = RocksStore(folder, read_only=True, memory_bytes=memory_bytes)
+    store = TieredStore(folder, read_only=True, memory_bytes=memory_bytes)
     try:
         position = _position(store, share)
         _check_reached(folder, position, changes)
@@ -275,7 +283,7 @@ def open_beside(
         missing: dict[StoredKey, StoredValue | None] = {}
         for place, extents in _missing_extents(storage, position, share, changes).items():
             for keys, values, _ in read_changes(storage, extents, position.offset(*place), share.prefixes):
-                missing.update(zip(keys, values, strict=True))
+                missing.update(zip(keys.to_pylist(), values.to_pylist(), strict=True))
         return TaskState(store, missing, 0)
     except BaseException:
         store.close()
@@ -374,3 +382,6 @@ def _is_before(position: StorePosition, share: Share, starts: ChangelogOffsets) 
         if any(known.get(partition, 0) < begun.get(partition, 0) for partition in share.partitions):
             return True
     return False
+
+
+_NOTHING = pa.array([], pa.binary())

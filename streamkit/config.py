@@ -45,7 +45,7 @@ class Settings:
     max_bytes_per_epoch: int = 1 << 30
     max_rows_per_epoch: int = 4_000_000
     local_epoch_records: int = 20_000
-    store_memory_bytes: int = 64 * 1024 * 1024
+    store_memory_bytes: int = 256 * 1024 * 1024
     maintenance_interval_ms: int = 60_000
     maintenance_bytes_per_second: int = 64 * 1024 * 1024
     file_delete_delay_ms: int = 600_000

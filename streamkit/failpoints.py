@@ -23,6 +23,7 @@ POINTS = (
     "state.before_open",
     "state.untrusted",  # a store was discarded and not yet restored
     "state.between_writes",  # of the changes that a store lacked
+    "state.moved_down",  # the runs of a store are in RocksDB, and still in their files
     "kernel.in_operator",
     "storage.half_written",
     "storage.before_fsync",  # of the file

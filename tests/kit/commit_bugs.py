@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from streamkit.errors import OutcomeUnknownError
 from streamkit.log.catalog import epochs
 from streamkit.log.catalog.catalog import CatalogEpochs, CatalogManifest
@@ -62,7 +64,7 @@ class Boaster:
         self._store = store
         self._arrived = arrived
 
-    def write(self, keys: Sequence[bytes], values: Sequence[bytes | None], position: bytes) -> None:
+    def write(self, keys: pa.BinaryArray, values: pa.BinaryArray, position: bytes) -> None:
         self._store.write(keys, values, self._arrived.encode())
 
 
@@ -96,9 +98,9 @@ def hold_what_is_staged(patch: Patch) -> None:
     def remember(
         stores: HeldStores, folder: Path, slab: SlabReference, changes: Sequence[FrameInput], changelog_ids: Collection[int]
     ) -> None:
-        store, staged = stores._held[folder], [frame for _, _, frame in changes]
-        keys, values = ([one for frame in staged for one in frame[name].to_pylist()] for name in ("key", "value"))
-        store.write(keys, values, store.position() or b"")
+        store = stores._held[folder]
+        for _, _, frame in changes:
+            store.write(frame["key"], frame["value"], store.position() or b"")
         original(stores, folder, slab, changes, changelog_ids)
 
     patch(HeldStores, "remember", remember)

@@ -12,6 +12,7 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -21,6 +22,7 @@ from tests.harness.conformance.builder import Builder, Json, key_groups_of
 from tests.harness.conformance.interpreter.rules import Rules
 from tests.harness.conformance.interpreter.run import results
 from tests.harness.conformance.running import Record, new_records, take, take_together
+from tests.kit.tiny_tiers import tiny_tiers
 
 TASKS = (1, 2, 3, 7)
 REKEYING = frozenset({"select_key", "map", "flat_map"})
@@ -49,6 +51,7 @@ class Way:
     only epoch. `is_late`: they arrive as the case has them, later ones after the epochs of earlier ones; else in canonical order.
     `crashes` and `restarts`: how likely one is before a record. `has_own_times`: a column says their event time, and they are written
     under any other. `is_together`: neighbours of one topic are sent in one commit, where no epoch asks for commits of their own.
+    `is_in_tiers`: stores are in files, with tiny limits.
     """
 
     seed: int = 0
@@ -61,6 +64,7 @@ class Way:
     restarts: float = 0.0
     has_own_times: bool = False
     is_together: bool = False
+    is_in_tiers: bool = False
 
 
 def random_way(seed: int) -> Way:
@@ -78,6 +82,7 @@ def random_way(seed: int) -> Way:
         restarts=chance.choice([0.0, 0.0, 0.1]),
         has_own_times=chance.random() < 0.3,
         is_together=chance.random() < 0.5,
+        is_in_tiers=chance.random() < 0.5,
     )
 
 
@@ -103,7 +108,7 @@ def given(case: Json, way: Way) -> tuple[list[Record], list[Json]]:
     outputs = builder.build()
     arrival = Arrival(case, builder.topics, way.partitions)
     steps = arrival.steps if way.is_late else arrival.canonical()
-    with driver_of(builder, way) as driver:
+    with tiny_tiers(way.seed) if way.is_in_tiers else nullcontext(), driver_of(builder, way) as driver:
         for sent in commits(arrival.shuffled(chance) if way.is_shuffled else steps, way):
             disturb(driver, way, chance)
             timed = {name: chance.randrange(100_000) for name in builder.topics} if way.has_own_times else None

@@ -38,8 +38,8 @@ from streamkit.log.opening import open_log
 from streamkit.names import changelog_topic
 from streamkit.plan.plain import from_plain
 from streamkit.state import task_state
-from streamkit.state.rocksdb import RocksStore
 from streamkit.state.stores import ON_DISK
+from streamkit.state.tiered_store import TieredStore
 from tests.kit import sales
 from tests.kit.commit_bugs import plant
 from tests.kit.faults import FaultyVfs, end_process
@@ -113,6 +113,7 @@ def run(
     flushes: bool = False,
     holds: str = "",
     inline: bool = False,
+    memory_bytes: int = 0,
     bug: str = "",
 ) -> None:
     """
@@ -121,9 +122,11 @@ def run(
     With `compacts`, compaction runs between the epochs, and time flies so that it drops deletions too. With `flushes`, each
     write to a store is on its disk at once, as it is when a buffer is full, and so outlives the process. What `holds` says of a store is
     whether it stays open between epochs: "all", "some" at random, or none if it is empty. With `inline`,
-    small slabs are in the catalog. A `bug` makes it wrong.
+    small slabs are in the catalog. With `memory_bytes` a store has so much memory. A `bug` makes it wrong.
     """
     os.environ["STREAMKIT_INLINE_SLAB_BYTES"] = str(1 << 16) if inline else "0"
+    if memory_bytes:
+        os.environ["STREAMKIT_STORE_MEMORY_BYTES"] = str(memory_bytes)
     if bug:
         plant(bug)
     if flushes:
@@ -200,13 +203,13 @@ def run_every_kernel_twice() -> None:
 
 
 def flush_every_write() -> None:
-    original = RocksStore.write
+    original = TieredStore.write
 
-    def write(store: RocksStore, *arguments: Any) -> None:
+    def write(store: TieredStore, *arguments: Any) -> None:
         original(store, *arguments)
         store.flush()
 
-    RocksStore.write = write  # type: ignore[assignment, method-assign]
+    TieredStore.write = write  # type: ignore[assignment, method-assign]
 
 
 def commit(*, folder: str, reports: str, kind: str, at: int, bug: str = "") -> None:

@@ -25,7 +25,7 @@ from streamkit.log.slab.frame import HEADER_SIZE, FrameHeader
 from streamkit.log.storage.storage import FileStorage
 from streamkit.names import SlabName
 from streamkit.plan.plain import from_plain, to_plain
-from streamkit.state.rocksdb import RocksStore
+from streamkit.state.tiered_store import TieredStore
 from tests.harness.crash.processes import after, fail_to_sync
 from tests.kit import sales
 from tests.kit.sales_outcome import finish, orphans_of, outcome_of, stores_of, visible
@@ -288,7 +288,7 @@ def test_a_store_that_another_process_holds(folder, log, expected):
     """While a zombie has a store open for writing, the epoch reads it as it is and keeps what it lacks in memory."""
     planner = begin(log)
     run_next(planner)
-    holder = RocksStore(folder / "stores" / "sales" / "2" / "0-of-2")
+    holder = TieredStore(folder / "stores" / "sales" / "2" / "0-of-2")
     run_available(planner)
     assert outcome_of(log) == expected
     holder.close()

@@ -41,6 +41,7 @@ SCENARIOS = {
     "epoch.planned": Scenario((4,), at=2),
     "state.before_open": Scenario((7,), at=6, again_at=2),
     "state.between_writes": Scenario((8,), at=3, again_at=5, order={"flushes": True}),
+    "state.moved_down": Scenario((), at=3, again_at=5, order={"memory_bytes": 1}),
     "kernel.in_operator": Scenario((9,), at=20, again_at=50),
     "storage.half_written": Scenario((10,), at=9, again_at=30),
     "storage.before_fsync": Scenario((11,), at=4, again_at=2),

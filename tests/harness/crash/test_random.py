@@ -76,6 +76,7 @@ def order(random):
         "flushes": random.random() < 0.5,
         "holds": HOLDS[at % len(HOLDS)],
         "inline": random.random() < 0.5,
+        "memory_bytes": random.choice([0, 1, 2_000]),
     }
 
 

@@ -17,11 +17,12 @@ from streamkit.log.opening import open_log
 from streamkit.log.rescue.fsck import check_folder
 from streamkit.log.rescue.rebuild import rebuild
 from streamkit.state import check as state_check
-from streamkit.state.rocksdb import RocksStore
+from streamkit.state.tiered_store import TieredStore
 from tests.harness.crash.processes import IS_TORTURE
 from tests.kit import sales
 from tests.kit.busy_database import tables_of
 from tests.kit.sales_outcome import finish
+from tests.kit.stored import put
 
 PROGRAM = sales.load_program()
 
@@ -50,11 +51,11 @@ def test_store_that_differs_is_found(folder):
     """A local store that its catalog trusts and whose rows are not what the changelogs fold to is an error; repaired by deleting it."""
     run_to_the_end(folder)
     place = folder / "stores" / "sales" / "2" / "0-of-2"
-    store = RocksStore(place)
+    store = TieredStore(place)
     keys, _ = store.scan(b"", b"\xff\xfe")
     position = store.position()
     assert position is not None
-    store.write(keys, [b"wrong"] * len(keys), position)
+    put(store, keys, [b"wrong"] * len(keys), position)
     store.flush()
     store.close()
     report = check_folder(str(folder), deep=True)

@@ -126,7 +126,7 @@ def live_key(log, store):
     rows: dict[tuple[int, bytes], bytes | None] = {}
     for extent in log.catalog.manifest.cut([topic_id], {}).extents:
         for keys, values, _ in read_changes(log.storage, [extent], 0, (b"", b"\xff\xff")):
-            rows |= {(extent.partition, key): value for key, value in zip(keys, values, strict=True)}
+            rows |= {(extent.partition, key): value for key, value in zip(keys.to_pylist(), values.to_pylist(), strict=True)}
     live = sorted(place for place, value in rows.items() if value is not None)
     return min(live, key=lambda place: (b"k1" not in place[1], len(place[1])))
 

@@ -27,8 +27,9 @@ from streamkit.spark.commit import commit_reports
 from streamkit.spark.epochs import Epochs
 from streamkit.spark.job import Job
 from streamkit.spark.task_storage import place_of
-from streamkit.state.rocksdb import RocksStore, StoreBusyError
+from streamkit.state.rocksdb import StoreBusyError
 from streamkit.state.stores import MemoryStores
+from streamkit.state.tiered_store import TieredStore
 from tests.kit.waiting import wait_until
 
 FOR_EVER = (0.0, 1_000.0)
@@ -136,7 +137,7 @@ def committed(log):
 
 def is_held(log):
     try:
-        RocksStore(Path(log.root) / store_folder("counting", 1, 0, 1)).close()
+        TieredStore(Path(log.root) / store_folder("counting", 1, 0, 1)).close()
     except StoreBusyError:
         return True
     return False

@@ -1,4 +1,4 @@
-"""One contract for every store: in memory and in RocksDB."""
+"""One contract for every store: in memory, in RocksDB, and in the tiers above it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,32 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from streamkit.state import tiered_store
 from streamkit.state.rocksdb import RocksStore, StoreBusyError
 from streamkit.state.store import MemoryStore, SortedKeys, Store
+from streamkit.state.tiered_store import TieredStore
+from tests.kit.stored import got, put
 
 KEYS = [bytes([0, number]) for number in range(6)]
 batches = st.lists(st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.binary(max_size=3)), max_size=8), max_size=6)
 
 
-@pytest.fixture(params=["memory", "rocksdb"])
-def make_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Store]]:
+@pytest.fixture(params=["memory", "rocksdb", "tiers", "tiers without memory", "tiers with a run for each write"])
+def make_store(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[], Store]]:
     opened: list[Store] = []
+    if request.param == "tiers with a run for each write":
+        monkeypatch.setattr(tiered_store, "NEWEST_ROWS", 0)
 
     def make() -> Store:
-        opened.append(MemoryStore() if request.param == "memory" else RocksStore(tmp_path_factory.mktemp("store") / "db"))
+        if request.param == "memory":
+            opened.append(MemoryStore())
+        elif request.param == "rocksdb":
+            opened.append(RocksStore(tmp_path_factory.mktemp("store") / "db"))
+        else:
+            memory_bytes = 1 if request.param == "tiers without memory" else 1 << 20
+            opened.append(TieredStore(tmp_path_factory.mktemp("store") / "db", memory_bytes=memory_bytes))
         return opened[-1]
 
     yield make
@@ -40,12 +53,12 @@ def test_a_store_is_the_fold_of_its_writes(
     """After any writes, reads and scans show what a dict shows; later pairs of a batch win."""
     store, model = make_store(), {}
     for number, batch in enumerate(writes):
-        store.write([key for key, _ in batch], [value for _, value in batch], str(number).encode())
+        put(store, [key for key, _ in batch], [value for _, value in batch], str(number).encode())
         for key, value in batch:
             model[key] = value
         assert store.position() == str(number).encode()
         present = {key: value for key, value in model.items() if value is not None}
-        assert store.get_many(KEYS) == [present.get(key) for key in KEYS]
+        assert got(store, KEYS) == [present.get(key) for key in KEYS]
         expected = [(key, value) for key, value in sorted(present.items()) if KEYS[1] <= key < KEYS[5]]
         for limit in (None, 0, 1, 2, len(expected), len(KEYS)):
             assert list(zip(*store.scan(KEYS[1], KEYS[5], limit), strict=True)) == expected[:limit]
@@ -74,8 +87,8 @@ def test_what_was_deleted_leaves_the_memory_store() -> None:
     """Keys that come and go do not pile up, and a key that comes back is there once."""
     store = MemoryStore()
     for number in range(1_000):
-        store.write([number.to_bytes(4, "big"), b"again"], [b"v", None], b"")
-        store.write([number.to_bytes(4, "big"), b"again"], [None, b"v"], b"")
+        put(store, [number.to_bytes(4, "big"), b"again"], [b"v", None], b"")
+        put(store, [number.to_bytes(4, "big"), b"again"], [None, b"v"], b"")
     assert store.scan(b"", b"\xff") == ([b"again"], [b"v"])
     assert len(store._values) < 10
 
@@ -85,36 +98,39 @@ def test_a_new_store_has_no_position(make_store: Callable[[], Store]) -> None:
     assert make_store().position() is None
 
 
-def test_what_was_written_is_there_after_close(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [RocksStore, TieredStore])
+def test_what_was_written_is_there_after_close(tmp_path: Path, kind: type) -> None:
     """Closing flushes data and position together, without a write-ahead log."""
-    store = RocksStore(tmp_path / "db")
-    store.write([b"\x00a"], [b"1"], b"here")
+    store = kind(tmp_path / "db")
+    put(store, [b"\x00a"], [b"1"], b"here")
     store.close()
-    again = RocksStore(tmp_path / "db")
-    assert (again.get_many([b"\x00a"]), again.position()) == ([b"1"], b"here")
+    again = kind(tmp_path / "db")
+    assert (got(again, [b"\x00a"]), again.position()) == ([b"1"], b"here")
     again.close()
 
 
-def test_a_second_writer_is_refused_and_a_reader_is_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [RocksStore, TieredStore])
+def test_a_second_writer_is_refused_and_a_reader_is_not(tmp_path: Path, kind: type) -> None:
     """While one process writes, another can read what was flushed."""
-    store = RocksStore(tmp_path / "db")
-    store.write([b"\x00a"], [b"1"], b"here")
+    store = kind(tmp_path / "db")
+    put(store, [b"\x00a"], [b"1"], b"here")
     store.flush()
     with pytest.raises(StoreBusyError):
-        RocksStore(tmp_path / "db")
-    reader = RocksStore(tmp_path / "db", read_only=True)
-    assert reader.get_many([b"\x00a"]) == [b"1"]
+        kind(tmp_path / "db")
+    reader = kind(tmp_path / "db", read_only=True)
+    assert got(reader, [b"\x00a"]) == [b"1"]
     reader.close()
     store.close()
 
 
-def test_a_handle_does_not_cross_a_fork(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [RocksStore, TieredStore])
+def test_a_handle_does_not_cross_a_fork(tmp_path: Path, kind: type) -> None:
     """A child that inherited a handle is stopped before it can lose a write."""
-    store = RocksStore(tmp_path / "db")
+    store = kind(tmp_path / "db")
     child = os.fork()
     if child == 0:
         try:
-            store.write([b"\x00a"], [b"1"], b"x")
+            put(store, [b"\x00a"], [b"1"], b"x")
         except AssertionError:
             os._exit(7)
         os._exit(0)

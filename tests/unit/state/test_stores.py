@@ -15,9 +15,11 @@ from streamkit.log.storage.storage import MemoryStorage
 from streamkit.names import TIMESTAMP, SlabName, fresh_token
 from streamkit.state import stores as stores_module
 from streamkit.state.changelog import CommittedChanges
-from streamkit.state.rocksdb import DAMAGED, RocksStore, StoreBusyError
+from streamkit.state.rocksdb import DAMAGED, StoreBusyError
 from streamkit.state.stores import HELD_MAX, DiskStores, HeldStores, MemoryStores
 from streamkit.state.task_state import Share, open_state
+from streamkit.state.tiered_store import TieredStore
+from tests.kit.stored import got, put
 from tests.kit.waiting import wait_until
 
 TOPIC = 7
@@ -44,12 +46,12 @@ def held():
 def test_a_store_is_found_again(stores, tmp_path):
     """What was written and flushed is there when the folder is opened again, and nowhere else; what is discarded is gone."""
     store = stores.open(tmp_path / "one", 1 << 20)
-    store.write([b"\0\0a"], [b"1"], b"here")
+    put(store, [b"\0\0a"], [b"1"], b"here")
     store.flush()
     store.close()
     found, other = (stores.open(tmp_path / name, 1 << 20) for name in ("one", "two"))
-    assert (found.get_many([b"\0\0a"]), found.position()) == ([b"1"], b"here")
-    assert (other.get_many([b"\0\0a"]), other.position()) == ([None], None)
+    assert (got(found, [b"\0\0a"]), found.position()) == ([b"1"], b"here")
+    assert (got(other, [b"\0\0a"]), other.position()) == ([None], None)
     found.close()
 
     stores.discard(tmp_path / "one")
@@ -83,44 +85,44 @@ def test_nothing_is_remembered_for_a_store_on_disk():
 def test_a_held_store_stays_open_until_all_are_closed(held, tmp_path):
     """An epoch leaves it open with what it has; nobody else can write to it until all are closed, and then everything is in its files."""
     store = held.open(tmp_path / "one", 1 << 20)
-    store.write([b"\0\0a"], [b"1"], b"here")
+    put(store, [b"\0\0a"], [b"1"], b"here")
     store.close()
     assert held.open(tmp_path / "one", 1 << 20) is store
     with pytest.raises(StoreBusyError):
-        RocksStore(tmp_path / "one")
+        TieredStore(tmp_path / "one")
 
     for _ in range(2):
         held.close()
-        other = RocksStore(tmp_path / "one")
-        assert (other.get_many([b"\0\0a"]), other.position()) == ([b"1"], b"here")
+        other = TieredStore(tmp_path / "one")
+        assert (got(other, [b"\0\0a"]), other.position()) == ([b"1"], b"here")
         other.close()
         assert held.open(tmp_path / "one", 1 << 20).position() == b"here"
 
 
 def test_a_held_store_whose_folder_was_deleted_begins_anew(held, tmp_path):
     """It does not go on with files that nobody sees."""
-    held.open(tmp_path / "one", 1 << 20).write([b"\0\0a"], [b"1"], b"here")
+    put(held.open(tmp_path / "one", 1 << 20), [b"\0\0a"], [b"1"], b"here")
     shutil.rmtree(tmp_path / "one")
     store = held.open(tmp_path / "one", 1 << 20)
-    assert (store.get_many([b"\0\0a"]), store.position()) == ([None], None)
+    assert (got(store, [b"\0\0a"]), store.position()) == ([None], None)
 
 
 def test_a_held_store_leaves_another_alone_that_came_in_its_place(held, tmp_path):
     """A run that is behind does not write what it has into the folder that a newer one has made where its own was."""
     folder = tmp_path / "one"
-    held.open(folder, 1 << 20).write([b"\0\0a"], [b"1"], b"here")
+    put(held.open(folder, 1 << 20), [b"\0\0a"], [b"1"], b"here")
     shutil.rmtree(folder)
-    other = RocksStore(tmp_path / "other")
-    other.write([b"\0\0a"], [b"2"], b"there")
+    other = TieredStore(tmp_path / "other")
+    put(other, [b"\0\0a"], [b"2"], b"there")
     other.close()
     (tmp_path / "other").rename(folder)
-    files = {path: path.read_bytes() for path in folder.glob("*.sst")}
+    files = {path: path.read_bytes() for path in folder.glob("*.run")}
 
-    with pytest.raises(StoreBusyError):  # this process can have the folder no more, and others can
-        held.open(folder, 1 << 20)
-    assert {path: path.read_bytes() for path in folder.glob("*.sst")} == files
-    reader = RocksStore(folder, read_only=True)
-    assert (reader.get_many([b"\0\0a"]), reader.position()) == ([b"2"], b"there")
+    store = held.open(folder, 1 << 20)
+    assert (got(store, [b"\0\0a"]), store.position()) == ([b"2"], b"there")
+    assert {path: path.read_bytes() for path in folder.glob("*.run")} == files
+    reader = TieredStore(folder, read_only=True)
+    assert (got(reader, [b"\0\0a"]), reader.position()) == ([b"2"], b"there")
     reader.close()
 
 
@@ -138,18 +140,18 @@ def test_a_held_store_that_is_damaged_is_discarded(held, tmp_path):
 def test_what_a_held_store_was_given_is_in_its_files_in_time(held, tmp_path, monkeypatch):
     """Whoever reads the folder beside it finds what was written some seconds ago, whether more is written or not."""
     store = held.open(tmp_path / "one", 1 << 20)
-    store.write([b"\0\0a"], [b"1"], b"first")
+    put(store, [b"\0\0a"], [b"1"], b"first")
     assert beside(tmp_path / "one") is None
     monkeypatch.setattr(stores_module, "FLUSH_SECONDS", 0.0)
     held.flush_when_due()
     wait_until(lambda: beside(tmp_path / "one") == b"first", WAIT_SECONDS)
-    store.write([b"\0\0a"], [b"2"], b"second")
+    put(store, [b"\0\0a"], [b"2"], b"second")
     wait_until(lambda: beside(tmp_path / "one") == b"second", WAIT_SECONDS)
 
 
 def beside(folder):
     """The position that a reader finds in a folder which another has open."""
-    reader = RocksStore(folder, read_only=True)
+    reader = TieredStore(folder, read_only=True)
     try:
         return reader.position()
     finally:
@@ -161,9 +163,9 @@ def test_stores_beyond_those_that_are_held_close_with_the_epoch(tmp_path):
     stores = HeldStores(1_000, 2)
     for number in range(HELD_MAX + 1):
         stores.open(tmp_path / str(number), 1 << 20).close()
-    RocksStore(tmp_path / str(HELD_MAX)).close()
+    TieredStore(tmp_path / str(HELD_MAX)).close()
     with pytest.raises(StoreBusyError):
-        RocksStore(tmp_path / str(HELD_MAX - 1))
+        TieredStore(tmp_path / str(HELD_MAX - 1))
     stores.close()
 
 

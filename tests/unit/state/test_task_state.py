@@ -15,16 +15,19 @@ from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import write_slab
 from streamkit.log.storage.storage import FileStorage
 from streamkit.names import DELETED, TIMESTAMP, SlabName, fresh_token
-from streamkit.state import task_state
+from streamkit.state import rocksdb
 from streamkit.state.changelog import CommittedChanges, PlanFile
 from streamkit.state.key_group import changelog_partitions_of, key_group_range, task_of_key_group
-from streamkit.state.rocksdb import RocksStore
 from streamkit.state.store import MemoryStore
+from streamkit.state.stores import DiskStores
 from streamkit.state.task_state import Share, StorePosition, TaskState, open_state, read_state
+from streamkit.state.tiered_store import TieredStore
+from tests.kit.stored import put
 
 TOPIC = 7
 KEY_GROUPS = 8
 PARTITIONS = 4
+NO_MEMORY = 1  # so that everything moves to RocksDB
 
 
 @dataclass
@@ -140,8 +143,8 @@ def test_a_store_with_an_uncommitted_token_is_discarded(log: Changelog, tmp_path
     changes = log.commit(EPOCHS[0])
     state = open_state(log.storage, tmp_path / "db", share_of(), replace(changes, token="0" * 32))
     state.close()
-    store = RocksStore(tmp_path / "db")
-    store.write([key_of(1, "ghost")], [b"x"], store.position() or b"")
+    store = TieredStore(tmp_path / "db")
+    put(store, [key_of(1, "ghost")], [b"x"], store.position() or b"")
     store.close()
     assert dump(open_state(log.storage, tmp_path / "db", share_of(), changes)) == log.folded
 
@@ -215,16 +218,35 @@ def test_a_damaged_store_is_restored(log: Changelog, tmp_path: Path) -> None:
 def test_a_store_whose_values_are_damaged_is_restored(log: Changelog, tmp_path: Path) -> None:
     """Damage that RocksDB finds only in a block that is read costs a restore: at once where a position is, else when it is opened again."""
     changes = log.commit(EPOCHS[0])
-    open_state(log.storage, tmp_path / "db", share_of(), changes).close()
+    open_state(log.storage, tmp_path / "db", share_of(), changes, NO_MEMORY).close()
     garble_blocks(tmp_path / "db")
-    assert dump(open_state(log.storage, tmp_path / "db", share_of(), changes)) == log.folded
+    assert dump(open_state(log.storage, tmp_path / "db", share_of(), changes, NO_MEMORY)) == log.folded
 
     garble_blocks(tmp_path / "db")
-    store = RocksStore(tmp_path / "db")
+    store = TieredStore(tmp_path / "db")
     with pytest.raises(CorruptionError, match=r"the local store in .* cannot be used: .*restored from its changelog"):
         store.scan(b"", b"\xff")
     store.close()
     assert dump(open_state(log.storage, tmp_path / "db", share_of(), changes)) == log.folded
+
+
+@pytest.mark.parametrize("name", ["*.run", "RUNS"])
+@pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "gone"])
+def test_a_store_whose_runs_are_damaged_is_restored(log: Changelog, tmp_path: Path, name: str, damage: str) -> None:
+    """Whatever happened to the files of runs is found when they are opened, before anything of them is shown."""
+    changes = log.commit(EPOCHS[0])
+    open_state(log.storage, tmp_path / "db", share_of(), changes).close()
+    (file,) = (tmp_path / "db").glob(name)
+    data = file.read_bytes()
+    for place in range(0, len(data), 7) if damage == "flipped" else [len(data) // 2]:
+        flipped = data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :]
+        file.write_bytes({"flipped": flipped, "cut": data[:place], "empty": b"", "gone": b""}[damage])
+        if damage == "gone":
+            file.unlink()
+        found = read_state(log.storage, tmp_path / "db", share_of(), changes)
+        assert dump(found) == log.folded
+    state = open_state(log.storage, tmp_path / "db", share_of(), changes, stores=DiskStores())
+    assert state.restored == len(log.folded) and dump(state) == log.folded
 
 
 def garble_blocks(folder: Path) -> None:
@@ -238,7 +260,7 @@ def test_a_busy_store_is_read_beside_its_writer(log: Changelog, tmp_path: Path) 
     """While another handle has the write lock, the missing changes stay in memory and reads are complete."""
     first = log.commit(EPOCHS[0])
     open_state(log.storage, tmp_path / "db", share_of(), first).close()
-    holder = RocksStore(tmp_path / "db")
+    holder = TieredStore(tmp_path / "db")
     changes = [log.commit(epoch) for epoch in EPOCHS[1:]][-1]
     state = open_state(log.storage, tmp_path / "db", share_of(), changes)
     assert state.get(pa.array([key_of(0, "a"), key_of(3, "b"), key_of(4, "d")])).to_pylist() == [b"4", None, b"5"]
@@ -252,8 +274,8 @@ def test_many_keys_are_asked_for_in_parts(
 ) -> None:
     """However many keys are asked for together, each has its value; of none there is none."""
     changes = [log.commit(epoch) for epoch in EPOCHS][-1]
-    state = open_state(log.storage, tmp_path / "db", share_of(), changes)
-    monkeypatch.setattr(task_state, "KEYS_PER_GET", keys_per_get)
+    state = open_state(log.storage, tmp_path / "db", share_of(), changes, NO_MEMORY)
+    monkeypatch.setattr(rocksdb, "KEYS_PER_GET", keys_per_get)
     assert state.get(pa.array([key_of(0, "a"), key_of(3, "b"), key_of(4, "d")])).to_pylist() == [b"4", None, b"5"]
     assert state.get(pa.array([], pa.binary())) == pa.array([], pa.binary())
     state.close()
@@ -294,7 +316,7 @@ def test_key_groups_and_partitions_have_one_owner(tasks: int) -> None:
 def test_the_first_of_a_range_are_found_beside_what_is_missing(kept: int) -> None:
     """A limited scan gives the first entries as they are now: those that changes in memory delete do not count, those they add do."""
     store = MemoryStore()
-    store.write([bytes([number]) for number in range(0, 20, 2)], [b"stored"] * 10, b"")
+    put(store, [bytes([number]) for number in range(0, 20, 2)], [b"stored"] * 10, b"")
     missing = {bytes([number]): b"missing" if number % kept == 3 % kept else None for number in range(12)}
     state = TaskState(store, missing, 0)
     expected = [number for number in range(20) if (number % kept == 3 % kept if number < 12 else number % 2 == 0)]

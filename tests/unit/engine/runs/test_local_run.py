@@ -21,7 +21,8 @@ from streamkit.errors import ConfigError, EpochFailedError, EvaluationError, Fen
 from streamkit.failpoints import armed
 from streamkit.log.opening import open_log
 from streamkit.names import application_folders, store_folder
-from streamkit.state.rocksdb import RocksStore, StoreBusyError
+from streamkit.state.rocksdb import StoreBusyError
+from streamkit.state.tiered_store import TieredStore
 from tests.kit.sampling import first
 from tests.kit.waiting import wait_until
 
@@ -158,7 +159,7 @@ def is_held(log, task=0):
     if not folder.exists():
         return False
     try:
-        RocksStore(folder).close()
+        TieredStore(folder).close()
     except StoreBusyError:
         return True
     return False

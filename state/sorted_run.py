@@ -1,0 +1,205 @@
+"""
+A run: the changes of a stretch of time, the newest of each key, which never change again.
+
+Its rows stand in the order of a 64-bit hash of their keys. So a key is found by one jump into the hashes, runs are merged by sorting numbers
+that are nearly sorted, and equal keys of several runs come to stand side by side. Equal hashes cost time and never an answer: the bytes
+of keys are compared. The order of the bytes, which ranges need, is found when a range is first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.arrays import Integers, Mask, UnsignedIntegers
+from streamkit.log.values.byte_order import byte_order
+from streamkit.log.values.slices import ByteSlices, overlapping
+from streamkit.state.store import StoredKey, StoredValue
+
+NOWHERE = -1
+WORD_BYTES = 8
+SLOT_ROWS = 2  # rows in a slot of the directory, on average
+
+
+@dataclass(frozen=True, eq=False)
+class SortedRun:
+    """
+    The newest change of each key of a stretch: `keys` are distinct, in the order of their `hashes`; a null value deletes.
+
+    `position` is that of the store behind the stretch.
+    """
+
+    hashes: UnsignedIntegers
+    keys: pa.BinaryArray
+    values: pa.BinaryArray
+    position: bytes
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    @classmethod
+    def of(cls, keys: pa.BinaryArray, values: pa.BinaryArray, position: bytes) -> SortedRun:
+        """The run of changes in any order; of several changes of a key the last counts."""
+        hashes = hash_keys(keys)
+        order = np.argsort(hashes)  # four times faster than a stable sort, which only repeated keys need
+        ordered = hashes[order]
+        if (ordered[1:] == ordered[:-1]).any():
+            return _folded(hashes, keys, values, position)
+        taken = pa.array(order)
+        return cls(ordered, keys.take(taken), values.take(taken), position)
+
+    @classmethod
+    def merged(cls, runs: Sequence[SortedRun], *, keeps_deletions: bool) -> SortedRun:
+        """The run of consecutive stretches, oldest first."""
+        hashes = np.concatenate([run.hashes for run in runs])
+        keys, values = (pa.concat_arrays(parts) for parts in zip(*((run.keys, run.values) for run in runs), strict=True))
+        merged = _folded(hashes, keys, values, runs[-1].position)
+        return merged if keeps_deletions or not merged.values.null_count else merged._without_deletions()
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory that it takes, with the directory of its slots."""
+        return self.hashes.nbytes + int(self.keys.nbytes) + int(self.values.nbytes) + len(self) * 4
+
+    def find(self, keys: pa.BinaryArray, hashes: UnsignedIntegers) -> Integers:
+        """The row of each key, whose hashes are given; -1 where it is not there."""
+        shift, starts = self._directory
+        slots = (hashes >> shift).astype(np.int64)
+        rows, ends = starts[slots].astype(np.int64), starts[slots + 1]
+        found = np.full(len(keys), NOWHERE, np.int64)
+        looking = np.flatnonzero(rows < ends)
+        # Each key looks at the rows of its slot, one at a turn, up to the first whose hash is not below its own.
+        while len(looking):
+            there, own = self.hashes[rows[looking]], hashes[looking]
+            candidates = looking[there == own]
+            if len(candidates):
+                at = rows[candidates]
+                equal = pc.equal(keys.take(pa.array(candidates)), self.keys.take(pa.array(at))).to_numpy(zero_copy_only=False)
+                found[candidates[equal]] = at[equal]
+            looking = looking[there <= own]
+            rows[looking] += 1
+            looking = looking[(found[looking] == NOWHERE) & (rows[looking] < ends[looking])]
+        return found
+
+    def between(
+        self, start: StoredKey, end: StoredKey, limit: int | None = None
+    ) -> tuple[list[StoredKey], list[StoredValue | None]]:
+        """The keys in [start, end) in byte order, and their values, None for a deletion; the first `limit` of them."""
+        first, last = self._place(start), self._place(end)
+        rows = self._order[first : last if limit is None else min(last, first + limit)]
+        if not len(rows):
+            return [], []
+        taken = pa.array(rows)
+        return self.keys.take(taken).to_pylist(), self.values.take(taken).to_pylist()
+
+    def in_byte_order(self) -> tuple[pa.BinaryArray, pa.BinaryArray]:
+        """All keys in byte order, and their values."""
+        order = byte_order(self.keys)
+        return self.keys.take(order), self.values.take(order)
+
+    def _without_deletions(self) -> SortedRun:
+        kept = self.values.is_valid()
+        hashes = self.hashes[kept.to_numpy(zero_copy_only=False)]
+        return SortedRun(hashes, self.keys.filter(kept), self.values.filter(kept), self.position)
+
+    @cached_property
+    def _directory(self) -> tuple[np.uint64, npt.NDArray[np.uint32]]:
+        """By how much a hash is shifted to be the number of its slot, and the row where each slot begins."""
+        bits = max(1, (len(self) // SLOT_ROWS).bit_length())
+        shift = np.uint64(64 - bits)
+        counts = np.bincount((self.hashes >> shift).astype(np.int64), minlength=1 << bits)
+        return shift, np.concatenate([[0], np.cumsum(counts)]).astype(np.uint32)
+
+    @cached_property
+    def _order(self) -> Integers:
+        """The rows in byte order."""
+        found: Integers = byte_order(self.keys).to_numpy().astype(np.int64)
+        return found
+
+    @cached_property
+    def _words(self) -> tuple[UnsignedIntegers, UnsignedIntegers]:
+        """The first and the second eight bytes of the keys in byte order, as numbers in their order; zeros are behind the end of a key."""
+        rows = ByteSlices.of(self.keys).take(self._order)
+        return _word(rows, 0).byteswap(), _word(rows, WORD_BYTES).byteswap()
+
+    def _place(self, bound: StoredKey) -> int:
+        """How many keys are below a bound."""
+        first, last = 0, len(self)
+        for number, words in enumerate(self._words):  # nearly all is decided by the first sixteen bytes
+            wanted = np.uint64(int.from_bytes(bound[WORD_BYTES * number :][:WORD_BYTES].ljust(WORD_BYTES, b"\0"), "big"))
+            first, last = (first + int(np.searchsorted(words[first:last], wanted, side)) for side in ("left", "right"))
+            if first == last:
+                return first
+        while first < last:
+            middle = (first + last) // 2
+            if self.keys[int(self._order[middle])].as_py() < bound:
+                first = middle + 1
+            else:
+                last = middle
+        return first
+
+
+def hash_keys(keys: pa.BinaryArray) -> UnsignedIntegers:
+    """A hash of each key; files of runs keep it, so it never changes."""
+    rows = ByteSlices.of(keys)
+    hashes = rows.lengths.astype(np.uint64) * _FACTOR
+    shortest, longest = int(rows.lengths.min(initial=0)), int(rows.lengths.max(initial=0))
+    for position in range(0, longest, WORD_BYTES):
+        mixed = hashes ^ _word(rows, position)
+        mixed *= _FACTOR
+        mixed ^= mixed >> _SHIFT
+        hashes = mixed if position < shortest else np.where(position < rows.lengths, mixed, hashes)
+    hashes *= _LAST_FACTOR
+    hashes ^= hashes >> _SHIFT
+    return hashes
+
+
+def _word(rows: ByteSlices, position: int) -> UnsignedIntegers:
+    """The eight bytes of each row from a position on, little-endian; zeros are behind its end."""
+    found = overlapping(np.concatenate([rows.data, np.zeros(WORD_BYTES, np.uint8)]), WORD_BYTES)
+    words: UnsignedIntegers = found[np.minimum(rows.starts + position, len(rows.data))]
+    left = rows.lengths - position
+    return words & _HELD[np.clip(left, 0, WORD_BYTES)] if len(left) and left.min() < WORD_BYTES else words
+
+
+def _folded(hashes: UnsignedIntegers, keys: pa.BinaryArray, values: pa.BinaryArray, position: bytes) -> SortedRun:
+    """The run of changes, of which the last counts for each key."""
+    order = np.argsort(
+        hashes, kind="stable"
+    )  # changes of a key stand in the order in which they came, and what is sorted is only merged
+    hashes = hashes[order]
+    again = hashes[1:] == hashes[:-1]
+    if again.any():
+        replaced = _replaced(order, keys, again)
+        order, hashes = order[~replaced], hashes[~replaced]
+    taken = pa.array(order)
+    return SortedRun(hashes, keys.take(taken), values.take(taken), position)
+
+
+def _replaced(order: Integers, keys: pa.BinaryArray, again: Mask) -> Mask:
+    """Which rows, in the order of their hashes, are followed by one of the same key; `again` says which have the hash of the row after them."""
+    replaced = np.append(again, False)
+    before = np.flatnonzero(again)
+    equal = pc.equal(keys.take(pa.array(order[before])), keys.take(pa.array(order[before + 1]))).to_numpy(zero_copy_only=False)
+    if equal.all():
+        return replaced
+    # Different keys have one hash. Their rows may lie mixed: each key of such hashes is looked for by itself.
+    last: dict[bytes, int] = {}
+    rows = np.unique(np.concatenate([before, before + 1]))
+    for row, key in zip(rows.tolist(), keys.take(pa.array(order[rows])).to_pylist(), strict=True):
+        last[key] = row
+    replaced[rows] = True
+    replaced[list(last.values())] = False
+    return replaced
+
+
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_LAST_FACTOR = np.uint64(0xD6E8FEB86659FD93)
+_SHIFT = np.uint64(32)
+_HELD = np.array([(1 << 8 * held) - 1 for held in range(WORD_BYTES + 1)], np.uint64)
