@@ -16,7 +16,15 @@ from streamkit.expressions.casts.writing import WRITERS, write_decimals, write_f
 from streamkit.expressions.core.coercion import decimal_for
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
-from streamkit.expressions.core.numbers import WIDEST, fit_decimal, values_of, whole_longs, with_validity
+from streamkit.expressions.core.numbers import (
+    WIDEST,
+    cut_off,
+    fit_decimal,
+    values_of,
+    whole_longs,
+    with_validity,
+    wrapped_long,
+)
 from streamkit.expressions.core.operation import Datum, Invocation, NoTranslationError, check_count, function, operation
 from streamkit.expressions.core.recording import recorded
 from streamkit.expressions.core.session_zone import SessionZone, on_local_times
@@ -26,6 +34,7 @@ __all__ = ["typeof"]
 
 MICROSECONDS = 1_000_000
 DAY_MICROS = 86_400 * MICROSECONDS
+SECOND_DIGITS = 12  # so many digits of seconds are microseconds of 64 bits
 _CastFunction = Callable[[pa.Array, str], pa.Array]
 
 
@@ -134,7 +143,7 @@ def _rounded(values: pa.Array, type: str) -> pa.Array:
 
 
 def _is_not_zero(values: pa.Array, type: str) -> pa.Array:
-    return pc.not_equal(values, pa.scalar(0, pa.int8()).cast(values.type))
+    return pc.not_equal(values, pa.scalar(0, values.type))
 
 
 def _float_to_integer(values: pa.Array, type: str) -> pa.Array:
@@ -210,13 +219,15 @@ def _float_to_timestamp(values: pa.Array, type: str) -> pa.Array:
 
 
 def _decimal_to_timestamp(values: pa.Array, type: str) -> pa.Array:
-    """Seconds, cut off behind the microsecond."""
+    """Seconds, cut off behind the microsecond; as in Java, what is beyond 64 bits wraps around."""
     scale = values.type.scale
-    wide = values.cast(pa.decimal256(WIDEST, scale))
-    micros = pc.trunc(
-        pc.multiply(wide.cast(pa.decimal256(WIDEST - 10, scale)), pa.scalar(decimal.Decimal(MICROSECONDS), pa.decimal256(7, 0)))
-    )
-    return micros.cast(pa.decimal256(WIDEST, 0)).cast(pa.int64()).cast(to_arrow(type))
+    if values.type.precision - scale > SECOND_DIGITS:
+        with decimal.localcontext(prec=WIDEST):
+            micros = [None if value is None else wrapped_long(int(value * MICROSECONDS)) for value in values.to_pylist()]
+        return pa.array(micros, pa.int64()).cast(to_arrow(type))
+    wide = values.cast(pa.decimal256(WIDEST - 10, scale))
+    micros = pc.multiply(wide, pa.scalar(decimal.Decimal(MICROSECONDS), pa.decimal256(7, 0)))
+    return cut_off(micros, 0).cast(pa.int64()).cast(to_arrow(type))
 
 
 def _to_date(values: pa.Array, type: str) -> pa.Array:
@@ -269,7 +280,7 @@ CASTS: dict[tuple[str, str], _CastFunction] = {
 }
 NEVER_FAIL = frozenset((
     ("boolean", "integer"), ("boolean", "float"), ("integer", "boolean"), ("integer", "float"), ("float", "boolean"), ("float", "float"),
-    ("decimal", "boolean"), ("decimal", "float"), ("string", "binary"), ("timestamp", "date"), ("timestamp", "timestamp_ntz"),
+    ("decimal", "boolean"), ("decimal", "float"), ("decimal", "timestamp"), ("string", "binary"), ("timestamp", "date"), ("timestamp", "timestamp_ntz"),
     ("timestamp", "float"), ("timestamp_ntz", "date"), ("timestamp_ntz", "timestamp"), ("integer", "timestamp"),
     ("boolean", "string"), ("integer", "string"), ("float", "string"), ("decimal", "string"), ("date", "string"),
     ("timestamp", "string"), ("timestamp_ntz", "string"), ("interval day", "interval day to second"),

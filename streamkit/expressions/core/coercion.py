@@ -68,10 +68,10 @@ def adjusted_decimal(precision: int, scale: int) -> str:
 
 
 def wider_decimal(left: tuple[int, int], right: tuple[int, int]) -> str:
-    """The decimal type that holds the values of both; where the digits are too many, some behind the point are lost."""
+    """The decimal type that holds the values of both; where the digits are too many, those behind the point go first."""
     scale = max(left[1], right[1])
     whole = max(left[0] - left[1], right[0] - right[1])
-    return bounded_decimal(whole + scale, scale)
+    return bounded_decimal(whole + scale, min(scale, PRECISION_MAX - whole))
 
 
 def tightest_common(left: str, right: str) -> str | None:

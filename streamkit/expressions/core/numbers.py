@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from streamkit.data_type import FLOATS, INTEGERS, decimal_of, to_arrow
 from streamkit.expressions.core.coercion import (
+    PRECISION_MAX,
     adjusted_decimal,
     bounded_decimal,
     cast_to,
@@ -37,6 +38,9 @@ from streamkit.recast import recast
 __all__ = ["abs", "negate", "negative", "pmod", "positive"]
 
 WIDEST = 76  # digits of Arrow's decimal256
+QUOTIENT_DIGITS = 39  # of the quotient whose remainder Spark computes
+WORD_DIGITS = 10  # the least that a decimal has which is too great for 32 bits
+STEP = 9  # so many digits are cut off at a time: Arrow divides by 10**9 as by one word
 
 
 def promoted(call: Invocation) -> tuple[TypedExpression, TypedExpression]:
@@ -164,18 +168,30 @@ def _needs_numbers(expression: TypedExpression) -> str | None:
 
 @operation("add", rule=arithmetic("add", _sum_type), fails=_may_overflow, refuse=_needs_numbers)
 def _add(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
-    return _sum(expression, pc.add_checked, left, right)
+    return _sum(expression, pc.add_checked, Decimal.__add__, left, right)
 
 
 @operation("subtract", rule=arithmetic("subtract", _sum_type), fails=_may_overflow, refuse=_needs_numbers)
 def _subtract(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
-    return _sum(expression, pc.subtract_checked, left, right)
+    return _sum(expression, pc.subtract_checked, Decimal.__sub__, left, right)
 
 
-def _sum(expression: TypedExpression, combine: Callable[[Datum, Datum], Datum], left: Datum, right: Datum) -> Datum:
+def _sum(
+    expression: TypedExpression,
+    combine: Callable[[Datum, Datum], Datum],
+    combine_two: Callable[[Decimal, Decimal], Decimal],
+    left: Datum,
+    right: Datum,
+) -> Datum:
+    """The sum, exact before it is rounded: of decimals Arrow gives all digits that it may have, in 128 bits if these suffice."""
     if not decimal_of(expression.type):
         return combine(left, right)
-    return fit_decimal(combine(_wide(left), _wide(right)), expression.type)
+    types = left.type, right.type
+    digits = max(type.precision - type.scale for type in types) + max(type.scale for type in types) + 1
+    if digits > WIDEST:
+        return decimals_by_row(expression.type, combine_two, left, right)
+    sides = (left, right) if digits <= PRECISION_MAX else (_exact(left), _exact(right))
+    return fit_decimal(combine(*sides), expression.type)
 
 
 @operation("multiply", rule=arithmetic("multiply", _product_type), fails=_may_overflow, refuse=_needs_numbers)
@@ -187,31 +203,38 @@ def _multiply(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     return fit_decimal(pc.multiply_checked(_exact(left), _exact(right)), expression.type)
 
 
-def _scale_to_divide(expression: TypedExpression) -> int:
-    """The dividend's scale with which Arrow's quotient has at least a digit more than the result, so that it can be rounded."""
-    (_, left_scale), (right_precision, right_scale), (_, scale) = map(_digits, (*expression.arguments, expression))
-    return max(left_scale, scale + 1 + right_scale - right_precision)
-
-
 def _digits(expression: TypedExpression) -> tuple[int, int]:
     return decimal_of(expression.type) or (0, 0)
 
 
-def _refuse_divide(expression: TypedExpression) -> str | None:
-    (precision, scale), (right_precision, _) = map(_digits, expression.arguments)
-    if decimal_of(expression.type) and precision - scale + _scale_to_divide(expression) + right_precision + 1 > WIDEST:
-        return f"it needs more than {WIDEST} digits for {expression.arguments[0].type} / {expression.arguments[1].type}"
-    return _needs_numbers(expression)
-
-
-@operation("divide", rule=_divide_rule, nullable=always_nullable, fails=always, refuse=_refuse_divide, right_first=True)
+@operation("divide", rule=_divide_rule, nullable=always_nullable, fails=always, refuse=_needs_numbers, right_first=True)
 def _divide(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
+    """Of decimals by Arrow where it has digits enough, and is right (`cut_off`)."""
     if not decimal_of(expression.type):
         return pc.divide_checked(left, right)
-    precision, scale = _digits(expression.arguments[0])
-    wanted = _scale_to_divide(expression)
-    dividend = left.cast(pa.decimal256(precision - scale + wanted, wanted))
-    return fit_decimal(pc.divide_checked(dividend, _exact(right)), expression.type)
+    (precision, left_scale), (right_precision, right_scale), (_, scale) = map(_digits, (*expression.arguments, expression))
+    # With this scale of the dividend Arrow's quotient, which it cuts off, has at least a digit more than the result, so that it can be rounded.
+    wanted = max(left_scale, scale + 1 + right_scale - right_precision)
+    if precision - left_scale + wanted + right_precision + 1 > WIDEST:
+        return decimals_by_row(expression.type, Decimal.__truediv__, left, right)
+    dividend = left.cast(pa.decimal256(precision - left_scale + wanted, wanted))
+    is_long = _is_long(right) if dividend.type.precision + right_precision + 1 > PRECISION_MAX else pa.scalar(False)
+    if not pc.any(is_long).as_py():
+        return fit_decimal(pc.divide_checked(dividend, _exact(right)), expression.type)
+    by_row = decimals_by_row(expression.type, Decimal.__truediv__, pc.if_else(is_long, left, None), right)
+    short = pc.if_else(is_long, None, right)
+    return pc.if_else(is_long, by_row, fit_decimal(pc.divide_checked(dividend, _exact(short)), expression.type))
+
+
+def _is_long(value: Datum) -> Datum:
+    """Which decimals have more digits than a word of 32 bits holds; false for null."""
+    if value.type.precision < WORD_DIGITS:
+        return pa.scalar(False)
+    end = Decimal(2**32).scaleb(-value.type.scale)
+    is_long = pc.or_(
+        *(compare(value, pa.scalar(bound, value.type)) for compare, bound in ((pc.greater_equal, end), (pc.less_equal, -end)))
+    )
+    return pc.fill_null(is_long, False)
 
 
 def decimals_by_row(type: str, compute: Callable[[Decimal, Decimal], Decimal | int], left: Datum, right: Datum) -> Datum:
@@ -231,14 +254,30 @@ def decimals_by_row(type: str, compute: Callable[[Decimal, Decimal], Decimal | i
     return result[0] if is_constant else result
 
 
+def _decimal_remainder(dividend: Decimal, divisor: Decimal) -> Decimal:
+    """As Java: a quotient whose first 39 digits are not all of it is an error."""
+    whole = str(int((dividend / divisor).copy_abs()))
+    if whole[QUOTIENT_DIGITS:].strip("0"):
+        raise pa.ArrowInvalid(f"the quotient of {dividend} and {divisor} has more than {QUOTIENT_DIGITS} digits")
+    return dividend % divisor
+
+
 def _positive_remainder(dividend: Decimal, divisor: Decimal) -> Decimal:
-    found = dividend % divisor
+    found = _decimal_remainder(dividend, divisor)
     return (found + divisor) % divisor if found < 0 else found
 
 
 def _whole_quotient(dividend: Decimal, divisor: Decimal) -> int:
-    """As Java narrows to a long: what is beyond it wraps."""
-    return (int(dividend / divisor) + 2**63) % 2**64 - 2**63
+    """As Java narrows a decimal without a fraction to a long: what is beyond the long wraps, what is beyond the decimal is an error."""
+    found = int(dividend / divisor)
+    if len(str(found).lstrip("-")) > PRECISION_MAX:
+        raise pa.ArrowInvalid(f"{found} has more than {PRECISION_MAX} digits")
+    return wrapped_long(found)
+
+
+def wrapped_long(number: int) -> int:
+    """The integer of 64 bits that Java makes of a greater one."""
+    return (number + 2**63) % 2**64 - 2**63
 
 
 @operation(
@@ -252,7 +291,7 @@ def _whole_quotient(dividend: Decimal, divisor: Decimal) -> int:
 def _remainder(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
     """The sign is that of the dividend."""
     if decimal_of(expression.type):
-        return decimals_by_row(expression.type, lambda dividend, divisor: dividend % divisor, left, right)
+        return decimals_by_row(expression.type, _decimal_remainder, left, right)
     return _numpy_division(np.fmod, left, right)
 
 
@@ -372,16 +411,26 @@ def fit_decimal(value: Datum, type: str) -> Datum:
     """The value at the scale of a decimal type, rounded half up; ArrowInvalid if it has too many digits."""
     target = to_arrow(type)
     if value.type.scale > target.scale:
+        if value.type.precision > PRECISION_MAX:
+            value = cut_off(value, target.scale + 1)  # the digits behind that one do not matter
         wide = value.cast(pa.decimal256(WIDEST, value.type.scale))  # 9.9 rounded needs a digit more than it has
         value = pc.round(wide, ndigits=target.scale, round_mode="half_towards_infinity")
     return recast(value.cast(pa.decimal256(WIDEST, target.scale)), target)
 
 
+def cut_off(value: Datum, scale: int) -> Datum:
+    """
+    Decimals with at most so many digits behind the point, cut off towards zero, in 256 bits.
+
+    Arrow divides some decimals of more than 128 bits wrongly by divisors of more than one word of 32, such as 10**14. So nine digits go at a
+    time.
+    """
+    found = value.cast(pa.decimal256(WIDEST, value.type.scale))
+    while found.type.scale > scale:
+        found = found.cast(pa.decimal256(WIDEST, max(scale, found.type.scale - STEP)), safe=False)
+    return found
+
+
 def _exact(value: Datum) -> Datum:
     """In 256 bits, with only the digits it has, so that products fit."""
     return value.cast(pa.decimal256(value.type.precision, value.type.scale))
-
-
-def _wide(value: Datum) -> Datum:
-    """In 256 bits where the sum of two may not fit into 128."""
-    return _exact(value) if value.type.precision == 38 else value

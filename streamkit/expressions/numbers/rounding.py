@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import FLOATS, INTEGERS, decimal_of, to_arrow
-from streamkit.expressions.core.coercion import implicit_type
+from streamkit.expressions.core.coercion import PRECISION_MAX, implicit_type
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.numbers import WIDEST, values_of, with_validity
@@ -136,9 +136,14 @@ def _rounded(expression: TypedExpression, values: pa.Array, digits: int) -> pa.A
 
 
 def _of_decimals(values: pa.Array, digits: int, expression: TypedExpression) -> pa.Array:
+    target, (mode, mode_of_python) = to_arrow(expression.type), _MODES[expression.name]
+    if values.type.scale - digits > PRECISION_MAX:  # Arrow has no such power of ten
+        with localcontext(prec=2 * WIDEST):
+            unit = Decimal(1).scaleb(-digits)
+            found = [None if value is None else value.quantize(unit, mode_of_python) for value in values.to_pylist()]
+        return pa.array(found, target)
     wide = values.cast(pa.decimal256(WIDEST, values.type.scale))
-    rounded = pc.round(wide, ndigits=min(digits, values.type.scale), round_mode=_MODES[expression.name][0])
-    target = to_arrow(expression.type)
+    rounded = pc.round(wide, ndigits=min(digits, values.type.scale), round_mode=mode)
     return rounded.cast(pa.decimal256(WIDEST, target.scale)).cast(target)
 
 

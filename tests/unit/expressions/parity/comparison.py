@@ -17,10 +17,10 @@ from tests.unit.expressions.parity.cells import FAILED, in_arrow
 from tests.unit.expressions.parity.columns import SCHEMA
 
 
-def differences(text, expected, batch, zone="UTC"):
+def differences(text, expected, batch, zone="UTC", schema=SCHEMA):
     """Lines that say how the expression differs, none if it does not."""
     try:
-        ((_, typed),) = ExpressionAnalyzer(zone).project(SCHEMA, [("r", SqlText(text))], None)
+        ((_, typed),) = ExpressionAnalyzer(zone).project(schema, [("r", SqlText(text))], None)
     except UnsupportedExpressionError as error:
         if zone in str(error) or "time zone" in str(error):  # refused by name, which is better than another moment
             return []
@@ -38,9 +38,9 @@ def differences(text, expected, batch, zone="UTC"):
         typed.name == "literal" and typed.value is not None
     )  # Spark knows it once it has computed the constant, which the oracle forbids
     is_wider = True in expected.nullable and _has_failing_constant(typed)  # Spark leaves the constants in it as they are
-    if is_nullable(typed, SCHEMA) not in expected.nullable and not folded and not is_wider:
+    if is_nullable(typed, schema) not in expected.nullable and not folded and not is_wider:
         wrong.append(f"{text}: {'can' if True in expected.nullable else 'cannot'} be null in Spark")
-    return wrong + _different_rows(text, in_arrow(typed, batch), expected.cells, batch)
+    return wrong + _different_rows(text, in_arrow(typed, batch), expected.cells, batch, schema)
 
 
 def _has_failing_constant(expression):
@@ -50,9 +50,9 @@ def _has_failing_constant(expression):
     return any(map(_has_failing_constant, expression.arguments))
 
 
-def _different_rows(text, found, wanted, batch):
+def _different_rows(text, found, wanted, batch, schema):
     """Rows in which an expression differs: what it reads there, and what both make of it; the first few, and how many."""
-    reads = sorted({column.name for column in SCHEMA if column.name in text})
+    reads = sorted({column.name for column in schema if column.name in text})
     rows = [
         f"    { {name: batch.column(name)[row].as_py() for name in reads} }: spark {one}, arrow {other}"
         for row, (one, other) in enumerate(zip(wanted, found, strict=True))
