@@ -41,6 +41,7 @@ from streamkit.plan.python_function import (
     SERIES,
     PythonFunction,
 )
+from streamkit.recast import recast
 
 FRACTION = "a fraction"  # what is wrong with a value that has one where its type has none
 PYTHON_FUNCTIONS: dict[str, PythonFunction] = {}  # by id
@@ -426,6 +427,8 @@ def _from_pandas(series: Any, type: pa.DataType) -> pa.Array | pa.ChunkedArray:
         series = _series_of(in_one_form([None if _is_nan(value) else value for value in series], type))
     elif pa.types.is_float32(type):
         check_arrow(one_array(pa.Array.from_pandas(series)), type)
+    elif pa.types.is_decimal(type) and series.dtype.kind in "iu":  # whose bytes Arrow would take for decimals
+        return recast(one_array(pa.Array.from_pandas(series)), type)
     if not has_times(type):
         return pa.Array.from_pandas(series, type=type)
     if series.dtype == object:

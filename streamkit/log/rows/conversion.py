@@ -35,7 +35,7 @@ from streamkit.recast import recast
 from streamkit.schema import SchemaColumn
 
 DAYS_MAX = ((1 << 63) - 1) // 86_400_000_000  # from 1970, of what a timestamp in microseconds can hold
-_PLAIN = {bool, bytes, dt.date, float, int, str}  # one of them alone is in Arrow what pandas says
+_PLAIN = {bool, bytes, dt.date, float, str}  # one of them alone is in Arrow what pandas says; integers may have more than 64 bits
 _REFUSED = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 

@@ -61,6 +61,8 @@ def _of_class(one: type, values: list[Any], target: pa.DataType, cast: CastArray
         raise ValueError("a null in a list is None")
     if issubclass(one, Decimal) and pa.types.is_decimal(target):
         return decimals_of_python(values, target)
+    if one is int and pa.types.is_decimal(target):  # of which Arrow takes those of 64 bits
+        return decimals_of_python([None if value is None else Decimal(value) for value in values], target)
     if issubclass(one, dt.datetime):
         return cast(_times(one, values, target))
     if issubclass(one, np.datetime64):  # of which Arrow takes fewer one by one than in an array

@@ -275,6 +275,8 @@ CUT_ROWS = [
     ("column", "expected"),
     [
         (F.pandas_udf(lambda n: n + 1, "bigint")("n"), [2**53 + 2, None]),
+        (F.pandas_udf(lambda n: n + 1, "decimal(20,2)")("n"), [decimal.Decimal(2**53 + 2), None]),
+        (F.pandas_udf(lambda n: n.fillna(0).astype("uint64") + 2**63, "decimal(20,0)")("n"), [2**63 + 2**53 + 1, 2**63]),
         (F.pandas_udf(lambda b: ~b, "boolean")("b"), [False, None]),
         (F.pandas_udf(lambda t: t.map(str), "string")("t"), ["[9007199254740993]", "[None]"]),
         (F.pandas_udf(lambda m: m.map(str), "string")("m"), ["{'x': 1}", "None"]),

@@ -88,3 +88,27 @@ def test_an_integer_of_python_is_no_other_number(number):
         assert RowReader(topic, NOW_MS).read({"v": value}, 7) is None
         with pytest.raises(SchemaError, match="row 0, column"):
             records_of(topic, [{"v": value}], 7)
+
+
+NESTED = (
+    ("{}", lambda value: value), ("array<{}>", lambda value: [value]), ("struct<a:{}>", lambda value: {"a": value}),
+    ("map<string,{}>", lambda value: [("a", value)]),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("scale", [0, 2, 18])
+@pytest.mark.parametrize(
+    "number", [1, 2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 2**64, 10**20 - 1, 10**37, -(10**38) + 1, 10**38, 10**400]
+)
+def test_an_integer_of_python_may_have_more_than_64_bits(number, scale):
+    """A column of decimals takes it if it has the digits, by every way, alone and beside a Decimal, also within other values."""
+    for type_name, within in NESTED:
+        topic = declare_topic("t", f"v {type_name.format(f'decimal(38,{scale})')}")
+        value, other = within(number), within(Decimal(1))
+        frames = [pd.DataFrame({"v": pd.Series([value, *others], dtype=object)}) for others in ((), (other,), (None,))]
+        for rows in ([{"v": value}], [{"v": value}, {"v": other}], [{"v": None}, {"v": value}], *frames):
+            if abs(number) < 10 ** (38 - scale):
+                assert within(Decimal(number)) in records_of(topic, rows, 7)[0]["v"].to_pylist()
+            else:
+                with pytest.raises(SchemaError, match=f"it has more than {38 - scale} digits before the point"):
+                    records_of(topic, rows, 7)
