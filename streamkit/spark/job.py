@@ -82,9 +82,10 @@ def decode_job(text: str) -> Job:
 def packed_batches(rows: Iterable[Packed]) -> Iterator[pa.RecordBatch]:
     """Each packed row as a batch of its own, so that no payload is copied into a larger one."""
     for row in rows:
-        task, edge, payload = row.task, row.edge, row.data
-        cell = pa.array([payload if isinstance(payload, bytes) else memoryview(payload)], pa.binary())
-        yield pa.RecordBatch.from_arrays([pa.array([task], pa.int32()), pa.array([edge], pa.int32()), cell], schema=PACKED)
+        for payload in row.encoded():
+            cell = pa.array([payload if isinstance(payload, bytes) else memoryview(payload)], pa.binary())
+            place = [pa.array([number], pa.int32()) for number in (row.task, row.edge)]
+            yield pa.RecordBatch.from_arrays([*place, cell], schema=PACKED)
 
 
 def arrived_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Buffer]]:

@@ -16,7 +16,8 @@ ReachedBy = tuple[tuple[str, str], ...]  # by the id of the operator, as `stream
 @dataclass(frozen=True)
 class SplitReport:
     """
-    What a reader took and sent: records consumed, how many rows it sent, and a digest of them.
+    What a reader took and sent: records consumed, how many rows it sent, and a digest of them, which is empty
+    within one process.
 
     `advances` are the records that moved stream time past the close of windows.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamkit.engine.rows.exchange import groups_of, pack
+from streamkit.engine.rows.exchange import for_another_process, groups_of, pack
 from streamkit.engine.rows.place import as_moved
 from streamkit.engine.rows.rows import OptionalBatch, with_columns, without_null_keys
 from streamkit.engine.stage.context import Context
@@ -31,7 +31,8 @@ def send(operator: Send, inputs: Sequence[OptionalBatch], context: Context) -> N
     unwanted = [name for name in (KEY_GROUP, *(() if operator.headers else (HEADERS,))) if name in batch.schema.names]
     if unwanted:
         batch = batch.drop_columns(unwanted)
-    context.sent.extend(pack(batch, operator.edge, groups, application.tasks, application.key_groups, context.origin))
+    packed = pack(batch, operator.edge, groups, application.tasks, application.key_groups, context.origin)
+    context.sent.extend(packed if context.in_process else for_another_process(packed))
 
 
 @kernel(Receive, runs_empty=True)

@@ -3,7 +3,8 @@ The exchange: rows leave by key and arrive at the task that owns their key group
 
 What travels is packed: (task int, edge int, payload binary), many rows in a payload, so that the JVM shuffles few fat rows. Beside
 the rows travel control rows, so that every task hears of each epoch: the plan once, a report of every reader split, and a report
-of every kernel attempt upstream. Between tasks of one process a control row is the value itself; what leaves the process is encoded.
+of every kernel attempt upstream. Between tasks of one process rows and control rows are the values themselves; what leaves the
+process is encoded.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streamkit.arrays import Integers
-from streamkit.engine.rows.payload import batches_of, pieces_of, rows_in
+from streamkit.engine.rows.payload import SentRows, batches_of, rows_in, sent_rows
 from streamkit.engine.rows.rows import concatenate
 from streamkit.log.values.keys import key_groups as hash_key_groups
 from streamkit.names import KEY_GROUP, OFFSET, PARTITION
@@ -55,22 +56,24 @@ class Packed(NamedTuple):
 
     task: int
     edge: int
-    payload: bytes | pa.Buffer | Control
+    payload: bytes | pa.Buffer | SentRows | Control
 
-    @property
-    def data(self) -> bytes | pa.Buffer:
-        """The payload in bytes."""
-        return self.payload.encode() if isinstance(self.payload, Control) else self.payload
+    def encoded(self) -> Iterator[bytes | pa.Buffer]:
+        """The payload in bytes; rows may be several pieces."""
+        if isinstance(self.payload, SentRows):
+            yield from self.payload.pieces()
+        else:
+            yield self.payload.encode() if isinstance(self.payload, Control) else self.payload
 
 
-ArrivedMessages: TypeAlias = Iterable[tuple[int, pa.Buffer | Control]]  # edge and payload
+ArrivedMessages: TypeAlias = Iterable[tuple[int, pa.Buffer | SentRows | Control]]  # edge and payload
 
 
 @dataclass
 class Arrival:
     """What a kernel task received: payloads by edge, and control messages; `received` are the rows that were taken, by edge."""
 
-    payloads: dict[int, list[pa.Buffer]] = field(default_factory=dict)
+    payloads: dict[int, list[pa.Buffer | SentRows]] = field(default_factory=dict)
     controls: list[Control] = field(default_factory=list)
     received: dict[int, int] = field(default_factory=dict)
 
@@ -94,6 +97,7 @@ def collect(rows: ArrivedMessages) -> Arrival:
     arrival = Arrival()
     for edge, payload in rows:
         if edge == CONTROL_EDGE:
+            assert not isinstance(payload, SentRows), "messages have an edge of their own"
             arrival.controls.append(payload if isinstance(payload, Control) else Control.decode(payload.to_pybytes()))
         else:
             arrival.payloads.setdefault(edge, []).append(payload)
@@ -103,20 +107,27 @@ def collect(rows: ArrivedMessages) -> Arrival:
 def pack(
     batch: pa.RecordBatch, edge: int, groups: npt.NDArray[np.int32], tasks: int, key_groups: int, sender: int
 ) -> Iterator[Packed]:
-    """Pack the rows for the tasks that own their key groups; rows of one task keep their order, also among senders."""
+    """The rows for the tasks that own their key groups; those of one task keep their order, also among senders."""
     if not batch.num_rows:
         return
     batch = batch.append_column(KEY_GROUP, pa.array(groups, pa.int32()))
     if tasks == 1:
-        borders = np.array([0, batch.num_rows])
-    else:
-        # By task alone: rows that were in canonical order still are, so their places compress well and need no sorting there.
-        owners = tasks_of_key_groups(groups, tasks, key_groups)
-        batch = batch.take(pa.array(np.argsort(owners, kind="stable")))
-        borders = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=tasks))])
+        yield Packed(0, edge, sent_rows(batch, sender))
+        return
+    # By task alone: rows that were in canonical order still are, so their places compress well and need no sorting there.
+    owners = tasks_of_key_groups(groups, tasks, key_groups)
+    order = np.argsort(owners, kind="stable")
+    borders = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=tasks))])
     for task, (first, end) in enumerate(pairwise(borders.tolist())):
-        for payload in pieces_of(batch.slice(first, end - first), sender):
-            yield Packed(task, edge, payload)
+        if first < end:
+            yield Packed(task, edge, sent_rows(batch.take(pa.array(order[first:end])), sender))
+
+
+def for_another_process(packed: Iterable[Packed]) -> Iterator[Packed]:
+    """The same in bytes, which are made as they are asked for."""
+    for one in packed:
+        for payload in one.encoded():
+            yield Packed(one.task, one.edge, payload)
 
 
 def control(task: int, kind: str, value: Any) -> Packed:
@@ -143,16 +154,20 @@ def rows_sent(packed: Iterable[Packed]) -> tuple[tuple[int, int, int], ...]:
     rows: Counter[tuple[int, int]] = Counter()
     for one in packed:
         if one.edge != CONTROL_EDGE:
-            rows[one.edge, one.task] += rows_in(one.data)
+            assert not isinstance(one.payload, Control), "messages have an edge of their own"
+            rows[one.edge, one.task] += rows_in(one.payload)
     return tuple((edge, task, count) for (edge, task), count in sorted(rows.items()))
 
 
-def fingerprint(packed: Iterable[Packed]) -> str:
-    """A digest of what a kernel sent, equal for equal content."""
+def fingerprint(packed: Iterable[Packed], in_process: bool = False) -> str:
+    """A digest of what a task sent, equal for equal content; empty within a process, which has no other attempt to compare it with."""
+    if in_process:
+        return ""
     digest = sha256()  # processors have instructions for it: twice as fast as blake2b
     for row in packed:
-        digest.update(f"{row.task},{row.edge},".encode())
-        digest.update(memoryview(row.data))
+        for data in row.encoded():
+            digest.update(f"{row.task},{row.edge},".encode())
+            digest.update(memoryview(data))
     return digest.hexdigest()
 
 

@@ -1,7 +1,7 @@
 """
-The payload: the rows for one task as bytes, in pieces.
+The payload: the rows for one task, as they are within a process, and as bytes in pieces between processes.
 
-They are one Arrow stream. Each of its bytes is copied through pipes and the JVM, so the buffers of many rows are compressed, and
+The bytes are one Arrow stream. Each of its bytes is copied through pipes and the JVM, so the buffers of many rows are compressed, and
 their integers are made small before: a column has as few bytes a number as hold what is above its least; event times and the
 numbers of a place are the steps from row to row. docs/decisions.md has what that costs and saves.
 
@@ -43,6 +43,24 @@ class Small:
     before: int | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class SentRows:
+    """Rows for a task of the same process, and whose they are."""
+
+    sender: int
+    batch: pa.RecordBatch
+
+    def pieces(self) -> Iterator[bytes]:
+        """The rows for another process."""
+        return pieces_of(self.batch, self.sender)
+
+
+def sent_rows(batch: pa.RecordBatch, sender: int) -> SentRows:
+    """The rows with what a payload has of them: columns without metadata, in dictionaries only what these rows use."""
+    columns = [compacted(column) if pa.types.is_dictionary(column.type) else column for column in batch.columns]
+    return SentRows(sender, pa.RecordBatch.from_arrays(columns, names=batch.schema.names))
+
+
 def pieces_of(batch: pa.RecordBatch, sender: int) -> Iterator[bytes]:
     """The rows as pieces of one stream, which say whose they are and how they follow each other; none if there are no rows."""
     if not batch.num_rows:
@@ -52,27 +70,30 @@ def pieces_of(batch: pa.RecordBatch, sender: int) -> Iterator[bytes]:
         yield HEADER.pack(sender, number, batch.num_rows) + memoryview(stream)[start : start + PIECE_BYTES]
 
 
-def batches_of(pieces: Iterable[pa.Buffer]) -> list[pa.RecordBatch]:
+def batches_of(payloads: Iterable[pa.Buffer | SentRows]) -> list[pa.RecordBatch]:
     """
-    The rows of all pieces, in whatever order these come: a batch for each sender, in order of their numbers.
+    The rows of all payloads, in whatever order these come: a batch for each sender, in order of their numbers.
 
     EpochFailedError unless each has all the rows that were sent.
     """
-    numbered = sorted(((HEADER.unpack_from(piece), piece) for piece in pieces), key=lambda one: one[0])
-    return [_batch_of(list(own)) for _, own in groupby(numbered, key=lambda one: one[0][0])]
+    payloads = list(payloads)
+    numbered = [(HEADER.unpack_from(piece), piece) for piece in payloads if not isinstance(piece, SentRows)]
+    numbered.sort(key=lambda one: one[0])
+    sent = [SentRows(sender, _batch_of(list(own))) for sender, own in groupby(numbered, key=lambda one: one[0][0])]
+    sent += [rows for rows in payloads if isinstance(rows, SentRows)]
+    return [rows.batch for rows in sorted(sent, key=lambda rows: rows.sender)]
 
 
-def rows_in(payload: bytes | pa.Buffer) -> int:
-    """How many rows the stream has that begins with this piece; none if it is a later piece."""
+def rows_in(payload: bytes | pa.Buffer | SentRows) -> int:
+    """How many rows there are, in the stream if it begins with this piece; none if it is a later piece."""
+    if isinstance(payload, SentRows):
+        return int(payload.batch.num_rows)
     _, number, rows = HEADER.unpack_from(payload)
     return 0 if number else int(rows)
 
 
 def _stream_of(batch: pa.RecordBatch) -> pa.Buffer:
     is_large = batch.nbytes >= COMPRESSED_BYTES_MIN
-    # Dictionaries shrink to what these rows use: other tasks have the rest.
-    columns = [compacted(column) if pa.types.is_dictionary(column.type) else column for column in batch.columns]
-    batch = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
     if is_large:
         batch = _made_small(batch)
     sink = pa.BufferOutputStream()

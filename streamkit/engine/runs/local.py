@@ -17,6 +17,7 @@ import pyarrow as pa
 from streamkit.engine.epoch.epoch import EpochEnd, EpochPlan, ReaderSplit
 from streamkit.engine.epoch.report import EpochClaim, TaskReport
 from streamkit.engine.rows.exchange import ArrivedMessages, Control, Packed
+from streamkit.engine.rows.payload import SentRows
 from streamkit.engine.runs.commit import commit_epoch, functions_of
 from streamkit.engine.runs.planner import EVERYTHING, Planner
 from streamkit.engine.stage.kernel import run_inner_kernel, run_last_kernel
@@ -106,7 +107,7 @@ def run_tasks(
     """Run the readers and every kernel of an epoch; nothing becomes visible."""
     tasks = range(plan.application.tasks)
     arrived = _exchanged(
-        chain.from_iterable(each(lambda part: list(read_split(program, plan, part, storage)), parts)), len(tasks)
+        chain.from_iterable(each(lambda part: list(read_split(program, plan, part, storage, in_process=True)), parts)), len(tasks)
     )
     for stage in range(1, program.stages):
         arrived = _exchanged(
@@ -119,11 +120,11 @@ def run_tasks(
 def _inner_kernel(
     program: Program, stage: int, arrived: Sequence[ArrivedMessages], storage: Storage, stores: Stores
 ) -> Callable[[int], list[Packed]]:
-    return lambda task: list(run_inner_kernel(program, stage, task, arrived[task], storage, stores))
+    return lambda task: list(run_inner_kernel(program, stage, task, arrived[task], storage, stores, in_process=True))
 
 
 def _exchanged(rows: Iterable[Packed], tasks: int) -> list[ArrivedMessages]:
-    arrived: list[list[tuple[int, pa.Buffer | Control]]] = [[] for _ in range(tasks)]
+    arrived: list[list[tuple[int, pa.Buffer | SentRows | Control]]] = [[] for _ in range(tasks)]
     for task, edge, payload in rows:
         arrived[task].append((edge, pa.py_buffer(payload) if isinstance(payload, bytes) else payload))
     return [*arrived]

@@ -41,6 +41,7 @@ class Context:
     epoch takes of the inputs, as far as it is known here; records that failed are read from them. `left_out_calls` are not made.
     `placed`, by topic id, are the partitions of the keys that were written last.
     `views`, by the names of results, are the values of joined tables, each from when on it is seen by who looks them up.
+    `in_process`: what is sent stays in this process, as it is.
     `may_give_pieces`: an operator may hand on its rows in pieces, since what fails is looked for in another run.
     """
 
@@ -57,6 +58,7 @@ class Context:
     frames: list[FrameInput] = field(default_factory=list)
     slices: Sequence[Slice] = ()
     is_leaving_out: bool = False
+    in_process: bool = False
     may_give_pieces: bool = False
     left_out_calls: frozenset[ScheduledCall] = frozenset()
     placed: dict[int, PlacedEntries] = field(default_factory=dict)

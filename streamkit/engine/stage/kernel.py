@@ -44,13 +44,23 @@ NEVER = -1  # the place of an operator that takes a result which nobody takes
 
 
 def run_inner_kernel(
-    program: Program, stage: int, task: int, rows: ArrivedMessages, storage: Storage, stores: Stores = ON_DISK
+    program: Program,
+    stage: int,
+    task: int,
+    rows: ArrivedMessages,
+    storage: Storage,
+    stores: Stores = ON_DISK,
+    in_process: bool = False,
 ) -> Iterator[Packed]:
-    """Run a kernel that feeds another: its rows, those that only pass through, and the reports."""
+    """
+    Run a kernel that feeds another: its rows, those that only pass through, and the reports.
+
+    `in_process`: every task runs in this process, so rows are handed on as they are.
+    """
     arrival = collect(rows)
     if (plan := _plan_heard(arrival)) is None:
         return
-    report, sent = _run(program, plan, stage, task, arrival, storage, stores)
+    report, sent = _run(program, plan, stage, task, arrival, storage, stores, in_process)
     yield from sent
     yield from _passing_through(program, stage, task, arrival)
     for other in range(plan.application.tasks):
@@ -80,14 +90,21 @@ def _plan_heard(arrival: Arrival) -> EpochPlan | None:
 
 
 def _run(
-    program: Program, plan: EpochPlan, stage: int, task: int, arrival: Arrival, storage: Storage, stores: Stores
+    program: Program,
+    plan: EpochPlan,
+    stage: int,
+    task: int,
+    arrival: Arrival,
+    storage: Storage,
+    stores: Stores,
+    in_process: bool = False,
 ) -> tuple[KernelReport, list[Packed]]:
     application, storage = plan.application, storage_with(storage, plan.inline)
     groups = key_group_range(task, application.tasks, application.key_groups)
     folder = _folder(storage.root, application.name, stage, task, application.tasks)
     state = _open(program, plan, stage, task, storage, folder, stores)
     changelog_ids = {store.changelog_id for store in application.stores.values()}
-    begin = partial(Context, program, plan, storage, arrival, state, groups, origin=task)
+    begin = partial(Context, program, plan, storage, arrival, state, groups, origin=task, in_process=in_process)
     run = _StageRun(program.operators_of(stage), partial(begin, may_give_pieces=True), changelog_ids)
     try:
         try:
@@ -107,7 +124,7 @@ def _run(
         stores.remember(folder, slab, run.changes, changelog_ids)
     restored = state.restored if state is not None else 0
     sent, received = run.context.sent, tuple(sorted(arrival.received.items()))
-    content = f"{fingerprint(sent)}-{slab.content if slab else 'nothing'}"  # another attempt on the same rows must make the same
+    content = f"{fingerprint(sent, in_process)}-{slab.content if slab else 'nothing'}"  # another attempt on the same rows must make the same
     report = KernelReport(stage, task, content, slab, run.context.tally(), restored, rows_sent(sent), received)
     reach("kernel.finished")
     return report, sent

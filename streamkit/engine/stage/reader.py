@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 
 import numpy as np
@@ -34,22 +35,26 @@ from streamkit.plan.operator import Operator
 from streamkit.plan.program import Input, Program
 
 
-def read_split(program: Program, plan: EpochPlan, split: ReaderSplit, storage: Storage) -> Iterator[Packed]:
+def read_split(
+    program: Program, plan: EpochPlan, split: ReaderSplit, storage: Storage, in_process: bool = False
+) -> Iterator[Packed]:
     """
     Everything a reader sends: packed rows, then its report to every task, and from split 0 the plan.
+
+    `in_process`: every task runs in this process, so rows are handed on as they are.
 
     EvaluationError says which record it is about; rows that are folded carry no place, so they are read again with theirs. If the
     program says so, rows that fail are then left out.
     """
     storage = storage_with(storage, split.inline)
-    context, advances = Context(program, plan, storage, origin=split.number, slices=split.slices), Advances(program)
+    begin = partial(Context, program, plan, storage, origin=split.number, slices=split.slices, in_process=in_process)
+    context, advances = begin(), Advances(program)
     try:
         _run(program, split, context, advances, program.placed_inputs)
     except EvaluationError as error:
         if error.is_placed:
             raise
-        context = Context(program, plan, storage, origin=split.number, slices=split.slices, is_leaving_out=True)
-        advances = Advances(program)
+        context, advances = begin(is_leaving_out=True), Advances(program)
         _run(program, split, context, advances, range(len(program.inputs)))
         if not program.on_error:
             raise
@@ -67,7 +72,7 @@ def _run(program: Program, split: ReaderSplit, context: Context, advances: Advan
 
 
 def _reports(program: Program, plan: EpochPlan, split: ReaderSplit, context: Context, advances: Advances) -> Iterator[Packed]:
-    content = fingerprint(context.sent)
+    content = fingerprint(context.sent, context.in_process)
     report = SplitReport(split.number, context.records, content, context.tally(), advances.reached(), rows_sent(context.sent))
     for task in range(plan.application.tasks):
         yield control(task, "split", report)

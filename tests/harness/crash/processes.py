@@ -190,7 +190,8 @@ def run_epochs(planner: Planner, compacts: Log | None, holds: str) -> None:
 def run_every_kernel_twice() -> None:
     """Two attempts of every kernel finish; the tasks downstream hear of different ones, and of the last the second wins."""
 
-    def run_inner_twice(*arguments: Any) -> Iterator[Packed]:
+    def run_inner_twice(*arguments: Any, in_process: bool) -> Iterator[Packed]:
+        assert in_process, "and yet as between processes, where attempts are compared"
         first, second = list(run_inner_kernel(*arguments)), list(run_inner_kernel(*arguments))
         yield from (row for row in first if row.task % 2)
         yield from (row for row in second if not row.task % 2)

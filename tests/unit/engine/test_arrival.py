@@ -90,7 +90,7 @@ def test_a_last_kernel_writes_the_same_of_any_order(arrived):
 
 def encoded(rows):
     """The rows as they arrive from another process: in bytes, as Spark carries them."""
-    return [(edge, pa.py_buffer(Packed(0, edge, payload).data)) for edge, payload in rows]
+    return [(edge, pa.py_buffer(piece)) for edge, payload in rows for piece in Packed(0, edge, payload).encoded()]
 
 
 def test_a_task_hears_the_same_from_another_process(arrived):

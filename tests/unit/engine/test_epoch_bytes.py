@@ -10,7 +10,7 @@ import pytest
 import streamkit as sk
 from streamkit import chunks
 from streamkit.clock import HandClock
-from streamkit.engine.rows import payload
+from streamkit.engine.rows import exchange
 from streamkit.engine.runs.compile import compile_with_settings
 from streamkit.engine.runs.local import run_available
 from streamkit.engine.runs.start import start
@@ -99,10 +99,10 @@ def test_texts_that_are_too_long_together_are_an_error(monkeypatch):
 
 
 def test_rows_that_do_not_arrive_are_an_error(monkeypatch):
-    """A piece that a kernel takes fewer rows of than were sent fails the epoch, and so do rows that an operator gave and no slab has."""
+    """Rows of which a kernel takes fewer than were sent fail the epoch, and so do rows that an operator gave and no slab has."""
     with log_with([rows([10] * 20)]) as log:
-        original = payload._as_it_was
-        monkeypatch.setattr(payload, "_as_it_was", lambda batch: original(batch).slice(1))
+        original = exchange.concatenate
+        monkeypatch.setattr(exchange, "concatenate", lambda batches: original(batches).slice(1))
         with pytest.raises(EpochFailedError, match=r"rows were sent to task 0 by edge \d, and it took"):
             epochs_of(log, 1 << 30)
         assert log.catalog.applications.get("copy").epoch == 0

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streamkit.engine.rows.exchange import Packed, collect, groups_of, pack
+from streamkit.engine.rows.exchange import Packed, collect, for_another_process, groups_of, pack
 from streamkit.engine.rows.rows import rows_of
 from streamkit.log.slab.dictionary import ROWS_MIN, encoded_if_repeated
 from streamkit.names import INPUT, KEY_GROUP, OFFSET, ORDER, PARTITION, TIMESTAMP
@@ -38,7 +38,7 @@ def test_rows_arrive_as_they_were_in_the_order_of_their_senders(tasks, has_place
         packed += pack(batch, EDGE, groups_of(batch, ("k",), KEY_GROUPS), tasks, KEY_GROUPS, sender)
     random.Random(1).shuffle(packed)
     for task in range(tasks):
-        found = collect((row.edge, pa.py_buffer(row.data)) for row in packed if row.task == task).rows(EDGE)
+        own = [row for row in packed if row.task == task]
         owned = key_group_range(task, tasks, KEY_GROUPS)
         expected = [
             {**row, KEY_GROUP: group}
@@ -46,8 +46,16 @@ def test_rows_arrive_as_they_were_in_the_order_of_their_senders(tasks, has_place
             for row, group in zip(batch.to_pylist(), groups_of(batch, ("k",), KEY_GROUPS).tolist())
             if group in owned
         ]
-        assert found is not None
-        assert found.to_pylist() == expected
+        for encoded in range(len(own) + 1):  # so many came from another process
+            rows = [*for_another_process(own[:encoded]), *own[encoded:]]
+            random.Random(encoded).shuffle(rows)
+            arrived = collect(
+                (row.edge, pa.py_buffer(row.payload) if isinstance(row.payload, bytes) else row.payload) for row in rows
+            )
+            found = arrived.rows(EDGE)
+            assert found is not None
+            assert found.to_pylist() == expected
+            assert arrived.received == {EDGE: len(expected)}
 
 
 @pytest.mark.parametrize(("tasks", "key_groups"), [(1, 1), (3, 128), (7, 100), (128, 128)])

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from streamkit.engine.rows import payload
-from streamkit.engine.rows.payload import COMPRESSED_BYTES_MIN, HEADER, batches_of, pieces_of
+from streamkit.engine.rows.payload import COMPRESSED_BYTES_MIN, HEADER, batches_of, sent_rows
 from streamkit.engine.rows.rows import rows_of
 from streamkit.names import INPUT, KEY_GROUP, OFFSET, ORDER, PARTITION, TIMESTAMP
 from tests.kit.sampling import in_turn
@@ -45,7 +45,7 @@ def dictionary(entries: int, *, nulls: bool) -> pa.DictionaryArray:
 
 
 def buffers_of(batch: pa.RecordBatch, sender: int = 0) -> list[pa.Buffer]:
-    return [pa.py_buffer(piece) for piece in pieces_of(batch, sender)]
+    return [pa.py_buffer(piece) for piece in sent_rows(batch, sender).pieces()]
 
 
 def test_integers_come_back_whatever_their_width_and_range():
