@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamkit.arrays import AnyArray, Bytes, Integers, Mask
 
@@ -33,6 +34,14 @@ class ByteSlices:
     @property
     def ends(self) -> Integers:
         return self.starts + self.lengths
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether each slice begins where the one before ends, within the data, as in a binary array."""
+        if not len(self.starts):
+            return True
+        is_within = self.starts[0] >= 0 and self.starts[-1] + self.lengths[-1] <= len(self.data)
+        return bool(is_within and (self.lengths >= 0).all() and (self.starts[1:] == self.ends[:-1]).all())
 
     @classmethod
     def of(cls, array: pa.Array) -> ByteSlices:
@@ -100,6 +109,8 @@ def join(parts: Sequence[RowPart]) -> pa.BinaryArray:
     if len(parts) == 1 and not isinstance(parts[0], ByteSlices):
         return _wrap(parts[0].view(np.uint8), _offsets(parts))
     offsets = _offsets(parts)
+    if all(not isinstance(part, ByteSlices) or part.is_whole for part in parts):  # Arrow takes a half to a quarter of the time
+        return pc.binary_join_element_wise(*map(_as_binary, parts), b"")
     data = np.empty(offsets[-1], np.uint8)
     positions = offsets[:-1]
     for part in parts:
@@ -113,7 +124,9 @@ def join(parts: Sequence[RowPart]) -> pa.BinaryArray:
 
 
 def gather(slices: ByteSlices, valid: Mask | None = None) -> pa.BinaryArray:
-    """The rows as a binary array of their own, null where not valid."""
+    """The rows as a binary array, null where not valid; the bytes are shared if they lie one behind the other."""
+    if slices.is_whole:
+        return _as_binary(slices, valid)
     offsets = _offsets([slices])
     data = np.empty(offsets[-1], np.uint8)
     slices.copy_to(data, offsets[:-1])
@@ -190,6 +203,17 @@ def _offsets(parts: Sequence[RowPart]) -> Integers:
 def _check_size(size: int) -> None:
     if size > BINARY_BYTES_MAX:
         raise OverflowError(f"the rows take {size} bytes together; expected at most {BINARY_BYTES_MAX}: use smaller batches")
+
+
+def _as_binary(part: RowPart, valid: Mask | None = None) -> pa.BinaryArray:
+    """A part whose rows lie one behind the other, without a copy; null where not valid."""
+    if not isinstance(part, ByteSlices):
+        return _wrap(np.ascontiguousarray(part).view(np.uint8), np.arange(len(part) + 1) * part.dtype.itemsize)
+    if not len(part):
+        return _wrap(part.data[:0], np.zeros(1, np.int64))
+    first, end = part.starts[0], part.starts[-1] + part.lengths[-1]
+    _check_size(end - first)
+    return _wrap(part.data[first:end], np.append(part.starts - first, end - first), valid)
 
 
 def _wrap(data: Bytes, offsets: Integers, valid: Mask | None = None) -> pa.BinaryArray:
