@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamkit.arrays import Integers, Mask
 from streamkit.engine.epoch.stream_time import NO_TIME
@@ -22,6 +23,10 @@ from streamkit.names import TIMESTAMP
 from streamkit.plan.program import ProgramStore
 from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows, encode_rows
+
+PLACES_PER_RANGE_MIN = 32  # where fewer are asked for, asking costs less than the begin of a scan
+PLACES_PER_LIST = 16  # of more lists a scan would cost more than it may save
+RANGES_PROBED = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,11 +119,35 @@ class RowLists:
         """The rows of these lists, list by list; the owner of a row is the place of its list among them."""
         if not len(places):
             return self._rows(pa.array([], pa.binary()), np.empty(0, np.int64))
+        if len(places) >= PLACES_PER_RANGE_MIN * len(self._context.groups) and (few := self._few(places, keys)) is not None:
+            return few
         wanted = self.state_keys(places, keys)
         order = byte_order(wanted)
         values = self._context.committed_state().get(wanted.take(order))
         present = values.is_valid().to_numpy(zero_copy_only=False)
         return self._rows(values.drop_null(), order.to_numpy().astype(np.int64)[present])
+
+    def _few(self, places: ListPlaces, keys: ListKeys) -> ListedRows | None:
+        """
+        What `read` gives, by a scan of all lists between the first and the last of these times; None if there are too many of them.
+
+        One side of a join may have a list where the other has thousands of rows, each of which would ask for one that is not there.
+        """
+        ranges = self._ranges(int(places.times.min()), int(places.times.max()) + 1)
+        limit = len(places) // (PLACES_PER_LIST * len(ranges)) + 1
+        near, found, values = np.zeros(len(places), bool), [], []
+        for some in (ranges[:RANGES_PROBED], ranges[RANGES_PROBED:]):
+            stored, of_stored = self._context.committed_state().scan(some, [limit] * len(some))
+            groups, (times,), _ = self._layout.split(stored, [column.type for column in self.store.key])
+            if np.bincount(groups).max(initial=0) >= limit:  # a range is that of a key group, and perhaps it goes on
+                return None
+            near |= np.isin(places.times, times) & np.isin(keys.key_groups[places.codes], groups)
+            found.append(stored)
+            values.append(of_stored)
+        rows = np.flatnonzero(near)
+        # The lists come in the order of their state keys, as without a scan.
+        positions = pc.index_in(pa.concat_arrays(found), value_set=self.state_keys(places.take(rows), keys))
+        return self._rows(pa.concat_arrays(values).filter(positions.is_valid()), rows[positions.drop_null().to_numpy()])
 
     def scan(self, first: int, last: int) -> Found:
         """The lists whose times are in [first, last)."""
@@ -160,9 +189,12 @@ class RowLists:
             return
         keys = pa.concat_arrays([puts, deletes])
         order = byte_order(keys)
-        values = pa.concat_arrays([values, pa.nulls(len(deletes), pa.binary())]).take(order)
-        times = np.concatenate([times, np.full(len(deletes), now_ms, np.int64)])[order.to_numpy()]
-        self._context.change(self.store.name, keys.take(order), values, times)
+        if len(deletes):
+            values = pa.concat_arrays([values, pa.nulls(len(deletes), pa.binary())])
+            times = np.concatenate([times, np.full(len(deletes), now_ms, np.int64)])
+        if not (order.to_numpy() == np.arange(len(keys))).all():
+            keys, values, times = keys.take(order), values.take(order), times[order.to_numpy()]
+        self._context.change(self.store.name, keys, values, times)
 
     def _over(self, before_ms: int, now_ms: int) -> tuple[int, int]:
         """The times, from the first to before the last, whose retention ends between two stream times."""

@@ -37,6 +37,7 @@ from streamkit.engine.rows.rows import (
 from streamkit.engine.stage.advance import final_place, stream_times
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import kernel
+from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys, key_parts
 from streamkit.log.values.slices import join
 from streamkit.names import ALONE, KEY_GROUP, ORDER_COLUMNS, PATH, TIMESTAMP
@@ -293,14 +294,18 @@ def _keep(operator: StreamStreamJoinRows, known: KnownRows, keys: ListKeys, cont
     own = (bucket[epoch_kept] - first) // operator.bucket_ms * width + side.codes[epoch_kept]
     listed = (known.places.times - first) // operator.bucket_ms * width + known.places.codes
     wanted = (places.times - first) // operator.bucket_ms * width + places.codes
+    # They are written in the order of their state keys, in which changes are, so that nothing needs to be moved behind.
+    state_keys = buffer.state_keys(places, keys)
+    written = byte_order(state_keys)
+    ranks = np.empty(len(places), np.int64)
+    ranks[written.to_numpy()] = np.arange(len(places))
     stored = np.flatnonzero(np.isin(listed, wanted)[known.stored.owners])
     rows = np.concatenate([stored, known.old + epoch_kept])
-    in_list = np.concatenate([listed[known.stored.owners[stored]], own])
-    order = np.argsort(in_list, kind="stable")
-    rows, counts = rows[order], np.bincount(np.searchsorted(wanted, in_list), minlength=len(wanted))
+    in_list = ranks[np.searchsorted(wanted, np.concatenate([listed[known.stored.owners[stored]], own]))]
+    rows, counts = rows[np.argsort(in_list, kind="stable")], np.bincount(in_list, minlength=len(places))
     columns = [known.taken(rows)(name) for name in buffer.value_names]
     values, newest = buffer.encoded(counts, known.times[rows], columns)
-    buffer.change(buffer.state_keys(places, keys), values, newest, expired, now)
+    buffer.change(state_keys.take(written), values, newest, expired, now)
 
 
 # What meets
