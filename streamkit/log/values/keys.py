@@ -161,7 +161,10 @@ def partitions_of_rows(
 
 
 def _places(encoded: pa.BinaryArray, count: int) -> npt.NDArray[np.int32]:
-    places: npt.NDArray[np.int32] = (murmur2(encoded) & np.int32(0x7FFFFFFF)) % np.int32(count)
+    hashes = murmur2(encoded)
+    if count & (count - 1) == 0:  # a power of two, by which numpy divides eight times as slowly as it masks
+        return hashes & np.int32(count - 1)
+    places: npt.NDArray[np.int32] = (hashes & np.int32(0x7FFFFFFF)) % np.int32(count)
     return places
 
 
@@ -350,8 +353,10 @@ def _kafka_bytes(column: pa.Array) -> pa.BinaryArray | None:
 def _murmur2(rows: ByteSlices) -> npt.NDArray[np.uint32]:
     if len(rows) <= FEW_ROWS:
         return np.array([_murmur2_alone(rows.row(number)) for number in range(len(rows))], np.uint32)
+    if rows.is_whole and rows.lengths.min() == rows.lengths.max():
+        return _murmur2_alike(rows, int(rows.lengths[0]))
     word_counts = rows.lengths >> 2
-    if len(rows) == 0 or word_counts.min() == word_counts.max():
+    if word_counts.min() == word_counts.max():
         return _murmur2_sorted(rows, word_counts)
     narrow = np.uint16 if word_counts.max() < 1 << 16 else np.int64  # 16 bits are sorted in linear time
     order = np.argsort(word_counts.astype(narrow), kind="stable")
@@ -378,7 +383,7 @@ def _murmur2_sorted(rows: ByteSlices, word_counts: Integers) -> npt.NDArray[np.u
     words = overlapping(np.concatenate([rows.data, np.zeros(_PADDING, np.uint8)]), 4)
     hashes = rows.lengths.astype(np.uint32) ^ MURMUR_SEED
     # At each turn, the hashes from `begin` on take in their word of that number; those in front have no such word, and are left alone.
-    for word in range(int(word_counts[-1]) if len(rows) else 0):
+    for word in range(int(word_counts[-1])):
         begin = np.searchsorted(word_counts, word, side="right")
         mixed = words[rows.starts[begin:] + 4 * word] * MURMUR_FACTOR
         mixed ^= mixed >> MURMUR_SHIFT
@@ -388,6 +393,29 @@ def _murmur2_sorted(rows: ByteSlices, word_counts: Integers) -> npt.NDArray[np.u
     rest_bytes = rows.lengths & 3  # behind the last whole word; without any, the mask is 0 and the factor 1
     hashes ^= words[rows.starts + 4 * word_counts] & _REST_MASKS[rest_bytes]
     hashes *= _REST_FACTORS[rest_bytes]
+    return _finished(hashes)
+
+
+def _murmur2_alike(rows: ByteSlices, length: int) -> npt.NDArray[np.uint32]:
+    """The hashes of rows of one length that lie one behind the other: their words are found by steps of that length, in a third of the time."""
+    whole, rest_bytes = length >> 2, length & 3
+    data = np.concatenate([rows.data, np.zeros(_PADDING, np.uint8)]) if rest_bytes else rows.data
+    words = [np.ndarray((len(rows),), "<u4", data, int(rows.starts[0]) + 4 * word, (length,)) for word in range(-(-length // 4))]
+    hashes = np.full(len(rows), np.uint32(length) ^ MURMUR_SEED, np.uint32)
+    for word in words[:whole]:
+        mixed = word * MURMUR_FACTOR
+        mixed ^= mixed >> MURMUR_SHIFT
+        mixed *= MURMUR_FACTOR
+        hashes *= MURMUR_FACTOR
+        hashes ^= mixed
+    if rest_bytes:
+        hashes ^= words[whole] & _REST_MASKS[rest_bytes]
+        hashes *= MURMUR_FACTOR
+    return _finished(hashes)
+
+
+def _finished(hashes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """The last step of all hashes, in place."""
     hashes ^= hashes >> np.uint32(13)
     hashes *= MURMUR_FACTOR
     hashes ^= hashes >> np.uint32(15)

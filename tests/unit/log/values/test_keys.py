@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -267,6 +268,22 @@ def test_murmur2_equals_the_scalar_algorithm(values: list[bytes | None], begin: 
     """Any mixture of lengths and nulls, sliced, hashes as one value at a time; null to 0."""
     expected = [0 if value is None else scalar_murmur2(value) for value in values[begin:]]
     assert murmur2(pa.array(values, pa.binary())[begin:]).tolist() == expected
+
+
+@pytest.mark.parametrize("length", range(14))
+def test_murmur2_of_values_of_one_length_equals_the_scalar_algorithm(length: int) -> None:
+    """Values of one length are hashed by steps of it: those of a column, of the middle of one, with gaps between them, and with nulls."""
+    random = np.random.default_rng(length)
+    values = [random.bytes(length) for _ in range(40)]
+    expected = [scalar_murmur2(value) for value in values]
+    column = pa.array(values, pa.binary())
+    assert murmur2(column).tolist() == expected
+    assert murmur2(column[7:31]).tolist() == expected[7:31]
+    assert murmur2(column.take(pa.array(np.arange(0, 40, 2)))).tolist() == expected[::2]
+    hidden = pc.if_else(pa.array([number % 3 > 0 for number in range(40)]), column, None)
+    assert murmur2(hidden).tolist() == [one if number % 3 else 0 for number, one in enumerate(expected)]
+    for count in (1, 3, 4, 128):
+        assert partitions([column], count).tolist() == [(one & 0x7FFFFFFF) % count for one in expected]
 
 
 @pytest.mark.parametrize(
