@@ -101,6 +101,9 @@ def _joined(operator: TableTableJoinRows, side: TableSide, context: Context) -> 
         _, replaced = old_values_of(kept_table(operator.inputs[side.own], context), changes, context)
         has_other |= ~has_value & still_there(other_table, changes, in_order, side.others, context) & (replaced >= 0)
     is_given, is_deleted = _decided(operator, side, changes, has_value, has_other, context)
+    if not is_given.all():  # most changes of a table may have no partner
+        changes, found = changes.filter(pa.array(is_given)), found[is_given]
+        has_value, has_other, is_deleted = (mask[is_given] for mask in (has_value, has_other, is_deleted))
     result = _columns(operator, side, changes, has_value & ~is_deleted, other, np.where(is_deleted, -1, found))
     other_times = times_found(other, found)
     times = np.maximum(numbers(changes, TIMESTAMP), other_times)
@@ -109,7 +112,7 @@ def _joined(operator: TableTableJoinRows, side: TableSide, context: Context) -> 
         own_times = row_times(changes).to_numpy()
         left_times = np.where(has_value, np.maximum(own_times, other_times), np.where(has_other, other_times, times))
         record |= {ROW_TIME: pa.array(left_times)} if (left_times != times).any() else {}
-    return rows_of({**result, **record}).filter(pa.array(is_given))
+    return rows_of({**result, **record})
 
 
 def still_there(table: Kept, rows: pa.RecordBatch, on: Sequence[str], others: OptionalBatch, context: Context) -> Mask:
