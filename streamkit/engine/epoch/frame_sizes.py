@@ -41,15 +41,20 @@ class FrameSizes:
 
     def have_room(self, backlogs: Sequence[Backlog], ends: FrameEnds, bytes_max: int) -> bool:
         """Whether the rows that lie before these offsets, one for each backlog, take at most so many bytes."""
-        return sum(self._bytes_before(backlog, end) for backlog, end in zip(backlogs, ends, strict=True)) <= bytes_max
+        places = list(zip(backlogs, ends, strict=True))
+        # The rows of a frame that is cut take no more than all rows of it: mostly there is room for these, and no frame needs to be opened.
+        if sum(self._bytes_before(*place, is_cut=False) for place in places) <= bytes_max:
+            return True
+        return sum(self._bytes_before(*place) for place in places) <= bytes_max
 
-    def _bytes_before(self, backlog: Backlog, end: int) -> int:
+    def _bytes_before(self, backlog: Backlog, end: int, is_cut: bool = True) -> int:
+        """The size of the rows from the begin of a backlog to an offset; if not cut, of the frames that have these rows."""
         total = 0
         for extent in backlog.extents:
             if extent.base_offset >= end:
                 break
             first, following = max(extent.base_offset, backlog.start), min(extent.next_offset, end)
-            is_whole = (first, following) == (extent.base_offset, extent.next_offset)
+            is_whole = not is_cut or (first, following) == (extent.base_offset, extent.next_offset)
             total += self._bytes_of(extent) if is_whole else self._bytes_within(extent, first, following)
         return total
 

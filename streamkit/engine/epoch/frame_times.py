@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pyarrow as pa
 
 from streamkit.engine.epoch.event_time import columns_for_time, event_times
@@ -22,6 +23,10 @@ from streamkit.names import TIMESTAMP
 from streamkit.plan.program import Input
 from streamkit.state.changelog import ChangelogOffsets
 
+OPENED_MAX, ROWS_KEPT = (
+    64,
+    1 << 20,
+)  # of the frames that were read last, with so many rows together, the times are kept from epoch to epoch
 FRAMES_KEPT = 1_000  # with more, those are forgotten that are behind
 
 
@@ -32,15 +37,29 @@ class FrameTimes:
     storage: Storage
     sources: Mapping[int, Input]
     seen: dict[tuple[str, int], tuple[Extent, int, int]] = field(default_factory=dict, compare=False)
+    opened: dict[tuple[str, int], TimesAndOffsets] = field(default_factory=dict, compare=False)
 
     def records(self, extent: Extent, start: int) -> TimesAndOffsets:
         """The event times and offsets of a frame from an offset on."""
-        source, extent = self.sources.get(extent.topic_id), self.written(extent)
+        place = extent.path, extent.position
+        if place not in self.opened:  # many small epochs are cut off one large frame
+            while self.opened and (len(self.opened) >= OPENED_MAX or self._rows_opened() + extent.rows > ROWS_KEPT):
+                self.opened.pop(next(iter(self.opened)))
+            self.opened[place] = self._read(self.written(extent))
+        times, offsets = self.opened[place]
+        first = int(np.searchsorted(offsets, start))
+        return times[first:], offsets[first:]
+
+    def _rows_opened(self) -> int:
+        return sum(len(times) for times, _ in self.opened.values())
+
+    def _read(self, extent: Extent) -> TimesAndOffsets:
+        source = self.sources.get(extent.topic_id)
         if source is None:
-            batch, offsets = read_rows(self.storage, extent, start, extent.next_offset, [TIMESTAMP])
+            batch, offsets = read_rows(self.storage, extent, extent.base_offset, extent.next_offset, [TIMESTAMP])
             return batch[TIMESTAMP].cast(pa.int64()).to_numpy(), offsets
         columns = [*columns_for_time(source), TIMESTAMP]
-        batch, offsets = read_rows(self.storage, extent, start, extent.next_offset, columns, source)
+        batch, offsets = read_rows(self.storage, extent, extent.base_offset, extent.next_offset, columns, source)
         return event_times(source, batch), offsets
 
     def written(self, extent: Extent) -> Extent:

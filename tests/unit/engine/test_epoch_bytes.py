@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -10,13 +12,16 @@ import pytest
 import streamkit as sk
 from streamkit import chunks
 from streamkit.clock import HandClock
+from streamkit.engine.epoch import frame_sizes, frame_times
 from streamkit.engine.rows import exchange
+from streamkit.engine.rows.rows import concatenate
 from streamkit.engine.runs.compile import compile_with_settings
 from streamkit.engine.runs.local import run_available
 from streamkit.engine.runs.start import start
 from streamkit.errors import ColumnTooLargeError, EpochFailedError
 from streamkit.log.database.sqlite import IN_MEMORY
 from streamkit.log.opening import open_log
+from streamkit.log.slab.slab import read_rows
 from tests.kit.sampling import TAKES_ALL, in_turn
 
 PATIENT = {"retention.ms": "-1"}
@@ -42,11 +47,11 @@ def copied():
     return app
 
 
-def epochs_of(log, bytes_max, tasks=1, app=None):
-    """How many records each epoch took, with such a bound."""
+def epochs_of(log, bytes_max, tasks=1, app=None, records_max=None):
+    """How many records each epoch took, with such bounds."""
     program = compile_with_settings(app or copied(), log, None)
     settings = replace(log.settings, max_bytes_per_epoch=bytes_max)
-    planner = start(log.catalog, log.storage, program, tasks=tasks, settings=settings, clock=log.clock)
+    planner = start(log.catalog, log.storage, program, tasks=tasks, settings=settings, clock=log.clock, records_max=records_max)
     run_available(planner)
     state = log.catalog.applications.get("copy")
     return [epoch.metrics.get("records", 0) for epoch in log.catalog.epochs.last(state.id)]
@@ -75,6 +80,24 @@ def test_repeated_texts_count_for_each_row():
         assert max(epochs_of(log, 1_000_000)) <= 100
 
 
+@pytest.mark.parametrize(("bytes_max", "for_sizes"), [(1 << 30, 0), (50_000, 0), (39_999, 1), (2_100, 1)])
+def test_many_small_epochs_open_a_frame_once(bytes_max, for_sizes, monkeypatch):
+    """Its times are read once, however many epochs are cut off it; its sizes only if there may be no room for all of its rows."""
+    opened: Counter[str] = Counter()
+
+    def counting(kind, *arguments):
+        opened[kind] += 1
+        return read_rows(*arguments)
+
+    monkeypatch.setattr(frame_times, "read_rows", partial(counting, "times"))
+    monkeypatch.setattr(frame_sizes, "read_rows", partial(counting, "sizes"))
+    with log_with([rows([1_000] * 40)]) as log:
+        taken = epochs_of(log, bytes_max, records_max=3)
+        assert sum(taken) == 40 and max(taken) == (2 if bytes_max < 3_000 else 3)
+        assert opened["times"] == 1
+        assert min(opened["sizes"], 1) == for_sizes
+
+
 @pytest.mark.parametrize("tasks", [1, 3])
 def test_results_do_not_depend_on_the_bound(tasks):
     """The same rows come out with any bound."""
@@ -101,8 +124,7 @@ def test_texts_that_are_too_long_together_are_an_error(monkeypatch):
 def test_rows_that_do_not_arrive_are_an_error(monkeypatch):
     """Rows of which a kernel takes fewer than were sent fail the epoch, and so do rows that an operator gave and no slab has."""
     with log_with([rows([10] * 20)]) as log:
-        original = exchange.concatenate
-        monkeypatch.setattr(exchange, "concatenate", lambda batches: original(batches).slice(1))
+        monkeypatch.setattr(exchange, "concatenate", lambda batches: concatenate(batches).slice(1))
         with pytest.raises(EpochFailedError, match=r"rows were sent to task 0 by edge \d, and it took"):
             epochs_of(log, 1 << 30)
         assert log.catalog.applications.get("copy").epoch == 0
