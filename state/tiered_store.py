@@ -37,6 +37,7 @@ NEWEST_SHARE = 8  # the newest changes have one of so many parts of the memory
 RUNS_OF_A_LEVEL = 4  # so many runs are merged into one of the next level
 BELOW_SHARE = 4  # RocksDB has one of so many parts of the memory
 KEYS_SHARE = 8  # the hashes of its keys take one of so many parts at most
+RUNS_BYTES_MAX = 1 << 30  # whatever the memory: keys and values of merged runs must fit into a column of Arrow, which holds 2 GiB
 KEPT_SHARE = 2  # runs that fill one of so many parts of the memory, merged, move down
 ATTEMPTS = 8  # to read a store while another process changes its files
 
@@ -63,9 +64,9 @@ class TieredStore:
         self.folder = folder
         self.read_only = read_only
         self._below_bytes = max(1, memory_bytes // BELOW_SHARE)
-        self._runs_bytes_max = memory_bytes - memory_bytes // BELOW_SHARE - memory_bytes // KEYS_SHARE
+        self._runs_bytes_max = min(RUNS_BYTES_MAX, memory_bytes - memory_bytes // BELOW_SHARE - memory_bytes // KEYS_SHARE)
         self._below_keys_bytes_max = memory_bytes // KEYS_SHARE
-        self._newest_bytes_max = memory_bytes // NEWEST_SHARE
+        self._newest_bytes_max = min(RUNS_BYTES_MAX, memory_bytes) // NEWEST_SHARE
         self._process = os.getpid()
         self._files = files or RunFolder(folder)
         self._newest: dict[StoredKey, StoredValue | None] = {}

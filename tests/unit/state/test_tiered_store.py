@@ -344,3 +344,17 @@ def test_a_run_is_the_fold_of_its_changes(rows: int, monkeypatch: pytest.MonkeyP
             assert merged.between(b"1", b"5", 7) == tuple(
                 map(list, zip(*sorted((key, value) for key, value in kept.items() if b"1" <= key < b"5")[:7], strict=True))
             ) or not any(b"1" <= key < b"5" for key in kept)
+
+
+def test_runs_are_bounded_whatever_the_memory(tmp_path, monkeypatch):
+    """What would be too long for a column of Arrow moves down, however much memory there is."""
+    monkeypatch.setattr(tiered_store, "RUNS_BYTES_MAX", 20_000)
+    store = TieredStore(tmp_path / "db", memory_bytes=1 << 40)
+    try:
+        for number in range(20):
+            put(store, [b"%d" % key for key in range(number * 10, number * 10 + 10)], [b"v" * 400] * 10, b"%d" % number)
+        assert store._size_bytes() <= 30_000  # what has moved down stays for reading until the room is needed
+        assert got(store, [b"0", b"199", b"200"]) == [b"v" * 400, b"v" * 400, None]
+    finally:
+        store.close()
+    assert any((tmp_path / "db").glob("*.sst"))
