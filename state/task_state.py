@@ -384,4 +384,4 @@ def _is_before(position: StorePosition, share: Share, starts: ChangelogOffsets) 
     return False
 
 
-_NOTHING = pa.array([], pa.binary())
+_NOTHING = pa.nulls(0, pa.binary())  # `pa.array` would load pandas

@@ -390,10 +390,10 @@ class _Lock:
 
     def __init__(self, folder: Path) -> None:
         while True:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
                 self._file = os.open(folder / OWNER, os.O_RDWR | os.O_CREAT, 0o600)
-            except FileNotFoundError:  # somebody has just discarded the folder
+            except FileNotFoundError:  # somebody has just discarded the folder, or the one above it
                 continue
             self._process = os.getpid()
             try:
@@ -427,4 +427,4 @@ def _identity(folder: Path) -> tuple[int, int] | None:
 
 
 _LEVEL_BITS = RUNS_OF_A_LEVEL.bit_length() - 1
-_NO_KEYS = pa.array([], pa.binary())
+_NO_KEYS = pa.nulls(0, pa.binary())  # `pa.array` would load pandas
