@@ -20,7 +20,7 @@ from streamkit.log.opening import open_log
 from streamkit.names import MAINTENANCE_HEARTBEATS, application_heartbeat, fresh_token, maintenance_heartbeat
 
 LOOK_SECONDS = 5.0  # between two looks whether small commits have filled the catalog
-INLINE_BYTES = 16 << 20  # of small commits, a quarter of what a catalog takes: so many do not wait for the next pass
+INLINE_BYTES = 48 << 20  # of small commits, three quarters of what a catalog takes: so many do not wait for the next pass
 
 _logger = logging.getLogger(__name__)
 
