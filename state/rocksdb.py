@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamkit.errors import CorruptionError, EpochFailedError, StorageFailedError, StorageFullError
+from streamkit.state.sorted_run import SortedRun
 from streamkit.state.store import StoredKey, StoredValue
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 POSITION_KEY = b"\xff\xff!position"  # above every key group, so that no scan of one meets it
 TAKEN = "taken.sst"  # the file of a write, until RocksDB has it
 BLOCK_BYTES = 16 * 1024
-KEYS_PER_GET = 1 << 15  # what RocksDB needs for each key is freed in between
+KEYS_AT_ONCE = 1 << 15  # what each key takes is freed in between
 DAMAGED = "DAMAGED"  # an empty file that marks a damaged store; RocksDB ignores names other than its own
 RESTORED = "it is discarded and restored from its changelog when the application opens it again"
 
@@ -72,8 +74,8 @@ class RocksStore:
         self._check_process()
         found: list[StoredValue | None] = []
         with self._translating():
-            for first in range(0, len(keys), KEYS_PER_GET):
-                found += self._database[keys.slice(first, KEYS_PER_GET).to_pylist()] or ()
+            for first in range(0, len(keys), KEYS_AT_ONCE):
+                found += self._database[keys.slice(first, KEYS_AT_ONCE).to_pylist()] or ()
         return pa.array(found, pa.binary())
 
     def scan(self, start: StoredKey, end: StoredKey, limit: int | None = None) -> tuple[list[StoredKey], list[StoredValue]]:
@@ -90,17 +92,20 @@ class RocksStore:
         from rocksdict import IngestExternalFileOptions, SstFileWriter
 
         self._check_process()
-        newest = dict(zip(keys.to_pylist(), values.to_pylist(), strict=True))
+        if not pc.all(pc.less(keys[:-1], keys[1:])).as_py():  # what comes from runs is in order
+            keys, values = SortedRun.of(keys, values, position).in_byte_order()
         path, file = str(self.folder / TAKEN), SstFileWriter(options=self._options)
         moving = IngestExternalFileOptions()
         moving.set_move_files(True)
         with self._translating():
             file.open(path)
-            for key in sorted(newest):
-                if (value := newest[key]) is None:
-                    del file[key]
-                else:
-                    file[key] = value
+            for first in range(0, len(keys), KEYS_AT_ONCE):
+                pairs = (part.slice(first, KEYS_AT_ONCE).to_pylist() for part in (keys, values))
+                for key, value in zip(*pairs, strict=True):
+                    if value is None:
+                        del file[key]
+                    else:
+                        file[key] = value
             file[POSITION_KEY] = position
             file.finish()
             self._database.ingest_external_file([path], moving)

@@ -36,7 +36,7 @@ from streamkit.state.store import MemoryStore, Store, StoredKey, StoredValue
 from streamkit.state.stores import ON_DISK, Stores
 from streamkit.state.tiered_store import TieredStore
 
-CHANGES_PER_WRITE = 100_000
+CHANGES_PER_WRITE = 400_000  # of few runs, few need to be merged
 
 _logger = logging.getLogger(__name__)
 

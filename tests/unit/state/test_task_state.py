@@ -275,7 +275,7 @@ def test_many_keys_are_asked_for_in_parts(
     """However many keys are asked for together, each has its value; of none there is none."""
     changes = [log.commit(epoch) for epoch in EPOCHS][-1]
     state = open_state(log.storage, tmp_path / "db", share_of(), changes, NO_MEMORY)
-    monkeypatch.setattr(rocksdb, "KEYS_PER_GET", keys_per_get)
+    monkeypatch.setattr(rocksdb, "KEYS_AT_ONCE", keys_per_get)
     assert state.get(pa.array([key_of(0, "a"), key_of(3, "b"), key_of(4, "d")])).to_pylist() == [b"4", None, b"5"]
     assert state.get(pa.array([], pa.binary())) == pa.array([], pa.binary())
     state.close()
