@@ -102,25 +102,27 @@ def read_changes(
     start: int,
     prefixes: tuple[bytes, bytes],
     written: WrittenChanges = NOTHING_WRITTEN,
+    end: int | None = None,
 ) -> Iterator[tuple[pa.BinaryArray, pa.BinaryArray, int]]:
     """
-    The changes of one changelog partition from offset `start` on whose keys lie in [prefixes[0], prefixes[1]).
+    The changes of one changelog partition from offset `start` on, up to `end` if it is given, whose keys lie in [prefixes[0], prefixes[1]).
 
     Yields keys, values (null deletes) and the offset behind them, frame by frame. Frames of `written`, whose keys lie there, are
     not read.
     """
     for extent in extents:
-        if extent.next_offset <= start:
+        stop = extent.next_offset if end is None else min(end, extent.next_offset)
+        if stop <= start or stop <= extent.base_offset:
             continue
         if extent.base_offset >= start and (known := written.get((extent.path, extent.position))) is not None:
             yield *known, extent.next_offset
             continue
-        batch, _ = read_rows(storage, extent, start, extent.next_offset)
+        batch, _ = read_rows(storage, extent, start, stop)
         keys, values = _keys_and_values(batch)
         wanted = pc.and_(pc.greater_equal(keys, prefixes[0]), pc.less(keys, prefixes[1]))
         if pc.all(wanted).as_py() is False:
             keys, values = keys.filter(wanted), values.filter(wanted)
-        yield keys, values, extent.next_offset
+        yield keys, values, stop
 
 
 def _keys_and_values(batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:

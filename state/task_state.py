@@ -31,7 +31,7 @@ from streamkit.state.changelog import (
     read_changes,
 )
 from streamkit.state.key_group import changelog_partitions_of
-from streamkit.state.rocksdb import StoreBusyError, is_damaged
+from streamkit.state.rocksdb import RESTORED, StoreBusyError, is_damaged
 from streamkit.state.store import MemoryStore, Store, StoredKey, StoredValue
 from streamkit.state.stores import ON_DISK, Stores
 from streamkit.state.tiered_store import TieredStore
@@ -105,6 +105,10 @@ class Share:
 
 class StoreAheadError(CorruptionError):
     """The local store holds a later epoch than was asked for: its application moved it on, or the catalog was set back."""
+
+
+class UntrustedStoreError(CorruptionError):
+    """The local store is not the fold of the committed changelogs up to its position: it is discarded when it is next opened."""
 
 
 class StoreBehindError(StreamKitError):
@@ -190,7 +194,8 @@ def open_state(
     try:
         position = _position(store, share)
         _check_reached(folder, position, changes)
-        if not _is_trusted(storage, position, share, changes):
+        if (reason := _distrust(storage, position, share, changes)) is not None:
+            _logger.warning("the local store in %s cannot be trusted: %s; %s", folder, reason, RESTORED)
             store.close()
             stores.discard(folder)
             reach("state.untrusted")
@@ -273,13 +278,12 @@ def open_beside(
     """
     The store as another process left it, with what it lacks in memory.
 
-    CorruptionError if it cannot be trusted, StoreAheadError if that is because it holds a later epoch.
+    UntrustedStoreError if it cannot be trusted, StoreAheadError if that is because it holds a later epoch.
     """
     store = TieredStore(folder, read_only=True, memory_bytes=memory_bytes)
     try:
-        position = _position(store, share)
-        _check_reached(folder, position, changes)
-        _check_trusted(storage, folder, position, share, changes)
+        _check_reached(folder, _position(store, share), changes)
+        position = trusted_position(storage, store, folder, share, changes)
         missing: dict[StoredKey, StoredValue | None] = {}
         for place, extents in _missing_extents(storage, position, share, changes).items():
             for keys, values, _ in read_changes(storage, extents, position.offset(*place), share.prefixes):
@@ -298,15 +302,20 @@ def _check_reached(folder: Path, position: StorePosition, changes: CommittedChan
         )
 
 
-def _check_trusted(storage: Storage, folder: Path, position: StorePosition, share: Share, changes: CommittedChanges) -> None:
+def trusted_position(storage: Storage, store: Store, folder: Path, share: Share, changes: CommittedChanges) -> StorePosition:
+    """
+    The position of a store that is the fold of the committed changelogs up to there.
+
+    UntrustedStoreError if it is not, StoreAheadError if that is because it holds a later epoch.
+    """
+    position = _position(store, share)
     if position.epoch > changes.epoch:
         raise StoreAheadError(
             f"the local store in {folder} holds epoch {position.epoch}; expected epoch {changes.epoch} or one before it"
         )
-    if not _is_trusted(storage, position, share, changes):
-        raise CorruptionError(
-            f"the local store in {folder} holds state that was never committed, and another process has it open"
-        )
+    if (reason := _distrust(storage, position, share, changes)) is not None:
+        raise UntrustedStoreError(f"the local store in {folder} cannot be trusted: {reason}; {RESTORED}")
+    return position
 
 
 def _position(store: Store, share: Share) -> StorePosition:
@@ -326,15 +335,23 @@ def _arrived(position: StorePosition, share: Share, changes: CommittedChanges) -
     return replace(position, epoch=changes.epoch, token=changes.token, offsets=offsets, generation_start=start)
 
 
-def _is_trusted(storage: Storage, position: StorePosition, share: Share, changes: CommittedChanges) -> bool:
-    same_share = (position.first_group, position.last_group) == (share.groups.start, share.groups.stop)
-    if not same_share or position.epoch > changes.epoch or _is_below_purge(position, share, changes):
-        return False
-    if not set(position.offsets) <= set(share.changelog_ids):  # of a store that went; another may have its number now
-        return False
-    if position.epoch == 0:
-        return True
-    return _is_committed(storage, position, changes)
+def _distrust(storage: Storage, position: StorePosition, share: Share, changes: CommittedChanges) -> str | None:
+    """Why a store at this position is not the fold of the committed changelogs up to there; None if it is."""
+    groups = share.groups
+    if (position.first_group, position.last_group) != (groups.start, groups.stop):
+        return (
+            f"it has the key groups from {position.first_group} up to {position.last_group}, and the task those from {groups.start} up to "
+            f"{groups.stop}"
+        )
+    if position.epoch > changes.epoch:
+        return f"it holds epoch {position.epoch}, and the application has committed {changes.epoch}: the catalog was set back"
+    if _is_below_purge(position, share, changes):
+        return f"it holds epoch {position.epoch}, and lacks deletions that compaction has removed from the changelog since"
+    if foreign := sorted(set(position.offsets) - set(share.changelog_ids)):  # another store may have the number of one that went
+        return f"it holds changes of topics that are no changelogs of this stage any more, with the ids {', '.join(map(str, foreign))}"
+    if position.epoch and not _is_committed(storage, position, changes):
+        return f"its epoch {position.epoch} is not the one that was committed: it is of an attempt that failed, or of another log"
+    return None
 
 
 def _is_committed(storage: Storage, position: StorePosition, changes: CommittedChanges) -> bool:

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from streamkit.arrays import Integers
 from streamkit.errors import ConfigError, CorruptionError, FormatVersionError, StreamKitError
-from streamkit.expressions.aggregates import per_aggregate, result_or_null
 from streamkit.expressions.python.python_functions import exact_array
 from streamkit.html_table import html_table
 from streamkit.log.catalog.applications import TIMES_METRIC
@@ -34,10 +33,10 @@ from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.windows import Windowing
 from streamkit.schema import SchemaColumn
 from streamkit.state.foreign_record import KeptStore, check_changelogs
-from streamkit.state.format import decode_states, is_earlier
+from streamkit.state.format import is_earlier
 from streamkit.state.key_group import task_of_key_group
 from streamkit.state.layout import MICROSECONDS, decode_lists, layout_of
-from streamkit.state.row import decode_rows
+from streamkit.state.shown_rows import shown_rows
 from streamkit.state.snapshot import StateSnapshot, find_store, program_of, snapshot_of_store
 from streamkit.state.task_state import StoreAheadError, TaskState, read_changelogs, read_state
 
@@ -348,22 +347,8 @@ class StoreView:
             ) from error
 
     def _rows(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> pa.RecordBatch:
-        layout = layout_of(self.store)
-        _, times, columns = layout.split(keys, [column.type for column in self.store.key])
-        rows: dict[str, pa.Array] = dict(zip(self.store.key.names, columns, strict=True))
-        shown = layout.shown(times, self.store.window_size_ms)
-        keeper = self.program.keeper(self.store.name)
-        if keeper.windowing is not None and keeper.traits.closes_windows and layout.starts_first:
-            shown = layout.shown(keeper.windowing.bounds(times[0]))  # windows of a calendar have several lengths
-        return pa.RecordBatch.from_pydict({**rows, **shown, **self._values(values)})
-
-    def _values(self, values: pa.BinaryArray) -> dict[str, pa.Array]:
-        aggregates = self.program.keeper(self.store.name).aggregates_in(self.store.name)
-        if not aggregates:
-            _, *columns = decode_rows(values, ["bigint", *(column.type for column in self.store.value)])
-            return dict(zip(self.store.value.names, columns, strict=True))
-        _, states = decode_states(values, aggregates, self.snapshot is not None and is_earlier(self.snapshot.application))
-        return {one.name: result_or_null(one, own).values for one, own in per_aggregate(aggregates, states)}
+        is_from_earlier = self.snapshot is not None and is_earlier(self.snapshot.application)
+        return shown_rows(self.program, self.store, keys, values, is_earlier=is_from_earlier)
 
 
 def open_view(log: OpenLog, application: str, name: str) -> StoreView:

@@ -1,4 +1,4 @@
-"""`streamkit store`: rows of an application's stores."""
+"""`streamkit store`: rows of an application's stores, and whether these are what their changelogs say."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from streamkit.cli.terminal import completion
 from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, show_json
 from streamkit.cli.terminal.table import show_table
+from streamkit.cli.verification import verify
 from streamkit.connectors.files.far_times import printed_rows, time_text
 from streamkit.data_type import from_arrow
 from streamkit.errors import ConfigError
@@ -96,6 +97,9 @@ def get_row(
         show_json(printed_rows(table))
         return
     show_table(table.column_names, [tuple(row.values()) for row in printed_rows(table)], thousands="")
+
+
+program.command("verify")(verify)
 
 
 def _described(log: Log, view: StoreView) -> dict[str, Any]:

@@ -58,6 +58,7 @@ ARGUMENTS = {
     ("apps", "reset"): ["order-counts", "--yes"],
     ("store", "list"): [],
     ("store", "get"): ["order-counts", "hourly", "1001"],
+    ("store", "verify"): ["order-counts"],
     ("storage", "list"): [],
     ("storage", "set"): ["{folder}/second"],
     ("storage", "repair"): [],
@@ -79,7 +80,9 @@ ARGUMENTS = {
     ("dlq", "show"): ["broken"],
     ("dlq", "replay"): ["broken", "--dry-run"],
 }
-WITH_APPLICATION = {("apps", "list"), ("apps", "describe"), ("apps", "reset"), ("store", "list"), ("store", "get")}
+WITH_APPLICATION = {
+    ("apps", "list"), ("apps", "describe"), ("apps", "reset"), ("store", "list"), ("store", "get"), ("store", "verify"),
+}  # fmt: skip
 
 
 def strict(text):

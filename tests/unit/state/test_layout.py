@@ -13,7 +13,7 @@ from streamkit.errors import CorruptionError
 from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.plan.program import ProgramStore
 from streamkit.schema import Schema
-from streamkit.state import check
+from streamkit.state import verification
 from streamkit.state.key import state_keys
 from streamkit.state.layout import LAYOUTS, LISTED, KeyLayout, layout_of
 from streamkit.state.rocksdb import POSITION_KEY
@@ -80,7 +80,7 @@ def test_the_last_store_has_an_end() -> None:
 
 def test_the_deep_check_looks_at_every_key_group() -> None:
     """All keys that a store may have are compared, and its position, which is none, is not."""
-    ((start, end),) = check.EVERYTHING
+    start, end = verification.EVERYTHING
     last = KEY_GROUPS_MAX - 1
     keys = [LAYOUTS["key"].keys(65_535, np.array([group]), [pa.array(["\U0010ffff" * 9])])[0].as_py() for group in (0, last)]
     assert all(start <= key < end for key in keys)
