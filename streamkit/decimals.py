@@ -3,13 +3,15 @@ Numbers, texts and decimals of Python as Arrow's decimals, and none as another n
 
 Arrow multiplies at the width of a type, and takes what is left behind an overflow for the number. It divides by a power of ten
 that it looks up in a table, also behind the end of the table. So what cannot fit is refused here, before Arrow computes.
+By a divisor of more than one word of 32 bits, such as 10**13, it divides some numbers wrongly: 4294967295.999999999999999999 cut off to a
+whole number is 4294967294. So digits behind the point go nine at a time.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from decimal import Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from functools import cache
 
 import pyarrow as pa
@@ -19,6 +21,13 @@ DIGITS_MAX = 38
 WIDE_DIGITS_MAX = 76
 # Of JSON, what may have an exponent beyond Arrow's powers of ten; also where characters of a text are written by their numbers
 SMALL_IN_JSON = r"[:\[,\s]\"?[+-]?[0-9.]+[eE]-0*[1-9][0-9]|[0-9.]{60}[eE]-|\\u00(?:2[bdeBDE]|3[0-9]|[46]5)"
+ROUND_OF_ARROW = {
+    "half_towards_infinity": ROUND_HALF_UP,
+    "half_to_even": ROUND_HALF_EVEN,
+    "up": ROUND_CEILING,
+    "down": ROUND_FLOOR,
+}
+WORD_DIGITS = 9  # so many digits are cut off at a time: 10**9 is one word
 _INTEGER_DIGITS_MAX = 20
 _EXPONENT_DIGITS_MAX = 9
 _NUMBER = re.compile(r"([+-]?)([0-9]*)\.?([0-9]*)(?:[eE]([+-]?)0*([0-9]+))?")
@@ -46,7 +55,58 @@ def decimals_of_numbers(numbers: pa.Array | pa.ChunkedArray | pa.Scalar, type: p
         raise pa.ArrowInvalid(f"there is no conversion from {source} to {type}, whose scales differ too much")
     if source.precision + shift > type.precision:
         _check_bounds(numbers, type)
-    return numbers.cast(type)
+    return _with_fewer_digits(numbers, type.scale + WORD_DIGITS, safe=True).cast(type)
+
+
+def cut_off(numbers: pa.Array | pa.Scalar, scale: int) -> pa.Array | pa.Scalar:
+    """Decimals in 256 bits with so many digits behind the point, cut off towards zero; a scale below 0 cuts before the point."""
+    wide = numbers.cast(pa.decimal256(WIDE_DIGITS_MAX, numbers.type.scale))
+    return _with_fewer_digits(wide, scale, safe=False)
+
+
+def rounded(numbers: pa.Array | pa.Scalar, scale: int, mode: str) -> pa.Array | pa.Scalar:
+    """
+    Decimals in 256 bits, rounded to so many digits behind the point, or before it if that is negative.
+
+    The mode is one of ROUND_OF_ARROW. The numbers have 74 digits at most.
+    """
+    wide = numbers.cast(pa.decimal256(WIDE_DIGITS_MAX, numbers.type.scale))
+    if wide.type.scale <= scale:
+        return wide
+    type = pa.decimal256(WIDE_DIGITS_MAX, scale)
+    if scale < -2:  # Arrow compares no decimals of scales below 0
+        if isinstance(numbers, pa.Scalar):
+            return rounded(pa.array([numbers], numbers.type), scale, mode)[0]
+        unit, context = Decimal(1).scaleb(-scale), Context(prec=2 * WIDE_DIGITS_MAX, rounding=ROUND_OF_ARROW[mode])
+        return pa.array([value and value.quantize(unit, None, context) for value in numbers.to_pylist()], type)
+    near = cut_off(wide, scale + 2)
+    if mode != "half_towards_infinity" and near.type != wide.type:
+        near = _with_traces(near, wide)
+    # Two digits are rounded at once, by 100, which is one word.
+    return pc.round(near, ndigits=scale, round_mode=mode).cast(type, safe=False)
+
+
+def _with_traces(near: pa.Array, numbers: pa.Array) -> pa.Array:
+    """
+    Numbers that were cut off, their last digit 1 instead of 0 where digits were lost.
+
+    Without that a number just beside a tie, or beside a whole number, would be rounded as if it were one.
+    """
+    type = pa.decimal256(WIDE_DIGITS_MAX - 2, near.type.scale)  # a sum has a digit more
+    narrow = near.cast(type)
+    is_lossy = pc.not_equal(near.cast(numbers.type), numbers)
+    ends_in_zero = pc.equal(cut_off(near, type.scale - 1).cast(type), narrow)
+    up, down = (pa.scalar(Decimal(sign).scaleb(-type.scale), type) for sign in (1, -1))
+    moved = pc.add(narrow, pc.if_else(pc.greater(numbers, pa.scalar(Decimal(0), numbers.type)), up, down))
+    return pc.if_else(pc.and_(is_lossy, ends_in_zero), moved.cast(near.type), near)
+
+
+def _with_fewer_digits(numbers: pa.Array | pa.ChunkedArray | pa.Scalar, scale: int, *, safe: bool) -> pa.Array | pa.ChunkedArray:
+    """The decimals with at most so many digits behind the point, at their width; ArrowInvalid if `safe` and one of them has more."""
+    make = pa.decimal128 if numbers.type.bit_width == 128 else pa.decimal256
+    while numbers.type.scale > scale:
+        numbers = numbers.cast(make(numbers.type.precision, max(scale, numbers.type.scale - WORD_DIGITS)), safe=safe)
+    return numbers
 
 
 def _check_bounds(numbers: pa.Array | pa.ChunkedArray, type: pa.DataType) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -97,14 +98,16 @@ def _group(found: GroupDescription) -> GroupStatistics:
 
 
 def lag_of(log: Log, state: ApplicationState, topics: dict[int, Topic]) -> dict[str, int]:
-    """How many records wait for an application, by the names of the topics that it has begun to read; `topics` are those by their ids."""
-    return {
-        topics[topic_id].name: sum(
-            log.catalog.manifest.end_offsets(topic_id)[partition] - offset for partition, offset in offsets.items()
-        )
-        for topic_id, offsets in state.positions.items()
-        if topic_id in topics
-    }
+    """How many records wait for an application, by the names of the topics that it reads; `topics` are those by their ids."""
+    inputs = log.catalog.applications.inputs_of(state.id)
+    topic_ids = (state.positions.keys() | {topic_id for topic_id, is_whole in inputs.items() if not is_whole}) & topics.keys()
+    return {topics[topic_id].name: _waiting(log, topic_id, state.positions.get(topic_id, {})) for topic_id in sorted(topic_ids)}
+
+
+def _waiting(log: Log, topic_id: int, positions: Mapping[int, int]) -> int:
+    """The records of a topic behind these positions; of a partition that no epoch has taken yet, all."""
+    starts, ends = log.catalog.manifest.start_offsets(topic_id), log.catalog.manifest.end_offsets(topic_id)
+    return sum(end - max(starts[partition], positions.get(partition, 0)) for partition, end in ends.items())
 
 
 def _application(log: Log, state: ApplicationState, topics: dict[int, Topic]) -> ApplicationStatistics:

@@ -79,6 +79,11 @@ class Cast(Expression):
 
 
 @dataclass(frozen=True)
+class SuffixedNumber(Cast):
+    """A number of SQL with its type behind it, such as 3L: a literal, where a cast would be an expression."""
+
+
+@dataclass(frozen=True)
 class Alias(Expression):
     """An expression with a name for its result."""
 
@@ -107,6 +112,25 @@ class TypedExpression:
     type: str
     arguments: tuple[TypedExpression, ...] = ()
     value: Any = None
+
+
+class ComputedConstant(TypedExpression):
+    """A literal that came of an expression without columns, or of one that is computed once: where Spark types literals by their digits, it sees none."""
+
+    def __eq__(self, other: object) -> bool:
+        """As the literal that it is."""
+        return isinstance(other, TypedExpression) and vars(self) == vars(other)
+
+    __hash__ = TypedExpression.__hash__
+
+    @classmethod
+    def of(cls, value: TypedExpression) -> TypedExpression:
+        """A literal as one that was computed; any other expression as it is."""
+        return cls(**vars(value)) if value.name == "literal" else value
+
+    def as_written(self) -> TypedExpression:
+        """The literal as if a user had written it."""
+        return TypedExpression(**vars(self))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from streamkit.arrays import Mask
 from streamkit.data_type import decimal_of, to_arrow
+from streamkit.decimals import rounded
 from streamkit.expressions.aggregates.function import AggregateFunction, AggregateResult, States, register, takes
 from streamkit.expressions.aggregates.sum import lift, merge, subtract, total_and_count
 from streamkit.expressions.aggregates.total import PRECISION_MAX, exact_total
@@ -50,31 +51,17 @@ def _decimal_mean(totals: States, counts: pa.Array, layout: pa.DataType) -> Aggr
     """Divided exactly, then rounded half up, as Spark does."""
     wide = totals[0].cast(pa.decimal256(PRECISION_MAX, totals[0].type.scale))
     quotient = pc.divide(wide, _or_null(counts).cast(pa.decimal256(_COUNT_DIGITS, 0)))
-    rounded = pc.round(quotient, layout.scale, "half_towards_infinity")
+    means = rounded(quotient, layout.scale, "half_towards_infinity")
     carried = totals[1].to_numpy() != 0
     with np.errstate(invalid="ignore"):  # NaN stands for null
-        large = np.abs(rounded.cast(pa.float64()).to_numpy(zero_copy_only=False)) > 0.99 * 10.0 ** (
-            layout.precision - layout.scale
-        )
-    doubtful = carried | large
-    doubtful |= _is_wrong(rounded, pa.array(doubtful), wide, counts, layout.scale)
+        large = np.abs(means.cast(pa.float64()).to_numpy(zero_copy_only=False)) > 0.99 * 10.0 ** (layout.precision - layout.scale)
+    doubtful = carried | large | (counts.to_numpy() >= 2**32)  # Arrow divides rightly by one word
     if doubtful.any():
-        return _large_means(rounded, doubtful, totals, counts, layout)
-    return AggregateResult(rounded.cast(layout))
+        return _large_means(means, doubtful, totals, counts, layout)
+    return AggregateResult(means.cast(layout))
 
 
-def _is_wrong(rounded: pa.Array, skipped: pa.BooleanArray, wide: pa.Array, counts: pa.Array, scale: int) -> Mask:
-    """Where mean times count is not the total: Arrow rounds some decimals of 256 bits wrongly, such as 1152921504606560.133 with 24 digits to 7."""
-    means = pc.if_else(skipped, pa.scalar(None, rounded.type), rounded).cast(pa.decimal256(PRECISION_MAX, scale), safe=False)
-    exact_counts = counts.cast(pa.decimal256(_COUNT_DIGITS, 0))
-    error = pc.abs(pc.subtract(wide, pc.multiply(means, exact_counts)))
-    unit = pa.scalar(Decimal(1).scaleb(-scale), pa.decimal256(scale + 1, scale))
-    is_wrong = pc.greater(pc.add(error, error), pc.multiply(exact_counts, unit))
-    wrong: Mask = is_wrong.fill_null(False).to_numpy(zero_copy_only=False)
-    return wrong
-
-
-def _large_means(rounded: pa.Array, rows: Mask, totals: States, counts: pa.Array, layout: pa.DataType) -> AggregateResult:
+def _large_means(near: pa.Array, rows: Mask, totals: States, counts: pa.Array, layout: pa.DataType) -> AggregateResult:
     """As `_decimal_mean`, where means of some rows are computed one by one: their totals need more digits, or they may not fit."""
     overflowed, found = np.zeros(len(counts), np.bool_), ""
     means: list[Decimal | None] = []
@@ -83,7 +70,7 @@ def _large_means(rounded: pa.Array, rows: Mask, totals: States, counts: pa.Array
         if mean is not None and abs(mean) >= Decimal(1).scaleb(layout.precision - layout.scale):
             overflowed[row], found, mean = True, found or str(mean), None
         means.append(mean)
-    known = pc.if_else(pa.array(rows), pa.scalar(None, rounded.type), rounded).cast(layout)
+    known = pc.if_else(pa.array(rows), pa.scalar(None, near.type), near).cast(layout)
     values = pc.replace_with_mask(known, pa.array(rows), pa.array(means, layout))
     return AggregateResult(values, overflowed if overflowed.any() else None, found)
 

@@ -47,6 +47,7 @@ from streamkit.plan.expression import (
     Alias,
     Call,
     Cast,
+    ComputedConstant,
     Expression,
     Lambda,
     Literal,
@@ -54,6 +55,7 @@ from streamkit.plan.expression import (
     Reference,
     Scalar,
     SqlText,
+    SuffixedNumber,
     TypedAggregate,
     TypedExpression,
 )
@@ -145,6 +147,9 @@ class _ExpressionAnalysis:
                 return self.value(inner)
             case SqlText(text):
                 return self.value(_parsed(text, self.at))
+            case SuffixedNumber(inner, type):
+                found = self._cast(inner, type)
+                return found.as_written() if isinstance(found, ComputedConstant) else found
             case Cast(inner, type):
                 return self._cast(inner, type)
             case PythonCall(function, arguments):
@@ -371,7 +376,7 @@ def result_name(expression: Expression) -> str | None:
 def fold(expression: TypedExpression) -> TypedExpression:
     """A constant expression as the literal it is; unchanged if computing it fails, so that only rows that reach it fail."""
     try:
-        return literal(to_json(evaluate(expression, _one_row())[0], expression.type), expression.type)
+        return ComputedConstant.of(literal(to_json(evaluate(expression, _one_row())[0], expression.type), expression.type))
     except EvaluationError:
         return expression
 

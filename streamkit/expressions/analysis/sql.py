@@ -21,7 +21,7 @@ from streamkit.errors import EvaluationError, Location, SchemaError, TopologyErr
 from streamkit.expressions.analysis.arrow import evaluate
 from streamkit.expressions.analysis.sql_words import SyntaxRefusedError, Word, words
 from streamkit.plan.dotted_name import part
-from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, Literal, Reference, TypedExpression
+from streamkit.plan.expression import Alias, Call, Cast, Expression, Lambda, Literal, Reference, SuffixedNumber, TypedExpression
 from streamkit.plan.expression_size import TOO_DEEP
 
 RESERVED = frozenset(
@@ -355,7 +355,7 @@ class _WordReader:
                 if type:
                     raise SyntaxRefusedError(f"{word.text} does not fit into {type}")
                 return Literal(_checked_decimal(decimal.Decimal(number), word.text))
-            return Literal(number) if not type else Cast(Literal(number), type)
+            return Literal(number) if not type else SuffixedNumber(Literal(number), type)
         if type == "decimal":
             return Literal(_checked_decimal(-value if sign < 0 else value, word.text))
         if math.isinf(value) or (type == "float" and value > 3.4028235677973366e38):

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import FLOATS, INTEGERS, atomic_types, decimal_of, is_nested, to_arrow
+from streamkit.decimals import cut_off
 from streamkit.expressions.casts.nested_casts import convert_nested, inner_pairs
 from streamkit.expressions.casts.reading import READERS, read_decimals
 from streamkit.expressions.casts.writing import WRITERS, write_decimals, write_floats
@@ -18,7 +19,6 @@ from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.numbers import (
     WIDEST,
-    cut_off,
     fit_decimal,
     values_of,
     whole_longs,
@@ -179,8 +179,7 @@ def _float_to_decimal(values: pa.Array, type: str) -> pa.Array:
 
 
 def _decimal_to_integer(values: pa.Array, type: str) -> pa.Array:
-    whole = pc.trunc(values.cast(pa.decimal256(WIDEST, values.type.scale)))
-    return whole.cast(pa.decimal256(WIDEST, 0)).cast(to_arrow(type))
+    return cut_off(values, 0).cast(to_arrow(type))
 
 
 def _decimal_to_float(values: pa.Array, type: str) -> pa.Array:

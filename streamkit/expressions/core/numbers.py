@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.data_type import FLOATS, INTEGERS, decimal_of, to_arrow
+from streamkit.decimals import rounded
 from streamkit.expressions.core.coercion import (
     PRECISION_MAX,
     adjusted_decimal,
@@ -32,7 +33,7 @@ from streamkit.expressions.core.operation import (
     operation,
 )
 from streamkit.expressions.core.recording import recorded
-from streamkit.plan.expression import TypedExpression
+from streamkit.plan.expression import ComputedConstant, TypedExpression
 from streamkit.recast import recast
 
 __all__ = ["abs", "negate", "negative", "pmod", "positive"]
@@ -40,7 +41,6 @@ __all__ = ["abs", "negate", "negative", "pmod", "positive"]
 WIDEST = 76  # digits of Arrow's decimal256
 QUOTIENT_DIGITS = 39  # of the quotient whose remainder Spark computes
 WORD_DIGITS = 10  # the least that a decimal has which is too great for 32 bits
-STEP = 9  # so many digits are cut off at a time: Arrow divides by 10**9 as by one word
 
 
 def promoted(call: Invocation) -> tuple[TypedExpression, TypedExpression]:
@@ -56,15 +56,16 @@ def promoted(call: Invocation) -> tuple[TypedExpression, TypedExpression]:
 
 
 def beside_decimal(call: Invocation, value: TypedExpression, other: TypedExpression) -> TypedExpression:
-    """An operand beside another one, either of them a decimal: a constant integer takes the digits it has, a float makes both double."""
+    """An operand beside another one, either of them a decimal: a literal integer takes the digits it has, a float makes both double."""
     if value.type == "void":
         return cast_to(value, other.type)
     if value.type in INTEGERS:
-        if value.name == "literal" and value.value is not None:
+        is_literal = value.name == "literal" and value.value is not None and not isinstance(value, ComputedConstant)
+        if is_literal and value.type != "tinyint":  # which Spark has left out
             return call.cast(value, f"decimal({len(str(value.value).lstrip('-'))},0)")
         return call.cast(value, bounded_decimal(*decimal_for(value.type)))
     if "double" in (value.type, other.type) or "float" in (value.type, other.type):
-        return call.cast(value, "double") if decimal_of(value.type) else value
+        return call.cast(value, "double") if is_numeric(value.type) else value
     return value
 
 
@@ -140,6 +141,10 @@ def _integral_divide_rule(call: Invocation) -> TypedExpression | None:
     """Of integers, as bigint."""
     wide = [call.cast(value, "bigint") if value.type in INTEGERS[:-1] else value for value in call.values]
     typed = arithmetic("integral_divide", _sum_type)(replace(call, arguments=tuple(wide)))
+    if typed and typed.type in FLOATS:
+        raise RuleError(
+            f"div divides integers and decimals; found {call.types[0]} and {call.types[1]}: cast them, or divide with /"
+        )
     return typed and replace(typed, type="bigint")
 
 
@@ -209,7 +214,7 @@ def _digits(expression: TypedExpression) -> tuple[int, int]:
 
 @operation("divide", rule=_divide_rule, nullable=always_nullable, fails=always, refuse=_needs_numbers, right_first=True)
 def _divide(expression: TypedExpression, left: Datum, right: Datum) -> Datum:
-    """Of decimals by Arrow where it has digits enough, and is right (`cut_off`)."""
+    """Of decimals by Arrow where it has digits enough, and is right (`streamkit/decimals.py`)."""
     if not decimal_of(expression.type):
         return pc.divide_checked(left, right)
     (precision, left_scale), (right_precision, right_scale), (_, scale) = map(_digits, (*expression.arguments, expression))
@@ -411,24 +416,8 @@ def fit_decimal(value: Datum, type: str) -> Datum:
     """The value at the scale of a decimal type, rounded half up; ArrowInvalid if it has too many digits."""
     target = to_arrow(type)
     if value.type.scale > target.scale:
-        if value.type.precision > PRECISION_MAX:
-            value = cut_off(value, target.scale + 1)  # the digits behind that one do not matter
-        wide = value.cast(pa.decimal256(WIDEST, value.type.scale))  # 9.9 rounded needs a digit more than it has
-        value = pc.round(wide, ndigits=target.scale, round_mode="half_towards_infinity")
+        value = rounded(value, target.scale, "half_towards_infinity")
     return recast(value.cast(pa.decimal256(WIDEST, target.scale)), target)
-
-
-def cut_off(value: Datum, scale: int) -> Datum:
-    """
-    Decimals with at most so many digits behind the point, cut off towards zero, in 256 bits.
-
-    Arrow divides some decimals of more than 128 bits wrongly by divisors of more than one word of 32, such as 10**14. So nine digits go at a
-    time.
-    """
-    found = value.cast(pa.decimal256(WIDEST, value.type.scale))
-    while found.type.scale > scale:
-        found = found.cast(pa.decimal256(WIDEST, max(scale, found.type.scale - STEP)), safe=False)
-    return found
 
 
 def _exact(value: Datum) -> Datum:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from streamkit.expressions.core.coercion import cast_to, implicit_type
-from streamkit.plan.expression import Lambda, TypedExpression
+from streamkit.plan.expression import ComputedConstant, Lambda, TypedExpression
 
 if TYPE_CHECKING:
     from streamkit.expressions.core.session_zone import SessionZone
@@ -119,7 +119,11 @@ class Invocation:
     def cast(self, expression: TypedExpression, type: str) -> TypedExpression:
         """The expression as another type, checked as all that is built."""
         cast = cast_to(expression, type)
-        return cast if cast is expression else self.build(cast)
+        if cast is expression:
+            return cast
+        built = self.build(cast)
+        is_written = expression.name == "literal" and not isinstance(expression, ComputedConstant)
+        return built.as_written() if is_written and isinstance(built, ComputedConstant) else built
 
     def of(self, function: str, *arguments: TypedExpression) -> TypedExpression:
         """A call of another function by its own rule."""

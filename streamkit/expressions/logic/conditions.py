@@ -32,7 +32,7 @@ from streamkit.expressions.core.ordering import joint_keys
 from streamkit.expressions.core.recording import recorded
 from streamkit.expressions.core.rows import Rows, broadcast
 from streamkit.expressions.core.spark_text import spark_text
-from streamkit.plan.expression import Call, Expression, TypedExpression
+from streamkit.plan.expression import Call, ComputedConstant, Expression, TypedExpression
 from streamkit.plan.location import user_location
 
 __all__ = [
@@ -129,7 +129,8 @@ def _ne_rule(call: Invocation) -> TypedExpression:
 @function("between")
 def _between_rule(call: Invocation) -> TypedExpression:
     value, lower, upper = call.values
-    return call.of("and", call.of("ge", value, lower), call.of("le", value, upper))
+    once = ComputedConstant.of(value)  # Spark computes it once, and gives it a name
+    return call.of("and", call.of("ge", once, lower), call.of("le", once, upper))
 
 
 @spark_text("between")
@@ -160,7 +161,7 @@ def nullif(value: Column | str, other: Column | str) -> Column:
 def _nullif_rule(call: Invocation) -> TypedExpression:
     check_count(call, 2)
     value, other = call.values
-    return call.of("when", call.of("eq", value, other), literal(None, value.type), value)
+    return call.of("when", call.of("eq", ComputedConstant.of(value), other), literal(None, value.type), value)
 
 
 def nvl2(value: Column | str, not_null: Column | str, null: Column | str) -> Column:

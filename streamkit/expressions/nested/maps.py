@@ -12,6 +12,7 @@ from streamkit.data_type import array_of, element_of, entry_of, fields_of, has_m
 from streamkit.expressions.core.coercion import cast_to, common_type, wider_common_without_strings
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.elements import Elements, booleans, interleaved, on_columns, structs_of, validity
+from streamkit.expressions.core.groups import one_of_equals
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import (
     Invocation,
@@ -74,6 +75,11 @@ def checked_maps(elements: Elements) -> pa.Array:
     return elements.as_maps()
 
 
+def _with_one_zero(elements: Elements) -> Elements:
+    """Entries as Spark puts them in one by one: keys that are floats have one zero and one NaN; those that it takes as an array stay."""
+    return elements.with_values(structs_of([("key", one_of_equals(elements.keys)), ("value", elements.items)]))
+
+
 def _key_type(call: Invocation, type: str) -> str:
     if has_map(type):
         raise RuleError(f"{call.name}() would have keys of {type}; the keys of a map cannot be or hold maps")
@@ -102,7 +108,7 @@ def _map(expression: TypedExpression, *values: pa.Array) -> pa.Array:
     key, item = entry_of(expression.type) or ("void", "void")
     if not values:
         return pa.array([[]], to_arrow(expression.type))
-    keys = interleaved([recast(value, to_arrow(key)) for value in values[0::2]])
+    keys = interleaved([one_of_equals(recast(value, to_arrow(key))) for value in values[0::2]])
     items = interleaved([recast(value, to_arrow(item)) for value in values[1::2]])
     return checked_maps(keys.with_values(structs_of([("key", keys.values), ("value", items.values)])))
 
@@ -153,7 +159,7 @@ def _map_from_entries(_: TypedExpression, values: pa.Array) -> pa.Array:
     elements = Elements.of(values)
     valid = elements.valid & ~elements.any(~validity(elements.values))
     kept = elements.kept(valid[elements.parents])
-    return checked_maps(Elements(kept.values, kept.lengths, valid))
+    return checked_maps(_with_one_zero(Elements(kept.values, kept.lengths, valid)))
 
 
 def _entries_rule(call: Invocation) -> TypedExpression:
@@ -277,7 +283,7 @@ def _map_concat(_: TypedExpression, *values: pa.Array) -> pa.Array:
     order = order[valid[parents[order]]]
     entries = pa.concat_arrays([part.values for part in parts]).take(pa.array(order))
     lengths = np.where(valid, np.sum([part.lengths for part in parts], axis=0), 0)
-    return checked_maps(Elements(entries, lengths, valid))
+    return checked_maps(_with_one_zero(Elements(entries, lengths, valid)))
 
 
 def _text_rule(call: Invocation) -> TypedExpression:

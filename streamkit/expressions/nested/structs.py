@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from streamkit.conditionals import if_else
 from streamkit.data_type import array_of, element_of, entry_of, fields_of, struct_of, to_arrow
 from streamkit.errors import SchemaError
+from streamkit.expressions.core.coercion import implicit_type
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.elements import Elements, on_columns, structs_of, validity
 from streamkit.expressions.core.literals import literal
@@ -98,8 +99,11 @@ def _item_rule(call: Invocation) -> TypedExpression:
         if key.name == "literal" and key.type == "string" and fields_of(element):
             return call.of("get_field", value, key)
         return TypedExpression("array_item", element, (value, with_integer(call, 1)))
-    if entry_of(value.type):
-        return call.of("map_item", value, key)
+    if entry := entry_of(value.type):
+        type = implicit_type(key.type, entry[0])
+        if type is None:
+            raise RuleError(f"[] takes a key of the map, which is {entry[0]}; found {key.type}")
+        return call.of("map_item", value, call.cast(key, type))
     if fields_of(value.type) and key.name == "literal" and key.type == "string":
         return call.of("get_field", value, key)
     raise RuleError(f"[] takes an element of an array or the value of a key of a map; found {value.type} and {key.type}")

@@ -7,9 +7,9 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, 
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streamkit.data_type import FLOATS, INTEGERS, decimal_of, to_arrow
+from streamkit.decimals import decimals_of_numbers, rounded
 from streamkit.expressions.core.coercion import PRECISION_MAX, implicit_type
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
@@ -136,15 +136,9 @@ def _rounded(expression: TypedExpression, values: pa.Array, digits: int) -> pa.A
 
 
 def _of_decimals(values: pa.Array, digits: int, expression: TypedExpression) -> pa.Array:
-    target, (mode, mode_of_python) = to_arrow(expression.type), _MODES[expression.name]
-    if values.type.scale - digits > PRECISION_MAX:  # Arrow has no such power of ten
-        with localcontext(prec=2 * WIDEST):
-            unit = Decimal(1).scaleb(-digits)
-            found = [None if value is None else value.quantize(unit, mode_of_python) for value in values.to_pylist()]
-        return pa.array(found, target)
-    wide = values.cast(pa.decimal256(WIDEST, values.type.scale))
-    rounded = pc.round(wide, ndigits=min(digits, values.type.scale), round_mode=mode)
-    return rounded.cast(pa.decimal256(WIDEST, target.scale)).cast(target)
+    kept = max(digits, -PRECISION_MAX - 1)  # before that digit no decimal has any
+    found = rounded(values, min(kept, values.type.scale), _MODES[expression.name][0])
+    return decimals_of_numbers(found, to_arrow(expression.type))
 
 
 def _of_integers(values: pa.Array, digits: int, expression: TypedExpression) -> pa.Array:
@@ -152,8 +146,7 @@ def _of_integers(values: pa.Array, digits: int, expression: TypedExpression) -> 
     if digits >= 0:
         return values
     wide = values.cast(pa.int64()).cast(pa.decimal256(WIDEST, 0))
-    rounded = pc.round(wide, ndigits=max(digits, -40), round_mode=_MODES[expression.name][0])
-    return rounded.cast(to_arrow(expression.type))
+    return rounded(wide, max(digits, -40), _MODES[expression.name][0]).cast(to_arrow(expression.type))
 
 
 def _to_bigint(values: pa.Array, to_whole: Callable[[np.ndarray], np.ndarray]) -> pa.Array:

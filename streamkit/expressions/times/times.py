@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from streamkit.civil_dates import civil_from_days, days_from_civil
 from streamkit.data_type import FLOATS, INTEGERS, decimal_of, to_arrow
+from streamkit.decimals import decimals_of_numbers
 from streamkit.expressions.core.coercion import DAY_INTERVALS, MONTH_INTERVALS
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
@@ -338,7 +339,7 @@ def _micros_of_floats(value: Datum) -> Datum:
 
 def _micros_of_decimals(value: Datum) -> Datum:
     """Exact; more than six digits behind the point raise."""
-    return unscaled(value.cast(pa.decimal256(60, max(value.type.scale, 6))).cast(pa.decimal256(60, 6)))
+    return unscaled(decimals_of_numbers(value, pa.decimal256(60, 6)))
 
 
 def _made_rule(call: Invocation) -> TypedExpression:

@@ -155,10 +155,14 @@ def check_keys(transaction: Transaction, state: ApplicationState, key_groups: in
         )
 
 
-def inputs_of(transaction: Transaction, application_id: int) -> frozenset[int]:
-    """The ids of the topics that an application's newest generation was started on, also of those that were deleted since."""
-    found = transaction.execute("SELECT topic_id FROM application_input WHERE application_id = ?", (application_id,))
-    return frozenset(topic_id for (topic_id,) in found)
+def inputs_of(transaction: Transaction, application_id: int) -> dict[int, bool]:
+    """
+    The ids of the topics that an application's newest generation was started on, also of topics that were deleted since.
+
+    The value says whether each epoch reads the topic whole, as that of a global table.
+    """
+    found = transaction.execute("SELECT topic_id, is_whole FROM application_input WHERE application_id = ?", (application_id,))
+    return {topic_id: bool(is_whole) for topic_id, is_whole in found}
 
 
 def _drop_store(transaction: Transaction, state: ApplicationState, name: str) -> None:

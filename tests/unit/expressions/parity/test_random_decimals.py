@@ -7,7 +7,9 @@ from decimal import Decimal
 
 import pytest
 
+from streamkit import decimals
 from streamkit.expressions.core import coercion, numbers
+from streamkit.plan.expression import ComputedConstant
 from tests.unit.expressions.parity.comparison import differences
 from tests.unit.expressions.parity.oracle import QUERY_FAILS, in_spark
 from tests.unit.expressions.parity.random_decimals import (
@@ -55,6 +57,10 @@ BUGS = {
     "sums have no more than 128 bits": lambda patch: patch.setattr(numbers, "_exact", lambda value: value),
     "a common type keeps the digits behind the point": lambda patch: patch.setattr(
         coercion, "wider_decimal", keep_digits_behind_the_point
+    ),
+    "many digits are cut off at once": lambda patch: patch.setattr(decimals, "WORD_DIGITS", 76),
+    "a constant that was computed is a literal": lambda patch: patch.setattr(
+        ComputedConstant, "of", classmethod(lambda _, value: value)
     ),
     "a remainder is there whatever the quotient": lambda patch: patch.setattr(numbers, "_decimal_remainder", Decimal.__mod__),
 }

@@ -10,7 +10,7 @@ import pytest
 from streamkit import functions as F
 from streamkit.errors import Location, TopologyError, UnsupportedExpressionError
 from streamkit.expressions.analysis.sql import parse_sql
-from streamkit.plan.expression import Alias, Call, Cast, Lambda, Literal, Reference
+from streamkit.plan.expression import Alias, Call, Lambda, Literal, Reference, SuffixedNumber
 from tests.unit.expressions.parity.families import read_family
 
 REFUSED = read_family(Path(__file__).with_name("refused.sql"))
@@ -54,7 +54,7 @@ def test_refusals_say_where_and_what(text, message):
         ("'it''s'", Literal("it's")),
         ("'\\u0041\\n\\%'", Literal("A\n\\%")),
         ("-1", Literal(-1)),
-        ("2S", Cast(Literal(2), "smallint")),
+        ("2S", SuffixedNumber(Literal(2), "smallint")),
         ("1.50", Literal(decimal.Decimal("1.50"))),
         ("1.5D", Literal(1.5)),
         ("9223372036854775808", Literal(decimal.Decimal(2**63))),
