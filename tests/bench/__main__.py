@@ -4,6 +4,7 @@ The benchmark: StreamKit against Spark on the same rows, in turn, in one run; me
     make bench            everything; writes build/bench.json
     python -m tests.bench windowed latency memory compaction     some of it
     python -m tests.bench operators --fraction 0.02              the operators, on a fiftieth of their records: to see that all work
+    NEXMARK_QUERIES=DIR python -m tests.bench nexmark            beside Flink SQL, with the query texts of nexmark-flink in a folder
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from tests.bench.latency import WARM_UP_EPOCHS, spark_latencies_apart, streamkit
 from tests.bench.live import live_rows  # noqa: E402
 from tests.bench.log_rows import log_rows  # noqa: E402
 from tests.bench.memory import peak_megabytes  # noqa: E402
+from tests.bench.nexmark.rows import nexmark_rows  # noqa: E402
 from tests.bench.one_key import seconds as one_key_seconds  # noqa: E402
 from tests.bench.operators import OPERATORS  # noqa: E402
 from tests.bench.row import Row  # noqa: E402
@@ -193,8 +195,14 @@ WORKS: dict[str, Work] = {
     "connect_memory": connect_memory,
     "dataframes": dataframes,
     "formats": format_rows,
+    "nexmark": nexmark_rows,
 }
-SIZED: dict[str, Callable[..., Iterator[Row]]] = {**OPERATORS, "connect": connect, "connect_memory": connect_memory}
+SIZED: dict[str, Callable[..., Iterator[Row]]] = {
+    **OPERATORS,
+    "connect": connect,
+    "connect_memory": connect_memory,
+    "nexmark": nexmark_rows,
+}
 
 
 def main(arguments: list[str]) -> None:
@@ -229,7 +237,7 @@ def chosen_works(arguments: list[str]) -> list[Work]:
         "--fraction",
         type=float,
         default=1,
-        help="of the records of operators and connectors, above 0 to 1; below 1 no measurement",
+        help="of the records of operators, connectors and Nexmark, above 0 to 1; below 1 no measurement",
     )
     options = parser.parse_args(arguments)
     given: list[Iterable[str]] = [OPERATORS if name == "operators" else (name,) for name in options.names] or [WORKS, OPERATORS]

@@ -13,19 +13,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.bench import maven
+
 VERSION = "4.3.0"
 START_SECONDS = 60
 TOOL_SECONDS = 600
-COMPILE_SECONDS = 120
 PRODUCER = ("acks=all", "batch.size=262144", "linger.ms=5", "buffer.memory=134217728")  # the fastest of those tried
-POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
-<modelVersion>4.0.0</modelVersion><groupId>bench</groupId><artifactId>kafka</artifactId><version>1</version>
-<dependencies>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version></dependency>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{VERSION}</version></dependency>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-streams</artifactId><version>{VERSION}</version></dependency>
-</dependencies></project>
-"""
+ARTIFACTS = [f"org.apache.kafka:{name}:{VERSION}" for name in ("kafka_2.13", "kafka-tools", "kafka-streams")]
 PROPERTIES = """process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
@@ -64,14 +58,6 @@ class Kafka:
         titles, values = list(csv.reader(output.strip().splitlines()[-2:], skipinitialspace=True))
         return float(dict(zip(titles, values, strict=True))["fetch.nMsg.sec"])
 
-    def compiled(self, source: Path, folder: Path) -> None:
-        """Compile a program that stands beside the benchmark, its classes into a new folder."""
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        line = ["javac", "-d", str(folder), "-cp", f"{self.jars}/*", str(source)]
-        done = subprocess.run(line, check=False, capture_output=True, text=True, timeout=COMPILE_SECONDS)
-        assert done.returncode == 0, f"{source.name} does not compile: {done.stderr[-2000:]}"
-
     def _tool(self, name: str, *arguments: str) -> str:
         return _java(self.jars, f"org.apache.kafka.tools.{name}", *arguments)
 
@@ -79,7 +65,7 @@ class Kafka:
 @contextmanager
 def broker(folder: Path) -> Iterator[Kafka | None]:
     """Run a broker while in the block, its data below `folder`; None where it cannot be had or does not start."""
-    jars = _jars(folder / "kafka-jars")
+    jars = maven.jars(folder / "kafka-jars", ARTIFACTS)
     if jars is None:
         yield None
         return
@@ -100,21 +86,6 @@ def broker(folder: Path) -> Iterator[Kafka | None]:
             process.terminate()
             process.wait(START_SECONDS)
             shutil.rmtree(data, ignore_errors=True)
-
-
-def _jars(folder: Path) -> Path | None:
-    complete = folder / "complete"
-    if complete.exists() and complete.read_text() == POM:
-        return folder
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "pom.xml").write_text(POM)
-    command = ["mvn", "-q", "-B", "-f", str(folder / "pom.xml"), "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
-    try:
-        subprocess.run(command, check=True, capture_output=True, timeout=TOOL_SECONDS)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    complete.write_text(POM)
-    return folder
 
 
 def _java(jars: Path, main_class: str, *arguments: str) -> str:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tests.bench import kafka
+from tests.bench.maven import compile_java
 from tests.bench.rates import EPOCHS, Side, medians, rate_row
 from tests.bench.row import Row, absent
 from tests.bench.rows import Rows
@@ -106,7 +107,7 @@ def kafka_streams_rows(rows: Rows, folder: Path, ours: Side) -> Iterator[Row]:
 
 def compiled(broker: kafka.Kafka, folder: Path) -> Application:
     """The application, its classes in a new folder."""
-    broker.compiled(SOURCE, folder)
+    compile_java([SOURCE], broker.jars, folder)
     return Application(broker, folder)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.bench import kafka
 from tests.bench.kafka_streams import PROGRAMS
+from tests.bench.maven import compile_java
 
 SOURCE = Path(__file__).with_name("LiveCount.java")
 EXACTLY_ONCE = "processing.guarantee=exactly_once_v2"
@@ -31,7 +32,7 @@ def kafka_streams_latencies(
         if broker is None:
             return None
         classes, found = folder / "kafka-live", {}
-        broker.compiled(SOURCE, classes)
+        compile_java([SOURCE], broker.jars, classes)
         for number, (name, settings) in enumerate(VARIANTS.items()):
             state = classes / f"live-{number}"
             line = [

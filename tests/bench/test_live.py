@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench import kafka, live
+from tests.bench import kafka, live, maven
 from tests.bench.live_kafka_streams import VARIANTS, kafka_streams_latencies
 
 JAVA = """#!/bin/sh
@@ -34,7 +34,7 @@ def test_each_variant_is_told(tmp_path, programs, monkeypatch):
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
     monkeypatch.setattr(kafka, "_is_up", lambda process, port: True)
-    monkeypatch.setattr(kafka, "_jars", lambda folder: folder)
+    monkeypatch.setattr(maven, "jars", lambda folder, artifacts: folder)
     assert kafka_streams_latencies(tmp_path, 1_000, 10, 1, 1) == dict.fromkeys(VARIANTS, (12.5, 30.25))
 
 
