@@ -77,7 +77,7 @@ class RunList:
 
 
 class RunFolder:
-    """The files of the runs in a store's folder, and what is in those that were written or mapped here."""
+    """The files of the runs in a store's folder, and the runs that this process wrote or mapped."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -104,7 +104,7 @@ class RunFolder:
         return None if self._listed.keys is None or self._keys is None else self._keys[1]
 
     def write(self, runs: Sequence[SortedRun], below: bytes | None, keys: KeyHashes | None) -> None:
-        """Make these the runs of the folder, oldest first: those that have no file get one, and other files are removed."""
+        """Make these the runs of the folder, oldest first: a run without a file gets one, and files of other runs are removed."""
         known = {id(run): file for file, run in self._files.values()}
         files = [known.get(id(run)) or self._write_run(run) for run in runs]
         if keys is not None and (self._keys is None or self._keys[1] is not keys):

@@ -169,10 +169,10 @@ def _word(rows: ByteSlices, position: int) -> UnsignedIntegers:
 
 
 def _folded(hashes: UnsignedIntegers, keys: pa.BinaryArray, values: pa.BinaryArray, position: bytes) -> SortedRun:
-    """The run of changes, of which the last counts for each key."""
+    """The run of these changes; of several changes of a key the last one counts."""
     order = np.argsort(
         hashes, kind="stable"
-    )  # changes of a key stand in the order in which they came, and what is sorted is only merged
+    )  # keeps changes of a key in the order they came in, and only merges stretches that are sorted
     hashes = hashes[order]
     again = hashes[1:] == hashes[:-1]
     if again.any():
@@ -189,7 +189,7 @@ def _replaced(order: Integers, keys: pa.BinaryArray, again: Mask) -> Mask:
     equal = pc.equal(keys.take(pa.array(order[before])), keys.take(pa.array(order[before + 1]))).to_numpy(zero_copy_only=False)
     if equal.all():
         return replaced
-    # Different keys have one hash. Their rows may lie mixed: each key of such hashes is looked for by itself.
+    # Different keys share a hash, and their rows may be mixed: look for each key of such a hash by itself.
     last: dict[bytes, int] = {}
     rows = np.unique(np.concatenate([before, before + 1]))
     for row, key in zip(rows.tolist(), keys.take(pa.array(order[rows])).to_pylist(), strict=True):

@@ -262,7 +262,7 @@ class TieredStore:
         self._save()
 
     def _save(self) -> None:
-        """Write the runs that have no file, and name them all; those that RocksDB has go without."""
+        """Write the runs that have no file, and name all of them; runs whose rows RocksDB has need no file."""
         with self._translating():
             self._files.write(self._runs[self._settled :], self._below_position, self._below_keys if self._has_below else None)
         self._is_saved = True
@@ -319,7 +319,7 @@ class TieredStore:
 
 
 class _FoundValues:
-    """The values of keys as they are found, part by part; `keys` are those that are still looked for."""
+    """The values of keys as they are found, part by part; `keys` are the ones not found yet."""
 
     def __init__(self, keys: pa.BinaryArray) -> None:
         self.keys = keys

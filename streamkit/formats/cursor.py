@@ -182,7 +182,7 @@ def _is_text(value: bytes) -> bool:
 
 
 def _decimals(wide: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Whole numbers of sixteen bytes, some of which have 39 digits, in a type of the same scale; ArrowInvalid if one does not fit."""
+    """Whole numbers of sixteen bytes as decimals of the same scale; ArrowInvalid if one does not fit (sixteen bytes have up to 39 digits)."""
     wide.validate(full=True)
     return decimals_of_numbers(wide, kind)
 

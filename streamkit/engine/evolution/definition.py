@@ -241,7 +241,7 @@ def _computed(program: Program, step: str) -> Mapping[str, TypedExpression]:
 
 
 def _made_of(name: str, computed: Mapping[str, TypedExpression], records: Origin) -> str:
-    """What stands behind a group's column; nothing if it is one of the records."""
+    """The expression that a group's column is computed by; empty if it is a column of the records."""
     expression = computed.get(name)
     if expression is None or (expression.name, expression.value) == ("column", name):
         return ""

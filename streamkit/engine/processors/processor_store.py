@@ -54,7 +54,7 @@ class ProcessorStore(Generic[Definition]):
     def _expired_ranges(
         cls, definition: Definition, overlay: StoreOverlay, group: int, stream_time: int
     ) -> list[tuple[bytes, bytes]]:
-        """The state keys [start, end) of a key group that are gone at a stream time; none of a kind that keeps all, or deletes by itself."""
+        """The state keys [start, end) of a key group that have expired at a stream time; none if this kind of store keeps all, or deletes by itself."""
         return []
 
     def _earliest(self, retention_ms: int) -> int | None:
@@ -126,7 +126,7 @@ class _Exact:
         return self._converted(values)
 
     def of_dict(self, given: Any) -> EntryValues:
-        """A dict of columns; those that it leaves out are null."""
+        """A dict of columns; a column that it leaves out is null."""
         if given.__class__ is not dict and not isinstance(given, Mapping):  # the second look is slow
             raise self._wrong(f"found {given!r}; expected a dict")
         for name in given:

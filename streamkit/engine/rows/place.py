@@ -141,7 +141,7 @@ def as_moved(batch: pa.RecordBatch, number: Number) -> pa.RecordBatch:
 
 
 def _is_apart(batch: pa.RecordBatch) -> pa.BooleanArray:
-    """Which rows that time brings stand in front of all that the record of their place causes, or behind it."""
+    """Which rows, of those that time causes, come before or after all rows that the record of their place causes."""
     path = batch[PATH].cast(pa.binary())
     return pc.and_(batch[DUE].is_valid(), pc.or_(pc.starts_with(path, BEFORE_RECORD), pc.starts_with(path, BEHIND_RECORD)))
 

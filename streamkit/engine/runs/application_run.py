@@ -71,7 +71,7 @@ class Run(ABC):
         self._backlog = 0
         self._records_before: int | None = None
         self._companion: Companion | None = None
-        self._has_ended = threading.Event()  # by itself, by a stop or by an error
+        self._has_ended = threading.Event()  # its work is done, it was stopped, or it failed
 
     def wait(self, timeout: float | None = None) -> bool:
         """

@@ -192,7 +192,7 @@ class Catalog(Noun):
         return self.database.watch()
 
     def end_waits(self) -> None:
-        """End all waits for commits that go on by this catalog, and those that begin later by older watches."""
+        """End all waits for commits through this catalog, also later ones on a watch that was made before."""
         self.database.end_waits()
 
     def read(self, work: Callable[[Transaction], Result]) -> Result:

@@ -123,7 +123,7 @@ def _made(epoch: WindowState, batch: pa.RecordBatch) -> _MadeSessions:
     keys, codes = keys_of(operator.key, batch)
     listed = epoch.listed(keys)
     before, _ = epoch.times
-    # Those that had not closed: one that closes next takes no rows any more, but another may get its bounds, and then its place.
+    # Only sessions that had not closed. One that closes next takes no more rows, but another session may get its bounds, and so its key.
     met = listed.take(listed.ends >= first_open_at(epoch.windowing, before))
     values = epoch.read(epoch.keys(keys, met.keys, (met.ends, met.starts)))
     states = lifted(operator.aggregates, batch)
