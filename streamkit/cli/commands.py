@@ -19,6 +19,7 @@ HOMES = {  # of each command the file, and there the function, or the program of
     "offsets": "offsets.offsets",
     "groups": "groups.program",
     "run": "run.run",
+    "standby": "run.standby",
     "explain": "run.explain",
     "plan": "plan.plan",
     "stats": "stats.stats",

@@ -1,8 +1,9 @@
-"""`streamkit run` and `streamkit explain`: a topology in a file."""
+"""`streamkit run`, `streamkit standby` and `streamkit explain`: a topology in a file."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -31,7 +32,21 @@ def run_file(file: str, arguments: Arguments) -> None:
     run_command(load_topology(file), arguments)
 
 
+def stand_by_file(file: str, arguments: Arguments) -> None:
+    """
+    Take the topology in a file over when its run is gone.
+
+    Until then it starts nothing but Spark (unless --local), and keeps the stores in this host's folder up to date. A run is gone
+    when it has given no sign of life for 2 s; one that ended or was stopped is not followed. A newer run takes its place again.
+    """
+    if arguments.options.is_bounded:
+        raise typer.BadParameter("a run with --once or --drain ends by itself; expected neither of them for one that stands by")
+    existing_location(arguments.log)
+    run_command(load_topology(file), replace(arguments, stands_by=True))
+
+
 run = with_file(run_file, ApplicationFile)
+standby = with_file(stand_by_file, ApplicationFile)
 
 
 def explain(

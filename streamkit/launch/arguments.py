@@ -25,6 +25,7 @@ class Arguments:
     is_local: bool
     is_verbose: bool
     connectors: Literal["here", "external"] = "here"
+    stands_by: bool = False
 
 
 def arguments_of(

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamkit.dsl.handover import hand_over
 from streamkit.dsl.topology import Topology
-from streamkit.errors import StreamKitError
+from streamkit.errors import FencedError, StreamKitError
 from streamkit.names import spark_log_path
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from streamkit.engine.runs.application_run import Run
+    from streamkit.engine.runs.options import Options
     from streamkit.launch.arguments import Arguments
     from streamkit.log.log import Log
     from streamkit.stop_signals import StopSignals
+
+BRIDGE_SECONDS = 5.0  # for which Spark waits at most for first results beside it
 
 
 def main(topology: Topology, arguments: Sequence[str] | None = None) -> None:
@@ -57,10 +62,22 @@ def _exit_code(topology: Topology, arguments: Arguments) -> int:
         with stop_signals() as stopped, open_log_of(topology, arguments.log) as log:
             if not (arguments.is_verbose or arguments.is_local):
                 spark_log = Path(log.root, spark_log_path(topology.name))
-            with _started(topology, arguments, log, stopped, spark_log) as running:
-                if running is not None:
-                    follow(running, console, stopped, is_bounded=arguments.options.is_bounded)
-                    summarise(running, console)
+            is_next = True
+            while is_next:
+                try:
+                    with (
+                        _turn(topology, arguments, log, stopped, spark_log, console),
+                        _started(topology, arguments, log, stopped, spark_log) as running,
+                    ):
+                        if running is not None:
+                            follow(running, console, stopped, is_bounded=arguments.options.is_bounded)
+                            summarise(running, console)
+                    is_next = False
+                except FencedError as error:
+                    is_next = arguments.stands_by  # for the run that took over
+                    if not is_next:
+                        raise
+                    console.print(str(error), markup=False, highlight=False, soft_wrap=True)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except Exception as error:
@@ -73,10 +90,52 @@ def _exit_code(topology: Topology, arguments: Arguments) -> int:
 
 
 @contextmanager
+def _turn(
+    topology: Topology, arguments: Arguments, log: Log, stopped: StopSignals, spark_log: Path | None, console: Console
+) -> Iterator[None]:
+    """Stand by, if that is asked for, until it is this process's turn to run, or a signal comes; Spark is started before."""
+    if not arguments.stands_by:
+        yield
+        return
+    from streamkit.engine.runs.compile import compile_with_settings
+    from streamkit.engine.runs.standby import stand_by
+
+    compile_with_settings(topology, log)  # what cannot run should say so now
+    with ExitStack() as stack:
+        if not arguments.is_local:
+            from streamkit.spark.command import warm_session
+
+            stack.enter_context(warm_session(topology.name, stopped, spark_log))
+        console.print(f"standing by for {topology.name}", markup=False, highlight=False)
+        if stand_by(log, topology.name, lambda: bool(stopped.arrived)):
+            console.print(f"taking over {topology.name}", markup=False, highlight=False)
+            if not arguments.is_local:
+                stack.callback(_bridge(topology, log, arguments.options).stop)
+        yield
+
+
+def _bridge(topology: Topology, log: Log, options: Options) -> Run:
+    """A run in this process that has given its first results, and gives more until Spark's query begins and fences it; its epochs are small."""
+    from streamkit.engine.runs.local_run import run_locally
+
+    most = max(1, log.settings.local_epoch_records)
+    records = most if options.max_records_per_epoch is None else min(most, options.max_records_per_epoch)
+    bridge = run_locally(topology, log, replace(options, max_records_per_epoch=records))
+    first = bridge.status()["epoch"]
+    end = time.monotonic() + BRIDGE_SECONDS
+    while bridge.is_active and bridge.status()["epoch"] == first and time.monotonic() < end:
+        time.sleep(0.02)
+    return bridge
+
+
+@contextmanager
 def _started(
     topology: Topology, arguments: Arguments, log: Log, stopped: StopSignals, spark_log: Path | None
 ) -> Iterator[Run | None]:
     """The run with its connectors; None if a signal came before it."""
+    if stopped.arrived:
+        yield None
+        return
     if not topology.connections:
         with _query(topology, arguments, log, stopped, spark_log) as running:
             yield running

@@ -19,6 +19,7 @@ from streamkit.log.maintenance.throttle import StoppedError, Throttle
 from streamkit.log.opening import open_log
 from streamkit.names import MAINTENANCE_HEARTBEATS, application_heartbeat, fresh_token, maintenance_heartbeat
 
+BEAT_SECONDS = 0.5  # whoever stands by for the application takes it over some beats after the last one
 LOOK_SECONDS = 5.0  # between two looks whether small commits have filled the catalog
 INLINE_BYTES = 48 << 20  # of small commits, three quarters of what a catalog takes: so many do not wait for the next pass
 
@@ -40,7 +41,9 @@ class Upkeep:
         self._interval_ms = log.settings.maintenance_interval_ms if interval_ms is None else interval_ms
         self._lease = maintenance_heartbeat(fresh_token())
         self._name = application_heartbeat(application_id, generation)
-        self._pulse = Pulse(log.heartbeats, self._name, *([self._lease] if self._interval_ms else []))
+        self._pulse = Pulse(
+            log.heartbeats, self._name, *([self._lease] if self._interval_ms else []), interval_seconds=BEAT_SECONDS
+        )
         self._throttle = Throttle(log.settings.maintenance_bytes_per_second)
         self._is_closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="streamkit-maintenance", daemon=True)

@@ -14,6 +14,7 @@ from streamkit.engine.runs.options import Options
 from streamkit.log.log import Log
 from streamkit.spark.session import get_or_create_session
 from streamkit.spark.spark_run import SparkRun, check_shareable, run_on_spark
+from streamkit.spark.warm_up import warm_up
 from streamkit.stop_signals import StopSignals
 
 
@@ -25,6 +26,14 @@ def run_with_session(
     check_shareable(log)
     with _session(topology.name, stopped, spark_log) as session:
         yield None if stopped.arrived else run_on_spark(topology, session, log, options)
+
+
+@contextmanager
+def warm_session(name: str, stopped: StopSignals, spark_log: Path | None) -> Iterator[None]:
+    """A session for a run that is to begin without delay, with its workers started; the run finds it active."""
+    with _session(name, stopped, spark_log) as session:
+        warm_up(session)
+        yield
 
 
 @contextmanager

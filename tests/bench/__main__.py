@@ -51,6 +51,7 @@ from tests.bench.operators import OPERATORS  # noqa: E402
 from tests.bench.row import Row  # noqa: E402
 from tests.bench.rows import Rows  # noqa: E402
 from tests.bench.start import start_rows  # noqa: E402
+from tests.bench.takeover import takeover_rows  # noqa: E402
 from tests.bench.windowed import ROCKSDB, parquet_stream, spark_seconds, streamkit_seconds, topic_stream  # noqa: E402
 
 ROUNDS = 3
@@ -179,12 +180,18 @@ def dataframes(session: SparkSession, folder: Path) -> Iterator[Row]:
     yield from dataframe_rows(session, folder)
 
 
+def takeover(session: SparkSession, folder: Path) -> Iterator[Row]:
+    """From the death of a run to the first new result of another, in processes of their own."""
+    yield from takeover_rows(folder)
+
+
 Work = Callable[[SparkSession, Path], Iterator[Row]]
 WORKS: dict[str, Work] = {
     "windowed": windowed,
     "one_key": one_key,
     "latency": latency,
     "live": live,
+    "takeover": takeover,
     "memory": memory,
     "log": log,
     "compaction": compaction,

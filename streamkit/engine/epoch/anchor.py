@@ -62,13 +62,15 @@ class Anchor:
         application: Application,
         changelog_ids: Collection[int],
         extents_max: int = EXTENTS_MAX,
+        *,
+        flushes: bool = True,
     ) -> Anchor:
         """
         The anchor at the committed epoch, if there are more than `extents_max` extents since this one, or too many epochs, or the
         changelogs were merged or compacted.
 
         What came since is written down under a fresh token, with what smaller files had. An application without stores has no
-        changelogs, and stays at the first anchor.
+        changelogs, and stays at the first anchor. Unless it `flushes`, it stops in each partition before the first small slab in the catalog.
         """
         if not changelog_ids:
             return self
@@ -78,7 +80,10 @@ class Anchor:
             return self
         if self.is_outdated(added):
             return Anchor().moved(catalog, storage, application, changelog_ids, extents_max=0)
-        if any(is_inline(extent.path) for extent in added.extents):
+        has_inline = any(is_inline(extent.path) for extent in added.extents)
+        if has_inline and not flushes:
+            added = _before_inline(added)
+        elif has_inline:
             # Tasks read these files, and have no catalog: what small commits left there goes into a file first, which moves the layout.
             flush_inline(catalog, SegmentWriter(storage, catalog), changelog_ids)
             return Anchor().moved(catalog, storage, application, changelog_ids, extents_max=0)
@@ -109,6 +114,16 @@ class Anchor:
                     storage.delete(path)
         except StorageFailedError as error:
             _logger.warning("plan files of application %s that nobody needs stay for now: %s", application.name, error)
+
+
+def _before_inline(added: ManifestSlice) -> ManifestSlice:
+    """What was added to each partition before the first extent that is in the catalog; plans name the rest."""
+    ends = {topic_id: dict(partitions) for topic_id, partitions in added.end_offsets.items()}
+    for extent in added.extents:
+        if is_inline(extent.path):
+            ends[extent.topic_id][extent.partition] = min(ends[extent.topic_id][extent.partition], extent.base_offset)
+    kept = tuple(extent for extent in added.extents if extent.next_offset <= ends[extent.topic_id][extent.partition])
+    return replace(added, extents=kept, end_offsets=ends)
 
 
 @dataclass

@@ -84,7 +84,8 @@ def start(
     inline_bytes = 0 if has_copies(storage) else settings.inline_slab_bytes  # the catalog would keep one copy
     application = _application(program, state, inputs, outputs, settings, inline_bytes)
     changelog_ids = [store.changelog_id for store in application.stores.values()]
-    anchor = Anchor().moved(catalog, storage, application, changelog_ids, extents_max=0)
+    # A flush of what small commits have left may take seconds, and small epochs need none: the first plan for Spark's tasks makes it.
+    anchor = Anchor().moved(catalog, storage, application, changelog_ids, extents_max=0, flushes=False)
     limit = _records_per_epoch(program, records_max or EVERYTHING, settings)
     bytes_max = settings.max_bytes_per_epoch
     return Planner(program, application, catalog, storage, clock, anchor, limit, bytes_max=bytes_max)

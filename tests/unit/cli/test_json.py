@@ -15,7 +15,7 @@ from streamkit.cli.main import program
 from streamkit.log import dead_letter
 
 HELP = "Print JSON instead of tables."
-SILENT = {("run",)}  # what it prints is the progress of a run, on the error stream
+SILENT = {("run",), ("standby",)}  # what they print is the progress of a run, on the error stream
 ALWAYS = {("connect", "export")}  # prints JSON, and nothing else
 TOPOLOGY = 'import streamkit as sk\n\napp = sk.Topology("flow")\napp.stream("orders").to("copies")\n'
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
@@ -13,8 +14,11 @@ from streamkit.engine.epoch import anchor
 from streamkit.engine.epoch.anchor import AddedExtents, GenerationStart
 from streamkit.engine.runs.local import run_available, run_next
 from streamkit.engine.runs.start import start
+from streamkit.log.maintenance.flush import flush_inline
+from streamkit.log.maintenance.segment import SegmentWriter
 from streamkit.log.opening import open_log
-from streamkit.names import changelog_topic, fresh_token, plan_path
+from streamkit.names import changelog_topic, fresh_token, is_inline, plan_path
+from streamkit.state.changelog import PlanFile
 from streamkit.state.stores import MemoryStores
 from tests.kit.sampling import TAKES_ALL
 
@@ -152,3 +156,36 @@ def test_a_file_goes_when_the_anchor_has_moved_twice_and_another_generation_s_ne
         named += [moved.anchor] if moved is not planner else []
         planner = moved
     assert set(log.storage.list("plans")) == {*named[-1].plan_files, *named[-2].plan_files, other}
+
+
+def _inline_paths(log):
+    return [extent.path for extent in log.catalog.manifest.cut([changelog(log).id], {}).extents if is_inline(extent.path)]
+
+
+def test_a_start_moves_no_rows_of_small_commits(log, step):
+    """What small epochs left in the catalog stays there; plan files end before it, and plans name the rest, whatever way a store was lost."""
+    log.settings = replace(log.settings, inline_slab_bytes=65_536)
+    for key in ("a", "b", "a"):
+        step(key)
+    waiting = _inline_paths(log)
+    assert waiting
+    planner = step("c")
+    assert set(waiting) < set(_inline_paths(log))
+    (path,) = planner.anchor.plan_files
+    assert not PlanFile.read(log.storage, path).extents
+    flush_inline(log.catalog, SegmentWriter(log.storage, log.catalog))
+    for key in ("b", "d"):
+        step(key)
+    planner = step("d")  # its stores were lost with the process before: all is read again
+    (path,) = planner.anchor.plan_files
+    named = PlanFile.read(log.storage, path).extents
+    assert named and not any(is_inline(extent.path) for extent in named)
+    run_available(planner, stores=MemoryStores())
+    assert {row["k"]: row["n"] for row in log.store("counting", "counts").to_arrow().to_pylist()} == {
+        "a": 2,
+        "b": 2,
+        "c": 1,
+        "d": 2,
+    }
+    step("a")
+    assert log.store("counting", "counts").get(k="a")["n"] == 3
