@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from streamkit.log.opening import open_existing_log
 from streamkit.plan.duration import duration_text
 from streamkit.recast import recast
 from streamkit.schema import SchemaColumn
+from streamkit.state.hot_keys import load_of
 from streamkit.state.layout import layout_of
 from streamkit.state.view import StoreView, open_view, open_views
 
@@ -100,6 +102,37 @@ def get_row(
 
 
 program.command("verify")(verify)
+
+
+@program.command("stats")
+def show_load(
+    app: Annotated[str, typer.Argument(metavar="APP", help="The application's name.", autocompletion=completion.applications)],
+    store: Annotated[
+        str | None, typer.Argument(metavar="STORE", help="The store's name; else all.", autocompletion=completion.stores)
+    ] = None,
+    as_json: JsonOption = False,
+    log: LogOption = None,
+) -> None:
+    """
+    Show which key groups, tasks and keys the newest changes of stores are about.
+
+    A key group with more than four times an even share is hot. A task has several key groups, so where one key has most of the changes
+    more tasks do not help. Of the newest 500,000 changes; a key counts once in each epoch.
+    """
+    with open_existing_log(log) as opened:
+        names = [view.store.name for view in open_views(opened, app)] if store is None else [store]
+        found = [load_of(opened, app, name) for name in names]
+    if as_json:
+        show_json([asdict(one) | {"hot_key_groups": one.hot_key_groups, "busiest_task": one.busiest_task} for one in found])
+        return
+    rows = [
+        (
+            one.store, one.changes, ", ".join(f"{group} ({one.by_key_group[group] / one.changes:.0%})" for group in one.hot_key_groups) or "none",
+            f"{one.busiest_task:.1f}", "; ".join(f"{', '.join(map(str, hot.key.values()))} ({hot.share:.1%})" for hot in one.hottest),
+        )
+        for one in found
+    ]  # fmt: skip
+    show_table(("store", "changes", "hot key groups", "busiest task, of an even share", "hottest keys"), rows)
 
 
 def _described(log: Log, view: StoreView) -> dict[str, Any]:

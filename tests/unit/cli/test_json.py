@@ -58,6 +58,7 @@ ARGUMENTS = {
     ("apps", "reset"): ["order-counts", "--yes"],
     ("store", "list"): [],
     ("store", "get"): ["order-counts", "hourly", "1001"],
+    ("store", "stats"): ["order-counts"],
     ("store", "verify"): ["order-counts"],
     ("storage", "list"): [],
     ("storage", "set"): ["{folder}/second"],
@@ -81,7 +82,7 @@ ARGUMENTS = {
     ("dlq", "replay"): ["broken", "--dry-run"],
 }
 WITH_APPLICATION = {
-    ("apps", "list"), ("apps", "describe"), ("apps", "reset"), ("store", "list"), ("store", "get"), ("store", "verify"),
+    ("apps", "list"), ("apps", "describe"), ("apps", "reset"), ("store", "list"), ("store", "get"), ("store", "stats"), ("store", "verify"),
 }  # fmt: skip
 
 

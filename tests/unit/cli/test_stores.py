@@ -63,6 +63,19 @@ def test_what_is_not_there(streamkit, application, arguments, error, message):
         streamkit("store", "get", application, *arguments)
 
 
+def test_the_load_of_a_store(streamkit, application):
+    """The keys with most of the newest changes are named, as a table and as JSON; without a store, those of all."""
+    table = streamkit("store", "stats", application, "orders_of")
+    assert "hot key groups" in table and "ann" in table
+    (load,) = json.loads(streamkit("store", "stats", application, "orders_of", "--json"))
+    assert load["changes"] == sum(load["by_key_group"]) == sum(load["by_task"]) > 0
+    assert "ann" in {hot["key"]["customer"] for hot in load["hottest"]}
+    every = json.loads(streamkit("store", "stats", application, "--json"))
+    assert {"orders_of", "hourly"} <= {one["store"] for one in every}
+    with pytest.raises(StoreNotFoundError, match="it has"):
+        streamkit("store", "stats", application, "daily")
+
+
 def test_stores_of_an_application(streamkit, application):
     """Each store is listed with how its rows are kept, its key, its columns and the size of its changelog."""
     found = json.loads(streamkit("store", "list", application, "--json"))
