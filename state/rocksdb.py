@@ -31,7 +31,7 @@ POSITION_KEY = b"\xff\xff!position"  # above every key group, so that no scan of
 TAKEN = "taken.sst"  # the file of a write, until RocksDB has it
 BLOCK_BYTES = 16 * 1024
 KEYS_AT_ONCE = 1 << 15  # what each key takes is freed in between
-DAMAGED = "DAMAGED"  # an empty file that marks a damaged store; RocksDB ignores names other than its own
+DAMAGED = "DAMAGED"  # a file that marks a damaged store, and says why; RocksDB ignores names other than its own
 RESTORED = "it is discarded and restored from its changelog when the application opens it again"
 
 
@@ -62,8 +62,7 @@ class RocksStore:
         access = AccessType.read_only() if read_only else AccessType.read_write()
         if not read_only:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if is_damaged(folder):
-            raise CorruptionError(f"the local store in {folder} was found to be damaged; {RESTORED}")
+        check_undamaged(folder)
         with self._translating():
             self._database: Rdict = Rdict(str(folder), self._options, access_type=access)
         self._is_open = True
@@ -162,7 +161,7 @@ class RocksStore:
                         f"the files of the local store in {self.folder} were deleted while it was used; run the epoch again: the store is "
                         "restored from its changelog"
                     )
-                mark_damaged(self.folder)
+                mark_damaged(self.folder, found)
             raise found from error
 
     def _check_process(self) -> None:
@@ -178,10 +177,19 @@ def is_damaged(folder: Path) -> bool:
     return (folder / DAMAGED).exists()
 
 
-def mark_damaged(folder: Path) -> None:
-    """Remember that a store is damaged; the next opening discards it."""
+def check_undamaged(folder: Path) -> None:
+    """CorruptionError if a store was found to be damaged since it was made, with what was found then."""
+    if is_damaged(folder):
+        found = ""
+        with suppress(OSError):
+            found = (folder / DAMAGED).read_text(errors="replace").removesuffix(f"; {RESTORED}")
+        raise CorruptionError(f"the local store in {folder} was found to be damaged{found and f': {found}'}; {RESTORED}")
+
+
+def mark_damaged(folder: Path, reason: Exception) -> None:
+    """Remember that a store is damaged, and why; the next opening discards it."""
     with suppress(OSError):
-        (folder / DAMAGED).touch()
+        (folder / DAMAGED).write_text(str(reason))
 
 
 def is_in(folder: Path) -> bool:

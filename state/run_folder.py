@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import final
 
 import google_crc32c
 import numpy as np
@@ -159,6 +159,7 @@ class RunFolder:
         return data
 
 
+@final
 class _ChecksummedFile:
     """A new file that is written from its beginning to its end, and the checksum of what was written."""
 
@@ -185,7 +186,7 @@ class _ChecksummedFile:
     def close(self) -> None:
         self._file.close()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> _ChecksummedFile:
         return self
 
     def __exit__(self, *error: object) -> None:

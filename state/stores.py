@@ -21,6 +21,7 @@ import pyarrow as pa
 from streamkit.errors import StreamKitError
 from streamkit.log.slab.reference import SlabReference
 from streamkit.log.slab.slab import FrameInput
+from streamkit.names import StorePlace
 from streamkit.state.changelog import NOTHING_WRITTEN, WrittenChanges, written_changes
 from streamkit.state.rocksdb import discard, is_damaged
 from streamkit.state.run_folder import RunFolder
@@ -150,6 +151,11 @@ class HeldStores:
         held = self._held.get(folder)
         if held is not None and held.is_usable:
             return held
+        if held is not None and held.is_lost:
+            place = StorePlace.parse(str(folder)) or folder.name
+            _logger.warning(
+                "%s: the files of the local store in %s were deleted; it is restored from its changelog", place, folder
+            )
         self._let_go(folder)
         share = max(1, memory_bytes * self._at_once // self._open_max)
         if len(self._held) >= HELD_MAX:

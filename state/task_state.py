@@ -21,6 +21,7 @@ from streamkit.errors import CorruptionError, EpochFailedError, StorageFullError
 from streamkit.failpoints import reach
 from streamkit.log.slab.extent import Extent
 from streamkit.log.storage.storage import Storage
+from streamkit.names import StorePlace
 from streamkit.state.changelog import (
     NOTHING_WRITTEN,
     ChangelogOffsets,
@@ -31,6 +32,7 @@ from streamkit.state.changelog import (
     read_changes,
 )
 from streamkit.state.key_group import changelog_partitions_of
+from streamkit.state.restoring import RestoreReport
 from streamkit.state.rocksdb import RESTORED, StoreBusyError, is_damaged
 from streamkit.state.store import MemoryStore, Store, StoredKey, StoredValue
 from streamkit.state.stores import ON_DISK, Stores
@@ -110,6 +112,11 @@ class StoreAheadError(CorruptionError):
 class UntrustedStoreError(CorruptionError):
     """The local store is not the fold of the committed changelogs up to its position: it is discarded when it is next opened."""
 
+    @classmethod
+    def of(cls, folder: Path, reason: str) -> UntrustedStoreError:
+        """The error that names the folder, and why it is not."""
+        return cls(f"the local store in {folder} cannot be trusted: {reason}; {RESTORED}")
+
 
 class StoreBehindError(StreamKitError):
     """The local store lacks changes that the plan does not name: plan the epoch with all of them."""
@@ -176,38 +183,51 @@ def open_state(
     changes: CommittedChanges,
     memory_bytes: int = 64 << 20,
     stores: Stores = ON_DISK,
+    *,
+    is_copy: bool = False,
 ) -> TaskState:
     """
     Open a task's store, which `stores` keeps, and bring it up to the committed epoch.
 
     A store that cannot be trusted (other key groups, an attempt that was not committed, damaged files) is
-    discarded and restored from the changelogs. StoreBehindError if `changes` begin behind what the store lacks.
+    discarded and restored from the changelogs. How far that is, is told while it takes long, unless it `is_copy`, for which nobody waits.
+    StoreBehindError if `changes` begin behind what the store lacks.
     """
     try:
         store = stores.open(folder, memory_bytes)
     except StoreBusyError:
         return open_beside(storage, folder, share, changes, memory_bytes)
     except CorruptionError as error:
-        _logger.warning("%s", error)
+        _tell_discarded(folder, error)
         stores.discard(folder)
         store = stores.open(folder, memory_bytes)
     try:
         position = _position(store, share)
         _check_reached(folder, position, changes)
         if (reason := _distrust(storage, position, share, changes)) is not None:
-            _logger.warning("the local store in %s cannot be trusted: %s; %s", folder, reason, RESTORED)
+            _tell_discarded(folder, UntrustedStoreError.of(folder, reason))
             store.close()
             stores.discard(folder)
             reach("state.untrusted")
             store, position = stores.open(folder, memory_bytes), share.origin
             _check_reached(folder, position, changes)
-        return TaskState(store, {}, catch_up(storage, store, position, share, changes, stores.written(folder)))
+        return TaskState(
+            store, {}, catch_up(storage, store, position, share, changes, stores.written(folder), None if is_copy else folder)
+        )
     except BaseException as error:
         store.close()
-        is_damage = isinstance(error, CorruptionError) and is_damaged(folder)  # of the store, not of a changelog
-        if is_damage or (isinstance(error, EpochFailedError) and isinstance(store, TieredStore)):
-            return open_state(storage, folder, share, changes, memory_bytes, stores)
+        # Of the store, not of a changelog; opening it again tells what it is.
+        if isinstance(error, CorruptionError) and is_damaged(folder):
+            return open_state(storage, folder, share, changes, memory_bytes, stores, is_copy=is_copy)
+        if isinstance(error, EpochFailedError) and isinstance(store, TieredStore):
+            _tell_discarded(folder, error)
+            return open_state(storage, folder, share, changes, memory_bytes, stores, is_copy=is_copy)
         raise
+
+
+def _tell_discarded(folder: Path, reason: Exception) -> None:
+    """Log in one line which task restores its stores, and why."""
+    _logger.warning("%s: %s", StorePlace.parse(str(folder)) or folder.name, reason)
 
 
 def catch_up(
@@ -217,29 +237,34 @@ def catch_up(
     share: Share,
     changes: CommittedChanges,
     written: WrittenChanges = NOTHING_WRITTEN,
+    folder: Path | None = None,
 ) -> int:
     """
     Apply the changes a store lacks; returns how many. Interrupted, it goes on where the last write stopped.
 
-    Those of `written` are the share's own, and are not read.
+    Those of `written` are the share's own, and are not read. How far the store of a `folder` is, is told while that takes long.
     """
     applied, prefixes = 0, share.prefixes
     keys: list[pa.BinaryArray] = []
     values: list[pa.BinaryArray] = []
     waiting = 0
-    for place, extents in _missing_extents(storage, position, share, changes).items():
-        for more_keys, more_values, offset in read_changes(storage, extents, position.offset(*place), prefixes, written):
-            keys.append(more_keys)
-            values.append(more_values)
-            waiting += len(more_keys)
-            position = position.moved(*place, offset)
-            if waiting >= CHANGES_PER_WRITE:
-                store.write(_together(keys), _together(values), position.encode())
-                reach("state.between_writes")
-                applied, waiting, keys, values = applied + waiting, 0, [], []
-    arrived = _arrived(position, share, changes)
-    if waiting or arrived != position:
-        store.write(_together(keys), _together(values), arrived.encode())
+    missing = _missing_extents(storage, position, share, changes)
+    with RestoreReport(storage.root, folder, sum(one.rows for extents in missing.values() for one in extents)) as report:
+        for place, extents in missing.items():
+            found = read_changes(storage, extents, position.offset(*place), prefixes, written)
+            for extent, (more_keys, more_values, offset) in zip(extents, found, strict=True):
+                keys.append(more_keys)
+                values.append(more_values)
+                waiting += len(more_keys)
+                position = position.moved(*place, offset)
+                if waiting >= CHANGES_PER_WRITE:
+                    store.write(_together(keys), _together(values), position.encode())
+                    reach("state.between_writes")
+                    applied, waiting, keys, values = applied + waiting, 0, [], []
+                report.advance(extent.rows)
+        arrived = _arrived(position, share, changes)
+        if waiting or arrived != position:
+            store.write(_together(keys), _together(values), arrived.encode())
     return applied + waiting
 
 
@@ -314,7 +339,7 @@ def trusted_position(storage: Storage, store: Store, folder: Path, share: Share,
             f"the local store in {folder} holds epoch {position.epoch}; expected epoch {changes.epoch} or one before it"
         )
     if (reason := _distrust(storage, position, share, changes)) is not None:
-        raise UntrustedStoreError(f"the local store in {folder} cannot be trusted: {reason}; {RESTORED}")
+        raise UntrustedStoreError.of(folder, reason)
     return position
 
 

@@ -26,7 +26,7 @@ from streamkit.errors import CorruptionError, EpochFailedError
 from streamkit.failpoints import reach
 from streamkit.log.database.system_error import system_error
 from streamkit.state.key_hashes import KeyHashes
-from streamkit.state.rocksdb import RESTORED, RocksStore, StoreBusyError, is_damaged, is_in, mark_damaged
+from streamkit.state.rocksdb import RESTORED, RocksStore, StoreBusyError, check_undamaged, is_in, mark_damaged
 from streamkit.state.run_folder import RunFolder, RunList
 from streamkit.state.sorted_run import NOWHERE, SortedRun, hash_keys
 from streamkit.state.store import SortedKeys, StoredKey, StoredValue
@@ -84,8 +84,7 @@ class TieredStore:
         self._lock = None if read_only else _Lock(folder)
         self._identity = _identity(folder)
         try:
-            if is_damaged(folder):
-                raise CorruptionError(f"the local store in {folder} was found to be damaged; {RESTORED}")
+            check_undamaged(folder)
             self._open_beside() if read_only else self._open()
         except BaseException:
             self._let_go()
@@ -205,11 +204,12 @@ class TieredStore:
             try:
                 position = below.position()
                 if self._may_be_below is not None and position not in self._may_be_below:
-                    if not self.read_only:
-                        mark_damaged(self.folder)
-                    raise CorruptionError(
+                    error = CorruptionError(
                         f"the local store in {self.folder} has runs that do not follow what lies below them; {RESTORED}"
                     )
+                    if not self.read_only:
+                        mark_damaged(self.folder, error)
+                    raise error
             except BaseException:
                 below.close()
                 raise

@@ -10,6 +10,7 @@ Files of a log, below its root:
     inline/<writer>/<generation>/<step>-<token>.slab  a small slab, which no file has: its bytes are in the catalog
     plans/<writer>/<generation>-<token>.plan     a stretch of the changelogs: when a generation starts, and when plans outgrow 512 extents or 1,024 epochs
     stores/<application>/<stage>/<task>-of-<tasks>/   local state; may be deleted at any time
+    restoring/<application>/<stage>-<task>-of-<tasks>  how far a task is that restores its store, while it does; may be deleted at any time
     checkpoints/<application>/<generation>-<token>/   Spark's own, disposable; in functions/<sha256> the users' functions
     journal/<timeline>-<first commit>-<token>.journal  what the catalog committed; see docs/log-format.md
     backups/catalog-<timeline>-<commit>-<token>.db     copies of the catalog
@@ -79,6 +80,7 @@ _INLINE_SLAB = re.compile(_SLAB.pattern.replace("slabs", INLINE_FOLDER, 1))
 _JOURNAL = re.compile(r"journal/(\d+)-(\d+)-[0-9a-f]{32}\.journal")
 _CATALOG_COPY = re.compile(r"backups/catalog-(\d+)-(\d+)-[0-9a-f]{32}\.db")
 _PLAN = re.compile(r"plans/[ap]\d+/(\d+)-[0-9a-f]{32}\.plan")
+_STORE = re.compile(r"(?:.*/)?stores/([^/]+)/(\d+)/(\d+)-of-(\d+)")
 _CHECKPOINT = re.compile(r"checkpoints/[^/]+/(\d+)-[0-9a-f]{32}")
 
 
@@ -230,6 +232,34 @@ def store_folder(application: str, stage: int, task: int, tasks: int) -> str:
     return f"stores/{application}/{stage}/{task}-of-{tasks}"
 
 
+@dataclass(frozen=True)
+class StorePlace:
+    """What the folder of a task's stores says of the task."""
+
+    application: str
+    stage: int
+    task: int
+    tasks: int
+
+    @classmethod
+    def parse(cls, folder: str) -> StorePlace | None:
+        """The task behind the path of a folder, absolute or not; None if it is none of stores."""
+        match = _STORE.fullmatch(folder)
+        return cls(match[1], *map(int, match.groups()[1:])) if match else None
+
+    def __str__(self) -> str:
+        return f"{self.application}, stage {self.stage}, task {self.task} of {self.tasks}"
+
+
+def restoring_folder(application: str) -> str:
+    """Where the tasks of an application that restore their stores say how far they are."""
+    return f"restoring/{application}"
+
+
+def restoring_path(place: StorePlace) -> str:
+    return f"{restoring_folder(place.application)}/{place.stage}-{place.task}-of-{place.tasks}"
+
+
 def checkpoints_folder(application: str) -> str:
     return f"checkpoints/{application}"
 
@@ -256,7 +286,10 @@ def spark_log_path(application: str) -> str:
 
 def application_folders(application: str) -> tuple[str, ...]:
     """The folders that hold an application's local state and checkpoints, all of which may be deleted."""
-    return (f"stores/{application}", checkpoints_folder(application))
+    return (f"stores/{application}", restoring_folder(application), checkpoints_folder(application))
+
+
+LOCAL_FOLDERS = ("stores", "restoring", "checkpoints")  # whose files are none of the log
 
 
 JOURNAL_FOLDER = "journal"

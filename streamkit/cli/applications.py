@@ -19,6 +19,7 @@ from streamkit.log.database.pulse import LAPSE_MS
 from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log
 from streamkit.names import application_folders, application_heartbeat
+from streamkit.state.restoring import restoring_now
 
 program = typer.Typer(help="Show applications, and let them start from scratch.", no_args_is_help=True, rich_markup_mode=None)
 ApplicationArgument = Annotated[
@@ -78,6 +79,10 @@ def describe_application(app: ApplicationArgument, as_json: JsonOption = False, 
     )
     positions = [(one["topic"], str(one["partition"]), one["next_offset"], one["lag"]) for one in found["inputs"]]
     show_table(("input", "partition", "next offset", "lag"), positions)
+    if found["restoring"]:
+        names = ("stage", "task", "tasks", "changes", "changes_total", "seconds", "changes_per_second", "seconds_left")
+        titles = ("restoring stage", "task", "of", "changes", "in all", "seconds", "changes/s", "seconds left")
+        show_table(titles, [tuple(one[name] for name in names) for one in found["restoring"]])
     show_table(("store", "changelog", "records", "bytes"), [tuple(store.values()) for store in found["stores"]])
 
 
@@ -141,6 +146,7 @@ def _described(log: Log, state: ApplicationState) -> dict[str, Any]:
         "errors": sum(state.metrics.get("error", {}).values()),
         "inputs": inputs,
         "stores": stores,
+        "restoring": [one.to_json() for one in restoring_now(log.storage.root, state.name)],
     }
 
 
@@ -154,6 +160,9 @@ def _situation(found: dict[str, Any]) -> str:
     """Whether a driver of the application has been heard of lately, and since when it has committed."""
     if not found["running"]:
         return "stopped"
+    if tasks := found["restoring"]:
+        done, total = (sum(task[name] for task in tasks) for name in ("changes", "changes_total"))
+        return f"running, restores its stores: {100 * done / max(1, total):.0f} %"
     since = _time(found["first_commit_ms"])
     return f"running since {since}" if since else "running, nothing committed yet"
 

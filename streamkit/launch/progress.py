@@ -10,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from streamkit.engine.runs.application_run import Run
 from streamkit.engine.runs.progress import progress_line
+from streamkit.state.restoring import restoring_text
 from streamkit.stop_signals import StopSignals
 
 POLL_SECONDS = 0.3
@@ -36,10 +37,10 @@ def follow(running: Run, console: Console, stopped: StopSignals, *, is_bounded: 
 
 
 def _follow_in_lines(running: Run, console: Console, stopped: StopSignals) -> None:
-    before, records = time.monotonic(), 0
+    before, records, was_restoring = time.monotonic(), 0, False
     while not _has_ended(running, stopped):
-        now = time.monotonic()
-        if now - before >= LINE_SECONDS:
+        now, is_restoring = time.monotonic(), bool(running.restoring())
+        if now - before >= LINE_SECONDS or (is_restoring and not was_restoring):  # a restore is told when it begins, too
             more = running.records() - records
             moment = (
                 dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -47,6 +48,7 @@ def _follow_in_lines(running: Run, console: Console, stopped: StopSignals) -> No
             line = f"{moment} {progress_line(running, more / (now - before))}"
             console.print(line, markup=False, highlight=False, soft_wrap=True)
             before, records = now, records + more
+        was_restoring = is_restoring
 
 
 def _has_ended(running: Run, stopped: StopSignals) -> bool:
@@ -65,6 +67,8 @@ def _show(running: Run, progress: Progress, shown: int) -> None:
     records = running.records()
     task = next(task for task in progress.tasks if task.id == shown)
     rate = f"{records / task.elapsed:,.0f} records/s" if task.elapsed and records else "starting"
+    if tasks := running.restoring():
+        rate = f"restores {restoring_text(tasks)}"
     progress.update(shown, completed=records, rate=rate)  # type: ignore[arg-type]
 
 

@@ -22,7 +22,7 @@ from streamkit.log.slab.reference import SlabReference
 from streamkit.log.slab.slab import FrameInput
 from streamkit.log.storage.storage import FileStorage, Storage
 from streamkit.state import task_state
-from streamkit.state.changelog import CommittedChanges, WrittenChanges
+from streamkit.state.changelog import CommittedChanges
 from streamkit.state.store import Store
 from streamkit.state.stores import HeldStores
 from streamkit.state.task_state import Share, StorePosition
@@ -72,10 +72,10 @@ def arrive_early(patch: Patch) -> None:
     original: Any = task_state.catch_up
 
     def catch_up(
-        storage: Storage, store: Store, position: StorePosition, share: Share, changes: CommittedChanges, *written: WrittenChanges
+        storage: Storage, store: Store, position: StorePosition, share: Share, changes: CommittedChanges, *more: Any
     ) -> int:
         boaster = Boaster(store, task_state._arrived(position, share, changes))
-        return int(original(storage, boaster, position, share, changes, *written))
+        return int(original(storage, boaster, position, share, changes, *more))
 
     patch(task_state, "catch_up", catch_up)
 
@@ -84,10 +84,10 @@ def restore_nothing(patch: Patch) -> None:
     original = task_state.catch_up
 
     def catch_up(
-        storage: Storage, store: Store, position: StorePosition, share: Share, changes: CommittedChanges, *written: WrittenChanges
+        storage: Storage, store: Store, position: StorePosition, share: Share, changes: CommittedChanges, *more: Any
     ) -> int:
         begun = task_state._arrived(position, share, changes) if position == share.origin else position
-        return original(storage, store, begun, share, changes, *written)
+        return original(storage, store, begun, share, changes, *more)
 
     patch(task_state, "catch_up", catch_up)
 

@@ -25,6 +25,7 @@ from streamkit.log.log import Log
 from streamkit.log.statistics import lag_of
 from streamkit.notebook import is_notebook
 from streamkit.plan.program import Program
+from streamkit.state.restoring import Restoring, restoring_now, restoring_text
 
 if TYPE_CHECKING:
     from streamkit.state.view import StoreView
@@ -155,9 +156,10 @@ class Run(ABC):
         with suppress(StreamKitError, OSError):  # the log may be closed by now
             status = self.status()
             time_ms = status.pop("stream_time_ms")
-            missing = status.pop("waits_for")
+            missing, restoring = status.pop("waits_for"), status.pop("restoring")
             facts |= {name: value for name, value in status.items() if name not in ("application", "active", "drained")}
             facts |= {"waits for": missing} if missing else {}
+            facts |= {"restores": restoring_text(self.restoring())} if restoring else {}
             utc = None if time_ms is None else f"{np.datetime64(time_ms, 'ms')}Z"  # numpy can write every year
             facts |= {"stream time": utc, "records": self.records(), "waited at the start": self._backlog}
         return html_table(f"run of {self.program.application}", facts.items())
@@ -170,7 +172,12 @@ class Run(ABC):
         return "running" if self.is_active else "ended"
 
     def status(self) -> dict[str, Any]:
-        """Where the application stands in the catalog, and whether this run is active."""
+        """
+        Where the application stands in the catalog, and whether this run is active.
+
+        `restoring` has the tasks whose stores are being restored, or have caught up for more than a second: how many changes of how many,
+        changes a second, and seconds left.
+        """
         state = self._state()
         return {
             "application": state.name,
@@ -181,15 +188,28 @@ class Run(ABC):
             "tasks": state.tasks,
             "drained": state.drained,
             "waits_for": self.waits_for(),
+            "restoring": [one.to_json() for one in self.restoring()],
         }
 
     def progress(self) -> list[Mapping[str, Any]]:
-        """The last epochs, oldest first: records, late and dropped ones, what was written, when."""
+        """
+        The last epochs, oldest first: records, late and dropped ones, what was written, when.
+
+        While stores are restored for the next epoch, it is the last one, without a time: `restoring` says how far they are, as in `status`.
+        """
         state = self._state()
-        return [
+        found: list[Mapping[str, Any]] = [
             {"epoch": epoch.epoch, "timestamp_ms": epoch.timestamp_ms, "stream_time_ms": epoch.stream_time_ms, **epoch.metrics}
             for epoch in self.log.catalog.epochs.last(state.id)
         ]
+        if restoring := [one.to_json() for one in self.restoring()]:
+            begun = {"epoch": state.epoch + 1, "timestamp_ms": None, "stream_time_ms": state.stream_time_ms, "records": 0}
+            found.append({**begun, "restored": sum(one["changes"] for one in restoring), "restoring": restoring})
+        return found
+
+    def restoring(self) -> list[Restoring]:
+        """The tasks that restore their stores now, or catch up for more than a second."""
+        return restoring_now(self.log.storage.root, self.program.application)
 
     def records(self) -> int:
         """How many input records this run has committed."""

@@ -6,19 +6,21 @@ import time
 from typing import TYPE_CHECKING, final
 
 from streamkit.notebook import MovingLine
+from streamkit.state.restoring import restoring_text
 
 if TYPE_CHECKING:
     from streamkit.engine.runs.application_run import Run
 
 
 def progress_line(running: Run, per_second: float) -> str:
-    """Application, epoch, records, records a second, lag and late ones, and what the run waits for if that is missing."""
+    """Application, epoch, records, records a second, lag and late ones; what the run waits for, and how far stores are that it restores."""
     status = running.status()
     lag = running.lag() if status["epoch"] else running.backlog()
     missing = f", waits for {status['waits_for']}" if status["waits_for"] else ""
+    restoring = f", restores {restoring_text(tasks)}" if (tasks := running.restoring()) else ""
     return (
         f"{status['application']}: epoch {status['epoch']}, {running.records():,} records, {per_second:,.0f} records/s, "
-        f"lag {lag:,}, late {sum(running.total('late').values()):,}{missing}"
+        f"lag {lag:,}, late {sum(running.total('late').values()):,}{missing}{restoring}"
     )
 
 

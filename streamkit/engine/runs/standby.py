@@ -118,9 +118,8 @@ class WarmCopies:
         with suppress(StoreBusyError, StoreAheadError):
             with suppress(CorruptionError):  # `open_state` discards it
                 self._stores.open(folder, memory_bytes).close()
-            state = open_state(
-                self._log.storage, folder, snapshot.share(snapshot.groups(task)), snapshot.changes, memory_bytes, self._stores
-            )
+            share = snapshot.share(snapshot.groups(task))
+            state = open_state(self._log.storage, folder, share, snapshot.changes, memory_bytes, self._stores, is_copy=True)
             state.close()
             return state.restored
         return 0

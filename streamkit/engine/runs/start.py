@@ -28,6 +28,7 @@ from streamkit.names import (
 )
 from streamkit.plan.program import Output, Program
 from streamkit.state.changelog import COLUMNS
+from streamkit.state.restoring import forget_restoring
 
 CHANGELOG_SEGMENT_BYTES = 50 * 1024 * 1024
 CHANGELOG_SEGMENT_MS = 3_600_000  # a restore reads what is not compacted; passes stay rare, because half of a topic must be dirty
@@ -136,6 +137,7 @@ def collect_dead(catalog: Catalog, storage: Storage, state: ApplicationState) ->
     plans = [path for path in storage.list(plan_folder(writer)) if (plan_generation(path) or 0) < state.generation]
     for path in plans:
         storage.delete(path)
+    forget_restoring(storage.root, state.name)
     return len(slabs) + len(plans)
 
 

@@ -41,6 +41,7 @@ from streamkit.names import (
     CATALOG_FILE,
     IDENTITY_FOLDER,
     JOURNAL_FOLDER,
+    LOCAL_FOLDERS,
     TIMESTAMP,
     SlabName,
     is_inline,
@@ -175,7 +176,7 @@ def _listed_below(root: str, findings: Findings) -> Iterator[str]:
 
     for directory, folders, files in os.walk(root, onerror=unread):
         if directory == root:
-            folders[:] = [folder for folder in folders if folder not in ("stores", "checkpoints")]
+            folders[:] = [folder for folder in folders if folder not in LOCAL_FOLDERS]
         yield from (os.path.relpath(os.path.join(directory, file), root) for file in files)
 
 

@@ -149,3 +149,18 @@ def kill_executor():
 
 def parent_of(process):
     return int(Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
+def hold_restores():
+    """The next restore in each worker tells at once how far it is, and stands still until the test lets it go on."""
+    from streamkit.state.restoring import RestoreReport
+
+    advance = RestoreReport.advance
+
+    def held(report, changes):
+        setattr(RestoreReport, "advance", advance)  # noqa: B010  (only the next one)
+        report._tell_at = 0.0
+        advance(report, changes)
+        wait_until((folder() / "go_on").exists)
+
+    setattr(RestoreReport, "advance", held)  # noqa: B010

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -57,6 +58,25 @@ def test_lost_slabs(spark, few_flights, fault):
     assert running.status()["generation"] == 2
     assert {epoch.generation for epoch in log.catalog.epochs.last(1)} == {2}
     assert_equals_pandas(log, flights_of(3))
+
+
+def test_tasks_that_restore_their_stores(spark, few_flights, fault):
+    """Workers say how far they are, the driver shows it while nothing is committed, and nothing is left of it when the run has ended."""
+    log = few_flights()
+    assert run(flight_delays.app, spark, log, tasks=2, trigger="available_now").wait(WAIT_SECONDS)
+    shutil.rmtree(Path(log.root, "stores"))
+    append_flights(log, flights_of(4).iloc[len(flights_of(3)) :])
+    folder = fault(state__before_open=faults.hold_restores)
+    running = run(flight_delays.app, spark, log, drain=True)
+    faults.wait_until(running.restoring)
+    told, last = running.status()["restoring"][0], running.progress()[-1]
+
+    assert (told["tasks"], told["changes"] > 0, told["seconds_left"] is not None) == (2, True, True)
+    assert last["epoch"] == running.status()["epoch"] + 1 and last["restoring"]
+    (folder / "go_on").touch()
+    assert running.wait(WAIT_SECONDS)
+    assert running.restoring() == []
+    assert_equals_pandas(log, flights_of(4))
 
 
 def test_zombie_of_a_cancelled_job(spark, few_flights, fault):

@@ -59,6 +59,7 @@ def test_handle(year):
         "tasks": 2,
         "drained": True,
         "waits_for": None,
+        "restoring": [],
     }
     assert finished.records() == finished.backlog() == sum(epoch["records"] for epoch in epochs) == 336_776 + 3_322
     assert finished.total("written") == {"daily_delays": len(expected)}

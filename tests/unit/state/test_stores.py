@@ -99,11 +99,14 @@ def test_a_held_store_stays_open_until_all_are_closed(held, tmp_path):
         assert held.open(tmp_path / "one", 1 << 20).position() == b"here"
 
 
-def test_a_held_store_whose_folder_was_deleted_begins_anew(held, tmp_path):
-    """It does not go on with files that nobody sees."""
-    put(held.open(tmp_path / "one", 1 << 20), [b"\0\0a"], [b"1"], b"here")
-    shutil.rmtree(tmp_path / "one")
-    store = held.open(tmp_path / "one", 1 << 20)
+def test_a_held_store_whose_folder_was_deleted_begins_anew(held, tmp_path, caplog):
+    """It does not go on with files that nobody sees, and says so, with its task."""
+    folder = tmp_path / "stores" / "points" / "2" / "0-of-4"
+    put(held.open(folder, 1 << 20), [b"\0\0a"], [b"1"], b"here")
+    shutil.rmtree(folder)
+    store = held.open(folder, 1 << 20)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("points, stage 2, task 0 of 4: the files of the local store in ") and "were deleted" in line
     assert (got(store, [b"\0\0a"]), store.position()) == ([None], None)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import google_crc32c
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -15,9 +18,11 @@ from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import write_slab
 from streamkit.log.storage.storage import FileStorage
 from streamkit.names import DELETED, TIMESTAMP, SlabName, fresh_token
-from streamkit.state import rocksdb
+from streamkit.state import rocksdb, task_state
 from streamkit.state.changelog import CommittedChanges, PlanFile
 from streamkit.state.key_group import changelog_partitions_of, key_group_range, task_of_key_group
+from streamkit.state.rocksdb import RESTORED
+from streamkit.state.run_folder import CHECKSUM_LENGTH, RUNS
 from streamkit.state.store import MemoryStore
 from streamkit.state.stores import DiskStores
 from streamkit.state.task_state import Share, StorePosition, TaskState, open_state, read_state
@@ -247,6 +252,129 @@ def test_a_store_whose_runs_are_damaged_is_restored(log: Changelog, tmp_path: Pa
         assert dump(found) == log.folded
     state = open_state(log.storage, tmp_path / "db", share_of(), changes, stores=DiskStores())
     assert state.restored == len(log.folded) and dump(state) == log.folded
+
+
+def damage_a_run(folder: Path, changes: CommittedChanges) -> CommittedChanges:
+    (file,) = folder.glob("*.run")
+    file.write_bytes(file.read_bytes()[:-1])
+    return changes
+
+
+def damage_blocks(folder: Path, changes: CommittedChanges) -> CommittedChanges:
+    garble_blocks(folder)
+    return changes
+
+
+def damage_blocks_and_notice(folder: Path, changes: CommittedChanges) -> CommittedChanges:
+    """Damage that is found while the store is used: the next opening tells it."""
+    garble_blocks(folder)
+    store = TieredStore(folder)
+    with pytest.raises(CorruptionError):
+        store.scan(b"", b"\xff")
+    store.close()
+    return changes
+
+
+def make_newer(folder: Path, changes: CommittedChanges) -> CommittedChanges:
+    """The list of a later version, whose checksum is right."""
+    text = (folder / RUNS).read_bytes()[CHECKSUM_LENGTH + 1 :].replace(b'"format": 1', b'"format": 2')
+    (folder / RUNS).write_bytes(b"%08x %b" % (google_crc32c.value(text), text))
+    return changes
+
+
+def lose_what_is_below(folder: Path, changes: CommittedChanges) -> CommittedChanges:
+    """RocksDB goes, on which the runs were written."""
+    (folder / "CURRENT").unlink()
+    return changes
+
+
+def set_the_catalog_back(folder: Path, changes: CommittedChanges) -> CommittedChanges:
+    return replace(changes, epoch=0, token="", extents=(), ends={}, tokens={})
+
+
+def commit_it_again(folder: Path, changes: CommittedChanges) -> CommittedChanges:
+    """The epoch was committed by another attempt."""
+    return replace(changes, token="other", tokens={1: "other"})
+
+
+def purge(folder: Path, changes: CommittedChanges) -> CommittedChanges:
+    """Compaction has dropped deletions behind the store's position."""
+    return replace(
+        changes, epoch=2, token="new", tokens={**changes.tokens, 2: "new"}, purged_below={TOPIC: dict.fromkeys(range(4), 9)}
+    )
+
+
+def give_to_another_task(folder: Path, changes: CommittedChanges) -> CommittedChanges:
+    """The store is that of a task with other key groups."""
+    store = TieredStore(folder)
+    position = StorePosition.decode(store.position() or b"")
+    put(store, [], [], replace(position, first_group=5).encode())
+    store.close()
+    return changes
+
+
+def give_to_another_stage(folder: Path, changes: CommittedChanges) -> CommittedChanges:
+    """The store has changes of a changelog that was dropped."""
+    store = TieredStore(folder)
+    position = StorePosition.decode(store.position() or b"")
+    put(store, [], [], position.moved(99, 0, 1).encode())
+    store.close()
+    return changes
+
+
+DISCARDED = {  # why a store is: what happened to it, its memory, and what is logged
+    "damaged, a run": (damage_a_run, 1 << 20, "the file .* is damaged"),
+    "damaged, RocksDB": (damage_blocks, NO_MEMORY, "was found to be damaged: .*Corruption"),
+    "damaged, found in use": (damage_blocks_and_notice, NO_MEMORY, "was found to be damaged: .*Corruption"),
+    "newer format": (make_newer, 1 << 20, "has format 2; expected 1"),
+    "half-written": (lose_what_is_below, NO_MEMORY, "lacks what its runs were written upon"),
+    "stale, the catalog was set back": (set_the_catalog_back, 1 << 20, "it holds epoch 1, and the application has committed 0"),
+    "stale, below a purge": (purge, 1 << 20, "lacks deletions that compaction has removed"),
+    "foreign, another attempt": (commit_it_again, 1 << 20, "its epoch 1 is not the one that was committed"),
+    "foreign, another task": (
+        give_to_another_task,
+        1 << 20,
+        "it has the key groups from 5 up to 8, and the task those from 0 up to 8",
+    ),
+    "foreign, another stage": (give_to_another_stage, 1 << 20, "no changelogs of this stage any more, with the ids 99"),
+}
+
+
+@pytest.mark.parametrize("why", DISCARDED)
+def test_why_a_store_is_discarded_is_logged(log: Changelog, tmp_path: Path, caplog: pytest.LogCaptureFixture, why: str) -> None:
+    """One line names the task, what is wrong with its store, and that it is restored."""
+    happen, memory_bytes, reason = DISCARDED[why]
+    folder = tmp_path / "stores" / "points" / "3" / "0-of-1"
+    changes = log.commit(EPOCHS[0])
+    open_state(log.storage, folder, share_of(), changes, memory_bytes).close()
+    changes = happen(folder, changes)
+    caplog.clear()
+    state = open_state(log.storage, folder, share_of(), changes, memory_bytes, DiskStores())
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert re.search(reason, line)
+    assert line.startswith("points, stage 3, task 0 of 1: ")
+    assert str(folder) in line and "\n" not in line and line.endswith(RESTORED)
+    assert dump(state) == (log.folded if changes.epoch else {})
+
+
+def test_a_folder_that_goes_while_its_store_is_opened_is_logged(
+    log: Changelog, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody deletes the folder between two writes: a line says so, and the store is restored into a new one."""
+    folder, changes = tmp_path / "stores" / "points" / "3" / "0-of-1", log.commit(EPOCHS[0])
+    monkeypatch.setattr(task_state, "CHANGES_PER_WRITE", 1)
+    points: list[str] = []
+
+    def delete(point: str) -> None:
+        points.append(point)
+        if points == ["state.between_writes"]:
+            shutil.rmtree(folder)
+
+    monkeypatch.setattr(task_state, "reach", delete)
+    state = open_state(log.storage, folder, share_of(), changes, NO_MEMORY)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("points, stage 3, task 0 of 1: ") and "were deleted while it was used" in line
+    assert dump(state) == log.folded
 
 
 def garble_blocks(folder: Path) -> None:

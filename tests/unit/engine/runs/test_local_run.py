@@ -106,6 +106,7 @@ def test_handle(log):
         "tasks": 2,
         "drained": False,
         "waits_for": None,
+        "restoring": [],
     }
     assert finished.records() == finished.backlog() == sum(epoch["records"] for epoch in epochs) == 4
     assert finished.lag() == 0

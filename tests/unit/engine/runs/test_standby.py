@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from dataclasses import replace
@@ -16,6 +17,8 @@ from streamkit.log import upkeep
 from streamkit.log.catalog import epochs
 from streamkit.log.opening import open_log
 from streamkit.names import application_heartbeat
+from streamkit.state import restoring
+from streamkit.state.restoring import RestoreReport
 from streamkit.state.snapshot import snapshot_of_store
 from streamkit.state.task_state import open_beside, read_changelogs
 from streamkit.state.tiered_store import TieredStore
@@ -214,3 +217,18 @@ def test_a_store_that_is_open_is_left_alone(log, tmp_path):
     copies.refresh()
     found, expected = rows_beside(log, root, "orders_of")
     assert found == expected != []
+
+
+def test_copies_are_not_told_as_a_restore(log, tmp_path, monkeypatch):
+    """Whoever waits for a run hears how far its own stores are, and nothing of the copies that another host makes."""
+    send(log, "ann", "bob")
+    run_once(log)
+    told = []
+    monkeypatch.setattr(restoring, "TELL_SECONDS", 0.0)
+    monkeypatch.setattr(RestoreReport, "_tell", lambda report, *_: told.append(report))
+    assert WarmCopies(log, NAME, str(tmp_path / "other")).refresh()
+    assert not told
+    shutil.rmtree(tmp_path / "log" / "stores")
+    send(log, "ann")
+    run_once(log)
+    assert told
