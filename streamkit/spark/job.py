@@ -45,6 +45,10 @@ class Job:
     local_records: int = 0  # an epoch of at most so many is run where it is planned; 0: none is
     interval_ms: int = 0  # how far apart epochs start at least
     functions: str = ""  # the path of the file with the users' functions that the program calls; empty if there are none
+    numbers: tuple[
+        int, ...
+    ] = ()  # by task, what the exchanges of a placement hash; empty: they take the number of the task itself
+    is_on_cluster: bool = False  # where reports name the executor
     token: str = field(default_factory=fresh_token)  # of this start, so that nothing kept of another one is taken for its own
 
     @property
@@ -79,12 +83,13 @@ def decode_job(text: str) -> Job:
     return job
 
 
-def packed_batches(rows: Iterable[Packed]) -> Iterator[pa.RecordBatch]:
+def packed_batches(job: Job, rows: Iterable[Packed]) -> Iterator[pa.RecordBatch]:
     """Each packed row as a batch of its own, so that no payload is copied into a larger one."""
+    numbers = job.numbers or range(job.application.tasks)
     for row in rows:
         for payload in row.encoded():
             cell = pa.array([payload if isinstance(payload, bytes) else memoryview(payload)], pa.binary())
-            place = [pa.array([number], pa.int32()) for number in (row.task, row.edge)]
+            place = [pa.array([number], pa.int32()) for number in (numbers[row.task], row.edge)]
             yield pa.RecordBatch.from_arrays([*place, cell], schema=PACKED)
 
 

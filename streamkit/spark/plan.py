@@ -10,6 +10,7 @@ from streamkit.plan.program import Program
 from streamkit.spark.job import Job
 from streamkit.spark.session import activate, get_or_create_session
 from streamkit.spark.spark_run import rows_for_sink
+from streamkit.spark.task_placement import placement_on
 from streamkit.spark.task_storage import StoragePlace
 
 
@@ -19,7 +20,8 @@ def explain_spark(program: Program, session: SparkSession | None = None, tasks: 
     activate(chosen)
     count = tasks or min(chosen.sparkContext.defaultParallelism, program.key_groups)
     application = Application(0, program.application, 0, count, program.key_groups, program.changelog_partitions, 1, (), {}, ())
-    rows = rows_for_sink(chosen, Job("", StoragePlace(), program, application, Anchor(), 1, count))
+    placement = placement_on(chosen, program.stages, count)
+    rows = rows_for_sink(chosen, Job("", StoragePlace(), program, application, Anchor(), 1, count), placement)
     jvm = chosen.sparkContext._jvm
     assert jvm is not None, "a session without a JVM"
     text = jvm.PythonSQLUtils.explainString(rows._jdf.queryExecution(), "simple")

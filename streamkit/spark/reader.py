@@ -18,5 +18,5 @@ def read_packed(job: str, split: str, plan: str) -> Iterator[pa.RecordBatch]:
     """Read a split of an epoch, both as texts; gives packed rows."""
     decoded = decode_job(job)
     parts = from_plain(EpochPlan, json.loads(plan)), from_plain(ReaderSplit, json.loads(split))
-    yield from packed_batches(read_split(decoded.program, *parts, task_storage(decoded.place)))
+    yield from packed_batches(decoded, read_split(decoded.program, *parts, task_storage(decoded.place)))
     freeze_garbage_collector("reader")

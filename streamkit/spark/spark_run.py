@@ -6,7 +6,7 @@ import shutil
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
@@ -17,6 +17,7 @@ from streamkit.dsl.topology import Topology
 from streamkit.engine.epoch.epoch import Application
 from streamkit.engine.runs.application_run import Run
 from streamkit.engine.runs.compile import compile_with_settings
+from streamkit.engine.runs.moves import moves
 from streamkit.engine.runs.options import Options
 from streamkit.engine.runs.start import records_within
 from streamkit.errors import ConfigError, EpochFailedError
@@ -36,6 +37,7 @@ from streamkit.spark.job import Job
 from streamkit.spark.kernel import inner_kernel
 from streamkit.spark.registration import register_source
 from streamkit.spark.session import get_or_create_session, prepare_session
+from streamkit.spark.task_placement import TaskPlacement, is_cluster, placement_on
 from streamkit.spark.task_storage import place_of
 from streamkit.spark.warm_up import warm_up
 
@@ -93,11 +95,16 @@ class SparkRun(Run):
         """Executors, where a cluster has given the application none: it has no free cores, or no workers."""
         with suppress(Py4JError, OSError):
             context = self.session.sparkContext
-            if self.is_active and not (context.master or "local").startswith("local") and _executors(self.session) == 0:
+            if self.is_active and is_cluster(self.session) and _executors(self.session) == 0:
                 return (
                     f"executors: {context.master} has given the application none yet; it needs workers with free cores and memory"
                 )
         return None
+
+    def status(self) -> dict[str, Any]:
+        """Where the application stands; on a cluster also how many tasks of the last epochs ran on another executor than before."""
+        told = {"moves": moves(self.progress())} if is_cluster(self.session) else {}
+        return super().status() | told
 
     def explain(self) -> str:
         """The plan Spark made of the query."""
@@ -117,6 +124,7 @@ class SparkRun(Run):
     def _start(self) -> StreamingQuery:
         options, planner = self._options, self._begin()
         remove_dead_checkpoints(self.log.root, planner.application)
+        placement = placement_on(self.session, planner.program.stages, planner.application.tasks)
         checkpoint = checkpoint_folder(planner.application.name, planner.application.generation, fresh_token())
         self.checkpoint = Path(self.log.root) / checkpoint
         self.job = Job(
@@ -133,9 +141,13 @@ class SparkRun(Run):
             drain=options.drain,
             local_records=records_within(planner.program, self.log.settings.local_epoch_records),
             interval_ms=options.interval_ms,
+            numbers=placement.numbers if placement is not None else (),
+            is_on_cluster=is_cluster(self.session),
         )
-        query = start_query(self.session, self.job, self.checkpoint, options)
+        query = start_query(self.session, self.job, self.checkpoint, options, placement)
         self._has_ended = told_when_ended(query)
+        if placement is not None:
+            placement.follow(self._has_ended)
         self._upkeep = Upkeep(self.log, planner.application.id, planner.application.generation)
         return query
 
@@ -194,10 +206,12 @@ def check_shareable(log: Log) -> None:
         )
 
 
-def start_query(session: SparkSession, job: Job, checkpoint: Path, options: Options) -> StreamingQuery:
+def start_query(
+    session: SparkSession, job: Job, checkpoint: Path, options: Options, placement: TaskPlacement | None = None
+) -> StreamingQuery:
     """The query itself: source, an exchange and kernel per inner stage, an exchange, the sink with the last kernel."""
     encoded = job.encode()
-    rows = rows_for_sink(session, job)
+    rows = rows_for_sink(session, job, placement)
     writer = rows.writeStream.format(FORMAT).option("job", encoded).option("checkpointLocation", checkpoint.as_uri())
     if options.is_bounded:
         writer = writer.trigger(availableNow=True)
@@ -214,19 +228,19 @@ def remove_dead_checkpoints(root: str, application: Application) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def rows_for_sink(session: SparkSession, job: Job) -> DataFrame:
-    """The query up to its sink: the source, an exchange and kernel per inner stage, and the last exchange."""
+def rows_for_sink(session: SparkSession, job: Job, placement: TaskPlacement | None = None) -> DataFrame:
+    """The query up to its sink: the source, an exchange and kernel per inner stage, and the last exchange; the job has the placement's numbers."""
     register_source(session)
     encoded = job.encode()
     rows = session.readStream.format(FORMAT).option("job", encoded).load()
     for stage in range(1, job.program.stages):
-        rows = exchanged(rows, job.application.tasks).mapInArrow(inner_kernel(encoded, stage), PACKED_DDL)
-    return exchanged(rows, job.application.tasks)
+        rows = exchanged(rows, job, stage, placement).mapInArrow(inner_kernel(encoded, stage), PACKED_DDL)
+    return exchanged(rows, job, job.program.stages, placement)
 
 
-def exchanged(rows: DataFrame, tasks: int) -> DataFrame:
+def exchanged(rows: DataFrame, job: Job, stage: int, placement: TaskPlacement | None) -> DataFrame:
     """The one place that decides how rows reach their task."""
-    return rows.repartitionById(tasks, rows["task"])
+    return rows.repartitionById(job.application.tasks, rows["task"]) if placement is None else placement.exchanged(rows, stage)
 
 
 def _compiled(topology: Topology, log: Log, session: SparkSession) -> Program:

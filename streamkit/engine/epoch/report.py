@@ -35,7 +35,7 @@ class KernelReport:
     """
     What one attempt of a kernel made: its slab (None if there was nothing to write), and a digest of all it made.
 
-    `sent` are the rows that it sent on, `received` those that it took, by edge.
+    `sent` are the rows that it sent on, `received` those that it took, by edge. `executor` is where it ran, empty where there is one place only.
     """
 
     stage: int
@@ -46,6 +46,7 @@ class KernelReport:
     restored: int
     sent: Sent = ()
     received: tuple[tuple[int, int], ...] = ()
+    executor: str = ""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from typing import Any
 from streamkit.engine.epoch.epoch import Application, EpochEnd
 from streamkit.engine.epoch.report import EpochClaim, KernelReport, SplitReport, TaskReport
 from streamkit.engine.epoch.stream_time import METRIC, as_metric
+from streamkit.engine.runs.moves import EXECUTORS
 from streamkit.engine.stage.context import CHANGES, WRITTEN
 from streamkit.errors import EpochFailedError, FencedError
 from streamkit.expressions.python.python_functions import functions_in
@@ -250,6 +251,8 @@ def _metrics(end: EpochEnd, splits: Sequence[SplitReport], kernels: Sequence[Ker
         METRIC: as_metric(end.times),
         STATE_METRIC: STATE_FORMAT,
     }
+    if any(kernel.executor for kernel in kernels):
+        metrics[EXECUTORS] = [kernel.executor for kernel in kernels]
     reports: list[SplitReport | KernelReport] = [*splits, *kernels]
     for name, operator, rows in (count for report in reports for count in report.counts):
         by_operator = metrics.setdefault(name, {})

@@ -51,16 +51,17 @@ def run_inner_kernel(
     storage: Storage,
     stores: Stores = ON_DISK,
     in_process: bool = False,
+    executor: str = "",
 ) -> Iterator[Packed]:
     """
-    Run a kernel that feeds another: its rows, those that only pass through, and the reports.
+    Run a kernel that feeds another: its rows, those that only pass through, and the reports, which name the `executor`.
 
     `in_process`: every task runs in this process, so rows are handed on as they are.
     """
     arrival = collect(rows)
     if (plan := _plan_heard(arrival)) is None:
         return
-    report, sent = _run(program, plan, stage, task, arrival, storage, stores, in_process)
+    report, sent = _run(program, plan, stage, task, arrival, storage, stores, in_process, executor)
     yield from sent
     yield from _passing_through(program, stage, task, arrival)
     for other in range(plan.application.tasks):
@@ -70,13 +71,19 @@ def run_inner_kernel(
 
 
 def run_last_kernel(
-    program: Program, stage: int, task: int, rows: ArrivedMessages, storage: Storage, stores: Stores = ON_DISK
+    program: Program,
+    stage: int,
+    task: int,
+    rows: ArrivedMessages,
+    storage: Storage,
+    stores: Stores = ON_DISK,
+    executor: str = "",
 ) -> TaskReport | None:
     """Run the kernel whose report goes to the commit; None if no plan arrived, as when Spark replays a committed epoch."""
     arrival = collect(rows)
     if (plan := _plan_heard(arrival)) is None:
         return None
-    report, _ = _run(program, plan, stage, task, arrival, storage, stores)
+    report, _ = _run(program, plan, stage, task, arrival, storage, stores, executor=executor)
     heard = tuple(arrival.of_kind("kernel", KernelReport))
     splits = tuple(arrival.of_kind("split", SplitReport))
     return TaskReport(
@@ -98,6 +105,7 @@ def _run(
     storage: Storage,
     stores: Stores,
     in_process: bool = False,
+    executor: str = "",
 ) -> tuple[KernelReport, list[Packed]]:
     application, storage = plan.application, storage_with(storage, plan.inline)
     groups = key_group_range(task, application.tasks, application.key_groups)
@@ -125,7 +133,7 @@ def _run(
     restored = state.restored if state is not None else 0
     sent, received = run.context.sent, tuple(sorted(arrival.received.items()))
     content = f"{fingerprint(sent, in_process)}-{slab.content if slab else 'nothing'}"  # another attempt on the same rows must make the same
-    report = KernelReport(stage, task, content, slab, run.context.tally(), restored, rows_sent(sent), received)
+    report = KernelReport(stage, task, content, slab, run.context.tally(), restored, rows_sent(sent), received, executor)
     reach("kernel.finished")
     return report, sent
 

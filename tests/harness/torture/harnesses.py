@@ -86,7 +86,7 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
         "tests/unit/log/maintenance/test_compaction.py"
     ),
     "dataframes": "tests/unit/spark/dataframe",
-    "spark": "tests/unit/spark/test_run.py tests/unit/spark/test_postgres.py",
+    "spark": "tests/unit/spark/test_run.py tests/unit/spark/test_postgres.py tests/unit/spark/test_task_placement.py",
     "cli": (
         "tests/unit/cli/test_main.py tests/unit/cli/test_consume_position.py tests/unit/cli/query/test_condition.py "
         "tests/unit/cli/query/test_predicate.py"
@@ -116,7 +116,7 @@ GUARDED = {  # the rooms whose promises a harness shows, not all that it uses
     "connectors": "connectors",
     "values": f"streamkit/formats {LOG}/values {LOG}/rows {LOG}/slab",
     "dataframes": "streamkit/spark/dataframe",
-    "spark": "streamkit/spark/spark_run.py",
+    "spark": "streamkit/spark/spark_run.py streamkit/spark/task_placement.py streamkit/spark/owners.py",
     "cli": "streamkit/cli/consume.py",
     "wheel": "pyproject.toml",
 }
