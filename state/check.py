@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
+from streamkit.config import load_settings
 from streamkit.errors import StreamKitError
 from streamkit.log.database.database import Database
 from streamkit.log.rescue.findings import Findings
 from streamkit.log.storage.storage import Storage
+from streamkit.names import local_root
 from streamkit.state.snapshot import StateSnapshot, program_of, snapshot_of_stage
 from streamkit.state.verification import VerifiedTask, verify_task
 
@@ -19,6 +21,7 @@ def check_stores(root: str, storage: Storage, database: Database, findings: Find
     A store that is behind is brought forward in memory. One that cannot be trusted is information: it is discarded when it is
     next opened. One that is trusted and differs is an error.
     """
+    root = local_root(root, load_settings().local_dir)
     with database.read() as transaction:
         names = [name for (name,) in transaction.execute("SELECT name FROM application WHERE epoch > 0 ORDER BY name")]
     for name in names:

@@ -112,7 +112,7 @@ def verify_stores(log: OpenLog, application: str, store: str | None = None) -> I
     for stage in sorted(stages):
         snapshot_now = partial(log.catalog.read, partial(snapshot_of_stage, name=application, stage=stage))
         for task in range(snapshot_now().application.tasks):
-            if (found := verify_task(log.storage_now, snapshot_now, log.root, task, store)) is not None:
+            if (found := verify_task(log.storage_now, snapshot_now, log.local_root, task, store)) is not None:
                 yield found
 
 

@@ -54,9 +54,12 @@ ROWS_SHOWN = 10  # in a notebook
 class OpenLog(Protocol):
     """What a view needs of a log."""
 
-    root: str
     catalog: Catalog
     storage: Storage
+
+    @property
+    def local_root(self) -> str:
+        """The folder of this host below which local stores are."""
 
     def storage_now(self) -> Storage:
         """The storage as it is on record now."""
@@ -302,7 +305,7 @@ class StoreView:
         with ExitStack() as opened:
             states = []
             for groups in parts:
-                is_here = self.reads_local_stores and self._snapshot.folder(self.log.root, self._task(groups)).exists()
+                is_here = self.reads_local_stores and self._snapshot.folder(self.log.local_root, self._task(groups)).exists()
                 states.append(opened.enter_context(closing(self._open(groups))) if is_here else None)
             return [self._looked(state, groups, look) for state, groups in zip(states, parts, strict=True)]
 
@@ -324,7 +327,9 @@ class StoreView:
         if not is_local:
             return read_changelogs(storage, snapshot.share(groups), snapshot.changes)
         task = self._task(groups)
-        return read_state(storage, snapshot.folder(self.log.root, task), snapshot.share(snapshot.groups(task)), snapshot.changes)
+        return read_state(
+            storage, snapshot.folder(self.log.local_root, task), snapshot.share(snapshot.groups(task)), snapshot.changes
+        )
 
     def _task(self, groups: KeyGroupRange) -> int:
         return task_of_key_group(groups.start, self._snapshot.application.tasks, self.program.key_groups)

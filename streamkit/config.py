@@ -45,6 +45,7 @@ class Settings:
     max_bytes_per_epoch: int = 1 << 30
     max_rows_per_epoch: int = 4_000_000
     local_epoch_records: int = 20_000
+    local_dir: str = ""
     store_memory_bytes: int = 256 * 1024 * 1024
     maintenance_interval_ms: int = 60_000
     maintenance_bytes_per_second: int = 64 * 1024 * 1024
@@ -61,6 +62,12 @@ def load_settings(path: str | Path | None = None, environment: Mapping[str, str]
     file = _conf_file(path, environment)
     values = _read(file) if file else {}
     return Settings(**(values | _from_environment(environment)))
+
+
+def local_dir_here(chosen: str, environment: Mapping[str, str] | None = None) -> str:
+    """Where a task keeps stores: where the environment of its own host says, else where the driver chose; empty if the driver chose nothing."""
+    environment = os.environ if environment is None else environment
+    return (environment.get(f"{PREFIX}LOCAL_DIR") or chosen) if chosen else ""
 
 
 def _conf_file(path: str | Path | None, environment: Mapping[str, str]) -> Path | None:

@@ -9,9 +9,9 @@ Files of a log, below its root:
     slabs/<writer>/<generation>/<step>-<token>.slab   writer: a<application id> or p<producer id>
     inline/<writer>/<generation>/<step>-<token>.slab  a small slab, which no file has: its bytes are in the catalog
     plans/<writer>/<generation>-<token>.plan     a stretch of the changelogs: when a generation starts, and when plans outgrow 512 extents or 1,024 epochs
-    stores/<application>/<stage>/<task>-of-<tasks>/   local state; may be deleted at any time
+    stores/<application>/<stage>/<task>-of-<tasks>/   local state, or below <local_dir>/<name of the root>-<hash of its path>/; may be deleted at any time
     restoring/<application>/<stage>-<task>-of-<tasks>  how far a task is that restores its store, while it does; may be deleted at any time
-    checkpoints/<application>/<generation>-<token>/   Spark's own, disposable; in functions/<sha256> the users' functions
+    checkpoints/<application>/<generation>-<token>/   Spark's own, or below <local_dir> too; disposable; in functions/<sha256> the users' functions
     journal/<timeline>-<first commit>-<token>.journal  what the catalog committed; see docs/log-format.md
     backups/catalog-<timeline>-<commit>-<token>.db     copies of the catalog
     catalog.db.damaged-<token>                   a catalog that a rebuilt one took the place of
@@ -26,6 +26,8 @@ And in the folder of a backup while it is not ended:
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 import secrets
 import unicodedata
@@ -70,6 +72,7 @@ PIN_HEARTBEATS = "pin/"
 MAINTENANCE_HEARTBEATS = "maintenance/"
 NAME_LENGTH_MAX = 249  # Kafka's limit on topic names
 SLAB_NAMES_KEPT = 1024
+DIGEST_LENGTH = 12
 INLINE_FOLDER = "inline"  # of no folder: what begins so is in the catalog
 _NAMELESS = {"Cc": "control character", "Cs": "half of a character", "Co": "private character", "Cn": "unassigned character"}
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -230,6 +233,18 @@ def plan_generation(path: str) -> int | None:
 
 def store_folder(application: str, stage: int, task: int, tasks: int) -> str:
     return f"stores/{application}/{stage}/{task}-of-{tasks}"
+
+
+def local_root(root: str, local_dir: str) -> str:
+    """
+    The folder of this host that has the stores of the log at `root`: the root itself without a `local_dir`.
+
+    Else one below it that no other log has, by the path of its root.
+    """
+    if not local_dir:
+        return root
+    digest = hashlib.sha256(root.encode()).hexdigest()[:DIGEST_LENGTH]
+    return os.path.join(os.path.abspath(local_dir), f"{os.path.basename(root)}-{digest}")
 
 
 @dataclass(frozen=True)

@@ -106,8 +106,9 @@ def reset_application(
             typer.confirm(f"Forget the {state.epoch:,} epochs and delete the stores of {app} ({stores})?", abort=True, err=True)
         for path in opened.catalog.applications.reset(app):
             opened.storage.delete(path)
-        for folder in application_folders(app):
-            shutil.rmtree(Path(opened.root) / folder, ignore_errors=True)
+        for root in {opened.root, opened.local_root}:
+            for folder in application_folders(app):
+                shutil.rmtree(Path(root) / folder, ignore_errors=True)
     if as_json:
         show_json({"reset": app, "epochs": state.epoch, "stores": list(state.stores)})
     else:

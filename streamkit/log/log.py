@@ -42,13 +42,14 @@ from streamkit.log.rescue.copies import copy_and_prune
 from streamkit.log.rescue.fsck import check_log
 from streamkit.log.rescue.repair import RepairReport, repair
 from streamkit.log.rescue.storage_change import StorageChange, change_storage
-from streamkit.log.storage.inline_storage import InlineStorage
+from streamkit.log.storage.inline_storage import InlineStorage, is_in_memory
 from streamkit.log.storage.replicated_storage import current_storage
 from streamkit.log.storage.storage import Storage
 from streamkit.log.topic.alteration import Alteration
 from streamkit.log.topic.formats import declare_format, register_schema, rows_of
 from streamkit.log.topic.settings import SettingValue
 from streamkit.log.topic.topic import Topic, declare_topic
+from streamkit.names import local_root
 from streamkit.schema import Schema
 
 if TYPE_CHECKING:
@@ -225,6 +226,11 @@ class Log:
         """
         change = StorageChange(roots, replication_factor, min_insync_replicas, adopt, force)
         self.storage = change_storage(self.root, self.catalog, change)
+
+    @property
+    def local_root(self) -> str:
+        """The folder of this host below which the local stores of applications are: the root, unless the setting `local_dir` names another."""
+        return self.root if is_in_memory(self.storage) else local_root(self.root, self.settings.local_dir)
 
     def storage_now(self) -> InlineStorage:
         """The storage as it is on record now: another process may have changed the roots since the log was opened."""

@@ -123,10 +123,12 @@ class SparkRun(Run):
 
     def _start(self) -> StreamingQuery:
         options, planner = self._options, self._begin()
-        remove_dead_checkpoints(self.log.root, planner.application)
+        for root in {self.log.root, self.log.local_root}:
+            remove_dead_checkpoints(root, planner.application)
         placement = placement_on(self.session, planner.program.stages, planner.application.tasks)
         checkpoint = checkpoint_folder(planner.application.name, planner.application.generation, fresh_token())
-        self.checkpoint = Path(self.log.root) / checkpoint
+        self.checkpoint = Path(self.log.local_root) / checkpoint  # only this process and its JVM read it
+        self._shared_part = Path(self.log.root) / checkpoint  # with the functions of users, which tasks on other hosts read
         self.job = Job(
             location=self.log.location,
             place=place_of(self.log),
@@ -155,7 +157,8 @@ class SparkRun(Run):
         """End what runs beside the query, and remove its checkpoint."""
         if self._upkeep is not None:
             self._upkeep.close()
-        shutil.rmtree(self.checkpoint, ignore_errors=True)
+        for folder in (self.checkpoint, self._shared_part):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def run_on_spark(topology: Topology | Program, session: SparkSession | None, log: Log | str | None, options: Options) -> SparkRun:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamkit.config import Settings, load_settings
+from streamkit.config import Settings, load_settings, local_dir_here
 from streamkit.errors import ConfigError
 
 if sys.version_info >= (3, 11):
@@ -92,3 +92,12 @@ def test_missing_file_is_refused(tmp_path):
     """A settings file that was asked for must be there."""
     with pytest.raises(ConfigError, match="there is no settings file"):
         load_settings(tmp_path / "none.toml", {})
+
+
+@pytest.mark.parametrize(
+    ("chosen", "environment", "found"),
+    [("", {}, ""), ("/a", {}, "/a"), ("/a", {"STREAMKIT_LOCAL_DIR": "/b"}, "/b"), ("", {"STREAMKIT_LOCAL_DIR": "/b"}, "")],
+)
+def test_a_host_may_have_its_local_folder_elsewhere(chosen, environment, found):
+    """The driver says whether tasks keep stores apart from the log, and the environment of a host may say where it does."""
+    assert local_dir_here(chosen, environment) == found

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamkit.errors import ConfigError
-from streamkit.names import NAME_LENGTH_MAX, check_name
+from streamkit.names import NAME_LENGTH_MAX, check_name, local_root
 
 ALLOWED = string.ascii_letters + string.digits + "._-"
 
@@ -62,3 +62,12 @@ def test_a_name_is_kafkas_or_refused(name):
 def test_sound_names_pass(name):
     """Every name of the allowed characters is taken."""
     assert check_name(name, "topic") == name
+
+
+def test_logs_have_folders_of_their_own_for_stores():
+    """The folder of a host is one for each path of a log; without one it is the root."""
+    assert local_root("/shared/log", "") == "/shared/log"
+    found = [local_root(root, "/disk") for root in ("/shared/log", "/other/log", "/shared/log")]
+    assert found[0] == found[2] != found[1]
+    assert all(folder.startswith("/disk/log-") for folder in found)
+    assert local_root("/shared/log", "disk").startswith("/")

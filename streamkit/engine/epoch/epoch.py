@@ -95,6 +95,7 @@ class Application:
     stores: Mapping[str, StoreNames]
     outputs: tuple[OutputTopic, ...]
     inline_slab_bytes: int = 0
+    local_dir: str = ""
 
 
 @dataclass(frozen=True)

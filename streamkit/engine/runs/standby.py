@@ -90,7 +90,7 @@ class WarmCopies:
     def __init__(self, log: Log, application: str, root: str | None = None) -> None:
         self._log = log
         self._application = application
-        self._root = log.root if root is None else root
+        self._root = log.local_root if root is None else root
         self._stores = DiskStores()
         self._copied: int | None = None  # the epoch
 

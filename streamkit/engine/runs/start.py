@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from streamkit.clock import Clock, SystemClock
@@ -16,6 +17,7 @@ from streamkit.failpoints import reach
 from streamkit.log.catalog.applications import ApplicationState, StoreDeclaration
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.maintenance.orphans import collect_orphans
+from streamkit.log.storage.inline_storage import is_in_memory
 from streamkit.log.storage.replicated_storage import has_copies
 from streamkit.log.storage.storage import Storage
 from streamkit.log.topic.settings import SettingValue
@@ -23,6 +25,7 @@ from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.names import (
     application_writer,
     changelog_topic,
+    local_root,
     plan_folder,
     plan_generation,
 )
@@ -54,6 +57,9 @@ def start(
     whose records have another form.
     """
     check_options(tasks, records_max, program)
+    settings = settings or load_settings()
+    local_dir = "" if is_in_memory(storage) else settings.local_dir
+    _check_local_dir(storage.root, local_dir)
     inputs = [catalog.topics.get(source.topic) for source in program.inputs]
     found = continued(catalog, program)
     program = found.program_in_stored_order()
@@ -81,9 +87,8 @@ def start(
     Migration(catalog, storage, program, state, found.before, tuple(found.evolved), found.filled, topic_ids).commit(
         clock.now_ms()
     )
-    settings = settings or load_settings()
     inline_bytes = 0 if has_copies(storage) else settings.inline_slab_bytes  # the catalog would keep one copy
-    application = _application(program, state, inputs, outputs, settings, inline_bytes)
+    application = _application(program, state, inputs, outputs, settings, inline_bytes, local_dir)
     changelog_ids = [store.changelog_id for store in application.stores.values()]
     # A flush of what small commits have left may take seconds, and small epochs need none: the first plan for Spark's tasks makes it.
     anchor = Anchor().moved(catalog, storage, application, changelog_ids, extents_max=0, flushes=False)
@@ -99,6 +104,7 @@ def _application(
     outputs: list[Topic],
     settings: Settings,
     inline_slab_bytes: int,
+    local_dir: str,
 ) -> Application:
     """What the tasks of a new generation are told of their application."""
     return Application(
@@ -127,6 +133,7 @@ def _application(
             for topic in outputs
         ),
         inline_slab_bytes=inline_slab_bytes,
+        local_dir=os.path.abspath(local_dir) if local_dir else "",
     )
 
 
@@ -139,6 +146,20 @@ def collect_dead(catalog: Catalog, storage: Storage, state: ApplicationState) ->
         storage.delete(path)
     forget_restoring(storage.root, state.name)
     return len(slabs) + len(plans)
+
+
+def _check_local_dir(root: str, local_dir: str) -> None:
+    """Make the folder of this host for the stores of a log; ConfigError if that cannot be."""
+    if not local_dir:
+        return
+    folder = local_root(root, local_dir)
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"the setting local_dir is {local_dir!r}, and {folder} cannot be made: {error.strerror}; expected a folder of this host in which "
+            "stores can be written, or none"
+        ) from error
 
 
 def _records_per_epoch(program: Program, records_max: int, settings: Settings) -> int:

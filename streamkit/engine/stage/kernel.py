@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from streamkit.config import local_dir_here
 from streamkit.engine.epoch.epoch import Application, EpochPlan
 from streamkit.engine.epoch.report import EpochClaim, KernelReport, SplitReport, TaskReport
 from streamkit.engine.rows.exchange import Arrival, ArrivedMessages, Packed, collect, control, fingerprint, rows_sent
@@ -30,7 +31,7 @@ from streamkit.log.slab.reference import SlabReference
 from streamkit.log.slab.slab import FrameInput, payloads_of, stage_slab
 from streamkit.log.storage.inline_storage import storage_with
 from streamkit.log.storage.storage import Storage
-from streamkit.names import SlabName, application_writer, changelog_topic, fresh_token, store_folder
+from streamkit.names import SlabName, application_writer, changelog_topic, fresh_token, local_root, store_folder
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
 from streamkit.state.changelog import COLUMNS
@@ -109,7 +110,8 @@ def _run(
 ) -> tuple[KernelReport, list[Packed]]:
     application, storage = plan.application, storage_with(storage, plan.inline)
     groups = key_group_range(task, application.tasks, application.key_groups)
-    folder = _folder(storage.root, application.name, stage, task, application.tasks)
+    local_dir = local_dir_here(application.local_dir)
+    folder = _folder(storage.root, local_dir, application.name, stage, task, application.tasks)
     state = _open(program, plan, stage, task, storage, folder, stores)
     changelog_ids = {store.changelog_id for store in application.stores.values()}
     begin = partial(Context, program, plan, storage, arrival, state, groups, origin=task, in_process=in_process)
@@ -181,9 +183,9 @@ def _open(
 
 
 @lru_cache(maxsize=FOLDERS_KEPT)
-def _folder(root: str, application: str, stage: int, task: int, tasks: int) -> Path:
+def _folder(root: str, local_dir: str, application: str, stage: int, task: int, tasks: int) -> Path:
     """Where the store of a task is kept."""
-    return Path(root) / store_folder(application, stage, task, tasks)
+    return Path(local_root(root, local_dir)) / store_folder(application, stage, task, tasks)
 
 
 def run_operators(operators: Iterable[Operator], context: Context) -> Iterator[FrameInput]:

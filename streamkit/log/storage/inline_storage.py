@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from streamkit.log.storage.storage import FilePart, Storage
+from streamkit.log.storage.storage import FilePart, MemoryStorage, Storage
 from streamkit.names import is_inline
 
 FindBytes = Callable[[Sequence[str]], Mapping[str, bytes]]  # by path, those that there are
@@ -108,6 +108,11 @@ class InlineStorage:
                 _, dropped = self._kept.popitem(last=False)
                 self._kept_bytes -= dropped.size
         return known | found
+
+
+def is_in_memory(storage: Storage) -> bool:
+    """Whether the files of a log are in the memory of this process, and end with it."""
+    return isinstance(storage.files if isinstance(storage, InlineStorage) else storage, MemoryStorage)
 
 
 def fetch(storage: Storage, paths: Iterable[str]) -> None:

@@ -79,6 +79,22 @@ def test_tasks_that_restore_their_stores(spark, few_flights, fault):
     assert_equals_pandas(log, flights_of(4))
 
 
+def test_tasks_keep_stores_apart_from_the_log(spark, few_flights, tmp_path):
+    """Spark's tasks, and small epochs in the driver, use the folder that the driver's settings name, and so does Spark's checkpoint."""
+    log = few_flights()
+    for records in (0, 20_000):  # epochs of at most so many run in the driver's process
+        log.settings = replace(log.settings, local_dir=str(tmp_path / f"disk-{records}"), local_epoch_records=records)
+        running = run(flight_delays.app, spark, log, tasks=2, trigger="available_now")
+        assert running.checkpoint.is_relative_to(tmp_path / f"disk-{records}") and not running.checkpoint.is_relative_to(log.root)
+        assert running.wait(WAIT_SECONDS)
+        assert not running.checkpoint.exists() and list(log.storage.list("checkpoints")) == []
+        stores = sorted(owner.parent.name for owner in (tmp_path / f"disk-{records}").rglob("OWNER"))
+
+        assert set(stores) == {"0-of-2", "1-of-2"}
+        assert not Path(log.root, "stores").exists()
+        append_flights(log, flights_of(4).iloc[len(flights_of(3)) :])
+
+
 def test_zombie_of_a_cancelled_job(spark, few_flights, fault):
     """A task that outlives its job stages a slab that nobody adopts, and that the next start collects."""
     log = few_flights()
