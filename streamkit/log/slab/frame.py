@@ -305,7 +305,7 @@ def _plain_batch(payload: pa.Buffer) -> pa.RecordBatch | None:
 
     Small frames of a topic have the same schema, and to make it again for each takes most of the time.
     """
-    bytes_ = memoryview(payload)
+    bytes_ = memoryview(payload).cast("B")  # of a buffer of Arrow they are signed, and equal to no bytes above 127
     mark, length = _MESSAGE.unpack_from(bytes_) if len(bytes_) >= _MESSAGE.size else (0, 0)
     start = _MESSAGE.size + length
     if mark != _MARK or start > len(bytes_) - len(_END_OF_STREAM) or bytes_[-len(_END_OF_STREAM) :] != _END_OF_STREAM:

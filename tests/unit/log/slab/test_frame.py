@@ -58,6 +58,18 @@ def read(data, extent, columns=None, topic=None):
     return decode(pa.py_buffer(bytes(data)), extent, columns, topic)
 
 
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_a_schema_is_made_once_for_many_frames(compression, monkeypatch):
+    """A frame of one batch needs no stream of Arrow's, which would make the schema again: that takes most of the time of a small one."""
+    data, extent = frame_of(BATCH, compression=compression)
+
+    def refuse(*_):
+        raise AssertionError("a stream was opened")
+
+    monkeypatch.setattr(pa.ipc, "open_stream", refuse)
+    assert read(data, extent).equals(BATCH)
+
+
 def test_header_bytes_are_fixed():
     """The 128 bytes of a header are those of docs/log-format.md, for ever."""
     head = FrameHeader("zstd", 7, 3, 1000, 2, 4096, 123456, 65432, -1, 1_700_000_000_000, bytes.fromhex(TOKEN), 0xDEADBEEF)
