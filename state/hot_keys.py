@@ -16,7 +16,7 @@ from streamkit.state.changelog import read_changes
 from streamkit.state.key_group import tasks_of_key_groups
 from streamkit.state.layout import layout_of
 from streamkit.state.snapshot import StateSnapshot, find_store, snapshot_of_store
-from streamkit.state.view import OpenLog
+from streamkit.state.state_reader import OpenLog
 
 CHANGES_MAX = 500_000  # so many of the newest are looked at
 KEYS_SHOWN = 5

@@ -54,7 +54,7 @@ class StateSnapshot:
 
 def snapshot_of_stage(transaction: Transaction, name: str, stage: int) -> StateSnapshot:
     """The state of a stage; ConfigError if there is no such application."""
-    state, program = applications.get(transaction, name), program_of(transaction, name)
+    state, program = application_of(transaction, name)
     cut = span.cut(transaction, _changelog_ids(state, program, stage), {})
     tokens = epochs.tokens_since(transaction, state.id, 0)
     changes = CommittedChanges(state.epoch, state.token, cut.end_offsets, {}, cut.extents, tokens, purged_below=cut.purged_below)
@@ -65,6 +65,12 @@ def snapshot_of_store(transaction: Transaction, name: str, store: str) -> StateS
     """The state of the stage that a store belongs to; StoreNotFoundError lists the stores there are."""
     program = program_of(transaction, name)
     return snapshot_of_stage(transaction, name, find_store(program, store).stage)
+
+
+def application_of(transaction: Transaction, name: str) -> tuple[ApplicationState, Program]:
+    """Where an application stands, and its program as `program_of` has it; ConfigError if there is no such application."""
+    state = applications.get(transaction, name)
+    return state, _program(applications.program_of_id(transaction, state.id))
 
 
 def program_of(transaction: Transaction, name: str) -> Program:

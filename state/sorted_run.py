@@ -24,6 +24,7 @@ from streamkit.state.store import StoredKey, StoredValue
 
 NOWHERE = -1
 WORD_BYTES = 8
+FEW_KEYS = 4  # so many are looked for one by one
 SLOT_ROWS = 2  # rows in a slot of the directory, on average
 
 
@@ -69,6 +70,8 @@ class SortedRun:
 
     def find(self, keys: pa.BinaryArray, hashes: UnsignedIntegers) -> Integers:
         """The row of each key, whose hashes are given; -1 where it is not there."""
+        if len(keys) <= FEW_KEYS and "_directory" not in self.__dict__:
+            return self._found_one_by_one(keys, hashes)
         shift, starts = self._directory
         slots = (hashes >> shift).astype(np.int64)
         rows, ends = starts[slots].astype(np.int64), starts[slots + 1]
@@ -85,6 +88,18 @@ class SortedRun:
             looking = looking[there <= own]
             rows[looking] += 1
             looking = looking[(found[looking] == NOWHERE) & (rows[looking] < ends[looking])]
+        return found
+
+    def _found_one_by_one(self, keys: pa.BinaryArray, hashes: UnsignedIntegers) -> Integers:
+        """As `find`, without a directory, which takes longer to make than some keys to be found."""
+        found = np.full(len(keys), NOWHERE, np.int64)
+        for number, first in enumerate(np.searchsorted(self.hashes, hashes).tolist()):
+            row = first
+            while row < len(self) and self.hashes[row] == hashes[number]:
+                if self.keys[row].as_py() == keys[number].as_py():
+                    found[number] = row
+                    break
+                row += 1
         return found
 
     def between(

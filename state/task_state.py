@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -34,7 +33,7 @@ from streamkit.state.changelog import (
 from streamkit.state.key_group import changelog_partitions_of
 from streamkit.state.restoring import RestoreReport
 from streamkit.state.rocksdb import RESTORED, StoreBusyError, is_damaged
-from streamkit.state.store import MemoryStore, Store, StoredKey, StoredValue
+from streamkit.state.store import MemoryStore, SortedKeys, Store, StoredKey, StoredValue
 from streamkit.state.stores import ON_DISK, Stores
 from streamkit.state.tiered_store import TieredStore
 
@@ -131,9 +130,21 @@ class TaskState:
 
     def __init__(self, store: Store, missing: Mapping[StoredKey, StoredValue | None], restored: int) -> None:
         self._store = store
-        self._missing = missing
-        self._missing_keys = sorted(missing)
+        self._missing = dict(missing)
+        self._missing_keys = SortedKeys(missing)
         self.restored = restored
+
+    @property
+    def changes(self) -> int:
+        """How many keys have changes in memory."""
+        return len(self._missing)
+
+    def apply(self, keys: pa.BinaryArray, values: pa.BinaryArray) -> None:
+        """Take changes that were committed since, in memory; a null value deletes."""
+        for key, value in zip(keys.to_pylist(), values.to_pylist(), strict=True):
+            if key not in self._missing:
+                self._missing_keys.add(key)
+            self._missing[key] = value
 
     def get(self, keys: pa.BinaryArray) -> pa.BinaryArray:
         """The stored value of each key, null where there is none; fastest when the keys are sorted."""
@@ -155,13 +166,17 @@ class TaskState:
             values += more_values
         return pa.array(keys, pa.binary()), pa.array(values, pa.binary())
 
+    def count(self, ranges: Sequence[tuple[bytes, bytes]]) -> int:
+        """How many keys there are in the given ranges [start, end)."""
+        return sum(len(self._first(start, end, None)[0]) for start, end in ranges)
+
     def close(self) -> None:
         self._store.close()
 
     def _first(self, start: StoredKey, end: StoredKey, limit: int | None) -> tuple[list[StoredKey], list[StoredValue]]:
         if not self._missing:
             return self._store.scan(start, end, limit)
-        between = bisect_left(self._missing_keys, end) - bisect_left(self._missing_keys, start)  # so many may be deleted
+        between = len(self._missing_keys.between(start, end))  # so many may be deleted
         keys, values = self._store.scan(start, end, None if limit is None else limit + between)
         keys, values = self._merged(keys, values, start, end)
         return keys[:limit], values[:limit]
@@ -170,7 +185,7 @@ class TaskState:
         self, keys: list[StoredKey], values: list[StoredValue], start: StoredKey, end: StoredKey
     ) -> tuple[list[StoredKey], list[StoredValue]]:
         merged: dict[StoredKey, StoredValue | None] = dict(zip(keys, values, strict=True))
-        for key in self._missing_keys[bisect_left(self._missing_keys, start) : bisect_left(self._missing_keys, end)]:
+        for key in self._missing_keys.between(start, end):
             merged[key] = self._missing[key]
         kept = {key: value for key, value in sorted(merged.items()) if value is not None}
         return list(kept), list(kept.values())
@@ -204,7 +219,7 @@ def open_state(
     try:
         position = _position(store, share)
         _check_reached(folder, position, changes)
-        if (reason := _distrust(storage, position, share, changes)) is not None:
+        if (reason := distrust(storage, position, share, changes)) is not None:
             _tell_discarded(folder, UntrustedStoreError.of(folder, reason))
             store.close()
             stores.discard(folder)
@@ -338,7 +353,7 @@ def trusted_position(storage: Storage, store: Store, folder: Path, share: Share,
         raise StoreAheadError(
             f"the local store in {folder} holds epoch {position.epoch}; expected epoch {changes.epoch} or one before it"
         )
-    if (reason := _distrust(storage, position, share, changes)) is not None:
+    if (reason := distrust(storage, position, share, changes)) is not None:
         raise UntrustedStoreError.of(folder, reason)
     return position
 
@@ -360,7 +375,7 @@ def _arrived(position: StorePosition, share: Share, changes: CommittedChanges) -
     return replace(position, epoch=changes.epoch, token=changes.token, offsets=offsets, generation_start=start)
 
 
-def _distrust(storage: Storage, position: StorePosition, share: Share, changes: CommittedChanges) -> str | None:
+def distrust(storage: Storage, position: StorePosition, share: Share, changes: CommittedChanges) -> str | None:
     """Why a store at this position is not the fold of the committed changelogs up to there; None if it is."""
     groups = share.groups
     if (position.first_group, position.last_group) != (groups.start, groups.stop):

@@ -42,6 +42,10 @@ KEPT_SHARE = 2  # runs that fill one of so many parts of the memory, merged, mov
 ATTEMPTS = 8  # to read a store while another process changes its files
 
 
+class StoreMovedOnError(CorruptionError):
+    """What lies below the runs is newer than they are, for who reads beside a writer: open the store again."""
+
+
 class TieredStore:
     """
     A store in one folder, opened by one process at a time for writing.
@@ -50,6 +54,8 @@ class TieredStore:
         folder: where it lives; made if missing.
         read_only: open beside another process that writes, as its files are.
         memory_bytes: bound for the runs and for RocksDB's cache together; what exceeds it moves down.
+        opens_below: with `read_only`, open RocksDB at once. Else it is opened when the runs do not suffice, and may have moved on then:
+            StoreMovedOnError.
         files: those of the folder, as an earlier store of this process left them, so that nothing is mapped twice.
 
     Raises:
@@ -59,7 +65,13 @@ class TieredStore:
     """
 
     def __init__(
-        self, folder: Path, *, read_only: bool = False, memory_bytes: int = 64 << 20, files: RunFolder | None = None
+        self,
+        folder: Path,
+        *,
+        read_only: bool = False,
+        memory_bytes: int = 64 << 20,
+        files: RunFolder | None = None,
+        opens_below: bool = True,
     ) -> None:
         self.folder = folder
         self.read_only = read_only
@@ -85,7 +97,7 @@ class TieredStore:
         self._identity = _identity(folder)
         try:
             check_undamaged(folder)
-            self._open_beside() if read_only else self._open()
+            self._open_beside(opens_below) if read_only else self._open()
         except BaseException:
             self._let_go()
             raise
@@ -164,12 +176,12 @@ class TieredStore:
         self._runs, listed = found or ([], RunList())
         self._expect_below(found is None, listed)
 
-    def _open_beside(self) -> None:
+    def _open_beside(self, opens_below: bool) -> None:
         """Open what the files of the folder say together; one that writes may replace them meanwhile."""
         for attempt in range(ATTEMPTS):
             try:
                 self._open()
-                if self._has_below:
+                if self._has_below and opens_below:
                     self._rocksdb()
                 return
             except CorruptionError:
@@ -204,7 +216,7 @@ class TieredStore:
             try:
                 position = below.position()
                 if self._may_be_below is not None and position not in self._may_be_below:
-                    error = CorruptionError(
+                    error = (StoreMovedOnError if self.read_only else CorruptionError)(
                         f"the local store in {self.folder} has runs that do not follow what lies below them; {RESTORED}"
                     )
                     if not self.read_only:

@@ -30,6 +30,7 @@ from streamkit.state.key import range_end, range_prefix
 from streamkit.state.rocksdb import StoreBusyError
 from streamkit.state.snapshot import StateSnapshot, find_store, program_of, snapshot_of_stage
 from streamkit.state.sorted_run import SortedRun
+from streamkit.state.state_reader import OpenLog
 from streamkit.state.store import Store, StoredKey, StoredValue
 from streamkit.state.task_state import (
     CHANGES_PER_WRITE,
@@ -40,7 +41,6 @@ from streamkit.state.task_state import (
     trusted_position,
 )
 from streamkit.state.tiered_store import TieredStore
-from streamkit.state.view import OpenLog
 
 Situation = Literal["equal", "different", "damaged", "untrusted", "absent"]  # of a task's folder
 KeyRange = tuple[bytes, bytes]  # [start, end)

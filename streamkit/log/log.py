@@ -456,7 +456,9 @@ class Log:
 
     def store(self, application: str, name: str) -> StoreView:
         """
-        A view of an application's store, with `get`, `range`, `to_arrow` and `to_pandas`, as of the last committed epoch.
+        A view of an application's store, with `get`, `many`, `range`, `prefix`, `to_arrow` and others, as of the last committed epoch.
+
+        docs/queries.md has them all. A view that is kept is faster than a new one for each call.
 
         ConfigError if there is no such application, StoreNotFoundError if it has no such store.
         """

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from streamkit.plan.origin import Origin
     from streamkit.plan.program import Program
     from streamkit.plan.steps import Step
+    from streamkit.plan.store_definition import StoreDefinition
     from streamkit.plan.windows import Windowing
     from streamkit.schema import Schema
 
@@ -42,6 +43,14 @@ class Exchange:
     key: Key
     keep_null_keys: bool
     null_keys_by: Key = ()
+
+
+@dataclass(frozen=True)
+class FormerRows:
+    """Where the former rows of a table are: in `store`, as far as they were valid within `history_ms` before stream time."""
+
+    store: str
+    history_ms: int
 
 
 @dataclass(frozen=True)
@@ -127,6 +136,14 @@ class Operator:
     def rows_per_record(self) -> int:
         """How many rows one row becomes inside the operator, at most."""
         return 1
+
+    def definition_of(self, store: str) -> StoreDefinition | None:
+        """How a user declared one of its stores, if one did."""
+        return None
+
+    def history_of(self, store: str) -> FormerRows | None:
+        """Where the former rows of one of its stores are, if it keeps them."""
+        return None
 
     def aggregates_in(self, store: str) -> tuple[TypedAggregate, ...]:
         """The aggregates whose states are the values of one of its stores; empty if that keeps rows as they are."""

@@ -257,7 +257,7 @@ class TopologyTestDriver:
         return found
 
     def store(self, name: str) -> StoreView:
-        """A view of a store, with `get`, `range`, `to_arrow` and `to_pandas`; StoreNotFoundError lists those there are."""
+        """A view of a store, with `get`, `range`, `to_arrow` and others; StoreNotFoundError lists those there are."""
         self._process_all()
         return self._log.store(self.topology.name, name)
 

@@ -63,6 +63,17 @@ class ApplicationState:
     stores: dict[str, StoreState]
 
 
+@dataclass(frozen=True)
+class ApplicationMoment:
+    """The few values by which who has looked at an application before sees whether anything has changed since."""
+
+    id: int
+    generation: int
+    epoch: int
+    token: str
+    tasks: int
+
+
 def start(
     transaction: Transaction,
     now_ms: int,
@@ -210,10 +221,23 @@ def turn(transaction: Transaction, name: str) -> tuple[int, int]:
     return rows[0][0], rows[0][1]
 
 
+def moment_of(transaction: Transaction, name: str) -> ApplicationMoment:
+    """Where an application stands, in few values; ConfigError as `get`."""
+    rows = transaction.execute("SELECT id, generation, epoch, token, tasks FROM application WHERE name = ?", (name,))
+    if not rows:
+        get(transaction, name)  # raises
+    return ApplicationMoment(*rows[0])
+
+
 def program_of(transaction: Transaction, name: str) -> str:
     """The program of the newest generation, as JSON text; ConfigError as `get`."""
-    rows = transaction.execute("SELECT program FROM application WHERE id = ?", (get(transaction, name).id,))
-    return str(rows[0][0])
+    return program_of_id(transaction, get(transaction, name).id)
+
+
+def program_of_id(transaction: Transaction, application_id: int) -> str:
+    """As `program_of`, of an application that is known."""
+    ((program,),) = transaction.execute("SELECT program FROM application WHERE id = ?", (application_id,))
+    return str(program)
 
 
 def every(transaction: Transaction) -> list[ApplicationState]:

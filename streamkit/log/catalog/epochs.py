@@ -216,6 +216,15 @@ def token_of(transaction: Transaction, application_id: int, epoch: int) -> str |
     return rows[0][0] if rows else None
 
 
+def newest_known(transaction: Transaction, application_id: int, epoch: int) -> tuple[int, str]:
+    """The newest epoch up to this one whose token is still known, and the token; 0 and "" if there is none."""
+    found = transaction.execute(
+        "SELECT epoch, token FROM epoch WHERE application_id = ? AND epoch <= ? ORDER BY epoch DESC LIMIT 1",
+        (application_id, epoch),
+    )
+    return (int(found[0][0]), str(found[0][1])) if found else (0, NO_TOKEN)
+
+
 def tokens_since(transaction: Transaction, application_id: int, since: int = 0) -> dict[int, str]:
     """
     The tokens of the committed epochs from `since` on, by epoch.

@@ -144,6 +144,11 @@ def whole_extents(
     return _whole(transaction, topic_id, counters, start, end) if counters else []
 
 
+def extents_since(transaction: Transaction, topic_id: int, counters: PartitionCounters, start: int) -> list[Extent]:
+    """As `whole_extents`, of a partition whose counters are known; those of most calls that come again and again are empty."""
+    return _whole(transaction, topic_id, counters, start, None) if start < counters.next_offset else []
+
+
 def _whole(transaction: Transaction, topic_id: int, counters: PartitionCounters, start: int, end: int | None) -> list[Extent]:
     found = manifest.extents(transaction, topic_id, counters.partition, start, end)
     gap = find_gap(transaction, topic_id, counters, found, start, end)

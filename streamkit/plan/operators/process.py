@@ -210,6 +210,9 @@ class Process(Operator):
     def stores(self) -> tuple[str, ...]:
         return (*(one.name for one in self.definitions), *([self.schedule_store] if self.schedule_store is not None else []))
 
+    def definition_of(self, store: str) -> StoreDefinition | None:
+        return next((one for one in self.definitions if one.name == store), None)
+
     @property
     def stream_clock(self) -> Windowing:
         """Its stream time, cut into the steps at which something may be scheduled."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from streamkit.names import DELETED, TIMESTAMP
 from streamkit.plan.duration import duration_text
-from streamkit.plan.operator import Exchange, Names, Operator
+from streamkit.plan.operator import Exchange, FormerRows, Names, Operator
 from streamkit.plan.operator_traits import OperatorTraits
 from streamkit.plan.program import Program, ProgramStore
 from streamkit.plan.steps import UNSTAGED, Step
@@ -38,6 +38,9 @@ class VersionedTable(Operator):
     @property
     def stores(self) -> tuple[str, ...]:
         return (self.store, self.history)
+
+    def history_of(self, store: str) -> FormerRows | None:
+        return FormerRows(self.history, self.history_ms) if store == self.store else None
 
     @property
     def forgets_after_ms(self) -> int:

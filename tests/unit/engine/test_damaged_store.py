@@ -12,7 +12,7 @@ from streamkit import functions as F
 from streamkit.engine.runs.compile import compile
 from streamkit.engine.stage import kernel
 from streamkit.errors import CorruptionError, StorageFullError
-from streamkit.state import task_state
+from streamkit.state import state_reader, task_state
 from streamkit.state.stores import ON_DISK
 from tests.kit.engine_run import Run, append, execute, ran
 from tests.kit.sampling import TAKES_ALL
@@ -79,10 +79,12 @@ def test_damaged_blocks_are_read_around(log, suffix, caplog):
 
 
 def test_a_damaged_changelog_is_no_damaged_store(log, caplog):
-    """What is wrong with the changelog itself is an error, without a word of reading it instead."""
+    """What is wrong with the changelog behind the store is an error, without a word of reading it instead."""
     view = log.store("points", "totals")
     changelog = next(name for name in log.topics(internal=True) if name.endswith("-changelog"))
-    extent = log.catalog.manifest.extents(log.topic(changelog).id, 0)[-1]
+    manifest, topic = log.catalog.manifest, log.topic(changelog)
+    extent = min((one for at in range(topic.partitions) for one in manifest.extents(topic.id, at)), key=lambda one: one.rows)
+    assert extent.rows == 1, "expected the change that the local store lacks"
     with log.catalog.database.write() as transaction:
         transaction.execute("DELETE FROM extent WHERE topic_id = ? AND base_offset = ?", (extent.topic_id, extent.base_offset))
 
@@ -99,7 +101,7 @@ def test_a_full_disk_is_read_around(log, monkeypatch):
     def no_room(*_, **__):
         raise StorageFullError("the disk is full")
 
-    monkeypatch.setattr(task_state, "TieredStore", no_room)
+    monkeypatch.setattr(state_reader, "TieredStore", no_room)
     assert view.to_arrow() == expected
 
 

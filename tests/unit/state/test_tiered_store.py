@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from streamkit.state.key_hashes import KeyHashes
 from streamkit.state.rocksdb import RocksStore
 from streamkit.state.run_folder import RUNS, RunFolder
 from streamkit.state.sorted_run import SortedRun, hash_keys
-from streamkit.state.tiered_store import TieredStore
+from streamkit.state.tiered_store import StoreMovedOnError, TieredStore
 from tests.kit.engine_run import DiedError, die
 from tests.kit.stored import got, put
 
@@ -55,12 +56,14 @@ class Tiers(RuleBasedStateMachine):
         self.history: list[dict[bytes, bytes]] = [{}]  # by position
         self.flushed = 0
         self.store = self.opened()
+        self.beside: TieredStore | None = None
 
     def opened(self) -> TieredStore:
         return TieredStore(self.folder / "db", memory_bytes=self.memory_bytes)
 
     def teardown(self) -> None:
         if hasattr(self, "folder"):
+            self.close_beside()
             self.store.close()
             self.patch.undo()
             shutil.rmtree(self.folder)
@@ -107,6 +110,32 @@ class Tiers(RuleBasedStateMachine):
                 put(self.store, [key for key, _ in batch], [value for _, value in batch], self.position)
         except DiedError:
             self.die()
+
+    @rule()
+    def open_beside(self) -> None:
+        """A reader that opens RocksDB when it needs it."""
+        self.close_beside()
+        try:
+            self.beside = TieredStore(self.folder / "db", read_only=True, opens_below=False)
+        except CorruptionError:
+            assert not (self.folder / "db" / RUNS).exists() and not self.flushed
+
+    @rule()
+    def read_what_was_opened(self) -> None:
+        """It shows the state as it was when it was opened, or says that the store has moved on since."""
+        if self.beside is None:
+            return
+        try:
+            found, reached = got(self.beside, KEYS), int(self.beside.position() or b"0")
+        except StoreMovedOnError:
+            self.close_beside()
+        else:
+            assert found == [self.history[reached].get(key) for key in KEYS]
+
+    def close_beside(self) -> None:
+        if self.beside is not None:
+            self.beside.close()
+            self.beside = None
 
     @rule()
     def read_beside(self) -> None:
@@ -229,6 +258,32 @@ def test_deletions_leave_a_store_that_is_all_in_runs(tmp_path: Path) -> None:
         put(store, keys, [None] * 20_000, b"")
     assert sum(map(len, store._runs)) < 10 * 20_000
     store.close()
+
+
+def test_a_reader_opens_rocksdb_when_the_runs_do_not_suffice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in runs is read without it; if it has moved on by then, the reader says so, and a new one shows the newest."""
+    monkeypatch.setattr(tiered_store, "NEWEST_ROWS", 0)
+    store = TieredStore(tmp_path / "db", memory_bytes=1_000)
+    below, above = [b"\0\0%03d" % number for number in range(40)], [b"\0\0above"]
+    put(store, below, [b"1"] * len(below), b"1")
+    store._make_room()
+    put(store, above, [b"2"], b"2")
+    store.flush()
+    opened, late = (TieredStore(tmp_path / "db", read_only=True, opens_below=False) for _ in range(2))
+    assert got(opened, above) == [b"2"]
+    assert opened._below is None
+    assert got(opened, below[:1]) == [b"1"]
+    assert opened._below is not None
+    put(store, below, [b"3"] * len(below), b"3")
+    put(store, below, [b"4"] * len(below), b"4")
+    store.close()
+    assert got(late, above) == [b"2"]
+    with pytest.raises(StoreMovedOnError):
+        got(late, below[:1])
+    with closing(TieredStore(tmp_path / "db", read_only=True, opens_below=False)) as newest:
+        assert got(newest, below[:1] + above) == [b"4", b"2"]
+    opened.close()
+    late.close()
 
 
 def test_files_of_runs_that_were_merged_go(tmp_path: Path) -> None:

@@ -13,12 +13,16 @@ from streamkit import functions as F
 from streamkit.engine.runs.compile import compile
 from streamkit.engine.runs.local import run_available
 from streamkit.engine.runs.start import start
-from streamkit.errors import CorruptionError, StoreNotFoundError
+from streamkit.errors import CorruptionError, StoreNotFoundError, StreamKitError
 from streamkit.failpoints import armed
 from streamkit.log.catalog import epochs
 from streamkit.log.maintenance.trash import NEVER_MS, empty_trash
-from streamkit.state import view
+from streamkit.log.storage import inline_storage
+from streamkit.state import state_reader, view
+from streamkit.state.snapshot import snapshot_of_store
+from streamkit.state.state_reader import StateReader
 from streamkit.state.task_state import TaskState
+from streamkit.state.tiered_store import StoreMovedOnError
 from tests.kit.engine_run import append, fresh_log
 from tests.kit.sampling import TAKES_ALL
 
@@ -43,8 +47,8 @@ class Counting:
         self._program = compile(app, log)
         self.start()
 
-    def start(self):
-        self._planner = start(self.log.catalog, self.log.storage, self._program, tasks=TASKS)
+    def start(self, tasks=TASKS):
+        self._planner = start(self.log.catalog, self.log.storage, self._program, tasks=tasks)
 
     def run_epoch(self, time_ms=1):
         append(self.log, "in", [{"k": k, "a": 1, "ts": time_ms} for k in KEYS])
@@ -65,9 +69,14 @@ def shared(request):
 
 METHODS = {
     "to_arrow": ("plain", lambda view: view.to_arrow()["n"].to_pylist()),
+    "to_arrow, the first": ("plain", lambda view: view.to_arrow(limit=30)["n"].to_pylist()),
     "to_pandas": ("plain", lambda view: view.to_pandas()["n"].tolist()),
     "range": ("plain", lambda view: view.range()["n"].to_pylist()),
+    "range of keys": ("plain", lambda view: view.range(1, 39)["n"].to_pylist()),
     "range of windows": ("hourly", lambda view: view.range(0, HOUR_MS)["n"].to_pylist()),
+    "prefix": ("plain", lambda view: view.prefix(7)["n"].to_pylist()),
+    "many": ("plain", lambda view: view.many(list(KEYS))["n"].to_pylist()),
+    "windows": ("hourly", lambda view: view.windows(start=0, end=HOUR_MS)["n"].to_pylist()),
     "find": ("plain", lambda view: view.find(7)["n"].to_pylist()),
     "find in a window": ("hourly", lambda view: view.find(7, window_start=0)["n"].to_pylist()),
     "get": ("plain", lambda view: [view.get(7)["n"]]),
@@ -76,60 +85,79 @@ METHODS = {
 
 @pytest.mark.parametrize("method", [one for one in METHODS if TAKES_ALL or one not in ("to_pandas", "range")])
 def test_a_call_sees_one_epoch(shared, method, monkeypatch):
-    """Although an epoch is committed before each store is opened, all rows of a call are of one epoch."""
+    """Although an epoch is committed before each store is opened, and before each is read, all rows of a call are of one epoch."""
     store, call = METHODS[method]
-    found_view, original, openings = shared.view(store), view.StoreView._open, []
+    found_view, opened, looked, openings = shared.view(store), StateReader._opened, StateReader._looked, []
 
-    def opened(self, groups, is_local=True):
+    def open_later(self, known, task):
         shared.run_epoch()
-        openings.append(groups)
-        return original(self, groups, is_local)
+        openings.append(task)
+        return opened(self, known, task)
 
-    monkeypatch.setattr(view.StoreView, "_open", opened)
+    def look_later(self, part, groups, look):
+        shared.run_epoch()
+        return looked(self, part, groups, look)
+
+    monkeypatch.setattr(StateReader, "_opened", open_later)
+    monkeypatch.setattr(StateReader, "_looked", look_later)
     before = shared.log.catalog.applications.get("app").epoch
-    found = call(found_view)
+    for _ in range(2):  # what was opened by the first call has been overtaken
+        openings.clear()
+        found = call(found_view)
+        assert set(found) <= {shared.log.catalog.applications.get("app").epoch - looks for looks in (1, TASKS)}
+        assert len(set(found)) == 1
+        assert before + len(openings) <= found[0]
+        before = shared.log.catalog.applications.get("app").epoch
 
-    assert openings
-    assert len(found) == (1 if "find" in method or method == "get" else len(KEYS))
-    assert len(set(found)) == 1
-    assert before <= found[0] <= before + len(openings)
+
+def test_a_view_goes_on_when_its_application_starts_again(shared):
+    """Another generation, also of another number of tasks, is read as the one before it, by views of before."""
+    found = shared.view()
+    counted = found.get(7)["n"]
+    for tasks in (3, TASKS):
+        shared.start(tasks)
+        assert found.get(7)["n"] == counted
+        shared.run_epoch()
+        counted += 1
+        assert found.get(7)["n"] == counted
+        assert found.to_arrow()["n"].to_pylist() == [counted] * len(KEYS)
 
 
-def test_a_store_that_was_moved_on_is_not_read(shared, monkeypatch):
-    """Where the application outruns every snapshot, the changelogs answer, as of the last of them."""
-    original, snapshots = view.StoreView._now, []
+def test_an_application_that_does_not_come_to_rest_is_an_error(shared, monkeypatch):
+    """A call that never finds the program of the generation that it reads says so, and does not go on for ever."""
+    original = StateReader.known
 
     def outrun(self):
-        snapshots.append(original(self))
-        shared.run_epoch()
-        shared.run_epoch()
-        return snapshots[-1]
+        found = original(self)
+        shared.start()
+        return found
 
-    monkeypatch.setattr(view.StoreView, "_now", outrun)
-    assert set(shared.view().to_arrow()["n"].to_pylist()) == {snapshots[-1]._snapshot.application.epoch}
-    assert len(snapshots) == view.ATTEMPTS
+    monkeypatch.setattr(StateReader, "known", outrun)
+    with pytest.raises(StreamKitError, match="was started again and again while its store 'plain' was read"):
+        shared.view().get(7)
 
 
-def test_slabs_that_were_deleted_since_the_snapshot_are_looked_for_again(shared, monkeypatch):
-    """A call that outlasts the delay of deleted files takes another snapshot; what is lost for good is an error."""
+def test_slabs_that_were_deleted_since_the_look_into_the_catalog_are_looked_for_again(shared, monkeypatch):
+    """A call that outlasts the delay of deleted files looks again; what is lost for good is an error."""
     for _ in range(8):  # with fewer the files of changes are not merged
         shared.run_epoch()
     shutil.rmtree(Path(shared.log.root, "stores"))
-    original, snapshots = view.StoreView._now, []
+    original = inline_storage.fetch
+    looks: list[None] = []
 
-    def outlasted(self):
-        snapshots.append(original(self))
-        if len(snapshots) == 1:
+    def outlasted(storage, paths):
+        looks.append(original(storage, paths))
+        if len(looks) == 1:
             for topic in {*shared.log.topics(), *shared.log.topics(internal=True)}:  # an epoch's slab has frames of all of them
                 shared.log.merge(topic)
             assert empty_trash(shared.log.storage, shared.log.catalog, NEVER_MS)
-        return snapshots[-1]
 
-    monkeypatch.setattr(view.StoreView, "_now", outlasted)
+    monkeypatch.setattr(state_reader, "fetch", outlasted)
     assert shared.view().to_arrow().num_rows == len(KEYS)
-    assert len(snapshots) == 2
+    assert len(looks) == 2
 
-    slabs = {Path(shared.log.root, extent.path) for extent in snapshots[-1]._snapshot.changes.extents}
+    found = shared.log.catalog.read(lambda transaction: snapshot_of_store(transaction, "app", "plain"))
+    slabs = {Path(shared.log.root, extent.path) for extent in found.changes.extents}
     for slab in slabs:
         slab.rename(f"{slab}.away")
     try:
@@ -138,6 +166,51 @@ def test_slabs_that_were_deleted_since_the_snapshot_are_looked_for_again(shared,
     finally:
         for slab in slabs:
             Path(f"{slab}.away").rename(slab)
+
+
+def test_a_store_that_is_kept_open_is_opened_again(monkeypatch):
+    """When much has changed since, so that the changes in memory stay few, and when its folder has gone."""
+    monkeypatch.setattr(state_reader, "REOPENED_CHANGES", len(KEYS))
+    monkeypatch.setattr(state_reader, "LOOK_SECONDS", 0.0)
+    with fresh_log(on_disk=True) as log:
+        counting = Counting(log)
+        found = counting.view()
+        for epoch in range(1, 9):
+            counting.run_epoch()
+            assert [found.get(k)["n"] for k in KEYS] == [epoch] * len(KEYS)
+            assert len(found.reader._local) == TASKS
+            assert all(part.state.changes <= 2 * len(KEYS) for part in found.reader._local.values())
+        shutil.rmtree(Path(log.root, "stores"))
+        assert [found.get(k)["n"] for k in KEYS] == [8] * len(KEYS)
+        assert not found.reader._local
+
+
+def test_a_view_follows_a_store_whose_runs_move_down(monkeypatch):
+    """It opens RocksDB when a key is looked for there, and all again if that is ahead of the runs by then."""
+    monkeypatch.setenv("STREAMKIT_STORE_MEMORY_BYTES", "2000")
+    monkeypatch.setattr("streamkit.state.tiered_store.NEWEST_ROWS", 0)
+    moved = []
+    original = StateReader._looked
+
+    def looked(self, part, groups, look):
+        try:
+            return original(self, part, groups, look)
+        except state_reader._OtherwiseError as error:
+            moved.append(error.__cause__)
+            raise
+
+    monkeypatch.setattr(StateReader, "_looked", looked)
+    with fresh_log(on_disk=True) as log:
+        counting = Counting(log)
+        counting.run_epoch()
+        views = [counting.view() for _ in range(6)]
+        for epoch in range(1, 7):
+            assert [views[0].get(k)["n"] for k in KEYS] == [epoch] * len(KEYS)
+            views[epoch - 1].get(0)  # what it has opened stays, and is overtaken
+            assert [view.get(epoch)["n"] for view in views] == [epoch] * len(views)
+            counting.run_epoch()
+        assert [view.get(k)["n"] for view in views for k in KEYS] == [7] * len(KEYS) * len(views)
+    assert all(isinstance(error, StoreMovedOnError) for error in moved)
 
 
 def test_a_range_of_windows_holds_those_that_start_in_it(shared):
@@ -226,10 +299,10 @@ def test_a_notebook_reads_no_more_than_it_shows(shared, monkeypatch):
     """The first rows of a large store cost as little as those of a small one: no key group is read after ten rows."""
     original, read = TaskState.scan, []
 
-    def scan(self, ranges):
-        read.append(original(self, ranges))
+    def scan(self, ranges, limits=None):
+        read.append(original(self, ranges, limits))
         return read[-1]
 
     monkeypatch.setattr(TaskState, "scan", scan)
     shared.view()._repr_html_()
-    assert sum(len(keys) for keys, _ in read[:-1]) < view.ROWS_SHOWN <= sum(len(keys) for keys, _ in read)
+    assert sum(len(keys) for keys, _ in read) == view.ROWS_SHOWN

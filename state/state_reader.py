@@ -1,0 +1,463 @@
+"""
+The state of an application's stores for who reads it from outside, at one committed epoch a call.
+
+A reader opens the local stores that it needs, and then asks the catalog, in one transaction, for the changes that were committed
+since. In this order what it has opened is never ahead of what the catalog says: a store holds committed epochs only (law 6). So all
+parts of a call stand at the epoch of that transaction, whatever the application does meanwhile.
+
+What was read stays for the next call, which asks for the changes since then. So a look-up beside a running application costs what
+has been committed since the look-up before it. Where there is no local store, or it cannot be trusted, the changelogs have all.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from streamkit.errors import CorruptionError, StorageFullError, StoreNotFoundError
+from streamkit.log.catalog import applications, epochs, manifest, span, topics
+from streamkit.log.catalog.applications import ApplicationMoment, ApplicationState
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.manifest import PartitionCounters
+from streamkit.log.database.database import Transaction
+from streamkit.log.slab.extent import Extent
+from streamkit.log.storage.inline_storage import fetch
+from streamkit.log.storage.storage import Storage
+from streamkit.names import store_folder
+from streamkit.plan.program import Program
+from streamkit.state.changelog import CommittedChanges, read_changes
+from streamkit.state.format import is_earlier
+from streamkit.state.key_group import changelog_partitions_of, key_group_range, task_of_key_group
+from streamkit.state.rocksdb import StoreBusyError
+from streamkit.state.run_folder import RUNS
+from streamkit.state.snapshot import application_of, find_store
+from streamkit.state.store import MemoryStore
+from streamkit.state.task_state import Share, StorePosition, TaskState, UntrustedStoreError, distrust
+from streamkit.state.tiered_store import StoreMovedOnError, TieredStore
+from streamkit.state.view_position import ViewPosition
+
+Result = TypeVar("Result")
+Place = tuple[int, int]  # topic id and partition of a changelog
+REOPENED_CHANGES = 1 << 14  # with so many in memory a local store is opened again, if its files have moved on
+LOOK_SECONDS = 0.25  # between two looks at the files of a store that is kept open
+OPENINGS = 4  # of a local store whose application moves it on meanwhile
+KEPT_PARTS = 64  # of states without a local store, from call to call
+KEPT_CHANGES = 1 << 19  # of all of them together
+_LOGGER = logging.getLogger(__name__)
+
+
+class OpenLog(Protocol):
+    """What a view needs of a log."""
+
+    root: str
+    location: str
+    catalog: Catalog
+    storage: Storage
+
+    @property
+    def local_root(self) -> str:
+        """The folder of this host below which local stores are."""
+
+    def storage_now(self) -> Storage:
+        """The storage as it is on record now."""
+
+
+class StateMovedError(Exception):
+    """The application was started again, or reset, since its program was read: read that again."""
+
+
+@dataclass(frozen=True)
+class ReadProgram:
+    """An application and its program, as the catalog had them when they were read."""
+
+    application: ApplicationState
+    program: Program
+
+    def groups(self, task: int) -> range:
+        """The key groups of a task."""
+        return key_group_range(task, self.application.tasks, self.program.key_groups)
+
+    def task(self, group: int) -> int:
+        """The task of a key group."""
+        return task_of_key_group(group, self.application.tasks, self.program.key_groups)
+
+
+class _OpenState:
+    """The state of some key groups: a local store with the changes since, or the changes alone."""
+
+    def __init__(self, groups: range, local: TieredStore | None, position: StorePosition | None, stamp: object = None) -> None:
+        self.groups = groups
+        self.local = local
+        self.position = position
+        self.stamp = stamp
+        self.seen_s = time.monotonic()
+        self._memory = MemoryStore()
+        self.state = TaskState(self._memory if local is None else local, {}, 0)
+        self.reached: dict[Place, int] = {}
+        self.is_checked = local is None
+        self.changes = 0
+
+    def next_offset(self, place: Place) -> int:
+        """How far the changes of a changelog's partition were applied."""
+        begun = 0 if self.position is None else self.position.offset(*place)
+        return self.reached.get(place, begun)
+
+    def apply(self, storage: Storage, place: Place, extents: Sequence[Extent]) -> None:
+        """Apply the changes in these extents, which follow what was applied."""
+        prefixes = self.groups.start.to_bytes(2, "big"), self.groups.stop.to_bytes(2, "big")
+        for keys, values, offset in read_changes(storage, extents, self.next_offset(place), prefixes, together=True):
+            self.changes += len(keys)
+            if self.local is None:
+                self._memory.write(keys, values, b"")
+            else:
+                self.state.apply(keys, values)
+            self.reached[place] = offset
+
+    def close(self) -> None:
+        self.state.close()
+
+
+@dataclass(frozen=True)
+class _HeldEpoch:
+    """One committed epoch that all calls see: where the application stood, and the extents of the changelogs."""
+
+    position: ViewPosition
+    extents: Mapping[Place, Sequence[Extent]]
+
+
+class StateReader:
+    """
+    Reads stores of one application, which are in one stage; for any number of threads, one call at a time.
+
+    `keep` says that what was opened stays for the next call. After `hold` all calls see the epoch that was the newest then.
+    """
+
+    def __init__(
+        self, log: OpenLog, application: str, stores: Sequence[str], *, keep: bool = True, known: ReadProgram | None = None
+    ) -> None:
+        self._log = log
+        self._application = application
+        self._stores = tuple(stores)
+        self._keep = keep
+        self._lock = threading.RLock()
+        self._known = known
+        self._moment: ApplicationMoment | None = None  # that the parts which were kept have been caught up with
+        self._local: dict[int, _OpenState] = {}
+        self._other: OrderedDict[range, _OpenState] = OrderedDict()
+        self._distrusted: set[int] = set()  # tasks whose local stores turned out to be damaged
+        self._held: _HeldEpoch | None = None
+
+    def known(self) -> ReadProgram:
+        """The application and its program; they are read again after `forget`."""
+        with self._lock:
+            if self._known is None:
+                self._known = self._log.catalog.read(self._read_program)
+            return self._known
+
+    def position(self) -> ViewPosition | None:
+        """The position that is held; None if none is."""
+        return None if self._held is None else self._held.position
+
+    def forget(self) -> None:
+        """Let go of everything, also of the program."""
+        with self._lock:
+            self.close()
+            self._known, self._moment = None, None
+            self._distrusted.clear()
+
+    def close(self) -> None:
+        """Give the files back."""
+        with self._lock:
+            for part in [*self._local.values(), *self._other.values()]:
+                part.close()
+            self._local.clear()
+            self._other.clear()
+
+    def hold(self) -> None:
+        """Let all calls from now on see the newest epoch; StateMovedError if the application was started again meanwhile."""
+        with self._lock:
+            known = self.known()
+            for task in range(known.application.tasks):
+                self._local_part(known, task)
+            self._held = self._log.catalog.read(self._read_all)
+
+    def read(self, known: ReadProgram, parts: Sequence[range], look: Callable[[TaskState, range], Result]) -> list[Result]:
+        """
+        The result of `look` at the state of each range of key groups, which each belong to one task, all at one committed epoch.
+
+        `known` is what `known()` gave, by which parts and look were made: StateMovedError if it is read again by now, or the
+        application was started again since. Errors of slabs that are gone mean that the
+        call has lasted longer than files are kept: forget, and read again.
+        """
+        with self._lock:
+            while True:
+                if known is not self.known():  # another thread has read it again
+                    raise StateMovedError
+                opened = [self._part(known, groups) for groups in parts]
+                try:
+                    opened = self._caught_up(known, opened, parts)
+                    return [self._looked(part, groups, look) for part, groups in zip(opened, parts, strict=True)]
+                except _OtherwiseError as error:  # all again, so that all parts are of one epoch
+                    if not isinstance(error.__cause__, StoreMovedOnError):
+                        _LOGGER.warning("%s; until then it is read from the changelog, which takes longer", error.__cause__)
+                finally:
+                    self._let_go(opened)
+
+    def _looked(self, part: _OpenState, groups: range, look: Callable[[TaskState, range], Result]) -> Result:
+        try:
+            return look(part.state, groups)
+        except (CorruptionError, StorageFullError, StoreBusyError) as error:
+            if part.local is None:
+                raise
+            task = self.known().task(part.groups.start)
+            if (
+                not isinstance(error, StoreMovedOnError) or self._held is not None
+            ):  # what is there now may be ahead of the epoch held
+                self._distrusted.add(task)
+            self._drop(task)
+            raise _OtherwiseError from error
+
+    def _part(self, known: ReadProgram, groups: range) -> _OpenState:
+        """The part that has these key groups, from before or opened now."""
+        local = self._local_part(known, known.task(groups.start))
+        if local is not None:
+            return local
+        part = self._other.get(groups) or _OpenState(groups, None, None)
+        self._other[groups] = part
+        self._other.move_to_end(groups)
+        return part
+
+    def _local_part(self, known: ReadProgram, task: int) -> _OpenState | None:
+        """The local store of a task, opened now or before; None if there is none that can be read."""
+        part = self._local.get(task)
+        if part is not None and part.local is not None and self._held is None and self._is_outdated(part):
+            self._drop(task)
+            part = None
+        if part is None and task not in self._distrusted and self._held is None:
+            part = self._opened(known, task)
+            if part is not None:
+                self._local[task] = part
+        return part
+
+    def _is_outdated(self, part: _OpenState) -> bool:
+        """Whether to open a store again: what it shows is right, but takes room, or more and more memory. It is looked at now and then."""
+        assert part.local is not None, "only local stores are looked at"
+        if (now := time.monotonic()) - part.seen_s < LOOK_SECONDS:
+            return False
+        part.seen_s = now
+        if part.local.is_lost:
+            return True
+        return part.state.changes > REOPENED_CHANGES and part.stamp != _stamp(part.local.folder)
+
+    def _opened(self, known: ReadProgram, task: int) -> _OpenState | None:
+        stage = find_store(known.program, self._stores[0]).stage
+        folder = Path(self._log.local_root) / store_folder(self._application, stage, task, known.application.tasks)
+        if not folder.exists():
+            return None
+        for _ in range(OPENINGS):
+            stamp = _stamp(folder)
+            try:
+                store = TieredStore(folder, read_only=True, opens_below=False)
+                try:
+                    encoded = store.position()
+                except BaseException:
+                    store.close()
+                    raise
+                return _OpenState(known.groups(task), store, StorePosition.decode(encoded) if encoded else None, stamp)
+            except StoreMovedOnError:  # between the two
+                continue
+            except CorruptionError as error:
+                _LOGGER.warning("%s; until then it is read from the changelog, which takes longer", error)
+                return None
+            except (StorageFullError, StoreBusyError):  # RocksDB writes a log of its own even to read
+                return None
+        return None
+
+    def _drop(self, task: int) -> None:
+        part = self._local.pop(task, None)
+        if part is not None:
+            part.close()
+
+    def _caught_up(self, known: ReadProgram, opened: list[_OpenState], asked: Sequence[range]) -> list[_OpenState]:
+        """
+        The parts with what was committed by now, by one look into the catalog.
+
+        A local store that holds what was never committed is no longer among them: the changelogs take its place.
+        """
+        if self._held is not None:
+            missing: dict[int, dict[Place, list[Extent]]] = {}
+            for part, groups in zip(opened, asked, strict=True):
+                missing.setdefault(id(part), {}).update(self._held_extents(known, part, groups))
+        else:
+            opened, missing = self._log.catalog.read(lambda transaction: self._missing(transaction, known, opened, asked))
+        wanted = [extent for places in missing.values() for extents in places.values() for extent in extents]
+        fetch(self._log.storage, (extent.path for extent in wanted))
+        for part in opened:
+            for place, extents in missing[id(part)].items():
+                part.apply(self._log.storage, place, extents)
+        return opened
+
+    def _missing(
+        self, transaction: Transaction, known: ReadProgram, opened: list[_OpenState], asked: Sequence[range]
+    ) -> tuple[list[_OpenState], dict[int, dict[Place, list[Extent]]]]:
+        """The parts that can be trusted, and what each of them lacks."""
+        self._check_moment(transaction, known)
+        usable: list[_OpenState] = []
+        missing: dict[int, dict[Place, list[Extent]]] = {}
+        for part, groups in zip(opened, asked, strict=True):
+            counted = self._counters(transaction, known, groups)
+            part = part if self._is_usable(transaction, known, part, counted) else self._replaced(known, part, groups)
+            lacking = {
+                place: span.extents_since(transaction, place[0], counters, part.next_offset(place))
+                for place, counters in counted.items()
+            }
+            missing.setdefault(id(part), {}).update({place: extents for place, extents in lacking.items() if extents})
+            usable.append(part)
+        return usable, missing
+
+    def _counters(self, transaction: Transaction, known: ReadProgram, groups: range) -> dict[Place, PartitionCounters]:
+        """Where each of the partitions stands that have changes of these key groups."""
+        found = {place: manifest.counters_of(transaction, *place) for place in self._places(known, groups)}
+        if None in found.values():  # the changelog was deleted
+            raise StateMovedError
+        return {place: counters for place, counters in found.items() if counters is not None}
+
+    def _check_moment(self, transaction: Transaction, known: ReadProgram) -> ApplicationMoment:
+        """Where the application stands; StateMovedError if what is known of it, or was read before, is not of its way there."""
+        moment = applications.moment_of(transaction, self._application)
+        before, was = known.application, self._moment
+        if (moment.id, moment.generation, moment.tasks) != (before.id, before.generation, before.tasks):
+            raise StateMovedError
+        if moment.epoch != before.epoch and is_earlier(before):  # it may have been converted
+            raise StateMovedError
+        if was is not None and not _goes_on_from(transaction, moment, was):
+            raise StateMovedError
+        self._moment = moment
+        return moment
+
+    def _is_usable(
+        self, transaction: Transaction, known: ReadProgram, part: _OpenState, counted: Mapping[Place, PartitionCounters]
+    ) -> bool:
+        """Whether a part may go on from where it is: what it holds was committed, and it lacks no deletion that has left the changelog."""
+        if not part.is_checked:
+            if (reason := self._distrust(transaction, known, part)) is not None:
+                assert part.local is not None, "the changelogs are trusted"
+                error = UntrustedStoreError.of(part.local.folder, reason)
+                _LOGGER.warning("%s; until then it is read from the changelog, which takes longer", error)
+                return False
+            part.is_checked = True
+        return not any(0 < part.next_offset(place) < counters.purged_below for place, counters in counted.items())
+
+    def _distrust(self, transaction: Transaction, known: ReadProgram, part: _OpenState) -> str | None:
+        """Why a local store is not the fold of what was committed; None if it is."""
+        if part.position is None:  # it holds nothing
+            return None
+        assert self._moment is not None, "the application is looked at first"
+        program, stores = known.program, known.application.stores
+        stage = find_store(program, self._stores[0]).stage
+        own = tuple(stores[store.name].changelog_topic_id for store in program.stores if store.stage == stage)
+        share = Share(part.groups, program.key_groups, program.changelog_partitions, own)
+        epoch, token = epochs.newest_known(transaction, known.application.id, part.position.epoch)
+        tokens = {epoch: token} if epoch else {}
+        committed = CommittedChanges(self._moment.epoch, self._moment.token, {}, {}, (), tokens)
+        return distrust(self._log.storage, part.position, share, committed)
+
+    def _replaced(self, known: ReadProgram, part: _OpenState, groups: range) -> _OpenState:
+        """The changelogs, read from their beginning, in place of a part that cannot be trusted."""
+        if part.local is not None:
+            task = known.task(groups.start)
+            self._distrusted.add(task)
+            self._drop(task)
+        self._other.pop(groups, None)
+        return self._part(known, groups)
+
+    def _held_extents(self, known: ReadProgram, part: _OpenState, groups: range) -> dict[Place, list[Extent]]:
+        assert self._held is not None, "an epoch is held"
+        return {
+            place: [extent for extent in self._held.extents[place] if extent.next_offset > part.next_offset(place)]
+            for place in self._places(known, groups)
+        }
+
+    def _read_all(self, transaction: Transaction) -> _HeldEpoch:
+        """The newest epoch, whole; local stores that cannot be trusted are dropped."""
+        known = self.known()
+        self._check_moment(transaction, known)
+        counted = self._counters(transaction, known, range(known.program.key_groups))
+        for task, part in list(self._local.items()):
+            if not self._is_usable(transaction, known, part, counted):
+                self._distrusted.add(task)
+                self._drop(task)
+        extents = {place: span.whole_extents(transaction, *place) for place in counted}
+        self._known = replace(known, application=applications.get(transaction, self._application))
+        return _HeldEpoch(view_position(transaction, self._known.application), extents)
+
+    def _read_program(self, transaction: Transaction) -> ReadProgram:
+        state, program = application_of(transaction, self._application)
+        for name in self._stores:
+            find_store(program, name)
+            if name not in state.stores:
+                raise StoreNotFoundError(
+                    f"the store {name!r} of the application {state.name!r} was reset; start the application first"
+                )
+        return ReadProgram(state, program)
+
+    def _places(self, known: ReadProgram, groups: range) -> Iterator[Place]:
+        """The partitions of the stores' changelogs that have changes of these key groups."""
+        partitions = changelog_partitions_of(groups, known.program.key_groups, known.program.changelog_partitions)
+        for name in self._stores:
+            topic_id = known.application.stores[name].changelog_topic_id
+            yield from ((topic_id, partition) for partition in partitions)
+
+    def _let_go(self, opened: Sequence[_OpenState]) -> None:
+        """Keep what the next call may use."""
+        if not self._keep and self._held is None:
+            self.close()
+            return
+        if self._held is not None:
+            return
+        for groups, part in list(self._other.items()):
+            if len(groups) > 1:  # a scan, which may have all of the store
+                del self._other[groups]
+                part.close()
+        while len(self._other) > KEPT_PARTS or (
+            len(self._other) > 1 and sum(part.changes for part in self._other.values()) > KEPT_CHANGES
+        ):
+            _, dropped = self._other.popitem(last=False)
+            dropped.close()
+
+
+def _goes_on_from(transaction: Transaction, moment: ApplicationMoment, before: ApplicationMoment) -> bool:
+    """Whether a generation went on from where it was seen before: a catalog that was set back did not."""
+    if (moment.epoch, moment.token) == (before.epoch, before.token):
+        return True
+    if moment.epoch < before.epoch:
+        return False
+    known = epochs.newest_known(transaction, moment.id, before.epoch)
+    return known in ((before.epoch, before.token), epochs.generation_start(transaction, moment.id))
+
+
+class _OtherwiseError(Exception):
+    """A local store turned out to be damaged, or to have moved on, as the cause says: it is read otherwise."""
+
+
+def view_position(transaction: Transaction, state: ApplicationState) -> ViewPosition:
+    """How far an application has come, by the names of its topics."""
+    names = {topic.id: topic.name for topic in topics.every(transaction)}
+    offsets = {names[topic_id]: dict(ends) for topic_id, ends in state.positions.items() if topic_id in names}
+    return ViewPosition(state.epoch, offsets)
+
+
+def _stamp(folder: Path) -> tuple[int, int] | None:
+    """By which it is seen that the files of a store were written again."""
+    try:
+        found = os.stat(folder / RUNS)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns

@@ -1,0 +1,372 @@
+"""One call of a view: from the keys and bounds that a user gives to the rows of one committed epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from streamkit.arrays import Integers
+from streamkit.errors import ConfigError
+from streamkit.expressions.python.python_functions import exact_array
+from streamkit.log.values.keys import encode_keys, key_groups
+from streamkit.names import WINDOW_END, WINDOW_START
+from streamkit.plan.duration import duration_text
+from streamkit.plan.operator import FormerRows
+from streamkit.plan.program import ProgramStore
+from streamkit.schema import Schema, SchemaColumn
+from streamkit.state.asked_keys import asked_columns
+from streamkit.state.expiry import stream_time_of
+from streamkit.state.format import is_earlier
+from streamkit.state.history import valid_rows_of_table, valid_versions
+from streamkit.state.layout import decode_lists
+from streamkit.state.moment import bound_ms
+from streamkit.state.single_key import after, text_prefix
+from streamkit.state.state_reader import OpenLog, ReadProgram, StateReader
+from streamkit.state.stored_rows import EVERYTHING, StoredRows, WantedRows
+from streamkit.state.task_state import TaskState
+
+Result = TypeVar("Result")
+KeysAndValues: TypeAlias = tuple[pa.BinaryArray, pa.BinaryArray]  # of rows in the state
+
+
+@dataclass(frozen=True, eq=False)
+class StoreCall:
+    """
+    What a call of a view does: it reads once, so that all it sees is of one epoch.
+
+    `reader` is that of the view, with what it keeps; `known` the program by which `store` is read.
+    """
+
+    log: OpenLog
+    application: str
+    reader: StateReader
+    known: ReadProgram
+    store: ProgramStore
+
+    @cached_property
+    def stored(self) -> StoredRows:
+        """What the bytes of the store mean."""
+        application = self.known.application
+        number = application.stores[self.store.name].number
+        return StoredRows(self.known.program, self.store, number, is_earlier(application))
+
+    @cached_property
+    def former(self) -> FormerRows | None:
+        """Where the store's former rows are, if it is that of a table with history."""
+        return self.known.program.keeper(self.store.name).history_of(self.store.name)
+
+    def find(self, key: Sequence[Any], named: Mapping[str, Any], window_start: Any) -> pa.Table:
+        """What `StoreView.find` gives."""
+        stored, layout = self.stored, self.stored.layout
+        columns = self._key_columns(self.store.key, key, named)
+        is_found_by_key = layout.has_lists or bool(layout.after)
+        if (window_start is None) == bool(layout.columns) and not (window_start is None and is_found_by_key):
+            raise ConfigError(
+                f"the store {self.store.name!r} is {'' if window_start is None else 'not '}windowed; "
+                f"expected {'' if window_start is None else 'no '}window_start="
+            )
+        start = bound_ms(window_start)
+        if is_found_by_key:
+            wanted = WantedRows() if start is None else WantedRows(start_ms=start, end_ms=start + 1)
+            return self._of_key(columns, wanted)
+        times = [] if start is None else [np.array([start], np.int64)]
+        if self.store.is_spread:
+            return self._everywhere(columns, times)
+        group = key_groups(columns, self.known.program.key_groups).astype(np.int64)
+        if group[0] < 0:  # a null key has no row
+            return self.stored.schema.empty_table()
+        keys = layout.keys(stored.number, group, columns, times)
+        (values,) = self._read([_one(int(group[0]))], lambda state, _: state.get(keys))
+        return pa.Table.from_batches([stored.rows(keys, values)]).slice(0, 1 - values.null_count)
+
+    def _of_key(self, columns: Sequence[pa.Array], wanted: WantedRows) -> pa.Table:
+        """The wanted windows of one key, as users declared it."""
+        if self.store.is_spread:
+            return self.selected(_with_key(wanted, encode_keys(columns)[0].as_py()), None)
+        group = key_groups(columns, self.known.program.key_groups).astype(np.int64)
+        if group[0] < 0:
+            return self.stored.schema.empty_table()
+        if not self.stored.layout.has_lists:
+            selection = _with_key(wanted, encode_keys(columns)[0].as_py())
+            return self.selected(selection, None, [_one(int(group[0]))])
+        (found,) = self._read([_one(int(group[0]))], lambda state, _: self._listed(state, group, columns, wanted))
+        return pa.Table.from_batches([found])
+
+    def _listed(self, state: TaskState, group: Integers, columns: Sequence[pa.Array], wanted: WantedRows) -> pa.RecordBatch:
+        """The wanted ones of the windows that the store lists for a key, by their ends."""
+        layout, stored = self.stored.layout, self.stored
+        listed = decode_lists(state.get(layout.list_keys(stored.number, group, columns)))
+        kept = np.ones(len(listed.starts), bool)
+        kept &= True if wanted.start_ms is None else listed.starts >= wanted.start_ms
+        kept &= True if wanted.end_ms is None else listed.starts < wanted.end_ms
+        kept &= True if wanted.ends_from_ms is None else listed.ends >= wanted.ends_from_ms
+        listed = listed.take(kept)
+        places = pa.array(listed.keys)
+        times = layout.window_times(listed.starts, listed.ends)
+        keys = layout.keys(stored.number, group[listed.keys], [column.take(places) for column in columns], times)
+        values = state.get(keys)
+        return stored.rows(keys, values).filter(values.is_valid())
+
+    def _everywhere(self, columns: Sequence[pa.Array], times: Sequence[Integers]) -> pa.Table:
+        """The rows of keys in whichever key groups processors have put them into, key by key, in the order of the groups."""
+        stored, asked = self.stored, len(columns[0])
+
+        def look(state: TaskState, groups: range) -> tuple[Integers, pa.RecordBatch]:
+            places = np.repeat(np.arange(asked), len(groups))
+            repeated = [column.take(pa.array(places)) for column in columns]
+            every_group = np.tile(np.array(groups, np.int64), asked)
+            keys = stored.layout.keys(stored.number, every_group, repeated, [time[places] for time in times])
+            values = state.get(keys)
+            there = values.is_valid()
+            return places[there.to_numpy(zero_copy_only=False)], stored.rows(keys.filter(there), values.drop_null())
+
+        found = self._read(self._tasks, look)
+        order = np.argsort(np.concatenate([places for places, _ in found]), kind="stable")
+        return pa.Table.from_batches([rows for _, rows in found]).take(pa.array(order))
+
+    def many(self, asked: Any) -> pa.Table:
+        """What `StoreView.many` gives."""
+        stored, layout, key = self.stored, self.stored.layout, self.store.key
+        shown = [WINDOW_START, WINDOW_END] if layout.after else list(layout.columns[: layout.before])
+        columns, starts_and_ends = asked_columns(asked, key, shown, f"the store {self.store.name!r}")
+        times = starts_and_ends[::-1] if layout.after else starts_and_ends  # the end of a session stands before its start
+        if not len(columns[0]):
+            return self.stored.schema.empty_table()
+        if self.store.is_spread:
+            return self._everywhere(columns, times)
+        group = key_groups(columns, self.known.program.key_groups).astype(np.int64)
+        rows = np.flatnonzero(group >= 0)  # a null key has no row
+        taken = pa.array(rows)
+        group, columns = group[rows], [column.take(taken) for column in columns]
+        keys = layout.keys(stored.number, group, columns, [time[rows] for time in times])
+
+        def look(state: TaskState, groups: range) -> tuple[Integers, pa.RecordBatch]:
+            own = np.flatnonzero((group >= groups.start) & (group < groups.stop))
+            own_keys = keys.take(pa.array(own))
+            values = state.get(own_keys)
+            there = values.is_valid()
+            return own[there.to_numpy(zero_copy_only=False)], stored.rows(own_keys.filter(there), values.drop_null())
+
+        parts = [
+            range(int(own.min()), int(own.max()) + 1)
+            for groups in self._tasks
+            if len(own := group[(group >= groups.start) & (group < groups.stop)])
+        ]
+        found = self._read(parts, look)
+        if not found:
+            return self.stored.schema.empty_table()
+        order = np.argsort(np.concatenate([places for places, _ in found]), kind="stable")
+        return pa.Table.from_batches([batch for _, batch in found]).take(pa.array(order))
+
+    def within(self, start: Any, end: Any) -> WantedRows:
+        """What `StoreView.range` gives: windows that start between two times, or keys between two."""
+        if self.stored.layout.columns or self.stored.has_windows:
+            return WantedRows(start_ms=bound_ms(start), end_ms=bound_ms(end))
+        first = b"" if start is None else self._encoded_bound(start)
+        return WantedRows(key_start=first, key_end=None if end is None else self._encoded_bound(end))
+
+    def _encoded_bound(self, bound: Any) -> bytes:
+        """The bytes with which all keys begin that begin with these values."""
+        given = bound if isinstance(bound, tuple) else () if isinstance(bound, Mapping) else (bound,)
+        return self._encoded_first(given, bound if isinstance(bound, Mapping) else {})
+
+    def _encoded_first(self, first: Sequence[Any], named: Mapping[str, Any], *, may_be_none: bool = False) -> bytes:
+        key = self.stored.key
+        count = len(first) + len(named)
+        if not (count or may_be_none) or count > len(key.names) or set(named) != set(key.names[len(first) : count]):
+            raise self._wrong_key(first, named, key, "the first of them")
+        if not count:
+            return b""
+        columns = self._key_columns(Schema(key.columns[:count]), first, named)
+        encoded: bytes = encode_keys(columns)[0].as_py()
+        return encoded
+
+    def beginning(self, first: Sequence[Any], named: Mapping[str, Any], starts_with: str | None) -> WantedRows:
+        """What `StoreView.prefix` gives: keys whose first columns are these, and whose next one begins with a text."""
+        begin = self._encoded_first(first, named, may_be_none=starts_with is not None)
+        if starts_with is None:
+            return _with_key(EVERYTHING, begin)
+        key, count = self.stored.key, len(first) + len(named)
+        if count == len(key.names) or key.columns[count].type != "string" or not isinstance(starts_with, str):
+            found = "none" if count == len(key.names) else f"{key.columns[count].name} {key.columns[count].type}"
+            raise ConfigError(
+                f"starts_with={starts_with!r}: the next key column of the store {self.store.name!r} is {found}; expected text for a string"
+            )
+        return _with_key(EVERYTHING, begin + text_prefix(starts_with))
+
+    def windows(self, key: Sequence[Any], named: Mapping[str, Any], start: Any, end: Any, limit: int | None) -> pa.Table:
+        """What `StoreView.windows` gives."""
+        if not self.stored.has_windows:
+            raise ConfigError(
+                f"the store {self.store.name!r} has no windows; it is read by get, many, range, prefix{self._more_verbs()}"
+            )
+        return self._of_windows(key, named, WantedRows(start_ms=bound_ms(start), end_ms=bound_ms(end)), limit)
+
+    def sessions(self, key: Sequence[Any], named: Mapping[str, Any], start: Any, end: Any, limit: int | None) -> pa.Table:
+        """What `StoreView.sessions` gives."""
+        if not self.stored.has_sessions:
+            verbs = "windows, range, prefix" if self.stored.has_windows else f"get, many, range, prefix{self._more_verbs()}"
+            raise ConfigError(f"the store {self.store.name!r} has no sessions; it is read by {verbs}")
+        return self._of_windows(key, named, WantedRows(ends_from_ms=bound_ms(start), end_ms=bound_ms(end)), limit)
+
+    def _of_windows(self, key: Sequence[Any], named: Mapping[str, Any], wanted: WantedRows, limit: int | None) -> pa.Table:
+        if not key and not named:
+            return self.selected(wanted, limit)
+        found = self._of_key(self._key_columns(self.stored.key, key, named), wanted)
+        found = found.sort_by(WINDOW_START) if self.stored.layout.has_lists and not self.stored.layout.after else found
+        return found if limit is None else found.slice(0, _checked(limit))
+
+    def _more_verbs(self) -> str:
+        return ", as_of" if self.stored.kind == "versioned" or self.former else ""
+
+    @property
+    def _tasks(self) -> list[range]:
+        """The key groups of each task."""
+        return [self.known.groups(task) for task in range(self.known.application.tasks)]
+
+    def _read(
+        self, parts: Sequence[range], look: Callable[[TaskState, range], Result], stores: Sequence[str] | None = None
+    ) -> list[Result]:
+        """The result of `look` at the state of each range of key groups; look-ups of few keys keep what they opened, scans do not."""
+        is_few = stores is None and all(len(groups) == 1 for groups in parts)
+        if is_few or self.reader.position() is not None:
+            return self.reader.read(self.known, parts, look)
+        own = StateReader(self.log, self.application, stores or [self.store.name], keep=False, known=self.known)
+        return own.read(self.known, parts, look)
+
+    def selected(self, wanted: WantedRows, limit: int | None, parts: Sequence[range] | None = None) -> pa.Table:
+        """The wanted rows in the order of the store, at most `limit`."""
+        stored = self.stored
+        most = None if limit is None else _checked(limit)
+
+        def look(state: TaskState, groups: range) -> KeysAndValues:
+            ranges = stored.ranges(groups, wanted)
+            is_exact = stored.is_wanted(_NO_KEYS, wanted) is None
+            keys, values = state.scan(ranges, [most] * len(ranges) if is_exact else None)
+            mask = stored.is_wanted(keys, wanted)
+            return (keys, values) if mask is None else (keys.filter(mask), values.filter(mask))
+
+        found = self._read(self._tasks if parts is None else parts, look)
+        order = stored.order(pa.concat_arrays([keys for keys, _ in found]))
+        rows = pa.Table.from_batches([stored.rows(keys, values) for keys, values in found])
+        return rows.take(order if most is None else order[:most])
+
+    def as_of(self, time_ms: int, key: Sequence[Any], named: Mapping[str, Any], limit: int | None) -> pa.Table:
+        """What `StoreView.as_of` gives."""
+        stored, former = self.stored, self.former
+        history_ms = former.history_ms if former else stored.store.retention_ms if stored.kind == "versioned" else None
+        if history_ms is None:
+            raise ConfigError(
+                f"the store {self.store.name!r} keeps no history; expected that of a table with versioned=, or a processor's versioned_store"
+            )
+        encoded = encode_keys(self._key_columns(stored.key, key, named))[0].as_py() if key or named else None
+        wanted = EVERYTHING if encoded is None else _with_key(EVERYTHING, encoded)
+        parts = self._tasks
+        if former is None:
+            found = self._read(parts, lambda state, groups: valid_versions(stored, state, groups, wanted, time_ms))
+        else:
+            history = self._other_rows(former.store)
+            if encoded is not None:
+                (group,) = key_groups(self._key_columns(stored.key, key, named), self.known.program.key_groups)
+                parts = [] if group < 0 else [_one(int(group))]
+            found = self._read(
+                parts,
+                lambda state, groups: valid_rows_of_table(stored, history, state, groups, wanted, time_ms),
+                stores=[self.store.name, former.store],
+            )
+        self._check_history(time_ms, history_ms)
+        if not found:
+            return stored.schema.empty_table()
+        keys = pa.concat_arrays([keys for keys, _ in found])
+        rows = pa.Table.from_batches([batch for _, batch in found]).take(stored.order(keys))
+        return rows if limit is None else rows.slice(0, _checked(limit))
+
+    def _other_rows(self, store: str) -> StoredRows:
+        """Those of another store of the same application."""
+        program, stores = self.known.program, self.known.application.stores
+        return StoredRows(program, program.store(store), stores[store].number)
+
+    def _check_history(self, time_ms: int, history_ms: int) -> None:
+        """ConfigError if what was valid at a time may have been gone when it was read; so this is asked after that."""
+        state, catalog = self.known.application, self.log.catalog
+        if self.reader.position() is None:
+            state = catalog.applications.get(self.application)
+        reached = stream_time_of(catalog, self.known.program, self.store.name, state)
+        if reached is not None and time_ms < reached - history_ms:
+            since = np.datetime64(reached - history_ms, "ms")
+            raise ConfigError(
+                f"found the time {np.datetime64(time_ms, 'ms')}Z; the history of the store {self.store.name!r} goes back to {since}Z, which is "
+                f"{duration_text(history_ms)} before its stream time"
+            )
+
+    def count(self) -> int:
+        """How many rows there are."""
+        stored = self.stored
+        return sum(self._read(self._tasks, lambda state, groups: state.count(stored.ranges(groups))))
+
+    def every(self, limit: int | None) -> pa.Table:
+        """The rows of all key groups, or the first ones: then it stops reading at the key group that has enough."""
+        stored, most = self.stored, None if limit is None else _checked(limit)
+        left = 0
+
+        def look(state: TaskState, groups: range) -> list[pa.RecordBatch]:
+            nonlocal left
+            if most is None:
+                return [stored.rows(*state.scan(stored.ranges(groups)))]
+            if groups.start == 0:  # a damaged store makes the reader begin again
+                left = most
+            found = []
+            for bounds in stored.ranges(groups):
+                if left > 0:
+                    found.append(stored.rows(*state.scan([bounds], [left])))
+                    left -= found[-1].num_rows
+            return found
+
+        parts = [batch for batches in self._read(self._tasks, look) for batch in batches]
+        return pa.Table.from_batches(parts, self.stored.schema)
+
+    def _key_columns(self, key: Schema, given: Sequence[Any], named: Mapping[str, Any]) -> list[pa.Array]:
+        """One row of key columns from the values that were given, in order or by name."""
+        both = {**dict(zip(key.names, given, strict=False)), **named}
+        if len(given) + len(named) != len(key.names) or set(both) != set(key.names):
+            raise self._wrong_key(given, named, key, "all of them")
+        return [self._key_column(column, both[column.name]) for column in key]
+
+    def _wrong_key(self, given: Sequence[Any], named: Mapping[str, Any], key: Schema, expected: str) -> ConfigError:
+        found = ", ".join([*map(repr, given), *(f"{name}={value!r}" for name, value in named.items())])
+        return ConfigError(
+            f"found the key {found or 'without columns'}; the store {self.store.name!r} has the key columns {', '.join(key.names)}: "
+            f"expected {expected}"
+        )
+
+    def _key_column(self, column: SchemaColumn, value: Any) -> pa.Array:
+        try:
+            return exact_array([value], column.arrow.type)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise ConfigError(
+                f"found the key {column.name} = {value!r} ({type(value).__name__}); the store {self.store.name!r} has {column.name} "
+                f"{column.type}: expected a value of that type"
+            ) from error
+
+
+def _with_key(wanted: WantedRows, encoded: bytes) -> WantedRows:
+    """A selection of the keys that begin with this encoding; of a whole key that is this one, since each column says where it ends."""
+    return replace(wanted, key_start=encoded, key_end=after(encoded))
+
+
+def _checked(limit: int) -> int:
+    if type(limit) is not int or limit < 0:
+        raise ConfigError(f"limit={limit!r}; expected a whole number, 0 or more")
+    return limit
+
+
+def _one(group: int) -> range:
+    return range(group, group + 1)
+
+
+_NO_KEYS = pa.nulls(0, pa.binary())

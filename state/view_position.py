@@ -1,0 +1,118 @@
+"""How far an application had come when a view of a store was read, and waiting until it has come so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from streamkit.errors import ConfigError
+from streamkit.log.catalog import applications, topics
+from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.database.database import Transaction
+from streamkit.log.produce.receipt import Receipt
+
+LOOK_SECONDS = 0.5  # between two looks, where no commit is heard of
+TIMEOUT_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class ViewPosition:
+    """The newest epoch of an application, and of each topic that it reads the offset behind the records it had taken, by partition."""
+
+    epoch: int
+    offsets: Mapping[str, Mapping[int, int]]
+
+    @classmethod
+    def behind(cls, sent: Any) -> ViewPosition:
+        """
+        The position behind what is given: such a position, receipts of records, or offsets by topic and partition.
+
+        ConfigError for receipts of records that are not committed, or that were refused, and for anything else.
+        """
+        if isinstance(sent, ViewPosition):
+            return sent
+        if isinstance(sent, Receipt):
+            return cls(0, _behind_receipts([sent]))
+        if isinstance(sent, Mapping) and all(isinstance(offsets, Mapping) for offsets in sent.values()):
+            return cls(
+                0, {str(topic): {int(at): int(offset) for at, offset in offsets.items()} for topic, offsets in sent.items()}
+            )
+        if isinstance(sent, Iterable) and not isinstance(sent, str | Mapping):
+            receipts = list(sent)
+            if all(isinstance(one, Receipt) for one in receipts):
+                return cls(0, _behind_receipts(receipts))
+        raise ConfigError(
+            f"found {sent!r} to wait for; expected the position of a view, receipts of a producer, or offsets by topic and partition, "
+            "as in {'orders': log.end_offsets('orders')}"
+        )
+
+    def is_reached(self, epoch: int, offsets: Mapping[str, Mapping[int, int]]) -> bool:
+        """Whether an application that stands there has come so far."""
+        return epoch >= self.epoch and not self.missing(offsets)
+
+    def missing(self, offsets: Mapping[str, Mapping[int, int]]) -> list[tuple[str, int, int, int]]:
+        """The topic partitions that have not come so far: topic, partition, where it stands, and where it should."""
+        return [
+            (topic, partition, offsets.get(topic, {}).get(partition, 0), wanted)
+            for topic, ends in self.offsets.items()
+            for partition, wanted in ends.items()
+            if offsets.get(topic, {}).get(partition, 0) < wanted
+        ]
+
+
+def wait_for(catalog: Catalog, application: str, wanted: ViewPosition, timeout: float) -> None:
+    """
+    Wait until an application has committed an epoch with all records up to a position.
+
+    ConfigError if it does not read one of the topics, TimeoutError if it is not there after so many seconds.
+    """
+    deadline = time.monotonic() + timeout
+    watch = catalog.watch()  # before the look, so that a commit meanwhile is not missed
+    while True:
+        epoch, offsets = catalog.read(lambda transaction: _stands(transaction, application, wanted))
+        if wanted.is_reached(epoch, offsets):
+            return
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError(_unreached(application, wanted, epoch, offsets, timeout))
+        watch.wait(min(left_s, LOOK_SECONDS))
+
+
+def _stands(transaction: Transaction, application: str, wanted: ViewPosition) -> tuple[int, dict[str, dict[int, int]]]:
+    """The newest epoch, and the offsets of the wanted topics."""
+    moment = applications.moment_of(transaction, application)
+    positions = applications.positions_of(transaction, moment.id)
+    read = applications.inputs_of(transaction, moment.id)
+    found = {}
+    for name in wanted.offsets:
+        topic_id = topics.get(transaction, name).id
+        if topic_id not in read:
+            names = sorted(topic.name for topic in topics.every(transaction) if topic.id in read)
+            raise ConfigError(
+                f"the application {application!r} does not read the topic {name!r}; it reads {', '.join(names) or 'none'}"
+            )
+        found[name] = positions.get(topic_id, {})
+    return moment.epoch, found
+
+
+def _behind_receipts(receipts: Iterable[Receipt]) -> dict[str, dict[int, int]]:
+    ends: dict[str, dict[int, int]] = {}
+    for receipt in receipts:
+        if receipt.error is not None:
+            raise receipt.error
+        if not receipt.is_done:
+            raise ConfigError(f"the records of {receipt!r} are not committed; call flush(), or receipt.result(), before")
+        for partition, (_, following) in (receipt.offsets or {}).items():
+            known = ends.setdefault(receipt.topic, {})
+            known[partition] = max(known.get(partition, 0), following)
+    return ends
+
+
+def _unreached(
+    application: str, wanted: ViewPosition, epoch: int, offsets: Mapping[str, Mapping[int, int]], timeout: float
+) -> str:
+    parts = [f"{topic} {partition} to {stands} of {end}" for topic, partition, stands, end in wanted.missing(offsets)]
+    found = f"it has read {', '.join(parts)}" if parts else f"it has committed epoch {epoch} of {wanted.epoch}"
+    return f"the application {application!r} has not come so far after {timeout} s: {found}; is it running (streamkit apps list)?"

@@ -1,0 +1,345 @@
+"""Each verb of a view against a list of rows, over stores of every layout: beside local stores, without them, and beside damaged ones."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from streamkit.errors import ConfigError
+from streamkit.state.state_reader import StateReader
+from streamkit.state.view import StoreView
+from tests.kit.engine_run import fresh_log
+from tests.kit.sampling import seeds
+from tests.kit.store_layouts import (
+    HISTORY_MS,
+    HORIZON_MS,
+    KEY,
+    NUMBERS,
+    STORES,
+    TEXTS,
+    WINDOWED,
+    WITH_SESSIONS,
+    Application,
+    Row,
+    check,
+    comparable,
+    key_place,
+    model,
+    ms,
+    place,
+)
+
+MODES = ("local", "absent", "damaged", "behind")
+
+
+@pytest.fixture(scope="module", params=MODES)
+def application(request: Any) -> Iterator[Application]:
+    """After some epochs, with local stores, without, with such as are damaged, and with those of two epochs before."""
+    with fresh_log(on_disk=True) as log:
+        made = Application(log, MODES.index(request.param))
+        for _ in range(2):
+            made.run_epoch()
+        stores, copy = Path(log.root, "stores"), Path(log.root, "copy")
+        shutil.copytree(stores, copy)
+        for _ in range(2):
+            made.run_epoch()
+        if request.param != "local":
+            shutil.rmtree(stores)
+        if request.param in ("damaged", "behind"):
+            shutil.copytree(copy, stores)
+        if request.param == "damaged":
+            files = list(stores.rglob("*.run"))
+            assert files
+            for path in files:
+                path.write_bytes(path.read_bytes()[:-60] + b"\x01" * 60)
+        yield made
+
+
+def test_what_the_stores_hold(application: Application) -> None:
+    """The rows that the other tests go by are those of the records."""
+    counts: dict[Any, list[int]] = {}
+    hourly: dict[Any, int] = {}
+    for row in application.log.read("in").to_pylist():
+        key = key_place(row)
+        if set(key) != {(0,)}:
+            counts.setdefault(key, []).append(row["v"])
+            window = (key, ms(row["_timestamp"]) // 5000 * 5000)
+            hourly[window] = hourly.get(window, 0) + 1
+    found = {key_place(row): (row["c"], row["v"]) for row in model(application, "counts")}
+    assert found == {key: (len(values), max(values)) for key, values in counts.items()}
+    assert {(key_place(row), ms(row["window_start"])): row["c"] for row in model(application, "tumbling")} == hourly
+    assert all(model(application, store) for store in STORES)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_count_and_the_first_rows(application: Application, store: str) -> None:
+    """Rows are counted one by one, and the first ones are those with which all begin."""
+    view = application.view(store)
+    every = view.to_arrow().to_pylist()
+    assert view.count() == len(every)
+    for limit in (0, 1, 7, len(every), len(every) + 5):
+        check(view.to_arrow(limit), every[:limit], f"to_arrow({limit})")
+    assert comparable(view.to_rows(3)) == comparable(every[:3])
+    assert len(view.to_pandas(4)) == 4
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_many(application: Application, store: str) -> None:
+    """Keys come in the order in which they are asked for, twice if so, and those without a row are left out."""
+    view, rows = application.view(store), model(application, store)
+    names = [*view.store.key.names]
+    if store in WINDOWED and store != "own_sessions":
+        names += ["window_start", "window_end"] if store in WITH_SESSIONS else ["window_start"]
+    chosen = random.Random(store)
+    for number in (0, 1, 40):
+        asked = [chosen.choice(rows) for _ in range(number)]
+        keys = [{name: row[name] for name in names} for row in asked]
+        absent = [{**key, "s": "no such text"} for key in keys[:1]]
+        given: dict[str, Any] = {
+            "dicts": [*keys, *absent],
+            "tuples": [tuple(key.values()) for key in keys],
+            "table": pa.Table.from_pylist(keys, pa.schema([view.schema.field(name) for name in names])),
+        }
+        for kind, some in given.items():
+            check(view.many(some), asked, f"many of {number} {kind}")
+
+
+@pytest.mark.parametrize("store", [name for name in STORES if name not in WINDOWED])
+def test_range_of_keys(application: Application, store: str) -> None:
+    """Bounds of one, two or three columns: [start, end) as values compare, and a shorter bound stands before all that begin so."""
+    view, rows = application.view(store), model(application, store)
+    chosen = random.Random(store)
+    for _ in seeds(6):
+        bounds = []
+        for _ in range(2):
+            key = tuple(chosen.choice(rows)[name] for name in KEY)
+            bounds.append(None if chosen.random() < 0.2 else key[: chosen.randrange(1, 4)])
+        start, end = bounds
+        limit = chosen.choice([None, 0, 1, 5])
+        wanted = [
+            row
+            for row in rows
+            if (start is None or key_place(row)[: len(start)] >= tuple(map(place, start)))
+            and (end is None or key_place(row)[: len(end)] < tuple(map(place, end)))
+        ]
+        check(view.range(start, end, limit=limit), wanted[:limit], f"range({start!r}, {end!r}, limit={limit})")
+    check(view.range({"s": "a"}, {"s": "b"}), view.range("a", "b").to_pylist(), "bounds by name")
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_prefix(application: Application, store: str) -> None:
+    """By the values of the first key columns, and by the text with which the next one begins."""
+    view, rows = application.view(store), model(application, store)
+    chosen = random.Random(store)
+    for count in (1, 2, 3, 1, 2):
+        first = tuple(chosen.choice(rows)[name] for name in KEY)[:count]
+        wanted = [row for row in rows if key_place(row)[:count] == tuple(map(place, first))]
+        check(view.prefix(*first), wanted, f"prefix{first!r}")
+        check(view.prefix(*first, limit=2), wanted[:2], f"prefix{first!r}, the first")
+        check(view.prefix(**dict(zip(KEY, first))), wanted, f"prefix of names {first!r}")
+    for text in ("", "a", "a\x00", "漢", "z"):
+        wanted = [row for row in rows if row["s"] is not None and row["s"].startswith(text)]
+        check(view.prefix(starts_with=text), wanted, f"prefix(starts_with={text!r})")
+
+
+def _bounds(chosen: random.Random, rows: Sequence[Row]) -> tuple[int | None, int | None]:
+    """Bounds of time: open, anywhere, or just where a window starts or ends."""
+    moments = [ms(chosen.choice(rows)[name]) for name in ("window_start", "window_end")]
+    start, end = (chosen.choice([None, chosen.randrange(-1000, HORIZON_MS), *moments]) for _ in range(2))
+    return start, end
+
+
+@pytest.mark.parametrize("store", WINDOWED)
+def test_windows(application: Application, store: str) -> None:
+    """Of a key and of all, by their starts; `range` gives the same of all."""
+    view, rows = application.view(store), model(application, store)
+    chosen = random.Random(store)
+    for _ in seeds(10):
+        start, end = _bounds(chosen, rows)
+        within = [
+            row
+            for row in rows
+            if (start is None or ms(row["window_start"]) >= start) and (end is None or ms(row["window_start"]) < end)
+        ]
+        check(view.windows(start=start, end=end), within, f"windows({start}, {end})")
+        check(view.range(start, end, limit=6), within[:6], f"range({start}, {end})")
+        key = {name: chosen.choice(rows)[name] for name in KEY} if chosen.random() < 0.1 else dict(zip(KEY, key_of(chosen, rows)))
+        own = [row for row in within if key_place(row) == tuple(place(key[name]) for name in KEY)]
+        check(view.windows(*key.values(), start=start, end=end), own, f"windows{tuple(key.values())} {start} {end}")
+        check(view.windows(**key, start=start, end=end, limit=2), own[:2], f"windows of {key}, the first")
+
+
+def key_of(chosen: random.Random, rows: Sequence[Row]) -> tuple[Any, ...]:
+    row = chosen.choice(rows)
+    return tuple(row[name] for name in KEY)
+
+
+@pytest.mark.parametrize("store", WITH_SESSIONS)
+def test_sessions(application: Application, store: str) -> None:
+    """Those that have a moment in [start, end), of a key and of all."""
+    view, rows = application.view(store), model(application, store)
+    chosen = random.Random(store)
+    for _ in seeds(10):
+        start, end = _bounds(chosen, rows)
+        within = [
+            row
+            for row in rows
+            if (start is None or ms(row["window_end"]) >= start) and (end is None or ms(row["window_start"]) < end)
+        ]
+        check(view.sessions(start=start, end=end), within, f"sessions({start}, {end})")
+        key = key_of(chosen, rows)
+        own = [row for row in within if key_place(row) == tuple(map(place, key))]
+        check(view.sessions(*key, start=start, end=end), own, f"sessions{key} {start} {end}")
+
+
+def test_as_of_of_a_table(application: Application) -> None:
+    """The newest record of each key up to a time, unless it deletes; times to which the history does not go back are refused."""
+    view = application.view("newest")
+    reached = application.versions[-1][1]
+    chosen = random.Random(1)
+    times = [chosen.randrange(max(0, reached - HISTORY_MS), reached + 1) for _ in seeds(6)]
+    exact = [moment for _, moment in application.versions if moment >= reached - HISTORY_MS]
+    for time in [*times, *(chosen.choice(exact) for _ in seeds(4)), reached, reached + 10_000]:
+        newest: dict[Any, Row] = {}
+        for row, moment in application.versions:
+            if moment <= time:
+                newest[key_place(row)] = row
+        rows = [
+            {name: row[name] for name in (*KEY, "v")}
+            for key, row in sorted(newest.items())
+            if not row.get("deleted") and set(key) != {(0,)}
+        ]
+        found = view.as_of(time)
+        check(found, rows, f"as_of({time})")
+        check(view.as_of(time, limit=3), rows[:3], f"as_of({time}), the first")
+        for row in [chosen.choice(application.versions)[0] for _ in range(4)]:
+            own = [one for one in rows if key_place(one) == key_place(row)]
+            check(view.as_of(time, *(row[name] for name in KEY)), own, f"as_of({time}) of {row}")
+    with pytest.raises(ConfigError, match=r"the history of the store 'newest' goes back to "):
+        view.as_of(reached - HISTORY_MS - 1)
+
+
+def test_as_of_of_a_processors_versions(application: Application) -> None:
+    """The newest version of each key up to a time, unless it ends the one before."""
+    view, rows = application.view("own_versions"), model(application, "own_versions")
+    reached = max(ms(row["valid_from"]) for row in rows)
+    chosen = random.Random(2)
+    exact = [ms(row["valid_from"]) for row in rows if ms(row["valid_from"]) >= reached - HISTORY_MS]
+    for time in [*(chosen.randrange(max(0, reached - HISTORY_MS), reached + 1) for _ in seeds(6)), *exact[-4:]]:
+        begun = [row for row in rows if ms(row["valid_from"]) <= time]
+        newest = {key_place(row): row for row in begun}
+        wanted = [row for _, row in sorted(newest.items()) if not row["is_deleted"]]
+        check(view.as_of(time), wanted, f"as_of({time})")
+        row = chosen.choice(rows)
+        own = [one for one in wanted if key_place(one) == key_place(row)]
+        check(view.as_of(time, **{name: row[name] for name in KEY}), own, f"as_of({time}) of {row}")
+
+
+CALLS: dict[str, Callable[[StoreView], Any]] = {
+    "find": lambda view: view.find("a", 0, 0.0).to_pylist(),
+    "many": lambda view: view.many([(s, n, 0.0) for s in TEXTS for n in NUMBERS]).to_pylist(),
+    "range": lambda view: view.range("a").to_pylist(),
+    "prefix": lambda view: view.prefix("a").to_pylist(),
+    "count": lambda view: view.count(),
+    "to_arrow": lambda view: view.to_arrow().to_pylist(),
+}
+
+
+def test_calls_at_one_moment_see_one_epoch(application: Application) -> None:
+    """Whatever is committed in between, and whether stores are read then for the first time; a view of now sees it."""
+    view = application.view("own")
+    with view.at_now() as fixed:
+        position = fixed.position
+        before = {name: comparable(found) if isinstance(found := call(view), list) else found for name, call in CALLS.items()}
+        for _ in range(2):
+            application.run_epoch()
+        after = {name: comparable(found) if isinstance(found := call(fixed), list) else found for name, call in CALLS.items()}
+        assert after == before
+        assert fixed.position == position
+    assert view.position.epoch > position.epoch
+    assert comparable(view.to_rows()) == comparable(application.view("own").to_rows())
+    newest = application.view("newest")
+    with newest.at_now() as fixed:
+        time = application.time
+        expected = fixed.as_of(time).to_pylist()
+        application.run_epoch()
+        check(fixed.as_of(time), expected, "as_of")
+    application.run_epoch()
+
+
+def test_a_view_that_is_kept_sees_each_epoch(application: Application) -> None:
+    """What a view has opened is brought forward: look-ups of all keys, call after call, and others' deletions too."""
+    kept = {store: application.view(store) for store in STORES}
+    for _ in range(3):
+        for store, view in kept.items():
+            rows = model(application, store)
+            key = key_of(random.Random(application.time), rows)
+            own = [row for row in rows if key_place(row) == tuple(map(place, key))]
+            check(view.prefix(*key), own, f"prefix of {store}")
+            if store in WINDOWED:
+                check(view.windows(*key), own, f"windows of {store}")
+            elif store in ("counts", "newest"):
+                check(view.find(*key), own, f"find of {store}")
+        application.run_epoch(20)
+
+
+def test_a_reader_keeps_little(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many keys are looked up, a bounded number of parts of changelogs is kept."""
+    monkeypatch.setattr("streamkit.state.state_reader.KEPT_PARTS", 3)
+    view = application.view("counts")
+    for row in view.to_rows():
+        assert view.get(*(row[name] for name in KEY)) is not None
+    assert isinstance(view.reader, StateReader)
+    assert len(view.reader._other) <= 3
+
+
+WRONG: dict[str, tuple[str, Callable[[StoreView], Any], str]] = {
+    "windows of none": ("counts", lambda view: view.windows("a"), "has no windows; it is read by get, many, range, prefix"),
+    "windows of a table": ("newest", lambda view: view.windows("a"), "prefix, as_of"),
+    "sessions of windows": ("tumbling", lambda view: view.sessions("a", 1, 1.0), "has no sessions; it is read by windows"),
+    "as_of without history": ("counts", lambda view: view.as_of(1), "keeps no history; expected that of a table with versioned="),
+    "part of a key": (
+        "tumbling",
+        lambda view: view.windows("a"),
+        "found the key 'a'; .* key columns s, n, d: expected all of them",
+    ),
+    "not the first": ("counts", lambda view: view.prefix(n=1), "found the key n=1; .* expected the first of them"),
+    "nothing": ("counts", lambda view: view.prefix(), "found the key without columns"),
+    "too many": ("counts", lambda view: view.prefix(1, 2, 3, 4), "expected the first of them"),
+    "text for a number": (
+        "counts",
+        lambda view: view.prefix("a", starts_with="b"),
+        "the next key column .* is n bigint; expected text",
+    ),
+    "a bound of another type": ("counts", lambda view: view.range(1.5), "found the key s = 1.5 .*expected a value of that type"),
+    "no moment": ("tumbling", lambda view: view.range("yesterday"), "found the time 'yesterday'"),
+    "a limit": ("counts", lambda view: view.range(limit=-1), "limit=-1; expected a whole number"),
+    "another column": ("counts", lambda view: view.many([{"s": "a"}]), "found keys with the columns s; .* is asked for s, n, d"),
+    "too few values": ("counts", lambda view: view.many(["a"]), "found the key 'a', of 1 values; .* is asked for s, n, d"),
+    "windows without a start": ("tumbling", lambda view: view.many([("a", 1, 1.0)]), "asked for s, n, d, window_start"),
+    "another type": ("counts", lambda view: view.many([("a", "b", 1.0)]), "has n bigint, expected values of that type"),
+    "no keys": ("counts", lambda view: view.many("abc"), "found the keys 'abc'"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_does_not_fit_is_said(application: Application, case: str) -> None:
+    """Stores, columns, values and bounds of another kind are named with what is expected."""
+    store, call, message = WRONG[case]
+    with pytest.raises(ConfigError, match=message):
+        call(application.view(store))
+
+
+def test_a_null_key_has_no_row(application: Application) -> None:
+    """A key without any value is looked up like any other, and never found."""
+    for store in ("counts", "newest"):
+        view = application.view(store)
+        assert view.get(None, None, None) is None
+        assert view.many([(None, None, None)]).num_rows == 0
+    assert application.view("sessions").sessions(None, None, None).num_rows == 0
