@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 
+from streamkit.cli.applications import ApplicationArgument
 from streamkit.cli.query.moment import parse_moment
 from streamkit.cli.terminal import completion
 from streamkit.cli.terminal.location import LogOption
@@ -29,6 +31,9 @@ from streamkit.state.layout import layout_of
 from streamkit.state.view import StoreView, open_view, open_views
 
 program = typer.Typer(help="Look into the stores of applications.", no_args_is_help=True, rich_markup_mode=None)
+
+TABLE_ROWS = 20
+StoreArgument = Annotated[str, typer.Argument(metavar="STORE", help="The store's name.", autocompletion=completion.stores)]
 
 
 @program.callback()
@@ -66,8 +71,8 @@ def list_stores(
 
 @program.command("get")
 def get_row(
-    app: Annotated[str, typer.Argument(metavar="APP", help="The application's name.", autocompletion=completion.applications)],
-    store: Annotated[str, typer.Argument(metavar="STORE", help="The store's name.", autocompletion=completion.stores)],
+    app: ApplicationArgument,
+    store: StoreArgument,
     key: Annotated[list[str], typer.Argument(metavar="KEY", help="The key; if it has several columns, a value for each.")],
     window: Annotated[
         str | None,
@@ -90,7 +95,7 @@ def get_row(
         view = open_view(opened, app, store)
         values = _typed_key(view, key)
         if window is None and view.store.window_size_ms is not None:
-            table = _windows_of(view, values)
+            table = view.windows(*values.values()) if len(values) == len(view.key) else _all_windows(view, values)
         else:
             table = view.find(**values, window_start=None if window is None else parse_moment(window))
         if not table.num_rows:
@@ -99,6 +104,82 @@ def get_row(
         show_json(printed_rows(table))
         return
     show_table(table.column_names, [tuple(row.values()) for row in printed_rows(table)], thousands="")
+
+
+@program.command("scan")
+def scan_store(
+    app: ApplicationArgument,
+    store: StoreArgument,
+    prefix: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--prefix",
+            metavar="VALUE",
+            help="Only rows whose first key column has this value; the next one by a second --prefix.",
+        ),
+    ] = None,
+    starts_with: Annotated[
+        str | None,
+        typer.Option(
+            "--starts-with", metavar="TEXT", help="Only rows whose key column behind the --prefix begins so; else the first."
+        ),
+    ] = None,
+    first: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="BOUND",
+            help="Of windows, those that start then or later; else rows from this value of the first key column on.",
+        ),
+    ] = None,
+    before: Annotated[str | None, typer.Option("--before", metavar="BOUND", help="As --from, for those before it.")] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit", metavar="N", min=1, help=f"Rows at most; {TABLE_ROWS} for a table, all otherwise.", show_default=False
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+    log: LogOption = None,
+) -> None:
+    """
+    Show the rows of a store, or some of them.
+
+    Some: by the beginning of their keys, by a range of keys, or by when their windows start. They are those of the last committed
+    epoch, by windows, then by keys.
+    """
+    most = limit if as_json or limit is not None else TABLE_ROWS
+    asked = None if most is None else most + 1
+    with open_existing_log(log) as opened:
+        view = open_view(opened, app, store)
+        values = _typed_first(view, prefix or [])
+        if first is None and before is None:
+            has_prefix = values or starts_with is not None
+            table = view.prefix(*values, starts_with=starts_with, limit=asked) if has_prefix else view.range(limit=asked)
+        elif starts_with is not None or (values and not view.has_windows):
+            raise ConfigError(
+                "--from and --before go without --starts-with, and with --prefix only of windows; expected one of them"
+            )
+        elif view.has_windows:
+            table = view.windows(*values, start=_moment(first), end=_moment(before), limit=asked)
+        else:
+            bounds = (None if bound is None else _typed_first(view, [bound])[0] for bound in (first, before))
+            table = view.range(*bounds, limit=asked)
+    rows = table if most is None else table.slice(0, most)
+    if as_json:
+        show_json(printed_rows(rows))
+        return
+    show_table(rows.column_names, [tuple(row.values()) for row in printed_rows(rows)], thousands="")
+    if table.num_rows > rows.num_rows:
+        print(f"There are more rows than these {rows.num_rows}: see --limit.", file=sys.stderr)
+
+
+@program.command("count")
+def count_rows(app: ApplicationArgument, store: StoreArgument, as_json: JsonOption = False, log: LogOption = None) -> None:
+    """Show how many rows a store has, as of the last committed epoch."""
+    with open_existing_log(log) as opened:
+        found = open_view(opened, app, store).count()
+    show_json({"application": app, "store": store, "rows": found}) if as_json else print(found)
 
 
 program.command("verify")(verify)
@@ -183,6 +264,20 @@ def _typed_key(view: StoreView, key: list[str]) -> dict[str, Any]:
     return {column.name: _typed(text, column) for text, column in zip(key, columns)}
 
 
+def _typed_first(view: StoreView, values: list[str]) -> list[Any]:
+    """The values of the first key columns."""
+    columns = list(view.key)
+    if len(values) > len(columns):
+        raise ConfigError(
+            f"found {len(values)} values of a key; expected {len(columns)} at most: {', '.join(column.name for column in columns)}"
+        )
+    return [_typed(text, column) for text, column in zip(values, columns, strict=False)]
+
+
+def _moment(text: str | None) -> Any:
+    return None if text is None else parse_moment(text)
+
+
 def _typed(text: str, column: SchemaColumn) -> Any:
     try:
         return recast(pa.array([text]), column.arrow.type)[0].as_py()
@@ -190,8 +285,10 @@ def _typed(text: str, column: SchemaColumn) -> Any:
         raise ConfigError(f"the key column {column.name} is {column.type}; found {text!r}") from None
 
 
-def _windows_of(view: StoreView, values: dict[str, Any]) -> pa.Table:
-    table = view.to_arrow()
-    for name, value in values.items():
-        table = table.filter(pc.equal(table[name], pa.scalar(value, table.schema.field(name).type)))
-    return table.sort_by("window_start")
+def _all_windows(view: StoreView, values: dict[str, Any]) -> pa.Table:
+    """The windows of a key that has more columns than users declared, as where a store retains duplicates."""
+    own = [name for name in values if name not in view.key.names]
+    table = view.windows(*(values[name] for name in view.key.names))
+    for name in own:
+        table = table.filter(pc.equal(table[name], pa.scalar(values[name], table.schema.field(name).type)))
+    return table

@@ -60,6 +60,8 @@ ARGUMENTS = {
     ("store", "get"): ["order-counts", "hourly", "1001"],
     ("store", "stats"): ["order-counts"],
     ("store", "verify"): ["order-counts"],
+    ("store", "scan"): ["order-counts", "hourly"],
+    ("store", "count"): ["order-counts", "hourly"],
     ("storage", "list"): [],
     ("storage", "set"): ["{folder}/second"],
     ("storage", "repair"): [],
@@ -82,7 +84,8 @@ ARGUMENTS = {
     ("dlq", "replay"): ["broken", "--dry-run"],
 }
 WITH_APPLICATION = {
-    ("apps", "list"), ("apps", "describe"), ("apps", "reset"), ("store", "list"), ("store", "get"), ("store", "stats"), ("store", "verify"),
+    ("apps", "list"), ("apps", "describe"), ("apps", "reset"), ("store", "list"), ("store", "get"), ("store", "scan"), ("store", "count"),
+    ("store", "stats"), ("store", "verify"),
 }  # fmt: skip
 
 

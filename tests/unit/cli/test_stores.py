@@ -141,3 +141,46 @@ def test_view_takes_moments_of_any_kind(root, application, moment):
 
     assert row is not None
     assert row["total"] == 2.5
+
+
+def test_rows_of_a_store(streamkit, application):
+    """All rows in the order of their keys, those whose keys begin so, and those between two keys."""
+    every = json.loads(streamkit("store", "scan", application, "orders_of", "--json"))
+    assert [row["customer"] for row in every] == sorted(row["customer"] for row in every)
+    assert len(every) == int(streamkit("store", "count", application, "orders_of"))
+    assert json.loads(streamkit("store", "count", application, "orders_of", "--json"))["rows"] == len(every)
+
+    def scanned(*options):
+        return [row["customer"] for row in json.loads(streamkit("store", "scan", application, "orders_of", *options, "--json"))]
+
+    assert scanned("--prefix", "ann") == ["ann"]
+    assert scanned("--starts-with", "a") == [row["customer"] for row in every if row["customer"].startswith("a")]
+    assert scanned("--from", "b") == [row["customer"] for row in every if row["customer"] >= "b"]
+    assert scanned("--before", "b") == [row["customer"] for row in every if row["customer"] < "b"]
+    assert scanned("--limit", "1") == [every[0]["customer"]]
+
+
+def test_windows_of_a_store(streamkit, application):
+    """Windows are chosen by their start, of one key or of all."""
+
+    def scanned(*options):
+        return [row["number"] for row in json.loads(streamkit("store", "scan", application, "hourly", *options, "--json"))]
+
+    assert 1001 in scanned("--from", "2023-11-14T22:00:00Z", "--before", "2023-11-14T22:00:01Z")
+    assert scanned("--from", "2023-11-15") == []
+    assert scanned("--prefix", "1002", "--before", "2023-11-15") == [1002]
+    with pytest.raises(ConfigError, match="found 2 values of a key; expected 1 at most: number"):
+        streamkit("store", "scan", application, "hourly", "--prefix", "1", "--prefix", "2")
+    with pytest.raises(ConfigError, match="found the time 'noon'"):
+        streamkit("store", "scan", application, "hourly", "--from", "noon")
+    with pytest.raises(ConfigError, match="--from and --before go without --starts-with"):
+        streamkit("store", "scan", application, "orders_of", "--from", "a", "--starts-with", "b")
+
+
+def test_a_table_says_that_there_are_more_rows(streamkit, application):
+    """What a limit has left out is told beside the table, and only then."""
+    count = int(streamkit("store", "count", application, "orders_of"))
+    assert count > 1
+    more = "There are more rows than these 1: see --limit."
+    assert more in streamkit("store", "scan", application, "orders_of", "--limit", "1")
+    assert "more rows" not in streamkit("store", "scan", application, "orders_of", "--limit", str(count))
