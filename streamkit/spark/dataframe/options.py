@@ -21,6 +21,7 @@ READ = (
     "topic", "log", "columns", "includeHeaders", "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
 )  # fmt: skip
 STREAM_READ = ("topic", "log", "columns", "includeHeaders", "startingOffsets", "startingTimestamp", "maxRecordsPerTrigger")
+STORE_READ = ("store", "log", "columns")
 WRITE = ("topic", "log", "id", "sequence")
 STREAM_WRITE = ("topic", "log", "id")
 
@@ -68,6 +69,16 @@ class ReadOptions:
 
 
 @dataclass(frozen=True)
+class StoreOptions:
+    """Which store is read: of which application and log (None: the setting), and which of its columns."""
+
+    application: str
+    store: str
+    log: str | None = None
+    columns: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
 class WriteOptions:
     """Where rows go, under which producer, and as which of its batches; None is a producer without a name."""
 
@@ -95,6 +106,28 @@ def stream_options(options: Mapping[str, str]) -> ReadOptions:
 def table_options(options: Mapping[str, str]) -> ReadOptions:
     """The options of a topic that is read, it is not known yet how; ConfigError names the one that is wrong."""
     return _read(_GivenTexts(options, tuple(dict.fromkeys((*READ, *STREAM_READ))), "reading a topic"))
+
+
+def names_store(options: Mapping[str, str]) -> bool:
+    """Whether options name a store, and no topic."""
+    return "store" in {name.lower() for name in options}
+
+
+def store_options(options: Mapping[str, str]) -> StoreOptions:
+    """The options of `spark.read` of a store; ConfigError names the one that is wrong."""
+    given = _GivenTexts(options, STORE_READ, "a batch that reads a store")
+    application, _, store = (given.text("store") or "").rpartition("/")
+    if not application or not store:
+        raise ConfigError(
+            f'store is {given.text("store")!r}; expected the application and the store, as in .option("store", "flight-delays/delays")'
+        )
+    return StoreOptions(application, store, given.text("log"), given.columns())
+
+
+def refuse_store(options: Mapping[str, str], what: str) -> None:
+    """ConfigError if options name a store where only a topic will do."""
+    if names_store(options):
+        raise ConfigError(f'a store is read by spark.read; {what} takes a topic: expected .option("topic", …)')
 
 
 def write_options(options: Mapping[str, str], *, overwrite: bool) -> WriteOptions:
@@ -153,7 +186,9 @@ class _GivenTexts:
     def topic(self) -> str:
         topic = self.text("topic")
         if not topic:
-            raise ConfigError('no topic is named; expected .option("topic", …) behind format("streamkit")')
+            raise ConfigError(
+                'no topic is named; expected .option("topic", …) behind format("streamkit"), or .option("store", "application/store")'
+            )
         return topic
 
     def columns(self) -> tuple[str, ...] | None:
