@@ -48,6 +48,7 @@ from tests.bench.memory import peak_megabytes  # noqa: E402
 from tests.bench.nexmark.rows import nexmark_rows  # noqa: E402
 from tests.bench.one_key import seconds as one_key_seconds  # noqa: E402
 from tests.bench.operators import OPERATORS  # noqa: E402
+from tests.bench.point_query import point_query_rows  # noqa: E402
 from tests.bench.row import Row  # noqa: E402
 from tests.bench.rows import Rows  # noqa: E402
 from tests.bench.start import start_rows  # noqa: E402
@@ -118,6 +119,11 @@ def latency(session: SparkSession, folder: Path) -> Iterator[Row]:
 def live(session: SparkSession, folder: Path) -> Iterator[Row]:
     """From `send` to `poll` while a producer commits every 10 ms, in processes of their own."""
     yield from live_rows(folder)
+
+
+def point_query(session: SparkSession, folder: Path) -> Iterator[Row]:
+    """A look-up of one key from another process, while the application runs."""
+    yield from point_query_rows(folder)
 
 
 def memory(session: SparkSession, folder: Path) -> Iterator[Row]:
@@ -192,6 +198,7 @@ WORKS: dict[str, Work] = {
     "latency": latency,
     "live": live,
     "takeover": takeover,
+    "point_query": point_query,
     "memory": memory,
     "log": log,
     "compaction": compaction,
