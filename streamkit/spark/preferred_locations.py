@@ -16,6 +16,7 @@ from streamkit.spark.format import PACKED_DDL
 from streamkit.spark.owners import Executor
 
 DATASET = "Dataset"
+HASH_SEED = 42  # of Spark's hash partitioning
 
 
 class PreferredLocations:
@@ -46,7 +47,7 @@ class PreferredLocations:
         """The rows behind an exchange by `task`, which has the numbers of `numbers_by_task`."""
         session, jvm = self._session, self._jvm
         exchange = rows.repartition(self._tasks, "task")
-        columns = session.createDataFrame([], PACKED_DDL)._jdf.queryExecution().analyzed().output()
+        columns = session.emptyDataFrame(PACKED_DDL)._jdf.queryExecution().analyzed().output()
         none = jvm.scala.Option.empty()
         partitioning = jvm.org.apache.spark.sql.catalyst.plans.physical.HashPartitioning(
             self._seq([columns.apply(0)]), self._tasks
@@ -71,9 +72,11 @@ def _object_of(package: Any, name: str) -> Any:
 
 
 def numbers_by_task(session: SparkSession, tasks: int) -> tuple[int, ...]:
-    """For each task the least number that Spark's hash partitioning leads there; no job of Spark's runs for it."""
+    """For each task the least number that Spark's hash partitioning leads there."""
+    hashes: Any = session.sparkContext._jvm.org.apache.spark.unsafe.hash.Murmur3_x86_32  # type: ignore[union-attr]
     found: dict[int, int] = {}
-    query = f"SELECT transform(sequence(0, {64 * tasks}), number -> pmod(hash(number), {tasks})) AS tasks FROM VALUES (0)"
-    for number, task in enumerate(session.sql(query).collect()[0]["tasks"]):
-        found.setdefault(task, number)
+    for number in range(64 * tasks):
+        found.setdefault(hashes.hashInt(number, HASH_SEED) % tasks, number)
+        if len(found) == tasks:
+            break
     return tuple(found[task] for task in range(tasks))

@@ -145,7 +145,7 @@ def spark_home(tmp_path):
 
 
 @contextmanager
-def started(log, home, *settings):
+def started(log, home, *settings, before_run=""):
     """A run of small epochs, all by Spark's tasks, on two executors of one core each; its process, which ends with the block."""
     conf = {
         "spark.executor.memory": "512m",
@@ -166,7 +166,7 @@ def started(log, home, *settings):
     }
     output = home.with_name("output.txt")
     with output.open("wb") as file:
-        command = [sys.executable, "-c", RUN, log.root]
+        command = [sys.executable, "-c", before_run + RUN, log.root]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=file, stderr=file, env=environment, cwd=home.parent)
         try:
             yield process
@@ -204,6 +204,27 @@ def check_placed(epochs):
     assert owned == [KERNELS * TASKS // 2] * 2
 
 
+def kill_one(log, table, home, before_run=""):
+    """
+    Run some epochs, kill an executor at work, and go on until its successor has had tasks in twelve epochs.
+
+    Returns the epochs before the kill, all epochs, and how many flights there were.
+    """
+    sent = len(flights_of(1))
+    with started(log, home, before_run=before_run) as process:
+        wait_until(lambda: len(epochs_of(log)) >= 12, WAIT_SECONDS)
+        before = epochs_of(log)
+        executor_process(psutil.Process(process.pid), "0").send_signal(signal.SIGKILL)
+        settled = 0
+        while settled < 12:
+            append_flights(log, table.iloc[sent : sent + 100])
+            sent += 100
+            assert sent < len(table), "no executor came in the place of the one that was killed"
+            wait_until(partial(has_more, log, len(epochs_of(log))), WAIT_SECONDS)
+            settled = sum(any(name.endswith(":2") for name in epoch[EXECUTORS]) for epoch in epochs_of(log)[len(before) :])
+    return before, epochs_of(log), sent
+
+
 @torture
 @pytest.mark.slow
 @pytest.mark.timeout(900)
@@ -213,20 +234,8 @@ def test_tasks_stay_where_their_stores_are(few_flights, spark_home, record_prope
 
     One is killed at work: its tasks run on the other one, until a successor is there and has a half. What was counted stays exact.
     """
-    log, table, sent = few_flights(days=1), flights_of(7), len(flights_of(1))
-    with started(log, spark_home) as process:
-        wait_until(lambda: len(epochs_of(log)) >= 12, WAIT_SECONDS)
-        before = epochs_of(log)
-        executor_process(psutil.Process(process.pid), "0").send_signal(signal.SIGKILL)
-        since = len(before)
-        settled = 0  # epochs by which the successor had tasks
-        while settled < 12:
-            append_flights(log, table.iloc[sent : sent + 100])
-            sent += 100
-            assert sent < len(table), "no executor came in the place of the one that was killed"
-            wait_until(partial(has_more, log, len(epochs_of(log))), WAIT_SECONDS)
-            settled = sum(any(name.endswith(":2") for name in epoch[EXECUTORS]) for epoch in epochs_of(log)[since:])
-    every = epochs_of(log)
+    log, table = few_flights(days=1), flights_of(7)
+    before, every, sent = kill_one(log, table, spark_home)
 
     record_property("tried", {"moves of tasks": moves(every), "tasks": sum(len(epoch[EXECUTORS]) for epoch in every)})
     assert {epoch.generation for epoch in log.catalog.epochs.last(1)} == {1}
@@ -236,7 +245,28 @@ def test_tasks_stay_where_their_stores_are(few_flights, spark_home, record_prope
     assert_equals_pandas(log, table.iloc[:sent])
 
 
-BUGS = {"tasks are not placed": (SWITCH, "false")}
+def unplaced(log, home):
+    """Epochs in which Spark chooses: about half of the tasks run on another of two executors than before."""
+    with started(log, home, (SWITCH, "false")):
+        wait_until(lambda: len(epochs_of(log)) >= 12, WAIT_SECONDS)
+    epochs = epochs_of(log)[3:]
+    tasks = (len(epochs) - 1) * KERNELS * TASKS
+    assert 0.25 * tasks < moves(epochs) < 0.75 * tasks
+    return epochs
+
+
+def placed_once(log, home):
+    """Epochs behind the death of an executor that keeps its tasks."""
+    return kill_one(log, flights_of(7), home, PLACED_ONCE)[1][-9:]
+
+
+PLACED_ONCE = """
+from streamkit.spark.task_placement import TaskPlacement
+
+place = TaskPlacement._place
+TaskPlacement._place = lambda self, executors: None if len(self._executors) == 2 else place(self, executors)
+"""
+BUGS = {"tasks are not placed": unplaced, "a dead executor keeps its tasks": placed_once}
 
 
 @torture
@@ -244,13 +274,8 @@ BUGS = {"tasks are not placed": (SWITCH, "false")}
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("bug", BUGS)
 def test_tasks_that_move_are_caught(bug, few_flights, spark_home):
-    """Where Spark chooses, about half of the tasks run on another of two executors than before."""
-    log = few_flights(days=1)
-    with started(log, spark_home, BUGS[bug]):
-        wait_until(lambda: len(epochs_of(log)) >= 12, WAIT_SECONDS)
-    epochs = epochs_of(log)[3:]
+    """Where tasks are not asked for on an executor that is there, the check of their places fails."""
+    epochs = BUGS[bug](few_flights(days=1), spark_home)
 
     with pytest.raises(AssertionError):
         check_placed(epochs)
-    tasks = (len(epochs) - 1) * KERNELS * TASKS
-    assert 0.25 * tasks < moves(epochs) < 0.75 * tasks
