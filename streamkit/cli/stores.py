@@ -195,10 +195,10 @@ def show_load(
     log: LogOption = None,
 ) -> None:
     """
-    Show which key groups, tasks and keys the newest changes of stores are about.
+    Show which keys and key groups the newest changes are about.
 
-    A key group with more than four times an even share is hot. A task has several key groups, so where one key has most of the changes
-    more tasks do not help. Of the newest 500,000 changes; a key counts once in each epoch.
+    It looks at the newest 500,000 changes of each store; a key counts once in each epoch. A key group with more than four times an even
+    share is hot. The busiest task is shown too: where one key has most of the changes, more tasks do not help.
     """
     with open_existing_log(log) as opened:
         names = [view.store.name for view in open_views(opened, app)] if store is None else [store]
