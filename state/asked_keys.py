@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.arrays import Integers
+from streamkit.chunks import one_array
 from streamkit.errors import ConfigError
 from streamkit.expressions.python.python_functions import exact_array
 from streamkit.recast import recast
@@ -69,7 +70,7 @@ def _key_column(given: Any, column: SchemaColumn, store: str) -> pa.Array:
     try:
         if isinstance(given, list):
             return exact_array(given, type)
-        array = given.combine_chunks() if isinstance(given, pa.ChunkedArray) else given
+        array = one_array(given, column.name)
         array = array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
         if pa.types.is_integer(type) and pa.types.is_floating(array.type):
             return exact_array(array.to_pylist(), type)

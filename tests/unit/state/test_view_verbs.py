@@ -15,7 +15,7 @@ from streamkit.errors import ConfigError
 from streamkit.state.state_reader import StateReader
 from streamkit.state.view import StoreView
 from tests.kit.engine_run import fresh_log
-from tests.kit.sampling import seeds
+from tests.kit.sampling import TAKES_ALL, seeds
 from tests.kit.store_layouts import (
     HISTORY_MS,
     HORIZON_MS,
@@ -77,7 +77,7 @@ def test_what_the_stores_hold(application: Application) -> None:
     assert all(model(application, store) for store in STORES)
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", STORES if TAKES_ALL else STORES[::2])
 def test_count_and_the_first_rows(application: Application, store: str) -> None:
     """Rows are counted one by one, and the first ones are those with which all begin."""
     view = application.view(store)
@@ -89,7 +89,7 @@ def test_count_and_the_first_rows(application: Application, store: str) -> None:
     assert len(view.to_pandas(4)) == 4
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", STORES if TAKES_ALL else STORES[::2])
 def test_many(application: Application, store: str) -> None:
     """Keys come in the order in which they are asked for, twice if so, and those without a row are left out."""
     view, rows = application.view(store), model(application, store)
@@ -132,7 +132,7 @@ def test_range_of_keys(application: Application, store: str) -> None:
     check(view.range({"s": "a"}, {"s": "b"}), view.range("a", "b").to_pylist(), "bounds by name")
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", STORES if TAKES_ALL else STORES[::2])
 def test_prefix(application: Application, store: str) -> None:
     """By the values of the first key columns, and by the text with which the next one begins."""
     view, rows = application.view(store), model(application, store)

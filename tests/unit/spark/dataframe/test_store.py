@@ -31,7 +31,7 @@ from streamkit.spark.dataframe.options import store_options
 from streamkit.spark.dataframe.source import TopicSource
 from streamkit.spark.dataframe.store_reader import FilteringStoreReader
 from tests.kit.engine_run import fresh_log
-from tests.kit.sampling import seeds
+from tests.kit.sampling import TAKES_ALL, seeds
 from tests.kit.store_layouts import KEY, STORES, WINDOWED, Application, comparable, model, place
 from tests.unit.spark.dataframe.conftest import rows_of, spark_schema
 
@@ -66,7 +66,7 @@ def in_any_order(rows):
     return sorted(map(repr, comparable(rows)))
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", STORES if TAKES_ALL else STORES[::3])
 def test_all_rows(application, store, monkeypatch):
     """What `to_arrow` gives, from local stores, and from the changelogs where there are none; tasks open no catalog."""
     expected = application.view(store).to_arrow().to_pylist()
@@ -141,7 +141,7 @@ def some_filter(chosen, rows, names):
     return kind((name,), chosen.choice(values))
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", STORES if TAKES_ALL else STORES[::3])
 def test_filters_leave_nothing_out(application, store):
     """Random filters of keys, values and windows: what passes them is read, row by row once, and often little else."""
     rows = model(application, store)
