@@ -26,7 +26,7 @@ class Expiry:
 
 
 def stream_time_of(catalog: Catalog, program: Program, store: str, state: ApplicationState) -> int | None:
-    """That of the operator which keeps a store, of which it expires: no other input moves it; None if it has seen no time."""
+    """The stream time by which a store expires: only the inputs of the operator that keeps it move it. None if there is none yet."""
     keeper = program.keeper(store)
     times = dict(state.metrics.get(TIMES_METRIC) or ())
     if not keeper.expires_by or not times:

@@ -78,5 +78,5 @@ def valid_rows_of_table(
 
 
 def _last_of_each(keys: pa.BinaryArray) -> Mask:
-    """Whether the next one is another, of keys of which equal ones stand side by side."""
+    """Which keys are the last of a run of equal ones."""
     return np.append(pc.not_equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False), True)
