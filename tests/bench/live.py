@@ -12,11 +12,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -26,6 +25,7 @@ import pyarrow as pa
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.log.opening import open_log
+from tests.bench.background_process import background_process
 from tests.bench.live_kafka_streams import kafka_streams_latencies
 from tests.bench.row import Row
 
@@ -35,7 +35,6 @@ KEYS = 1_000
 WARM_UP_SECONDS = 15.0  # after the first result
 MEASURED_SECONDS = 30.0
 POLL_SECONDS = 1.0
-END_SECONDS = 60.0
 WANTED_MS = {"local": (15, 50), "spark": (25, 80)}
 MODULE = "tests.bench.live"
 
@@ -68,7 +67,8 @@ def latencies(folder: Path, engine: str, records_per_second: int = RECORDS_PER_S
     """Run the topology on a new log, and measure once it is warm."""
     with open_log(folder) as log:
         log.create_topic("payments", "user string, amount double, sent bigint", key="user", partitions=4)
-    with _process("run", folder, engine), _process("send", folder, str(records_per_second)), open_log(folder) as log:
+    run_line, send_line = ["-m", MODULE, "run", str(folder), engine], ["-m", MODULE, "send", str(folder), str(records_per_second)]
+    with background_process(run_line), background_process(send_line), open_log(folder) as log:
         while "totals" not in log.topics():
             time.sleep(0.1)
         found: list[tuple[float, np.ndarray]] = []
@@ -83,20 +83,6 @@ def latencies(folder: Path, engine: str, records_per_second: int = RECORDS_PER_S
         moments = [one.timestamp_ms for one in log.catalog.epochs.last(log.catalog.applications.get("live").id)]
     rate = (len(moments) - 1) * 1_000 / (max(moments) - min(moments))
     return Latencies(float(np.percentile(times, 50)), float(np.percentile(times, 99)), len(times), rate)
-
-
-@contextmanager
-def _process(work: str, folder: Path, *arguments: str) -> Iterator[None]:
-    """A process that does its work until the block ends."""
-    started = subprocess.Popen([sys.executable, "-m", MODULE, work, str(folder), *arguments])
-    try:
-        yield
-    finally:
-        started.terminate()
-        try:
-            started.wait(END_SECONDS)
-        finally:
-            started.kill()
 
 
 def run(folder: str, engine: str) -> None:

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -28,6 +28,7 @@ import pyarrow as pa
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.log.opening import open_log
+from tests.bench.background_process import background_process
 from tests.bench.row import Row
 
 KEYS = 100_000
@@ -67,29 +68,15 @@ def query_times(folder: Path, engine: str, keys: int = KEYS, records_per_second:
             for first in range(0, keys, KEYS):
                 rows = min(KEYS, keys - first)
                 producer.send_batch("events", pa.table({"k": np.arange(first, first + rows), "n": np.ones(rows, np.int64)}))
-        with _process("run", folder, engine):
+        with background_process(["-m", MODULE, "run", str(folder), engine]):
             while not any(state.name == "counts" for state in log.catalog.applications.every()):
                 time.sleep(0.1)
             log.store("counts", "counts").at_least({"events": log.end_offsets("events")}, END_SECONDS).get(0)
-            with _process("send", folder, str(keys), str(records_per_second)):
+            with background_process(["-m", MODULE, "send", str(folder), str(keys), str(records_per_second)]):
                 time.sleep(WARM_UP_SECONDS)
                 command = [sys.executable, "-m", MODULE, "ask", str(folder), str(keys)]
                 told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return QueryTimes(**json.loads(told))
-
-
-@contextmanager
-def _process(work: str, folder: Path, *arguments: str) -> Iterator[None]:
-    """A process that does its work until the block ends."""
-    started = subprocess.Popen([sys.executable, "-m", MODULE, work, str(folder), *arguments])
-    try:
-        yield
-    finally:
-        started.terminate()
-        try:
-            started.wait(END_SECONDS)
-        finally:
-            started.kill()
 
 
 def run(folder: str, engine: str) -> None:

@@ -16,11 +16,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from streamkit.log.opening import open_log
 from tests.bench import live
+from tests.bench.background_process import background_process
 from tests.bench.row import Row
 
 ENGINES = ("local", "spark")
@@ -50,12 +51,17 @@ def takeover_seconds(folder: Path, engine: str) -> float:
     file = folder / "topology.py"
     file.write_text(TOPOLOGY)
     options = [str(file), "--log", str(folder), "--tasks", "2", *(["--local"] if engine == "local" else [])]
-    send = [sys.executable, "-m", live.MODULE, "send", str(folder), str(live.RECORDS_PER_SECOND)]
-    command = [sys.executable, "-m", "streamkit.cli"]
-    with open_log(folder) as log, _process([*command, "run", *options]) as running, _process(send):
+    send = ["-m", live.MODULE, "send", str(folder), str(live.RECORDS_PER_SECOND)]
+    command = ["-m", "streamkit.cli"]
+    apart: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
+    with (
+        open_log(folder) as log,
+        background_process([*command, "run", *options], **apart) as running,
+        background_process(send, **apart),
+    ):
         while "totals" not in log.topics():
             time.sleep(0.1)
-        with _process([*command, "standby", *options]), log.consumer("totals", group="takeover") as consumer:
+        with background_process([*command, "standby", *options], **apart), log.consumer("totals", group="takeover") as consumer:
             end = time.monotonic() + WARM_UP_SECONDS
             while time.monotonic() < end:
                 consumer.poll(timeout=1)
@@ -66,20 +72,6 @@ def takeover_seconds(folder: Path, engine: str) -> float:
                 assert table is not None, f"nobody took the application over within {POLL_SECONDS} s"
                 if max(table["sent"].to_pylist()) > killed_ns:
                     return (time.time_ns() - killed_ns) / 1e9
-
-
-@contextmanager
-def _process(line: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A process, in a group of its own, until the block ends."""
-    started = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-    try:
-        yield started
-    finally:
-        started.terminate()
-        try:
-            started.wait(live.END_SECONDS)
-        finally:
-            started.kill()
 
 
 if __name__ == "__main__":
