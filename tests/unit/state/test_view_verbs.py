@@ -160,7 +160,7 @@ def test_windows(application: Application, store: str) -> None:
     """Of a key and of all, by their starts; `range` gives the same of all."""
     view, rows = application.view(store), model(application, store)
     chosen = random.Random(store)
-    for _ in seeds(10):
+    for _ in seeds(5):
         start, end = _bounds(chosen, rows)
         within = [
             row
@@ -185,7 +185,7 @@ def test_sessions(application: Application, store: str) -> None:
     """Those that have a moment in [start, end), of a key and of all."""
     view, rows = application.view(store), model(application, store)
     chosen = random.Random(store)
-    for _ in seeds(10):
+    for _ in seeds(5):
         start, end = _bounds(chosen, rows)
         within = [
             row
