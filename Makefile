@@ -36,7 +36,7 @@ bench: $(STAMP) ## measure, print the table, write build/bench.json
 torture: $(STAMP) ## break log and engine in every way at full count (hours), or HARNESSES="names"; build/torture.txt says what was tried
 	@$(IN) python -m tests.harness.torture --workers $(WORKERS) $(HARNESSES)
 	@test -n "$(HARNESSES)" || $(IN) python tests/harness/crash/torture.py
-	@test -n "$(HARNESSES)" || $(IN) python -m tests.harness.endurance.endurance --engine spark
+	@test -n "$(HARNESSES)" || $(IN) python -m tests.bench.endurance --engine spark
 
 lint: $(STAMP) ## ruff: rules and format
 	@$(IN) ruff check .

@@ -48,6 +48,7 @@ def test_stream(spark, log, options, tmp_path):
         return [progress["batchId"] for progress in query.recentProgress]
 
     assert run() == [0, 1, 2]
-    (tmp_path / "checkpoint" / "commits" / "2").unlink()
+    for name in ("2", ".2.crc"):  # the second only where the session writes checksums, which the first of a run may do
+        (tmp_path / "checkpoint" / "commits" / name).unlink(missing_ok=name != "2")
     assert run() == [2]
     assert amounts(log) == [2.0 * number for number in range(40)]

@@ -1,7 +1,7 @@
 """
 Run an application for an hour under an even load, and find what grows: latency, memory, handles, files and bytes.
 
-    python -m tests.harness.endurance.endurance [--minutes 60] [--engine local|spark] [--records-per-second 10000]        make torture
+    python -m tests.bench.endurance [--minutes 60] [--engine local|spark] [--records-per-second 10000]        make torture
 
 The topology, its producer (a commit every 10 ms) and its consumer are those of `tests.bench.live`. Each minute is measured. The topics keep
 two minutes, so all that the log has should be as large after ten minutes as after an hour. The last sixth is compared with the second one:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.endurance.endurance import PARTS, grown, readings
+from tests.bench.endurance import PARTS, grown, readings
 
 EVEN = {"p50_ms": 30.0, "memory_mib": 400.0, "files": 1000.0, "slabs_mib": 50.0}
 
