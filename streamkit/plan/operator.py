@@ -179,6 +179,16 @@ class Operator:
         return () if self.windowing is None else (self.windowing,)
 
     @property
+    def dated_stores(self) -> tuple[str, ...]:
+        """
+        Those of its stores that have deleted every change once their retention and the size of a window have passed since its event time.
+
+        That is by the stream time of its own windows, as records have brought it on. A change that is a row says its own time, so it is
+        never of a window that begins later; one that lists windows says a time that no window in it is ahead of.
+        """
+        return ()
+
+    @property
     def closing(self) -> Windowing | None:
         """The windows whose final results it gives when stream time closes them."""
         return None

@@ -317,6 +317,18 @@ class Program:
         """The store of that name."""
         return next(store for store in self.stores if store.name == name)
 
+    def changelog_retention_ms(self, store: str) -> int:
+        """
+        How long after its event time a change of a store of windows is certainly deleted, by the stream time of its operator.
+
+        That is the retention, and the size of a window besides: some windows are known by their ends. ValueError of a store that does not
+        date its changes.
+        """
+        keeper, kept_ms = self.keeper(store), self.store(store).retention_ms
+        if store not in keeper.dated_stores or keeper.windowing is None or kept_ms is None:
+            raise ValueError(f"changes of the store {store!r} do not tell when they expire")
+        return kept_ms + keeper.windowing.size_ms
+
     def keeper(self, store: str) -> Operator:
         """The operator that keeps a store."""
         return next(operator for operator in self.operators if store in operator.stores)

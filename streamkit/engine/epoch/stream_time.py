@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
-from streamkit.log.catalog.applications import TIMES_METRIC, ApplicationState
+from streamkit.log.catalog.applications import EXPIRED_TIME, TIMES_METRIC, ApplicationState
 from streamkit.plan.windows import Windowing
 
 StreamTimes: TypeAlias = Mapping[str, int]  # in ms, by `of_input` and `of_store`
@@ -52,9 +52,14 @@ def of_purge(name: str) -> str:
     return f"{PURGE}{name}"
 
 
-def without_purges(times: StreamTimes) -> StreamTimes:
-    """The times without what one epoch was to forget."""
-    return {name: time for name, time in times.items() if not name.startswith(PURGE)}
+def of_expired(changelog_id: int) -> str:
+    """The name under which an epoch says up to which event time the records of a changelog are of windows that have expired."""
+    return f"{EXPIRED_TIME}{changelog_id}"
+
+
+def without_sayings(times: StreamTimes) -> StreamTimes:
+    """The times without those of one epoch: which stores were to forget what has expired, and what had expired by its end."""
+    return {name: time for name, time in times.items() if not name.startswith((PURGE, EXPIRED_TIME))}
 
 
 def clock_start(operator_id: str) -> str:

@@ -36,10 +36,11 @@ from streamkit.engine.epoch.stream_time import (
     of_arrival,
     of_bootstrap,
     of_closed,
+    of_expired,
     of_input,
     of_partition,
     of_windows,
-    without_purges,
+    without_sayings,
 )
 from streamkit.errors import OffsetOutOfRangeError, TopicNotFoundError
 from streamkit.log.catalog.catalog import Catalog
@@ -247,12 +248,28 @@ class Planner:
         ]
 
     def _clocked(self, times: StreamTimes, now_ms: int) -> StreamTimes:
-        """The times behind an epoch at `now_ms`: with its own, if operators ask for ticks."""
-        times = without_purges(times)
+        """The times behind an epoch at `now_ms`: with its own, if operators ask for ticks, and what has expired in changelogs."""
+        times = without_sayings(times)
+        times = {**times, **self._expired(times)}
         ticking = [clock_start(operator.id) for operator in self.program.operators if operator.ticks_ms]
         if not ticking:
             return times
         return {**times, **{name: times.get(name, now_ms) for name in ticking}, CLOCK_SEEN: now_ms}
+
+    def _expired(self, times: StreamTimes) -> StreamTimes:
+        """
+        Up to which event time the records of changelogs are of windows that have expired, at the end of an epoch with these times.
+
+        The epoch deletes what expires in it, so the same commit that says this has the last of these deletions.
+        """
+        found: dict[str, int] = {}
+        for operator in self.program.operators:
+            for name in operator.dated_stores:
+                assert operator.windowing is not None, f"{name} keeps no windows"
+                if (reached := of_windows(times, operator.windowing, self.topic_ids)) != NO_TIME:
+                    changelog_id = self.application.stores[name].changelog_id
+                    found[of_expired(changelog_id)] = reached - self.program.changelog_retention_ms(name)
+        return found
 
     def _closed_by_idleness(self, before: EpochEnd, backlogs: Sequence[Backlog]) -> StreamTimes:
         """The stream times of operators whose windows close because nothing came for them, and nothing waits."""

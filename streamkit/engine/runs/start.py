@@ -206,11 +206,17 @@ def declared_output(output: Output, inputs: Sequence[Topic]) -> Topic:
 
 
 def declared_changelog(program: Program, store: str) -> Topic:
-    """The changelog of a store; as in Kafka Streams its segments are small, and here also young, so that compaction comes soon."""
+    """
+    The changelog of a store; as in Kafka Streams its segments are small, and here also young, so that compaction comes soon.
+
+    That of windows is also deleted by time. The time is the stream time that epochs commit, so `retention.ms` says how long that is.
+    """
     name = changelog_topic(program.application, store)
     config: dict[str, SettingValue] = {
         "cleanup.policy": "compact",
         "segment.bytes": CHANGELOG_SEGMENT_BYTES,
         "segment.ms": CHANGELOG_SEGMENT_MS,
     }
+    if store in program.keeper(store).dated_stores:
+        config |= {"cleanup.policy": "compact,delete", "retention.ms": program.changelog_retention_ms(store)}
     return declare_topic(name, COLUMNS, "key", None, program.changelog_partitions, config, internal=True)

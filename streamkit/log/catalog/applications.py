@@ -19,6 +19,9 @@ UNSET = 0  # key groups of an application that was reset
 TIMES_METRIC = (
     "stream_times"  # among the metrics of an application: pairs of a name and a time, from which its next epoch goes on
 )
+EXPIRED_TIME = (
+    "expired/"  # begins a name there: up to which event time the records of a changelog, whose id follows, are of expired windows
+)
 NO_TOKEN = ""  # the token of epoch 0, which nobody committed
 
 

@@ -99,6 +99,8 @@ class CatalogRetention(Noun):
     head = reads(retention.head)
     holders = reads(retention.holders)
     floors = reads(retention.floors)
+    expired_ms = reads(retention.expired_ms)
+    begin_of_newer = reads(retention.begin_of_newer)
     trim = writes_now(retention.trim)
 
 

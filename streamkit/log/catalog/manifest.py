@@ -198,6 +198,14 @@ def trim(
     return tuple(gone)
 
 
+def purge(transaction: Transaction, topic_id: int, partition: int, before_offset: int) -> None:
+    """Note that deletions before an offset have left a partition for good."""
+    transaction.execute(
+        "UPDATE topic_partition SET purged_below = ? WHERE topic_id = ? AND partition = ? AND purged_below < ?",
+        (before_offset, topic_id, partition, before_offset),
+    )
+
+
 def stamp(
     transaction: Transaction, slabs: Sequence[SlabReference], appended_ms: int, first_appended_ms: int | None = None
 ) -> None:

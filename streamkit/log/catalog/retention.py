@@ -6,14 +6,18 @@ all of it is; of what lies beyond `retention.bytes`, as much goes as leaves at l
 oldest on. The age of an extent counts from its largest event time or from its commit, whichever was earlier: a row from
 the future does not hold back what lies behind it. One pass takes at most `EXTENTS_PER_PASS` of a partition, so that a clock
 that jumped does not empty the log before somebody reads the warning.
+
+No clock says when rows of a changelog are old: its application does, in the commit of an epoch (`expired_ms`).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from streamkit.log.catalog import manifest, pins
+from streamkit.log.catalog import cleaning, manifest, pins
+from streamkit.log.catalog.applications import EXPIRED_TIME, TIMES_METRIC
 from streamkit.log.database.database import Transaction
 from streamkit.log.topic.settings import RETENTION_BYTES, RETENTION_MS
 from streamkit.log.topic.topic import Topic
@@ -42,12 +46,17 @@ class Head:
 
 @dataclass(frozen=True)
 class Trim:
-    """A request to drop what a partition holds before an offset; `is_forced` drops what somebody needs too."""
+    """
+    A request to drop what a partition holds before an offset; `is_forced` drops what somebody needs too.
+
+    With `purges` deletions of keys are among it, as in a changelog: a store that has not applied them yet is not trusted any more.
+    """
 
     topic_id: int
     partition: int
     before_offset: int
     is_forced: bool = False
+    purges: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,6 +93,35 @@ def _aged(next_offset: int, size: int, max_timestamp: int, appended_ms: int) -> 
     return AgedExtent(next_offset, size, min(max_timestamp, appended_ms) if appended_ms else max_timestamp)
 
 
+def expired_ms(transaction: Transaction, changelog_id: int) -> int | None:
+    """
+    The event time up to which the records of a changelog are of windows that have expired; None if its application has said none.
+
+    An epoch says it in its commit, and by that commit each of these windows was deleted in the changelog. So a restore needs none of
+    these records, whatever clock anybody has.
+    """
+    rows = transaction.execute(
+        "SELECT a.metrics FROM application_store s JOIN application a ON a.id = s.application_id WHERE s.changelog_topic_id = ?",
+        (changelog_id,),
+    )
+    for (metrics,) in rows:
+        times = dict(json.loads(metrics).get(TIMES_METRIC) or ())
+        if (time := times.get(f"{EXPIRED_TIME}{changelog_id}")) is not None:
+            return int(time)
+    return None
+
+
+def begin_of_newer(transaction: Transaction, topic_id: int, partition: int, time_ms: int) -> int:
+    """The offset before which a partition holds records up to this event time alone; 0 if it holds none."""
+    place = (topic_id, partition)
+    newer = transaction.execute(
+        "SELECT base_offset FROM extent WHERE topic_id = ? AND partition = ? AND max_timestamp > ? ORDER BY base_offset LIMIT 1",
+        (*place, time_ms),
+    )
+    ends = "SELECT coalesce(max(next_offset), 0) FROM extent WHERE topic_id = ? AND partition = ?"
+    return int(newer[0][0]) if newer else int(transaction.execute(ends, place)[0][0])
+
+
 def expired_before(topic: Topic, found: Head, now_ms: int) -> int:
     """The offset before which a partition holds nothing that its topic's settings want kept; 0 if all of it is."""
     if not topic.has_retention:
@@ -112,12 +150,18 @@ def trim(transaction: Transaction, now_ms: int, request: Trim, lapsed: Collectio
 
     Needed is what a pin says, and of its inputs what a running application has not read yet, or has read in its last two
     epochs, or reads whole in each, as global tables. Holders
-    named in `lapsed` do not count; a holder that the caller does not know does.
+    named in `lapsed` do not count; a holder that the caller does not know does. Of a changelog it is also what anybody has not
+    read who has begun to, as compaction keeps deletions for them.
     """
-    needs = {} if request.is_forced else floors(transaction, request.topic_id, request.partition, lapsed)
+    place = (request.topic_id, request.partition)
+    needs = {} if request.is_forced else floors(transaction, *place, lapsed)
+    if request.purges:
+        needs |= dict(cleaning.readers(transaction, *place, now_ms))
     before = min([request.before_offset, *needs.values()])
     held_by = tuple(sorted(holder for holder, offset in needs.items() if offset < request.before_offset))
-    gone = manifest.trim(transaction, request.topic_id, request.partition, before, now_ms, EXTENTS_PER_PASS)
+    gone = manifest.trim(transaction, *place, before, now_ms, EXTENTS_PER_PASS)
+    if request.purges and gone:
+        manifest.purge(transaction, *place, gone[-1].next_offset)
     return Trimmed(len(gone), sum(extent.length for extent in gone), held_by)
 
 

@@ -171,12 +171,13 @@ def _apply_retention(running: MaintenancePass, topic: Topic, lapsed: frozenset[s
 
 def _apply_to_partition(running: MaintenancePass, topic: Topic, partition: int, lapsed: frozenset[str]) -> MaintenanceReport:
     catalog, now_ms = running.log.catalog, running.log.clock.now_ms()
+    if topic.is_changelog:
+        return _drop_expired(running, topic, partition, lapsed)
     head = catalog.retention.head(topic.id, partition)
     before = expired_before(topic, head, now_ms)
     if not before:
         return MaintenanceReport()
-    trimmed = catalog.retention.trim(Trim(topic.id, partition, before), lapsed)
-    reach("retention.trimmed")
+    trimmed = _trim(running, Trim(topic.id, partition, before), lapsed)
     if trimmed.extents and is_all_expired(topic, head, now_ms):
         _logger.warning(
             "topic %s, partition %d: even its newest row is older than retention.ms; unless nobody has written for that long, "
@@ -185,6 +186,22 @@ def _apply_to_partition(running: MaintenancePass, topic: Topic, partition: int, 
             partition,
         )
     return MaintenanceReport(dropped=trimmed)
+
+
+def _drop_expired(running: MaintenancePass, topic: Topic, partition: int, lapsed: frozenset[str]) -> MaintenanceReport:
+    """Drop the oldest extents of a changelog of windows, as far as all windows in them have expired by the stream time of their store."""
+    retention = running.log.catalog.retention
+    time_ms = retention.expired_ms(topic.id)
+    before = 0 if time_ms is None else retention.begin_of_newer(topic.id, partition, time_ms)
+    if not before:
+        return MaintenanceReport()
+    return MaintenanceReport(dropped=_trim(running, Trim(topic.id, partition, before, purges=True), lapsed))
+
+
+def _trim(running: MaintenancePass, request: Trim, lapsed: frozenset[str]) -> Trimmed:
+    trimmed = running.log.catalog.retention.trim(request, lapsed)
+    reach("retention.trimmed")
+    return trimmed
 
 
 def _rewrite(running: MaintenancePass, topic: Topic) -> MaintenanceReport:

@@ -230,15 +230,16 @@ def grouped(topic: Topic, pieces: Sequence[ExtentPiece], cut: int | None = None)
     """
     Which pieces are read together for one frame: as many as fit by rows and bytes.
 
-    Where retention deletes by time, extents whose times span more than an eighth of it stay apart, for a frame goes as a whole.
+    Where retention deletes by time, extents whose times span more than an eighth of it stay apart, for a frame goes as a whole. Of a
+    changelog the newest times count alone: an epoch may bring changes of all windows that are open, and one new record keeps its frame.
     """
     groups: list[list[ExtentPiece]] = []
-    contents = FrameContents()
+    contents = FrameContents(is_by_newest=topic.is_changelog)
     for piece in pieces:
         more = contents.with_piece(piece)
         if not groups or piece.start == cut or not more.is_room(topic):
             groups.append([])
-            more = FrameContents().with_piece(piece)
+            more = FrameContents(is_by_newest=topic.is_changelog).with_piece(piece)
         groups[-1].append(piece)
         contents = more
     return [tuple(group) for group in groups]
@@ -246,20 +247,26 @@ def grouped(topic: Topic, pieces: Sequence[ExtentPiece], cut: int | None = None)
 
 @dataclass(frozen=True)
 class FrameContents:
-    """What pieces that are read together for one frame have: rows, bytes as they are stored, and the times they span."""
+    """
+    What pieces that are read together for one frame have: rows, bytes as they are stored, and the times they span.
+
+    These are all event times in them, or the newest of each piece, if it goes `is_by_newest`.
+    """
 
     rows: int = 0
     bytes: int = 0
     min_timestamp: int | float = inf
     max_timestamp: int | float = -inf
+    is_by_newest: bool = False
 
     def with_piece(self, piece: ExtentPiece) -> FrameContents:
         extent = piece.extent
         return FrameContents(
             self.rows + piece.rows,
             self.bytes + piece.bytes,
-            min(self.min_timestamp, extent.min_timestamp),
+            min(self.min_timestamp, extent.max_timestamp if self.is_by_newest else extent.min_timestamp),
             max(self.max_timestamp, extent.max_timestamp),
+            self.is_by_newest,
         )
 
     def is_room(self, topic: Topic) -> bool:

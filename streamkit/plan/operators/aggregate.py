@@ -322,6 +322,10 @@ class Aggregate(Operator):
         return (self.store,)
 
     @property
+    def dated_stores(self) -> tuple[str, ...]:
+        return (self.store,) if self.window is not None and not self.window.may_lead else ()
+
+    @property
     def assigned(self) -> Windowing | None:
         """The windows that rows are put into before they are folded; None if they have none, or it depends on the rows before."""
         return None if self.assigner else self.window

@@ -113,6 +113,10 @@ class Distinct(Operator):
         return (self.store,)
 
     @property
+    def dated_stores(self) -> tuple[str, ...]:
+        return () if self.window.may_lead else self.stores
+
+    @property
     def windowing(self) -> Windowing:
         return self.window
 

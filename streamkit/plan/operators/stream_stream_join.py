@@ -161,6 +161,11 @@ class StreamStreamJoinRows(Operator):
         return (*(buffer_of(self.id, side) for side in SIDES), *(waiting_of(self.id, side) for side in self.preserved))
 
     @property
+    def dated_stores(self) -> tuple[str, ...]:
+        """The rows of either side; those that wait for a partner go when they get none, which a drain may bring about."""
+        return () if self.may_lead else self.stores[: len(SIDES)]
+
+    @property
     def preserved(self) -> tuple[str, ...]:
         """The sides whose rows give a result even if they meet none."""
         return PRESERVED_SIDES[self.how]

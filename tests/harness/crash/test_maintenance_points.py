@@ -180,7 +180,8 @@ def test_maintenance_between_epochs(loaded, copied, expected):
     assert finish(folder) == expected
 
 
-BUGS = {"files go before the swap": ("journal.entered", 3)}  # and where the process dies that has them: at the first merge
+# And where the process dies that has them: at the first merge, behind seven partitions of changelogs that lose what has expired.
+BUGS = {"files go before the swap": ("journal.entered", 10)}
 
 
 @pytest.mark.parametrize("bug", BUGS)

@@ -6,7 +6,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.epoch.stream_time import NO_TIME, committed_times, of_input, of_store, of_windows, order_reached
+from streamkit.engine.epoch.stream_time import NO_TIME, committed_times, of_expired, of_input, of_store, of_windows, order_reached
 from streamkit.engine.runs.compile import compile
 from streamkit.engine.runs.local import run_available
 from streamkit.engine.runs.start import start
@@ -120,7 +120,9 @@ def test_a_restart_goes_on_from_the_committed_times():
 
         assert again.committed_end().times == before
         ids = {name: log.topic(name).id for name in TOPICS}
-        assert before == {of_input(ids["in"]): 40_000, of_input(ids["names"]): 10**9, of_store("counts"): 40_000}
+        kept = {of_input(ids["in"]): 40_000, of_input(ids["names"]): 10**9, of_store("counts"): 40_000}
+        expired = of_expired(log.topic("app-counts-changelog").id)
+        assert before == {**kept, expired: 40_000 - program.changelog_retention_ms("counts")}
         run_available(again)
         assert (values(log, "out", "n"), metric(log, "app", "late")) == ([(1,), (1,), (1,)], 1)
 
