@@ -66,6 +66,8 @@ def test_conf_of_the_working_folder_is_read(tmp_path, monkeypatch):
     [
         ("key_group = 3", "unknown setting 'key_group'; known are log,"),
         ("key_groups = 0", "key_groups is 0; expected at least 1"),
+        ("store_memory_bytes = 0", "store_memory_bytes is 0; expected at least 1"),
+        ("store_memory_bytes = -1", "store_memory_bytes is -1; expected at least 1"),
         ("key_groups = 65536", "key_groups is 65536; expected 1 to 65,535"),
         ("key_groups = true", "key_groups is True; expected a whole number"),
         ('key_groups = "many"', "key_groups is 'many'; expected a whole number"),

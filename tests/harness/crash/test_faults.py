@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from streamkit.engine.runs.start import start
 from streamkit.errors import EvaluationError, StorageFullError
 from streamkit.failpoints import SimulatedCrash, armed
 from streamkit.log.opening import open_log
-from streamkit.state import task_state
+from streamkit.state import run_folder, task_state
 from tests.harness.crash.processes import after, fail_to_sync
 from tests.kit import sales
 from tests.kit.sales_outcome import check, finish, orphans_of, outcome_of, visible
@@ -31,6 +32,11 @@ def planner(log):
 
 def started(log):
     return start(log.catalog, log.storage, sales.load_program(), records_max=sales.EPOCH_RECORDS)
+
+
+def stages_with_stores(planner):
+    """The stages that have stores."""
+    return {store.stage for store in planner.program.stores}
 
 
 def turns(*cases):
@@ -82,6 +88,33 @@ def test_a_full_disk_fails_the_epoch(points, log, planner, expected):
         ):
             run_next(planner)
         assert visible(log) == before and log.storage.list("slabs") == files
+    assert goes_on(log, planner, expected)
+
+
+@pytest.mark.parametrize("memory_bytes", [64 << 20, 1], ids=["runs", "RocksDB"])
+def test_a_full_disk_fails_the_epoch_while_its_stores_apply(memory_bytes, log, planner, expected, monkeypatch):
+    """A store that finds no room, at whatever write of its files, fails the epoch; with room the same generation goes on, with whole stores."""
+    planner = replace(planner, application=replace(planner.application, store_memory_bytes=memory_bytes))
+    run_next(planner)  # whose changes its stores are to apply
+    before, write, left = visible(log), run_folder._ChecksummedFile.write, iter(range(0))
+
+    def write_while_there_is_room(file, data):
+        if next(left, None) is None:
+            write(file, data[: len(data) // 2])
+            raise OSError(errno.ENOSPC, "no room on purpose")
+        return write(file, data)
+
+    failures = 0
+    with monkeypatch.context() as patch:
+        patch.setattr(run_folder._ChecksummedFile, "write", write_while_there_is_room)
+        while visible(log) == before:
+            left = iter(range(failures))
+            try:
+                run_next(planner)
+            except StorageFullError as error:
+                assert "/stores/sales/" in str(error) and "free disk space" in str(error)
+                failures += 1
+    assert failures > len(stages_with_stores(planner))
     assert goes_on(log, planner, expected)
 
 

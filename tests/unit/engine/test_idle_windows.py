@@ -11,11 +11,12 @@ from streamkit import functions as F
 from streamkit.clock import HandClock
 from streamkit.engine.epoch.epoch import EpochEnd
 from streamkit.engine.runs.compile import compile
-from streamkit.engine.runs.local import run_available
+from streamkit.engine.runs.local import run_available, run_epoch
 from streamkit.engine.runs.start import start
 from streamkit.errors import ConfigError, TopologyError
 from streamkit.plan.operators.aggregate import AggregateNode
 from streamkit.plan.plain import from_plain, to_plain
+from streamkit.state.stores import MemoryStores
 from streamkit.testing import TopologyTestDriver
 from tests.kit.engine_run import append, fresh_log
 
@@ -119,6 +120,31 @@ def test_a_run_with_an_end_closes_nothing() -> None:
         assert end.records == 0
         assert end.times["closed/in"] == 3 + 10 + 5
         assert from_plain(EpochEnd, to_plain(end)) == end
+
+
+@pytest.mark.parametrize("back_ms", [1, IDLE_MS, 400 * 24 * 3_600_000])
+def test_a_clock_that_goes_back_closes_nothing_twice(back_ms: int) -> None:
+    """Where the clock of the host goes back, windows wait longer or as long as they say; what has closed stays closed, and is given once."""
+    clock = HandClock(1_700_000_000_000)
+    with fresh_log() as log:
+        log.create_topic("in", SCHEMA, key="user", partitions=1)
+        planner = start(log.catalog, log.storage, compile(topology(), log), clock=clock)
+
+        def results() -> list[tuple[str, int]]:
+            while (end := planner.next_end(before := planner.committed_end())) is not None:
+                run_epoch(planner, before, end, 1, MemoryStores())
+            return [(row["user"], row["n"]) for row in log.read("out").to_pylist()]
+
+        append(log, "in", [{"user": "ann", "v": 1, "ts": 3}])
+        assert results() == []
+        clock.advance(IDLE_MS)
+        assert results() == [("ann", 1)]
+        clock.time_ms -= back_ms
+        assert results() == [("ann", 1)]
+        append(log, "in", [{"user": "ann", "v": 1, "ts": 9}, {"user": "bob", "v": 1, "ts": 40}])
+        assert results() == [("ann", 1)]
+        clock.advance(IDLE_MS + back_ms)
+        assert results() == [("ann", 1), ("bob", 1)]
 
 
 def test_it_is_part_of_the_windows_and_names_stay() -> None:

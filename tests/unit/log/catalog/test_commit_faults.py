@@ -45,25 +45,27 @@ def open_catalog(folder, vfs=VFS):
     return Catalog(SqliteDatabase(str(folder / "catalog.db"), vfs=vfs), HandClock(0))
 
 
-def epoch_of(storage, application_id, topic_id, number, rows):
-    """An epoch that appends rows and reads one more of them."""
+def epoch_of(storage, application_id, topic_id, number, rows, inline_bytes):
+    """An epoch that appends rows, in a file or with the commit, and reads one more of them."""
     times = pa.array(range(rows), pa.int64()).view(TIMESTAMP_TYPE)
     batch = pa.record_batch({"v": pa.array(["x"] * rows), "_timestamp": times})
-    slab = write_slab(storage, SlabName(application_writer(application_id), 1, number, f"{number:032x}"), [(topic_id, 0, batch)])
+    name = SlabName(application_writer(application_id), 1, number, f"{number:032x}")
+    slab = write_slab(storage, name, [(topic_id, 0, batch)], inline_bytes_max=inline_bytes)
+    assert (slab.data is None) == (inline_bytes == 0)
     before, after = ({topic_id: {0: offset}} for offset in (max(number - 2, 0), number - 1))
     return EpochCommit(application_id, 1, number, f"token-{number}", before, after, 0, False, (slab,), {"rows": rows}, 0)
 
 
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory):
+@pytest.fixture(scope="module", params=[0, 1 << 16], ids=["file", "inline"])
+def prepared(request, tmp_path_factory):
     """A log with one committed epoch, closed; and the epoch to commit next."""
     folder = tmp_path_factory.mktemp("prepared")
     catalog = open_catalog(folder, vfs=None)
     topic = catalog.topics.create(declare_topic("t", "v string", partitions=1))
     state = catalog.applications.start("app", tasks=1, default_tasks=1, key_groups=8, program_hash="", stores=[])
     storage = FileStorage(str(folder))
-    catalog.epochs.commit(epoch_of(storage, state.id, topic.id, 1, 2))
-    following = epoch_of(storage, state.id, topic.id, 2, 3)
+    catalog.epochs.commit(epoch_of(storage, state.id, topic.id, 1, 2, request.param))
+    following = epoch_of(storage, state.id, topic.id, 2, 3, request.param)
     catalog.close()
     return folder, following
 
