@@ -254,8 +254,8 @@ class _Lane:
         # Frames that end with at most the key count whole; the next one may hold some, and those behind it cannot, since keys never fall.
         whole = int(np.searchsorted(self._frame_keys, key, side="right"))
         count = int(self._rows_before[whole])
-        if whole < len(self._frame_keys) and self._may_begin_up_to(whole, key):
-            count += int(np.searchsorted(np.maximum(self._times_of(whole), self._floor), key, side="right"))
+        if key >= self._floor and whole < len(self._frame_keys) and self._may_begin_up_to(whole, key):
+            count += int(np.searchsorted(self._times_of(whole), key, side="right"))
         return count
 
     def offset_after(self, count: int) -> int:

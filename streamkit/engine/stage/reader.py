@@ -27,6 +27,7 @@ from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import kernel_of, run_operator
 from streamkit.errors import EvaluationError
 from streamkit.log.slab.extent import Extent
+from streamkit.log.slab.kept_frames import KEPT_FRAMES
 from streamkit.log.slab.slab import read_rows, read_together
 from streamkit.log.storage.inline_storage import storage_with
 from streamkit.log.storage.storage import Storage
@@ -161,7 +162,9 @@ def _rows(storage: Storage, piece: Slice, columns: Sequence[str], source: Input)
         if are_whole:
             yield from read_together(storage, extents, columns, source)
         else:
-            yield from (read_rows(storage, extent, piece.start, piece.end, columns, source) for extent in extents)
+            for extent in extents:
+                rows_of = partial(KEPT_FRAMES.rows, is_last=extent.next_offset <= piece.end)
+                yield read_rows(storage, extent, piece.start, piece.end, columns, source, rows_of)
 
 
 def has_dead_letters_of_kernels(program: Program) -> bool:

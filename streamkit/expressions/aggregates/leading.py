@@ -15,7 +15,11 @@ NOTHING = np.iinfo(np.int64).max
 
 def first_of_each(owners: Integers, ranks: Integers, limits: Integers) -> Integers:
     """The places of the smallest ranks of each owner, in order of owners and ranks; each owner has a limit of its own."""
-    order = np.lexsort((ranks, owners))
+    return first_of_ordered(owners, np.lexsort((ranks, owners)), limits)
+
+
+def first_of_ordered(owners: Integers, order: Integers, limits: Integers) -> Integers:
+    """The first places of each owner in an order that has the places of an owner together, by owners; each has a limit of its own."""
     sorted_owners = owners[order]
     place_within = np.arange(len(order)) - np.searchsorted(sorted_owners, sorted_owners)
     kept: Integers = order[place_within < limits[sorted_owners]]

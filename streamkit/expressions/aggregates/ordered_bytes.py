@@ -13,12 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.arrays import Integers
+from streamkit.arrays import AnyArray, Bytes, Integers
 from streamkit.data_type import array_of, fields_of, is_nested, to_arrow
 from streamkit.expressions.core.accumulation import Accumulator, chosen
 from streamkit.expressions.core.groups import one_zero
 from streamkit.log.values.keys import decode_leading, encode_keys
-from streamkit.log.values.slices import ByteSlices
+from streamkit.log.values.slices import ByteSlices, overlapping
+
+_WORD = 8
+_KEPT_BITS = ~np.array([(1 << 8 * (_WORD - taken)) - 1 for taken in range(_WORD + 1)], np.uint64)  # by how many bytes are taken
 
 
 def order_complaint(type_name: str) -> str | None:
@@ -44,6 +47,45 @@ def ranks(values: pa.Array) -> Integers:
     places[order] = np.arange(len(order))
     of_rows: Integers = places[encoded.indices.fill_null(len(order)).to_numpy()]
     return of_rows
+
+
+def order_within(owners: Integers, values: pa.BinaryArray) -> Integers:
+    """
+    The order of rows by owner, and of an owner's rows by their bytes, none of them null.
+
+    Rows are sorted by their first 16 bytes, as two numbers, and those that are equal there by the next 16, and so on. Mostly few are, so most
+    bytes of long values are never looked at.
+    """
+    slices = ByteSlices.of(values)
+    padded = np.concatenate([slices.data, np.zeros(2 * _WORD, np.uint8)])
+    order = np.arange(len(values))
+    places, depth, groups = np.arange(len(values)), 0, owners  # those that may still change, and the run of each
+    while len(places):
+        rows = order[places]
+        left = np.clip(slices.lengths[rows] - depth, 0, 2 * _WORD)
+        keys = [groups, *_words(padded, slices.starts[rows] + depth, left)]
+        if left.min() < 2 * _WORD:
+            keys.append(left)  # of equal words the value that ends comes first
+        within = np.lexsort(keys[::-1])
+        order[places] = rows[within]
+        is_new = np.ones(len(places), bool)
+        is_new[1:] = np.any([key[within][1:] != key[within][:-1] for key in keys], axis=0)
+        depth += 2 * _WORD
+        # Next come the runs of several rows whose bytes go on; all of a run have the same number of bytes left, up to those compared.
+        runs = np.cumsum(is_new) - 1
+        goes_on = (np.bincount(runs)[runs] > 1) & (left[within] == 2 * _WORD)
+        places, groups = places[goes_on], runs[goes_on]
+    return order
+
+
+def _words(padded: Bytes, starts: Integers, lengths: Integers) -> tuple[AnyArray, AnyArray]:
+    """The next 16 bytes of each value as two numbers that compare as they do; zeros stand behind the end of a value."""
+    found = []
+    for number in range(2):
+        taken = np.clip(lengths - number * _WORD, 0, _WORD)
+        places = np.minimum(starts + number * _WORD, len(padded) - _WORD)  # behind the end of a value nothing is taken
+        found.append(overlapping(padded, _WORD)[places].byteswap() & _KEPT_BITS[taken])
+    return found[0], found[1]
 
 
 def last_extreme(rows: pa.Array, by: pa.Array, is_largest: bool, accumulate: Accumulator) -> pa.Array:

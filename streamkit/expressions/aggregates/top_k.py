@@ -17,8 +17,14 @@ from streamkit.arrays import Integers
 from streamkit.data_type import array_of, fields_of, to_arrow
 from streamkit.expressions.aggregates.collection import ELEMENTS_MAX
 from streamkit.expressions.aggregates.function import AggregateFunction, AggregateResult, Members, States, argument_type, register
-from streamkit.expressions.aggregates.leading import NOTHING, first_of_each, running_first
-from streamkit.expressions.aggregates.ordered_bytes import decode_ordered, encode_ordered, order_complaint, where_there
+from streamkit.expressions.aggregates.leading import NOTHING, first_of_ordered, running_first
+from streamkit.expressions.aggregates.ordered_bytes import (
+    decode_ordered,
+    encode_ordered,
+    order_complaint,
+    order_within,
+    where_there,
+)
 from streamkit.expressions.core.accumulation import Accumulator, Runs, accumulated
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.literals import literal
@@ -76,40 +82,42 @@ def _encoded(aggregate: TypedAggregate, argument: pa.Array) -> pa.BinaryArray:
 def _merge(states: States, accumulate: Accumulator) -> list[pa.Array]:
     lists, numbers = states
     runs, limits = accumulate.runs, accumulated(numbers, "max", accumulate)
-    found = lists.flatten().dictionary_encode()
-    order = pc.sort_indices(found.dictionary)
-    ranks = np.empty(len(order), np.int64)
-    ranks[order.to_numpy()] = np.arange(len(order))
-    of_values = ranks[found.indices.to_numpy()] if len(found) else np.empty(0, np.int64)
     sizes = pc.list_value_length(lists).fill_null(0).to_numpy().astype(np.int64)
     most = limits.fill_null(0).to_numpy().astype(np.int64)
-    merge = _of_groups if (runs.ends - runs.starts).sum() == len(runs.order) else _row_by_row
-    owners, kept = merge(of_values, sizes, most, runs)
+    if (runs.ends - runs.starts).sum() == len(runs.order):
+        owners, values = _of_groups(lists.flatten(), sizes, most, runs)
+    else:
+        owners, values = _row_by_row(lists.flatten(), sizes, most, runs)
     offsets = np.searchsorted(owners, np.arange(len(runs.starts) + 1)).astype(np.int32)
-    values = found.dictionary.take(order).take(pa.array(kept))
     return [pa.ListArray.from_arrays(pa.array(offsets), values, type=pa.list_(pa.binary())), limits]
 
 
-def _of_groups(ranks: Integers, sizes: Integers, limits: Integers, runs: Runs) -> tuple[Integers, Integers]:
-    """Each row goes into one result: the owners and ranks of what is kept."""
+def _of_groups(values: pa.BinaryArray, sizes: Integers, limits: Integers, runs: Runs) -> tuple[Integers, pa.BinaryArray]:
+    """Each row goes into one result: the owners and values of what is kept."""
     lengths = runs.ends - runs.starts
     places = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths - runs.starts, lengths)
     results = np.empty(len(sizes), np.int64)
     results[runs.order[places]] = np.repeat(np.arange(len(lengths)), lengths)
     owners = np.repeat(results, sizes)
-    kept = first_of_each(owners, ranks, limits)
-    return owners[kept], ranks[kept]
+    order = order_within(owners, values)
+    kept = first_of_ordered(owners, order, limits)
+    return owners[kept], values.take(pa.array(kept))
 
 
-def _row_by_row(ranks: Integers, sizes: Integers, limits: Integers, runs: Runs) -> tuple[Integers, Integers]:
+def _row_by_row(values: pa.BinaryArray, sizes: Integers, limits: Integers, runs: Runs) -> tuple[Integers, pa.BinaryArray]:
     """The rows up to each."""
+    found = values.dictionary_encode()
+    order = pc.sort_indices(found.dictionary)
+    ranks = np.empty(len(order), np.int64)
+    ranks[order.to_numpy()] = np.arange(len(order))
+    of_values = ranks[found.indices.to_numpy()] if len(found) else np.empty(0, np.int64)
     width = int(min(limits.max(initial=0), sizes.sum()))
-    table = _as_rows(ranks, sizes, width)[runs.order]
+    table = _as_rows(of_values, sizes, width)[runs.order]
     back = np.empty(len(sizes), np.int64)
     back[runs.order] = np.arange(len(sizes))
     merged = running_first(table, runs.starts[runs.order])[back]
     owners, columns = np.nonzero(merged != NOTHING)
-    return owners, merged[owners, columns]
+    return owners, found.dictionary.take(order).take(pa.array(merged[owners, columns]))
 
 
 def _as_rows(ranks: Integers, sizes: Integers, width: int) -> Integers:

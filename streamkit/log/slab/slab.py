@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import TypeAlias
 
 import google_crc32c
 import numpy as np
@@ -47,6 +48,7 @@ _HEADER = struct.Struct("<4sH2x16s36x")
 _TRAILER = struct.Struct("<QIII4s")
 _CHECKSUM = struct.Struct("<I")
 TOGETHER_BYTES_MAX = 1 << 22
+CheckedRows: TypeAlias = Callable[[Storage, Extent, Sequence[str] | None, RowShape | None], pa.RecordBatch]
 FRAME_BYTES_MAX = 1 << 29  # of rows that are written as one frame: a reader takes a frame as a whole
 FrameInput = tuple[int, int, pa.RecordBatch]
 RowShapes = Mapping[int, RowShape]  # by id
@@ -304,10 +306,11 @@ def read_frame(
     `columns` and `topic` as in `frame.decode`. Where a copy is missing or damaged, the next one is read. SlabMissingError if
     there is no such file, CorruptionError if any check fails, SchemaError for rows in wider types than the topic has.
     """
-    return select(_checked_rows(storage, extent, columns, topic), columns, topic)
+    return select(checked_rows_of(storage, extent, columns, topic), columns, topic)
 
 
-def _checked_rows(storage: Storage, extent: Extent, columns: Sequence[str] | None, topic: RowShape | None) -> pa.RecordBatch:
+def checked_rows_of(storage: Storage, extent: Extent, columns: Sequence[str] | None, topic: RowShape | None) -> pa.RecordBatch:
+    """The rows of one frame as `frame.checked_rows` gives them, of the first copy that is whole; errors as of `read_frame`."""
     failure = None
     for file in storage.copies(extent.path):
         try:
@@ -333,7 +336,7 @@ def read_together(
     places: list[Integers] = []
     size = 0
     for extent in extents:
-        rows = _checked_rows(storage, extent, columns, topic)
+        rows = checked_rows_of(storage, extent, columns, topic)
         if gathered and (size + rows.nbytes > bytes_max or not rows.schema.equals(gathered[0].schema)):
             yield select(_joined(gathered), columns, topic), np.concatenate(places)
             gathered, places, size = [], [], 0
@@ -375,19 +378,20 @@ def read_rows(
     end: int,
     columns: Sequence[str] | None = None,
     topic: RowShape | None = None,
+    rows_of: CheckedRows = checked_rows_of,
 ) -> tuple[pa.RecordBatch, Integers]:
     """
     The rows of one frame at the offsets from `start` to before `end`, and the offset of each; see `read_frame`.
 
-    Offsets without a row, which compaction leaves, are passed over.
+    Offsets without a row, which compaction leaves, are passed over. `rows_of` gives the whole frame, as `checked_rows_of` does.
     """
     if extent.is_dense:
         first = min(max(start, extent.base_offset), extent.next_offset)
         following = max(min(end, extent.next_offset), first)
-        batch = read_frame(storage, extent, columns, topic).slice(first - extent.base_offset, following - first)
-        return batch, np.arange(first, following, dtype=np.int64)
-    batch = read_frame(storage, extent, None if columns is None else [*columns, OFFSET], topic)
+        batch = rows_of(storage, extent, columns, topic).slice(first - extent.base_offset, following - first)
+        return select(batch, columns, topic), np.arange(first, following, dtype=np.int64)
+    batch = rows_of(storage, extent, None if columns is None else [*columns, OFFSET], topic)
     offsets = batch[OFFSET].to_numpy()
     first, following = (int(row) for row in np.searchsorted(offsets, (start, end)))
-    wanted = [name for name in batch.schema.names if name != OFFSET]
-    return batch.select(wanted).slice(first, following - first), offsets[first:following]
+    wanted = [name for name in (batch.schema.names if columns is None else columns) if name != OFFSET]
+    return select(batch.slice(first, following - first), wanted, topic), offsets[first:following]

@@ -38,6 +38,7 @@ _REST_MASKS = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint32)  # by the number 
 _REST_FACTORS = np.array([1, MURMUR_FACTOR, MURMUR_FACTOR, MURMUR_FACTOR], np.uint32)
 _ORDERED_DECIMAL = np.dtype([("high", ">u8"), ("low", ">u8")])
 _SIGN = np.uint64(1 << 63)
+_NO_PLACES = np.empty(0, np.int64)
 _UINT32 = (1 << 32) - 1
 _WORD = struct.Struct("<I")
 FEW_ROWS = 8  # so many are hashed one by one
@@ -77,9 +78,11 @@ def decode_leading(keys: ByteSlices, types: Sequence[str]) -> tuple[list[pa.Arra
     """The columns that keys begin with, one per Spark type, and what follows them."""
     data = np.concatenate([keys.data, np.zeros(_PADDING, np.uint8)])
     positions, ends = keys.starts, keys.ends
+    has_bytes = any(type_name in BYTES_TYPES for type_name in types)
+    terminators = np.flatnonzero(overlapping(data, 2) == 0) if has_bytes else _NO_PLACES  # the padding ends with one
     columns = []
     for type_name in types:
-        column, positions = _decode_column(data, positions, ends, type_name)
+        column, positions = _decode_column(data, positions, ends, type_name, terminators)
         columns.append(column)
     return columns, ByteSlices(keys.data, positions, ends - positions)
 
@@ -278,7 +281,9 @@ def _one_zero_one_nan(values: AnyArray) -> AnyArray:
     return unified
 
 
-def _decode_column(data: Bytes, positions: Integers, ends: Integers, type_name: str) -> tuple[pa.Array, Integers]:
+def _decode_column(
+    data: Bytes, positions: Integers, ends: Integers, type_name: str, terminators: Integers
+) -> tuple[pa.Array, Integers]:
     _require(positions < ends, f"the end where a {type_name} should begin")
     tags = data[positions]
     _require(tags <= (0 if type_name == "void" else 1), f"a tag that is neither null nor value before a {type_name}")
@@ -286,7 +291,7 @@ def _decode_column(data: Bytes, positions: Integers, ends: Integers, type_name: 
     if type_name == "void":
         return pa.nulls(len(tags)), positions
     if type_name in BYTES_TYPES:
-        return _decode_bytes(data, positions, ends, type_name, valid)
+        return _decode_bytes(data, positions, ends, type_name, valid, terminators)
     return _decode_fixed(data, positions, ends, type_name, valid)
 
 
@@ -301,10 +306,11 @@ def _decode_fixed(data: Bytes, positions: Integers, ends: Integers, type_name: s
     return checked(column, type_name) if dtype == DECIMAL else column, after
 
 
-def _decode_bytes(data: Bytes, positions: Integers, ends: Integers, type_name: str, valid: Mask) -> tuple[pa.Array, Integers]:
+def _decode_bytes(
+    data: Bytes, positions: Integers, ends: Integers, type_name: str, valid: Mask, terminators: Integers
+) -> tuple[pa.Array, Integers]:
     # A value ends at the first two zero bytes from its beginning on, since a zero within it is followed by 0xFF. All such places of the buffer
     # are found at once, and for each row the next one; a row that lacks its own finds one behind its end, and is refused.
-    terminators = np.flatnonzero(overlapping(data, 2) == 0)  # the padding ends with one
     ends_of_value = np.where(valid, terminators[np.searchsorted(terminators, positions)], positions)
     after = ends_of_value + 2 * valid
     _require(after <= ends, f"no end of a {type_name}")

@@ -21,6 +21,8 @@ from tests.kit.sampling import TAKES_ALL, first
 
 Row = dict[str, Any]
 SCHEMA = "k string, v double, i int, s string"
+LONG = "the same beginning of several texts, "
+TEXTS = [None, "", LONG[:15], LONG[:16], f"{LONG}a", f"{LONG}a\0", f"{LONG}b", "x", "y\0", "yé"]  # in their order
 WINDOWS = {
     "none": None,
     "tumbling": sk.tumbling("10 ms", grace="6 ms"),
@@ -53,7 +55,7 @@ def rows_of(seed: int, count: int = 40) -> list[Row]:
             "v": chance.choice([None, -1.5, 0.0, 2.0, math.inf]),
             "i": chance.choice([None, 1, 2, 3]),
         }
-        rows.append(row | {"s": chance.choice([None, "", "x", "y\0", "yé"]), "at": max(0, now - chance.choice([0, 0, 3, 5]))})
+        rows.append(row | {"s": chance.choice(TEXTS), "at": max(0, now - chance.choice([0, 0, 3, 5]))})
     return rows
 
 
@@ -76,12 +78,11 @@ def results(
 
 def ranked(rows: list[Row]) -> Row:
     """What the aggregates are, in plain Python."""
-    texts = [None, "", "x", "y\0", "yé"]
     numbers = sorted(row["i"] for row in rows if row["i"] is not None)
-    by = sorted((row for row in rows if row["i"] is not None), key=lambda row: (-row["i"], texts.index(row["s"])))
-    few = [row["s"] for row in sorted(by, key=lambda row: (row["i"], texts.index(row["s"])))]
-    pair = sorted(((row["i"] or 0, texts.index(row["s"]), row["i"], row["s"]) for row in rows), key=lambda one: one[:2])
-    pairs = sorted(rows, key=lambda row: (-(row["i"] or 0), *_falling(row["v"]), texts.index(row["s"])))
+    by = sorted((row for row in rows if row["i"] is not None), key=lambda row: (-row["i"], TEXTS.index(row["s"])))
+    few = [row["s"] for row in sorted(by, key=lambda row: (row["i"], TEXTS.index(row["s"])))]
+    pair = sorted(((row["i"] or 0, TEXTS.index(row["s"]), row["i"], row["s"]) for row in rows), key=lambda one: one[:2])
+    pairs = sorted(rows, key=lambda row: (-(row["i"] or 0), *_falling(row["v"]), TEXTS.index(row["s"])))
     return {
         "top": sorted((row["v"] for row in rows if row["v"] is not None), reverse=True)[:3],
         "by": [row["s"] for row in by[:2]],
