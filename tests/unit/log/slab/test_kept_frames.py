@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -53,7 +54,7 @@ def extents(log: Log) -> list[Extent]:
 
 
 def parts(
-    storage: Storage, extent: Extent, kept: KeptFrames, size: int = 100, columns: tuple[str, ...] = ("s", "v")
+    storage: Any, extent: Extent, kept: KeptFrames, size: int = 100, columns: tuple[str, ...] = ("s", "v")
 ) -> list[tuple[str, int]]:
     """The rows of a frame, read in parts of so many offsets."""
     found = []
@@ -68,7 +69,8 @@ def parts(
 
 def test_a_frame_is_read_once(log: Log) -> None:
     """All parts of all frames have the log's rows, while each file is mapped once for each frame; then nothing is kept."""
-    storage, kept = CountedStorage(log.storage), KeptFrames()
+    storage: Any = CountedStorage(log.storage)
+    kept = KeptFrames()
     found = [row for extent in extents(log) for row in parts(storage, extent, kept)]
     assert sorted(found, key=lambda row: row[1]) == [(f"text {number % 7}", number) for number in range(ROWS)]
     assert storage.reads == len(extents(log))
@@ -77,7 +79,8 @@ def test_a_frame_is_read_once(log: Log) -> None:
 
 def test_other_columns_and_shapes_are_read_anew(log: Log) -> None:
     """Columns that were not checked, and rows of another shape, do not come from what is kept."""
-    storage, kept, extent = CountedStorage(log.storage), KeptFrames(), extents(log)[0]
+    storage: Any = CountedStorage(log.storage)
+    kept, extent = KeptFrames(), extents(log)[0]
     shapes = [Shape("t", Schema.parse("v bigint, s string")), Shape("t", Schema.parse("v bigint, s string, more int"))]
     for columns in (("v",), ("v", "s")):
         for shape in shapes:
@@ -92,7 +95,8 @@ def test_little_is_kept(log: Log) -> None:
     """The frames that were asked for last are kept, as far as they fit."""
     one, other = extents(log)
     sizes = [KeptFrames().rows(log.storage, extent, ("v",), None, is_last=False).nbytes for extent in (one, other)]
-    storage, kept = CountedStorage(log.storage), KeptFrames(bytes_max=max(sizes))
+    storage: Any = CountedStorage(log.storage)
+    kept = KeptFrames(bytes_max=max(sizes))
     for extent in (one, one, other, other, one):
         read_rows(storage, extent, 0, 1, ("v",), None, partial(kept.rows, is_last=False))
     assert storage.reads == 3
