@@ -21,7 +21,7 @@ from streamkit.log.storage.storage import Storage
 
 BYTES_MAX = 128 << 20
 
-_Place = tuple[bytes | None, int, tuple[str, ...] | None]
+_PlaceAndColumns = tuple[bytes | None, int, tuple[str, ...] | None]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class KeptFrames:
     """The rows of frames by token, position and columns, the one that was asked for last behind the others; safe for threads."""
 
     bytes_max: int = BYTES_MAX
-    _kept: OrderedDict[_Place, tuple[RowShape | None, pa.RecordBatch]] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[_PlaceAndColumns, tuple[RowShape | None, pa.RecordBatch]] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def rows(
@@ -47,7 +47,7 @@ class KeptFrames:
             self._keep(place, topic, rows)
         return rows
 
-    def _keep(self, place: _Place, topic: RowShape | None, rows: pa.RecordBatch) -> None:
+    def _keep(self, place: _PlaceAndColumns, topic: RowShape | None, rows: pa.RecordBatch) -> None:
         if (size := rows.nbytes) > self.bytes_max:
             return
         with self._lock:
