@@ -129,3 +129,14 @@ def _get_times(source: AnyArray, count: int) -> tuple[Integers, ...]:
 def _check_numbers(numbers: AnyArray, what: str) -> None:
     if len(numbers) and not (0 <= numbers.min() and numbers.max() <= NUMBER_MAX):
         raise ValueError(f"found a {what} between {numbers.min()} and {numbers.max()}; expected 0 to {NUMBER_MAX}")
+
+
+def with_number(keys: pa.BinaryArray, number: int) -> pa.BinaryArray:
+    """The state keys with another number of their store."""
+    if not len(keys):
+        return keys
+    plain = pa.concat_arrays([keys])
+    offsets = np.frombuffer(plain.buffers()[1], np.int32)[plain.offset : plain.offset + len(plain) + 1]
+    data = np.frombuffer(plain.buffers()[2], np.uint8).copy()
+    data[offsets[:-1] + 2], data[offsets[:-1] + 3] = divmod(number, 256)
+    return pa.BinaryArray.from_buffers(pa.binary(), len(plain), [None, pa.py_buffer(offsets), pa.py_buffer(data)])

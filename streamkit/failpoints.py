@@ -38,8 +38,13 @@ POINTS = (
     "journal.before_mark",  # committed, and not yet marked as such
     "commit.after_commit",
     "epoch.returned",
+    "replay.epoch",  # one of those that fill stores again is committed
+    "replay.ended",  # all that the application has read was read again, and nothing taken over
     "migration.slab_durable",  # of state that is converted at a start
     "migration.after_commit",
+    "replay.adopted",  # by the application, and what was replayed is still there
+    "follow.epoch",  # of a second version, beside the first
+    "follow.led",  # it may write, and has not yet begun to
     "segment.frame_written",  # of a merge or a compaction
     "compaction.slab_durable",
     "compaction.run_swapped",  # and not yet the next one

@@ -217,6 +217,14 @@ def changelog_topic(application: str, store: str) -> str:
     return f"{application}-{store}{CHANGELOG_END}"
 
 
+REBUILDING_END = ".rebuild"
+
+
+def rebuilding(application: str) -> str:
+    """The name of the application that fills stores of another one again; no topology may be called so."""
+    return f"{application}{REBUILDING_END}"
+
+
 def plan_path(writer: str, generation: int, token: str) -> str:
     return f"plans/{writer}/{generation}-{token}.plan"
 

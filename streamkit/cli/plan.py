@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +31,10 @@ def plan(
     tasks: Annotated[
         int | None, typer.Option("--tasks", metavar="N", min=1, help="Kernel tasks that the start would ask for.")
     ] = None,
+    rebuild: Annotated[
+        list[str] | None,
+        typer.Option("--rebuild", metavar="STORE", help="A store that the start would fill again from its topics."),
+    ] = None,
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
@@ -43,7 +47,7 @@ def plan(
     existing_location(log)
     topology = load_topology(file)
     with open_existing_log(log) as opened:
-        shown = _shown(topology, opened, tasks)
+        shown = _shown(topology, opened, tasks, rebuild or ())
     if as_json:
         show_json(shown)
     else:
@@ -53,7 +57,7 @@ def plan(
         raise typer.Exit(REFUSED_CODE)
 
 
-def _shown(topology: Topology, log: Log, tasks: int | None) -> dict[str, Any]:
+def _shown(topology: Topology, log: Log, tasks: int | None, rebuild: Sequence[str]) -> dict[str, Any]:
     """The preview of a start as plain values; of a topology from which no program can be made on this log, the reasons alone."""
     from streamkit.engine.runs.compile import compile_passing_over  # no other command pays for it
     from streamkit.engine.runs.preview import preview
@@ -61,7 +65,7 @@ def _shown(topology: Topology, log: Log, tasks: int | None) -> dict[str, Any]:
     refused: list[RefusedTopic] = []
     try:
         program = compile_passing_over(topology, log, refused.append)
-        found = preview(log.catalog, program, tasks, refused)
+        found = preview(log.catalog, program, tasks, refused, rebuild)
     except StreamKitError as error:
         reasons = dict.fromkeys(str(one) for one in (*(one.error for one in refused), error))
         return {"application": topology.name, "starts": False, "refusals": list(reasons)}

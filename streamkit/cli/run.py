@@ -41,6 +41,8 @@ def stand_by_file(file: str, arguments: Arguments) -> None:
     """
     if arguments.options.is_bounded:
         raise typer.BadParameter("a run with --once or --drain ends by itself; expected neither of them for one that stands by")
+    if arguments.rebuild or arguments.leader is not None:
+        raise typer.BadParameter("--rebuild and --from say how a run begins; expected them with streamkit run")
     existing_location(arguments.log)
     run_command(load_topology(file), replace(arguments, stands_by=True))
 

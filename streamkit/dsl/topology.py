@@ -16,7 +16,7 @@ from streamkit.dsl.table import GlobalTable, Table
 from streamkit.errors import Location, SchemaError, TopologyError
 from streamkit.formats.codec import declare_format
 from streamkit.formats.format import WITH_REGISTRY, Schemas
-from streamkit.names import check_name
+from streamkit.names import REBUILDING_END, check_name
 from streamkit.plan.connection import Connection
 from streamkit.plan.decoding import Decoding, declared_decoding
 from streamkit.plan.describe import describe
@@ -61,7 +61,7 @@ class Topology(ForeignNames):
     """
 
     def __init__(self, name: str, time_zone: str = "UTC", on_error: OnError = FAIL) -> None:
-        self.name = check_name(name, "topology", user_location())
+        self.name = _checked_name(name)
         self.time_zone = _zone(time_zone)
         self.on_error = checked_on_error(on_error, user_location()) or FAIL
         self._sinks: dict[Node, None] = {}
@@ -323,6 +323,12 @@ class Topology(ForeignNames):
         found.on_error = checked_on_error(on_error, user_location()) or self.on_error
         return found
 
+    def with_name(self, name: str) -> Topology:
+        """The topology as it is now, as another application."""
+        found = copy.copy(self)
+        found.name = _checked_name(name)
+        return found
+
     @property
     def connections(self) -> tuple[Connection, ...]:
         """The connectors that the topology asks for, sources first."""
@@ -414,6 +420,18 @@ class Topology(ForeignNames):
         if taken != node:
             raise TopologyError(f"there is a store {store!r} already, declared at {taken.at}; expected another name", node.at)
         return Table(node, self)
+
+
+def _checked_name(name: str) -> str:
+    """The name of a topology; ConfigError or TopologyError if it cannot have it."""
+    at = user_location()
+    if check_name(name, "topology", at).endswith(REBUILDING_END):
+        raise TopologyError(
+            f"the topology name {name!r} cannot be used: an application that fills stores of {name.removesuffix(REBUILDING_END)!r} again is "
+            f"called so; expected one that does not end with {REBUILDING_END}",
+            at,
+        )
+    return name
 
 
 def _zone(time_zone: str) -> str:

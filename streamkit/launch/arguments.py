@@ -26,6 +26,10 @@ class Arguments:
     is_verbose: bool
     connectors: Literal["here", "external"] = "here"
     stands_by: bool = False
+    rebuild: tuple[str, ...] = ()
+    accepts_loss: bool = False
+    name: str | None = None
+    leader: str | None = None
 
 
 def arguments_of(
@@ -46,6 +50,17 @@ def arguments_of(
     connectors: Annotated[
         str, typer.Option("--connectors", metavar="here|external", help="Where the connectors run that the topology asks for.")
     ] = "here",
+    rebuild: Annotated[
+        list[str] | None,
+        typer.Option("--rebuild", metavar="STORE", help="Fill a store again from its topics first; may be repeated."),
+    ] = None,
+    name: Annotated[str | None, typer.Option("--as", metavar="NAME", help="Run it as an application of this name.")] = None,
+    leader: Annotated[
+        str | None, typer.Option("--from", metavar="APP", help="Run it beside APP, and write nothing until it takes APP over.")
+    ] = None,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="With --rebuild or --from: go on where topics have lost records.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show what Spark says too; else a file has it.")] = False,
 ) -> Arguments:
     """What the options mean together; both command lines read this signature."""
@@ -53,8 +68,17 @@ def arguments_of(
         raise typer.BadParameter("--drain goes on to close the windows, and --once does not; expected one of them")
     if connectors not in ("here", "external"):
         raise typer.BadParameter(f"--connectors {connectors}; expected here or external")
+    if accept_loss and not (rebuild or leader):
+        raise typer.BadParameter("--accept-loss says how stores are filled; expected --rebuild STORE or --from APP beside it")
+    if leader is not None and (name is None or rebuild or once or drain):
+        raise typer.BadParameter(
+            "--from APP runs on beside APP; expected --as NAME with it, without --rebuild, --once or --drain"
+        )
     options = Options(tasks, AVAILABLE_NOW if once else None, max_records_per_epoch, drain)
-    return Arguments(log, options, local, verbose, cast(Literal["here", "external"], connectors))
+    where = cast(Literal["here", "external"], connectors)
+    return Arguments(
+        log, options, local, verbose, where, rebuild=tuple(rebuild or ()), accepts_loss=accept_loss, name=name, leader=leader
+    )
 
 
 def with_file(run: Callable[[str, Arguments], None], file: Any) -> Callable[..., None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 import time
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from streamkit.log.log import Log
     from streamkit.stop_signals import StopSignals
 
+LINE_SECONDS = 5.0  # between two lines that say how far a rebuild is
 BRIDGE_SECONDS = 5.0  # for which Spark waits at most for first results beside it
 
 
@@ -58,11 +60,12 @@ def _exit_code(topology: Topology, arguments: Arguments) -> int:
 
     console = Console(stderr=True)
     spark_log: Path | None = None
+    topology = topology if arguments.name is None else topology.with_name(arguments.name)
     try:
         with stop_signals() as stopped, open_log_of(topology, arguments.log) as log:
             if not (arguments.is_verbose or arguments.is_local):
                 spark_log = Path(log.root, spark_log_path(topology.name))
-            is_next = True
+            is_next = not arguments.rebuild or _rebuild(topology, arguments, log, stopped, console)
             while is_next:
                 try:
                     with (
@@ -89,12 +92,65 @@ def _exit_code(topology: Topology, arguments: Arguments) -> int:
     return 128 + stopped.arrived[0] if stopped.arrived else 0
 
 
+def _rebuild(topology: Topology, arguments: Arguments, log: Log, stopped: StopSignals, console: Console) -> bool:
+    """Fill stores again from their topics, and show how far that is; returns whether it came to its end before a signal."""
+    from streamkit.engine.runs.rebuild import RebuildStoppedError
+    from streamkit.launch.rebuilding import rebuild_with
+
+    told = -math.inf
+
+    def tell(done: int, total: int) -> None:
+        nonlocal told
+        if done == total or time.monotonic() - told >= LINE_SECONDS:
+            told = time.monotonic()
+            line = f"rebuilding {', '.join(arguments.rebuild)}: {done:,} of {total:,} records"
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    stores, is_stopped = arguments.rebuild, lambda: bool(stopped.arrived)
+    try:
+        rebuild_with(topology, log, arguments.options, stores, arguments.accepts_loss, is_stopped, tell)
+    except RebuildStoppedError as error:
+        console.print(str(error), markup=False, highlight=False, soft_wrap=True)
+        return False
+    return True
+
+
+def _follow(topology: Topology, arguments: Arguments, leader: str, log: Log, stopped: StopSignals, console: Console) -> bool:
+    """Run beside another application, and show how far that is; returns whether it was taken over before a signal."""
+    from streamkit.engine.runs.compile import compile_with_settings
+    from streamkit.engine.runs.following import Succession, follow
+    from streamkit.engine.runs.local_epochs import available_cores
+
+    told = -math.inf
+
+    def tell() -> None:
+        nonlocal told
+        if time.monotonic() - told >= LINE_SECONDS:
+            told = time.monotonic()
+            behind = log.catalog.applications.get(topology.name).behind(log.catalog.applications.get(leader))
+            line = f"{topology.name} follows {leader}, and is {behind:,} records behind it"
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    options, program = arguments.options, compile_with_settings(topology, log)
+    wanted = Succession(
+        leader,
+        arguments.accepts_loss,
+        options.tasks,
+        available_cores(),
+        options.max_records_per_epoch,
+        lambda: bool(stopped.arrived),
+        tell,
+    )
+    console.print(f"{topology.name} follows {leader}", markup=False, highlight=False)
+    return follow(log, program, wanted)
+
+
 @contextmanager
 def _turn(
     topology: Topology, arguments: Arguments, log: Log, stopped: StopSignals, spark_log: Path | None, console: Console
 ) -> Iterator[None]:
-    """Stand by, if that is asked for, until it is this process's turn to run, or a signal comes; Spark is started before."""
-    if not arguments.stands_by:
+    """Stand by or follow, if that is asked for, until it is this process's turn to run, or a signal comes; Spark is started before."""
+    if not arguments.stands_by and arguments.leader is None:
         yield
         return
     from streamkit.engine.runs.compile import compile_with_settings
@@ -106,9 +162,13 @@ def _turn(
             from streamkit.spark.command import warm_session
 
             stack.enter_context(warm_session(topology.name, stopped, spark_log))
-        console.print(f"standing by for {topology.name}", markup=False, highlight=False)
-        if stand_by(log, topology.name, lambda: bool(stopped.arrived)):
-            console.print(f"taking over {topology.name}", markup=False, highlight=False)
+        if arguments.leader is not None:
+            is_turn = _follow(topology, arguments, arguments.leader, log, stopped, console)
+        else:
+            console.print(f"standing by for {topology.name}", markup=False, highlight=False)
+            is_turn = stand_by(log, topology.name, lambda: bool(stopped.arrived))
+        if is_turn:
+            console.print(f"taking over {arguments.leader or topology.name}", markup=False, highlight=False)
             if not arguments.is_local:
                 stack.callback(_bridge(topology, log, arguments.options).stop)
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
 from streamkit.dsl.topology import Topology
@@ -30,6 +31,8 @@ def run(
     max_records_per_epoch: int | None = None,
     *,
     drain: bool = False,
+    rebuild: Sequence[str] = (),
+    accept_loss: bool = False,
     on_error: OnError | None = None,
     connectors: Literal["here", "external"] = "here",
     engine: Literal["spark"] = "spark",
@@ -46,6 +49,8 @@ def run(
     max_records_per_epoch: int | None = None,
     *,
     drain: bool = False,
+    rebuild: Sequence[str] = (),
+    accept_loss: bool = False,
     on_error: OnError | None = None,
     connectors: Literal["here", "external"] = "here",
     engine: Literal["local"],
@@ -61,6 +66,8 @@ def run(
     max_records_per_epoch: int | None = None,
     *,
     drain: bool = False,
+    rebuild: Sequence[str] = (),
+    accept_loss: bool = False,
     on_error: OnError | None = None,
     connectors: Literal["here", "external"] = "here",
     engine: Literal["spark", "local"] = "spark",
@@ -76,6 +83,8 @@ def run(
         trigger: None for as fast as possible, an interval, or "available_now".
         max_records_per_epoch: admission bound of an epoch; the setting of that name if None.
         drain: process what is there, then close all windows and stop.
+        rebuild: stores that are filled again from their topics, by the topology as it is now, before it runs (see docs/evolution.md).
+        accept_loss: whether these may lack what their topics have lost.
         on_error: what becomes of records that make a step fail which does not say so itself: "fail", "skip" or
             `sk.dead_letter("topic")`; what the topology says if None.
         connectors: where those run that the topology asks for (`stream(sk.kafka(…))`): "here" in threads of this process, which end with
@@ -99,9 +108,27 @@ def run(
         raise ConfigError(f"engine={engine!r}; expected one of {', '.join(map(repr, ENGINES))}")
     if engine == "local" and spark is not None:
         raise ConfigError("engine='local' runs without Spark, and a session was given: leave one of the two out")
+    if accept_loss and not rebuild:
+        raise ConfigError("accept_loss=True says how stores are rebuilt; expected rebuild=['STORE'] beside it")
+    if rebuild:
+        log = _rebuilt(topology, log, options, rebuild, accept_loss)
     if not isinstance(topology, Program) and topology.connections:
         return _run_connected(topology, spark, log, options, connectors, engine)
     return _started(topology, spark, log, options, engine)
+
+
+def _rebuilt(
+    topology: Topology | Program, log: Log | str | None, options: Options, stores: Sequence[str], accept_loss: bool
+) -> Log:
+    """The log, on which stores have been filled again."""
+    from streamkit.launch.log_of_run import open_log_of
+    from streamkit.launch.rebuilding import rebuild_with
+
+    if isinstance(stores, str):
+        raise ConfigError(f"rebuild={stores!r}; expected a list of names of stores, as in rebuild=[{stores!r}]")
+    opened = log if isinstance(log, Log) else open_log_of(topology, log)
+    rebuild_with(topology, opened, options, stores, accept_loss)
+    return opened
 
 
 def _run_connected(

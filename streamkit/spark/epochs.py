@@ -15,8 +15,8 @@ from streamkit.engine.epoch.epoch import EpochEnd, EpochPlan, ReaderSplit
 from streamkit.engine.runs.commit import check_generation
 from streamkit.engine.runs.epoch_heartbeat import beat_epoch
 from streamkit.engine.runs.inline_plan import plan_with_inline
-from streamkit.engine.runs.local_epochs import LocalEpochs, PlannedEpoch
-from streamkit.engine.runs.local_run import RELEASE_MS, available_cores
+from streamkit.engine.runs.local_epochs import LocalEpochs, PlannedEpoch, available_cores
+from streamkit.engine.runs.local_run import RELEASE_MS
 from streamkit.engine.runs.planner import WAIT_SECONDS, Planner
 from streamkit.errors import FencedError
 from streamkit.failpoints import reach

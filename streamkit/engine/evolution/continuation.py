@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from streamkit.engine.epoch.stream_time import StreamTimes, committed_times
+from streamkit.engine.epoch.stream_time import StreamTimes, committed_times, of_closed
 from streamkit.engine.evolution.changed_encodings import changed_encodings
 from streamkit.engine.evolution.definition import (
     Difference,
@@ -41,7 +41,7 @@ class Continuation:
     `known` is the application as the catalog has it, `before` the program that left its stores; None if there is none. `text` is the
     program before as the catalog has it. `with_rows` are the stores that hold something, or did, `read` the topics of which it has read records,
     `whole` those that have all their records, `gone` those that the program before read and that were deleted since; others may have their
-    names now. `written` are the outputs of encoded values that hold records.
+    names now. `written` are the outputs of encoded values that hold records. `rebuilt` are the stores that a replay fills again, whatever they hold.
     """
 
     program: Program
@@ -53,6 +53,7 @@ class Continuation:
     gone: frozenset[str] = frozenset()
     whole: frozenset[str] = frozenset()
     written: frozenset[str] = frozenset()
+    rebuilt: frozenset[str] = frozenset()
 
     @property
     def kept(self) -> frozenset[str]:
@@ -80,7 +81,9 @@ class Continuation:
         """The names of the stream times that the program must not go on from; `topic_ids` are those of its topics, by name."""
         if self.known is None or self.before is None or not has_steps(self.before):
             return []
-        young = {store.name for store in self.program.stores} - set(self.compared)
+        young = (
+            {store.name for store in self.program.stores} - set(self.compared) - self.rebuilt
+        )  # theirs change when they are filled
         return stale_times(committed_times(self.known, ()), self.before, self.program, young, topic_ids)
 
     @property
@@ -90,6 +93,18 @@ class Continuation:
             return {}
         return shifted_times(committed_times(self.known, ()), self.before, self.program, self.compared)
 
+    def closed_times(self, state: ApplicationState) -> StreamTimes:
+        """
+        Up to which times, by name, the windows of stores that are filled again have closed in this state, and stay closed.
+
+        By a longer grace they are those that the shorter one has closed; what a drain has closed, or what closed by the clock, stays so, too.
+        """
+        times = committed_times(state, ())
+        stores = [] if self.before is None else [one.name for one in self.before.stores if one.name in self.rebuilt]
+        if self.before is not None:
+            times = {**times, **shifted_times(times, self.before, self.program, stores)}
+        return {name: times[name] for name in map(of_closed, stores) if name in times}
+
     @cached_property
     def orphaned(self) -> tuple[str, ...]:
         """The stores with state that the program no longer names."""
@@ -97,9 +112,9 @@ class Continuation:
 
     @cached_property
     def compared(self) -> tuple[str, ...]:
-        """The stores that both programs have, in the program's order."""
-        stored = {store.name for store in self.before.stores} & self.kept if self.before is not None else ()
-        return tuple(store.name for store in self.program.stores if store.name in stored)
+        """The stores that both programs have, in the program's order, but those that are filled again."""
+        stored = {store.name for store in self.before.stores} & self.kept if self.before is not None else set()
+        return tuple(store.name for store in self.program.stores if store.name in stored - self.rebuilt)
 
     @cached_property
     def differing(self) -> Mapping[str, Sequence[Difference]]:
@@ -142,7 +157,8 @@ class Continuation:
             return {}
         known = ApplicationContent(frozenset(self.compared), self.with_rows, self.read, self.whole)
         known = replace(known, stores=known.stores - self._refilled(known))
-        return {one.id: way_to(one, self.program, known) for one in young_keepers(self.program, known)}
+        young = [one for one in young_keepers(self.program, known) if self.rebuilt.isdisjoint(one.stores)]
+        return {one.id: way_to(one, self.program, known) for one in young}
 
     def _refilled(self, known: ApplicationContent) -> frozenset[str]:
         """The stores whose rows get columns that can be made of the rows read before: they are filled as if they were new."""
@@ -260,11 +276,15 @@ class Continuation:
         )
 
 
-def continuation(catalog: Catalog, program: Program) -> Continuation:
-    """What the application's state is to the program; FormatVersionError if a newer version left it."""
+def continuation(catalog: Catalog, program: Program, rebuilt: frozenset[str] = frozenset()) -> Continuation:
+    """
+    What the application's state is to the program; FormatVersionError if a newer version left it.
+
+    The stores `rebuilt` are filled again before anything reads them.
+    """
     known = {state.name: state for state in catalog.applications.every()}.get(program.application)
     if known is None:
-        return Continuation(program)
+        return Continuation(program, rebuilt=rebuilt)
     text = catalog.applications.program_of(known.name)
     ends = {name: catalog.manifest.end_offsets(store.changelog_topic_id) for name, store in known.stores.items()}
     with_rows = frozenset(name for name, found in ends.items() if any(found.values()))
@@ -279,10 +299,10 @@ def continuation(catalog: Catalog, program: Program) -> Continuation:
         for name, topic in found.items()
         if topic is not None and not topic.is_compacted and not any(catalog.manifest.start_offsets(topic.id).values())
     )
-    return Continuation(program, known, before, text, with_rows, read, gone, whole, _written(catalog, program))
+    return Continuation(program, known, before, text, with_rows, read, gone, whole, written_outputs(catalog, program), rebuilt)
 
 
-def _written(catalog: Catalog, program: Program) -> frozenset[str]:
+def written_outputs(catalog: Catalog, program: Program) -> frozenset[str]:
     """The outputs of encoded values that hold records; a topic that was made again, or is empty, may be written in any form."""
     found = {output.topic: catalog.topics.find(output.topic) for output in program.outputs if output.format is not None}
     return frozenset(
@@ -300,9 +320,9 @@ def _gone(catalog: Catalog, known: ApplicationState, before: Program) -> frozens
     return frozenset(name for name, topic in found.items() if topic is None or topic.id not in started)
 
 
-def continued(catalog: Catalog, program: Program) -> Continuation:
+def continued(catalog: Catalog, program: Program, rebuilt: frozenset[str] = frozenset()) -> Continuation:
     """As `continuation`; OrphanedStateError, or TopologyError of an output, with what differs and what to do, if the program cannot go on."""
-    found = continuation(catalog, program)
+    found = continuation(catalog, program, rebuilt)
     for refusal in found.refusals():
         raise refusal
     return found
@@ -324,8 +344,8 @@ def _line_of(program: Program, store: str, words: str) -> str:
 def _young_store(program: Program, name: str, way: Way) -> OrphanedStateError:
     return OrphanedStateError(
         f"the store {name!r} of {program.application!r} is new, and rows that it should have were read already, of {', '.join(way.sources)}: "
-        f"it would begin without them. It cannot be filled with them: {way.hindrance}. Run the changed topology under another application "
-        f"name; or start from scratch with `streamkit apps reset {program.application}`"
+        f"it would begin without them. It cannot be filled with them: {way.hindrance}. Fill it from its topics by --rebuild {name}; or run the "
+        f"changed topology under another application name; or start from scratch with `streamkit apps reset {program.application}`"
         f"{_line_of(program, name, _NEW_LINE + 'at')}"
     )
 
@@ -344,8 +364,8 @@ def _of_gone_topics(program: Program, name: str, topics: Sequence[str]) -> Orpha
 def _other_store(program: Program, name: str, different: Sequence[Difference], why: str | None) -> OrphanedStateError:
     return OrphanedStateError(
         f"the store {name!r} of {program.application!r} holds something else than the topology now makes of it: "
-        f"{'; '.join(map(str, different))}{f' ({why})' if why else ''}. Declare it as before, with columns of the types as before; or run the changed "
-        "topology under another application name; or start from scratch with "
+        f"{'; '.join(map(str, different))}{f' ({why})' if why else ''}. Declare it as before, with columns of the types as before; or fill it again "
+        f"from its topics by --rebuild {name}; or run the changed topology under another application name; or start from scratch with "
         f"`streamkit apps reset {program.application}`"
         f"{_line_of(program, name, _NEW_LINE + 'at')}"
     )

@@ -3,6 +3,7 @@ The epoch in which a start brings stored state forward, before the application t
 
 It converts aggregates that an earlier version kept in another format, gives stored groups the aggregates and stored rows the columns
 that were added, and fills copies of tables that joins have not looked up before, and stores that are younger than the rows in them.
+Stores that a replay has filled again become the application's in it.
 It is an epoch as any other, of the new generation, in one transaction: before it all is as it was, and it is not repeated.
 """
 
@@ -10,12 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from streamkit.engine.epoch.epoch import Application, EpochEnd, EpochPlan, StoreNames
-from streamkit.engine.epoch.stream_time import committed_times
+from streamkit.engine.epoch.stream_time import METRIC as TIMES
+from streamkit.engine.epoch.stream_time import as_metric, committed_times
+from streamkit.engine.evolution.adoption import Adoption
 from streamkit.engine.evolution.definition import original_of
 from streamkit.engine.evolution.filling import Refill, given_by, kept_rows, slices_read
 from streamkit.engine.evolution.young_stores import Filling
@@ -37,6 +41,7 @@ from streamkit.plan.program import Program
 from streamkit.schema import Schema
 from streamkit.state.changelog import COLUMNS, CommittedChanges
 from streamkit.state.format import METRIC, STATE_FORMAT, decode_states, is_earlier
+from streamkit.state.key import with_number
 from streamkit.state.key_group import key_group_range
 from streamkit.state.layout import layout_of
 from streamkit.state.row import decode_rows, encode_rows
@@ -51,6 +56,7 @@ class Migration:
 
     `evolved` are those whose aggregates or columns are still the ones of the program before. The catalog has that program until the epoch has
     been committed, so that a start after one that died finds the state as what it is. `topic_ids` are those of the program's inputs.
+    `adoption` has the stores that were filled again.
     """
 
     catalog: Catalog
@@ -61,13 +67,19 @@ class Migration:
     evolved: tuple[str, ...] = ()
     filling: Filling | None = None
     topic_ids: tuple[int, ...] = ()
+    adoption: Adoption | None = None
+
+    @property
+    def adopted(self) -> frozenset[str]:
+        """The stores that were filled again, and need nothing else."""
+        return frozenset(self.adoption.stores) if self.adoption is not None else frozenset()
 
     @property
     def converted(self) -> list[str]:
         """The stores whose rows are kept in another way than the program reads them."""
         if not is_earlier(self.state):
             return list(self.evolved)
-        names = [store.name for store in self.program.stores]
+        names = [store.name for store in self.program.stores if store.name not in self.adopted]
         return [name for name in names if name in self.evolved or any(map(has_changed, self._aggregates_of(name)))]
 
     @property
@@ -79,17 +91,22 @@ class Migration:
         return {
             copy: original
             for copy, original in originals.items()
-            if original is not None and self._has_changes(original) and not self._has_changes(copy)
+            if original is not None and copy not in self.adopted and self._has_changes(original) and not self._has_changes(copy)
         }
 
     def commit(self, now_ms: int) -> None:
         """Commit the epoch, if there is anything to bring forward; FencedError if a newer generation has started."""
-        converted, filled = self.converted, self.filled
-        if not is_earlier(self.state) and not filled and not self.evolved and self.filling is None:
+        converted, filled, adoption = self.converted, self.filled, self.adoption
+        if not (is_earlier(self.state) or filled or self.evolved or self.filling is not None or adoption is not None):
             return
         slabs = [slab for store in converted for slab in self._slabs(store, store)]
         slabs += [slab for copy, original in filled.items() for slab in self._slabs(original, copy)]
         slabs += [] if self.filling is None else self._slabs_of_filling(self.filling)
+        metrics: dict[str, Any] = {"records": 0, "restored": 0, METRIC: STATE_FORMAT}
+        if adoption is not None:
+            slabs += [self._written([frame]) for frame in adoption.frames(self.catalog, self.storage, self.state)]
+            metrics[TIMES] = as_metric(adoption.times(self.state, self.topic_ids))
+        is_other = bool(self.evolved) or self.filling is not None or adoption is not None
         self.catalog.epochs.commit(
             EpochCommit(
                 application_id=self.state.id,
@@ -101,9 +118,9 @@ class Migration:
                 stream_time_ms=self.state.stream_time_ms,
                 drained=self.state.drained,
                 slabs=tuple(slabs),
-                metrics={"records": 0, "restored": 0, METRIC: STATE_FORMAT},
+                metrics=metrics,
                 timestamp_ms=now_ms,
-                program=self.program.text if self.evolved or self.filling is not None else None,
+                program=self.program.text if is_other else None,
             )
         )
         reach("migration.after_commit")
@@ -249,12 +266,3 @@ def _list_of_nulls(times: pa.ListArray, wanted: pa.ListType) -> pa.ListArray:
     lengths = times.value_lengths().to_numpy(zero_copy_only=False)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.nulls(int(offsets[-1]), wanted.value_type))
-
-
-def with_number(keys: pa.BinaryArray, number: int) -> pa.BinaryArray:
-    """The state keys with another number of their store."""
-    plain = pa.concat_arrays([keys])
-    offsets = np.frombuffer(plain.buffers()[1], np.int32)[plain.offset : plain.offset + len(plain) + 1]
-    data = np.frombuffer(plain.buffers()[2], np.uint8).copy()
-    data[offsets[:-1] + 2], data[offsets[:-1] + 3] = divmod(number, 256)
-    return pa.BinaryArray.from_buffers(pa.binary(), len(plain), [None, pa.py_buffer(offsets), pa.py_buffer(data)])

@@ -140,13 +140,13 @@ def _step(operator: Operator, program: Program, known: ApplicationContent, way: 
         way.hindrance = f"it is not known which of them {operator.stores[0]!r}, which is new too, would have given by now"
     elif operator.stores and not operator.traits.follows_rows:
         return ()  # it begins with the records from now on, and so does what follows from them
-    elif not operator.stores and _meets_a_table(operator):
+    elif not operator.stores and meets_a_table(operator):
         way.hindrance = "it is not known which rows the records met in a table when they came"
     way.operators.add(operator.id)
     return operator.sources
 
 
-def _meets_a_table(operator: Operator) -> bool:
+def meets_a_table(operator: Operator) -> bool:
     """Whether it joins records with the rows that a table has when they come."""
     looking = [place in operator.traits.looks_up for place in range(len(operator.inputs))]
     if operator.input_read_whole is not None:

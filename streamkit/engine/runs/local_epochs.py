@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -91,3 +92,8 @@ class LocalEpochs:
         if self._beaten > -math.inf:
             self._beaten = -math.inf
             forget_epoch(self._log.heartbeats, self.planner.application)
+
+
+def available_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 import time
 from contextlib import closing
@@ -14,7 +13,7 @@ from streamkit.engine.epoch.epoch import EpochEnd
 from streamkit.engine.runs.application_run import Run
 from streamkit.engine.runs.commit import check_generation
 from streamkit.engine.runs.compile import compile_with_settings
-from streamkit.engine.runs.local_epochs import LocalEpochs
+from streamkit.engine.runs.local_epochs import LocalEpochs, available_cores
 from streamkit.engine.runs.options import Options
 from streamkit.engine.runs.planner import Planner
 from streamkit.log.log import Log
@@ -130,8 +129,3 @@ class LocalRun(Run):
     def _next_end(self, planner: Planner, before: EpochEnd, until: ChangelogOffsets | None) -> EpochEnd | None:
         end = planner.next_end(before, until)
         return planner.closing_end(before) if end is None and self._options.drain else end
-
-
-def available_cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

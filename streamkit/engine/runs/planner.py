@@ -191,6 +191,14 @@ class Planner:
         now = self._now_ms(before)
         return EpochEnd(before.epoch + 1, before.positions, self._clocked(closed, now), 0, now, closing=True)
 
+    def closed_end(self, before: EpochEnd, closed: StreamTimes) -> EpochEnd | None:
+        """The epoch without records that closes windows up to these times, by name; None if all have closed so far."""
+        if all(before.times.get(name, NO_TIME) >= time for name, time in closed.items()):
+            return None
+        now = self._now_ms(before)
+        times = self._clocked({**self._open_again(before).times, **closed}, now)
+        return EpochEnd(before.epoch + 1, before.positions, times, 0, now)
+
     def _open_again(self, before: EpochEnd) -> EpochEnd:
         """The end of an epoch as the next begins: of what was closed without a record, only what rows are late for stays closed."""
         kept = {

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from streamkit.engine.evolution.continuation import Continuation, continuation
 from streamkit.engine.evolution.definition import COLUMN, Difference, original_of
+from streamkit.engine.evolution.replaying import rebuilt_stores
 from streamkit.engine.runs.planner import STREAM_KINDS
 from streamkit.engine.runs.start import check_options, declared_changelog, declared_output
 from streamkit.errors import StreamKitError
@@ -68,14 +69,20 @@ class Preview:
         return [change for change in self.changes if change.subject == subject]
 
 
-def preview(catalog: Catalog, program: Program, tasks: int | None = None, refused: Sequence[RefusedTopic] = ()) -> Preview:
+def preview(
+    catalog: Catalog,
+    program: Program,
+    tasks: int | None = None,
+    refused: Sequence[RefusedTopic] = (),
+    rebuild: Sequence[str] = (),
+) -> Preview:
     """
     Compare a program with what its application last ran, and with the state that this left; nothing is written.
 
-    `tasks` is the number of tasks that the start would ask for, `refused` has the topics that were passed over when the program was
-    compiled. FormatVersionError if a newer version ran the application.
+    `tasks` is the number of tasks that the start would ask for, and `rebuild` are the stores; `refused` has the topics that were passed over when
+    the program was compiled. ConfigError for stores that cannot be rebuilt, FormatVersionError if a newer version ran the application.
     """
-    found = continuation(catalog, program)
+    found = continuation(catalog, program, rebuilt_stores(program, rebuild))
     text = catalog.applications.program_of(found.known.name) if found.known is not None else ""
     before = read_program(text) if text else None
     refusals = _refusals(catalog, found, tasks, refused)
@@ -206,6 +213,11 @@ def _stores(catalog: Catalog, found: Continuation) -> Iterator[ProgramChange]:
         elif store.name in found.unfilled:
             yield ProgramChange(
                 STORES, store.name, REFUSED, f"rows of {', '.join(found.unfilled[store.name].sources)} would be missing"
+            )
+        elif store.name in found.rebuilt and known is not None and known.positions:
+            fate = CHANGED if store.name in found.kept else ADDED
+            yield ProgramChange(
+                STORES, store.name, fate, "filled again from its topics, up to where the application has read them"
             )
         elif store.name not in found.kept:
             yield ProgramChange(STORES, store.name, ADDED, _filling(found, store.name))

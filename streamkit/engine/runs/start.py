@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from streamkit.clock import Clock, SystemClock
 from streamkit.config import Settings, load_settings
 from streamkit.engine.epoch.anchor import Anchor
 from streamkit.engine.epoch.epoch import Application, OutputTopic, StoreNames
+from streamkit.engine.epoch.stream_time import StreamTimes
+from streamkit.engine.evolution.adoption import Adoption
 from streamkit.engine.evolution.continuation import continued
 from streamkit.engine.evolution.migration import Migration
 from streamkit.engine.runs.planner import EVERYTHING, STREAM_KINDS, Planner
@@ -23,11 +27,13 @@ from streamkit.log.storage.storage import Storage
 from streamkit.log.topic.settings import SettingValue
 from streamkit.log.topic.topic import Topic, declare_topic
 from streamkit.names import (
+    application_folders,
     application_writer,
     changelog_topic,
     local_root,
     plan_folder,
     plan_generation,
+    rebuilding,
 )
 from streamkit.plan.program import Output, Program
 from streamkit.state.changelog import COLUMNS
@@ -35,6 +41,19 @@ from streamkit.state.restoring import forget_restoring
 
 CHANGELOG_SEGMENT_BYTES = 50 * 1024 * 1024
 CHANGELOG_SEGMENT_MS = 3_600_000  # a restore reads what is not compacted; passes stay rare, because half of a topic must be dirty
+
+
+@dataclass(frozen=True)
+class StoreRebuild:
+    """
+    Stores that are filled again at a start.
+
+    `replay` does it, once the new generation has begun with this state, and the positions of the application stand still; it closes windows
+    up to the times that it is given, by names.
+    """
+
+    stores: frozenset[str]
+    replay: Callable[[Program, ApplicationState, StreamTimes], Adoption]
 
 
 def start(
@@ -47,13 +66,17 @@ def start(
     records_max: int | None = None,
     settings: Settings | None = None,
     clock: Clock | None = None,
+    rebuild: StoreRebuild | None = None,
+    follows: str | None = None,
 ) -> Planner:
     """
     Begin a new generation of the program's application, which fences all older ones, and return its planner.
 
     Creates missing output and changelog topics, deletes what dead generations left behind, and brings stored state forward. The
-    planner's program is this one with the parts of stores in the order in which they are stored. Raises ConfigError for options
-    out of range, TopicNotFoundError for a missing input, OrphanedStateError if state would be left behind or misread, TopologyError for an output
+    planner's program is this one with the parts of stores in the order in which they are stored. The stores of `rebuild` are filled
+    again by it, before anything reads them; stores that the topology drops go with the next start then. `follows` names the application
+    that this one follows. Raises ConfigError for options out
+    of range, TopicNotFoundError for a missing input, OrphanedStateError if state would be left behind or misread, TopologyError for an output
     whose records have another form.
     """
     check_options(tasks, records_max, program)
@@ -61,7 +84,7 @@ def start(
     local_dir = "" if is_in_memory(storage) else settings.local_dir
     _check_local_dir(storage.root, local_dir)
     inputs = [catalog.topics.get(source.topic) for source in program.inputs]
-    found = continued(catalog, program)
+    found = continued(catalog, program, rebuild.stores if rebuild is not None else frozenset())
     program = found.program_in_stored_order()
     topics = catalog.topics
     outputs = [topics.find(output.topic) or topics.create(declared_output(output, inputs)) for output in program.outputs]
@@ -71,22 +94,25 @@ def start(
         tasks=tasks,
         default_tasks=default_tasks,
         key_groups=program.key_groups,
-        program_hash=program.fingerprint,
-        program=None if found.evolved or found.filled else program.text,
+        program_hash=program.fingerprint if rebuild is None or found.known is None else found.known.program_hash,
+        program=None if found.evolved or found.filled or rebuild is not None else program.text,
         inputs=_input_ids(program, inputs),
         stores=[StoreDeclaration(store.name, declared_changelog(program, store.name)) for store in program.stores],
-        dropped=found.dropped,
+        dropped=[name for name in found.dropped if rebuild is None or name not in program.dropped_stores],
         compared=found.text,
-        stale_times=found.stale_times({topic.name: topic.id for topic in inputs}),
+        stale_times=found.stale_times({topic.name: topic.id for topic in inputs}) if rebuild is None else (),
         shifted_times=found.shifted_times,
+        follows=follows,
     )
     reach("start.after_commit")
     collect_dead(catalog, storage, state)
+    if rebuild is None:
+        remove_rebuilding(catalog, storage, local_dir, program.application)
     clock = clock or SystemClock()
     topic_ids = tuple(topic.id for topic in inputs)
-    Migration(catalog, storage, program, state, found.before, tuple(found.evolved), found.filled, topic_ids).commit(
-        clock.now_ms()
-    )
+    adoption = rebuild.replay(program, state, found.closed_times(state)) if rebuild is not None else None
+    migration = Migration(catalog, storage, program, state, found.before, tuple(found.evolved), found.filled, topic_ids, adoption)
+    migration.commit(clock.now_ms())
     inline_bytes = 0 if has_copies(storage) else settings.inline_slab_bytes  # the catalog would keep one copy
     application = _application(program, state, inputs, outputs, settings, inline_bytes, local_dir)
     changelog_ids = [store.changelog_id for store in application.stores.values()]
@@ -146,6 +172,18 @@ def collect_dead(catalog: Catalog, storage: Storage, state: ApplicationState) ->
         storage.delete(path)
     forget_restoring(storage.root, state.name)
     return len(slabs) + len(plans)
+
+
+def remove_rebuilding(catalog: Catalog, storage: Storage, local_dir: str, application: str) -> None:
+    """Remove the application that fills stores of this one again, with all it has, if there is one."""
+    name = rebuilding(application)
+    if all(state.name != name for state in catalog.applications.every()):
+        return
+    for path in catalog.applications.remove(name):
+        storage.delete(path)
+    for root in {storage.root, local_root(storage.root, local_dir)}:
+        for folder in application_folders(name):
+            shutil.rmtree(os.path.join(root, folder), ignore_errors=True)
 
 
 def _check_local_dir(root: str, local_dir: str) -> None:

@@ -22,6 +22,9 @@ TIMES_METRIC = (
 EXPIRED_TIME = (
     "expired/"  # begins a name there: up to which event time the records of a changelog, whose id follows, are of expired windows
 )
+FOLLOWS_METRIC = "follows"  # among the metrics of an application: the one that it follows without writing, until it takes it over
+SUCCESSOR_METRIC = "successor"  # the one that has taken its outputs over
+TOOK_OVER_METRIC = "took_over"  # the one whose outputs it has taken over
 NO_TOKEN = ""  # the token of epoch 0, which nobody committed
 
 
@@ -65,6 +68,30 @@ class ApplicationState:
     positions: OffsetsByTopicId
     stores: dict[str, StoreState]
 
+    @property
+    def follows(self) -> str | None:
+        """The application that this one follows, and writes nothing until it takes that one over; None for one that runs by itself."""
+        return self.metrics.get(FOLLOWS_METRIC)
+
+    @property
+    def took_over(self) -> str | None:
+        """The application whose outputs it has taken over; None if it has none."""
+        return self.metrics.get(TOOK_OVER_METRIC)
+
+    def behind(self, other: ApplicationState) -> int:
+        """How many offsets it is behind another application, in the topics that both read."""
+        return sum(
+            max(0, end - self.positions[topic_id].get(partition, 0))
+            for topic_id, ends in other.positions.items()
+            if topic_id in self.positions
+            for partition, end in ends.items()
+        )
+
+    @property
+    def successor(self) -> str | None:
+        """The application that has taken its outputs over; None if none has."""
+        return self.metrics.get(SUCCESSOR_METRIC)
+
 
 @dataclass(frozen=True)
 class ApplicationMoment:
@@ -93,6 +120,7 @@ def start(
     compared: str | None = None,
     stale_times: Collection[str] = (),
     shifted_times: Mapping[str, int] | None = None,
+    follows: str | None = None,
 ) -> ApplicationState:
     """
     Begin a new generation of an application, which fences all older ones, and return its state.
@@ -102,8 +130,9 @@ def start(
     asks for them. Stores that are `dropped` go with their changelog topics; their slabs are orphans then. So do the `stale_times`, by name;
     `shifted_times` take the place of others.
     A `program` of None keeps the one before, until an epoch converts what it left. `compared` is the program before that the start
-    has been compared with.
-    ConfigError if key groups or hash differ from what is stored, FencedError if another program has started since the comparison.
+    has been compared with. An application `follows` another one from its first start on, or never.
+    ConfigError if key groups or hash differ from what is stored, if it follows another one than that, or has been taken over; FencedError if
+    another program has started since the comparison.
     """
     if not transaction.execute("SELECT 1 FROM application WHERE name = ?", (check_name(name, "application"),)):
         transaction.execute(
@@ -112,6 +141,7 @@ def start(
             (name, NO_TOKEN, _check_tasks(default_tasks), key_groups, KEY_HASH, program_hash),
         )
     before = get(transaction, name)
+    _check_following(transaction, before, follows)
     _keep_keys(transaction, before, key_groups)
     if compared is not None and program_of(transaction, before.name) not in (compared, program):
         raise FencedError(
@@ -145,6 +175,62 @@ def _change_times(transaction: Transaction, state: ApplicationState, stale: Coll
     times = [list(pair) for pair in sorted({**kept, **shifted}.items())]
     metrics = json.dumps({**state.metrics, TIMES_METRIC: times})
     transaction.execute("UPDATE application SET metrics = ? WHERE id = ?", (metrics, state.id))
+
+
+def _check_following(transaction: Transaction, state: ApplicationState, follows: str | None) -> None:
+    """Note which application a new one follows; ConfigError if it is not the one that was noted before, or it has been taken over."""
+    if state.successor is not None:
+        raise ConfigError(
+            f"the outputs of the application {state.name!r} were taken over by {state.successor!r}, which goes on with them: run that one; or let "
+            f"{state.name} start from scratch with `streamkit apps reset {state.name}`, which appends its results once more"
+        )
+    if follows is not None and state.follows is None and not state.epoch:
+        _note(transaction, state, FOLLOWS_METRIC, follows)
+    elif follows != state.follows:
+        way = f"streamkit apps take-over {state.name}" if follows is None else f"streamkit apps reset {state.name}"
+        raise ConfigError(
+            f"the application {state.name!r} {_following_text(state.follows)}; this start asks for one that {_following_text(follows)}: expected "
+            f"that as before, or `{way}` first, or another name"
+        )
+
+
+def _following_text(follows: str | None) -> str:
+    return "runs by itself" if follows is None else f"follows {follows!r} without writing"
+
+
+def _note(transaction: Transaction, state: ApplicationState, name: str, value: str | None) -> None:
+    """Keep a value among the metrics of an application, which no epoch changes; None takes it away."""
+    metrics = {key: known for key, known in state.metrics.items() if key != name} | ({} if value is None else {name: value})
+    transaction.execute("UPDATE application SET metrics = ? WHERE id = ?", (json.dumps(metrics), state.id))
+
+
+def hand_over(transaction: Transaction, follower: str) -> ApplicationState:
+    """
+    Fence the application that another one follows, for good; returns it as it stands then.
+
+    Its outputs are those of the follower, once that one has come to where it stands. ConfigError if that one follows none.
+    """
+    state = get(transaction, follower)
+    if state.follows is None:
+        raise ConfigError(
+            f"the application {follower!r} follows no other one, so there is none to take over; expected one that runs by "
+            "streamkit run FILE --as NAME --from APP"
+        )
+    leader = get(transaction, state.follows)
+    if leader.successor not in (None, follower):
+        raise ConfigError(f"the application {leader.name!r} has been taken over by {leader.successor!r} already")
+    transaction.execute("UPDATE application SET generation = generation + 1 WHERE id = ?", (leader.id,))
+    _note(transaction, leader, SUCCESSOR_METRIC, follower)
+    return get(transaction, leader.name)
+
+
+def lead(transaction: Transaction, name: str, generation: int) -> None:
+    """Let an application that has come to where its former leader stands write from now on; FencedError if a newer generation has started."""
+    state = get(transaction, name)
+    if state.generation != generation:
+        raise FencedError(f"application {name}: generation {state.generation} has started since generation {generation} followed")
+    _note(transaction, state, FOLLOWS_METRIC, None)
+    _note(transaction, get(transaction, name), TOOK_OVER_METRIC, state.follows)
 
 
 def _check_tasks(tasks: int) -> int:
@@ -295,3 +381,18 @@ def reset(transaction: Transaction, name: str) -> tuple[str, ...]:
     changelogs = {store.changelog_topic_id for store in state.stores.values()}
     owned = [topic.name for topic in topics.every(transaction) if topic.internal and topic.id in changelogs]
     return tuple(path for topic in owned for path in topics.delete(transaction, topic))
+
+
+def remove(transaction: Transaction, name: str) -> tuple[str, ...]:
+    """
+    Forget an application with its stores and their internal changelog topics, if there is one of that name.
+
+    An attempt of it that is under way commits nothing any more. Returns the slabs that nothing refers to any more.
+    """
+    if not transaction.execute("SELECT 1 FROM application WHERE name = ?", (name,)):
+        return ()
+    paths = reset(transaction, name)
+    ((application_id,),) = transaction.execute("SELECT id FROM application WHERE name = ?", (name,))
+    transaction.execute("DELETE FROM application_input WHERE application_id = ?", (application_id,))
+    transaction.execute("DELETE FROM application WHERE id = ?", (application_id,))
+    return paths

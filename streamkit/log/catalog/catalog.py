@@ -121,6 +121,9 @@ class CatalogApplications(Noun):
     program_of = reads(applications.program_of)
     every = reads(applications.every)
     reset = writes(applications.reset)
+    remove = writes(applications.remove)
+    hand_over = writes(applications.hand_over)
+    lead = writes(applications.lead)
 
 
 class CatalogEpochs(Noun):

@@ -6,6 +6,7 @@ the engine: a table, a group or a join of tables holds what follows from all rec
 What counts a stream counts the records that were read since it came, by the steps of their time. A window ends when the largest time among
 its topics has passed it. A table behind what holds updates back has what was given, and comes only before its rows. So does a table of
 records that met a global table, which had all records of its topic at each run.
+What is rebuilt holds what it would if it had come at the beginning, and sends nothing again.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import datetime as dt
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -24,12 +26,15 @@ from streamkit import functions as F
 from streamkit.engine.runs.compile import compile_with_settings
 from streamkit.engine.runs.local import run_available
 from streamkit.engine.runs.preview import preview
+from streamkit.engine.runs.rebuild import Rebuild, rebuild_stores
 from streamkit.engine.runs.start import start
-from streamkit.errors import OrphanedStateError, TopologyError
+from streamkit.errors import ConfigError, OrphanedStateError, TopologyError
+from streamkit.failpoints import armed
 from streamkit.log.log import Log
 from streamkit.log.opening import open_log
 from streamkit.plan.program import Program
 from streamkit.state.stores import MemoryStores
+from tests.kit.engine_run import DiedError, die
 
 TOPICS = ("a", "b", "c")
 AHEAD = "ahead"  # the topic with records far ahead
@@ -39,6 +44,15 @@ Rows = Counter[Any]
 Row = tuple[int, str, str | None, int | None]  # a record that is no deletion
 WINDOW_MS, GRACE_MS, LONG_MS, AHEAD_MS = 100, 20, 10**9, 10**7
 PHASES_MAX = 5
+DYING = (
+    "start.after_commit",
+    "replay.epoch",
+    "replay.ended",
+    "commit.before_commit",
+    "migration.after_commit",
+    "replay.adopted",
+)
+TOGETHER = re.compile(r"--rebuild (\S+)")
 ORPHANS = re.compile(r"the application 't' has state in (.*?), which the topology no longer names")
 
 
@@ -74,6 +88,7 @@ class Told:
     counts: Rows = field(default_factory=Counter)
     finals: Rows = field(default_factory=Counter)
     time: int | None = None
+    silent: Rows = field(default_factory=Counter)  # results of records that were read again
     sides: tuple[list[Row], list[Row]] = field(default_factory=lambda: ([], []))
     held: dict[str, tuple[int, str | None]] = field(default_factory=dict)
     given: dict[str, Any] = field(default_factory=dict)
@@ -458,6 +473,11 @@ def closed(told: Told) -> Rows:
 
 
 def expected_of_stream(part: Part, told: Told) -> Rows:
+    """What a part that counts a stream holds, or what it has sent since it was new or rebuilt."""
+    return _counted_of(part, told) - told.silent if part.kind in OUTPUTS else _counted_of(part, told)
+
+
+def _counted_of(part: Part, told: Told) -> Rows:
     if part.kind == "finals":
         return closed(told)
     if part.kind == "suppressed":
@@ -494,7 +514,9 @@ def _sessions_of(counts: Rows) -> Rows:
 class Restarts:
     """One log, one application, and the parts that it has at the moment."""
 
-    def __init__(self, seed: int, kinds: Sequence[str] = ()) -> None:
+    def __init__(self, seed: int, kinds: Sequence[str] = (), rebuilds: bool = False) -> None:
+        self.rebuilds = rebuilds
+        self.rebuilt = 0
         self.made_again = 0.3 if kinds else 0.05
         self.kinds_wanted = kinds or [*sorted(DECLARED), "finals", "finals"]
         self.chance = random.Random(seed)
@@ -566,8 +588,10 @@ class Restarts:
         )
 
     def _restarted(self, log: Log) -> str | None:
-        wanted = self._changed()
+        wanted, rebuilt = self._changed(), frozenset[str]()
         try:
+            if self.rebuilds:
+                rebuilt = self._rebuild(log, wanted)
             planner = self._start_dropping(log, wanted)
         except (OrphanedStateError, TopologyError):
             self.refused += 1
@@ -579,9 +603,37 @@ class Restarts:
                     return f"the topology of before was refused: {error}"
                 return self._anew(log)
         self.accepted += 1
-        self._take(log, wanted)
+        self._take(log, wanted, rebuilt)
         run_available(planner, splits=1, stores=MemoryStores())
         return self._difference(log)
+
+    def _rebuild(self, log: Log, parts: dict[str, Part]) -> frozenset[str]:
+        """Rebuild some of the parts, as refusals advise, and again if that dies on the way; the names of those that were."""
+        named = {name for name in parts if self.chance.random() < 0.4}
+        if not named or not any(self.read.values()):
+            return frozenset()
+        dropped, more = set[str](), set[str]()
+        while True:
+            program = self._program(log, parts, dropped)
+            kept = {store.name: _part_of(store.name, parts) for store in program.stores}
+            stores = tuple(sorted({store for store, part in kept.items() if part in named} | more))
+            if not stores:
+                return frozenset()
+            wanted = Rebuild(stores, records_max=self.chance.choice([1, 3, 1000]), threads=self.chance.choice([1, 2]))
+            try:
+                if self.chance.random() < 0.5:
+                    with suppress(DiedError), armed(self.chance.choice(DYING), die):
+                        rebuild_stores(log, program, wanted)
+                rebuild_stores(log, program, wanted)
+            except ConfigError as error:
+                more |= set(TOGETHER.findall(str(error)))
+            except OrphanedStateError as error:
+                if (found := ORPHANS.match(str(error))) is None or dropped:
+                    raise
+                dropped = set(found[1].split(", "))
+            else:
+                self.rebuilt += 1
+                return frozenset(kept[store] for store in stores)
 
     def _anew(self, log: Log) -> str | None:
         """A column got wider and state cannot go on: all parts are dropped, which must leave nothing behind."""
@@ -601,14 +653,7 @@ class Restarts:
             return self._start(log, parts, set(found[1].split(", ")))
 
     def _start(self, log: Log, parts: dict[str, Part], dropped: set[str]) -> Any:
-        app = sk.Topology("t")
-        for topic in TOPICS if not parts else ():
-            app.stream(topic).select("g").to(f"copied-{topic}")
-        for part in parts.values():
-            DECLARED[part.kind](app, part)
-        if dropped:
-            app.drop_store(*sorted(dropped))
-        program = compile_with_settings(app, log, None)
+        program = self._program(log, parts, dropped)
         is_refused = bool(preview(log.catalog, program).refusals)
         try:
             planner = start(
@@ -624,6 +669,16 @@ class Restarts:
         assert not is_refused, "the plan said that the start would be refused"
         self.program = program
         return planner
+
+    def _program(self, log: Log, parts: dict[str, Part], dropped: set[str]) -> Program:
+        app = sk.Topology("t")
+        for topic in TOPICS if not parts else ():
+            app.stream(topic).select("g").to(f"copied-{topic}")
+        for part in parts.values():
+            DECLARED[part.kind](app, part)
+        if dropped:
+            app.drop_store(*sorted(dropped))
+        return compile_with_settings(app, log, None)
 
     def _changed(self) -> dict[str, Part]:
         """The parts of the next start."""
@@ -691,18 +746,19 @@ class Restarts:
             return part.kind != "cogrouped" or len(known.topics) == len(part.topics) == 2  # the first stream has no function
         return part.kind == "met" and replace(known, is_cast=part.is_cast) != part
 
-    def _take(self, log: Log, parts: dict[str, Part]) -> None:
-        """Note what a run of these parts reads, and what that gives."""
+    def _take(self, log: Log, parts: dict[str, Part], rebuilt: frozenset[str] = frozenset()) -> None:
+        """Note what a run of these parts reads, and what that gives; those that were rebuilt are as if they had always been there."""
         read = {topic for part in parts.values() for topic in topics_read(part)} if parts else set(TOPICS)
         phase = Phase(
             dict(self.read), {topic: len(self.records[topic]) if topic in read else self.read[topic] for topic in self.read}
         )
         for part in parts.values():
-            if self._is_other(part):
-                self.told[part.name] = Told()
+            if self._is_other(part) or part.name in rebuilt:
+                told = self.told[part.name] = Told()
                 self.outputs[part.name] = len(_rows(log, _output(part)))
-                if part.kind in AS_EVER:  # it must be as if it had always been there
-                    count_phase(part, self.told[part.name], Phase(dict.fromkeys(self.read, 0), phase.before), self.records, {})
+                if part.kind in AS_EVER or part.name in rebuilt:  # it must be as if it had always been there
+                    count_phase(part, told, Phase(dict.fromkeys(self.read, 0), phase.before), self.records, {})
+                    told.silent = _counted_of(part, told) if part.kind in OUTPUTS else Counter()
             if part.kind not in OF_TABLES:
                 count_phase(part, self.told[part.name], phase, self.records, self.reached)
         for topic in read:
@@ -743,6 +799,11 @@ class Restarts:
         return next(self.program.operator(one.inputs[1]).stores[0] for one in self.program.operators if one.id == part.name)
 
 
+def _part_of(store: str, parts: Collection[str]) -> str:
+    """The name of the part that a store is called after; empty for those of tables that several parts share."""
+    return next((name for name in parts if re.search(rf"\b{name}\b", store)), "")
+
+
 def _output(part: Part) -> str:
     return f"out-{part.name}-{OUTPUTS.get(part.kind, '')}"
 
@@ -759,6 +820,10 @@ def _milliseconds(moment: dt.datetime) -> int:
     return round(moment.timestamp() * 1000)
 
 
-def difference_of_restarts(seed: int, kinds: Sequence[str] = ()) -> str | None:
-    """The first part that holds something else than the rules say; None if all hold what they must. `kinds` are those of parts, else all."""
-    return Restarts(seed, kinds).run()
+def difference_of_restarts(seed: int, kinds: Sequence[str] = (), rebuilds: bool = False) -> str | None:
+    """
+    The first part that holds something else than the rules say; None if all hold what they must.
+
+    `kinds` are those of parts, else all. `rebuilds`: some parts are rebuilt at restarts.
+    """
+    return Restarts(seed, kinds, rebuilds).run()

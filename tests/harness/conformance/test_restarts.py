@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from streamkit.engine.evolution import continuation, definition
+from streamkit.engine.evolution import adoption, continuation, definition
+from streamkit.engine.evolution.adoption import Adoption
+from streamkit.engine.runs import rebuild
 from streamkit.errors import StreamKitError
 from streamkit.plan.operators.global_join import GlobalJoin
 from streamkit.plan.operators.suppress import Suppress
@@ -28,6 +30,40 @@ def test_restarts_are_refused_or_right(part: int, record_property: Any) -> None:
     differences = {seed: difference_of_restarts(seed) for seed in seeds(RESTARTED, QUICK_SEED)}
     record_property("tried", {"random restarts": len(differences)})
     assert {seed: text for seed, text in differences.items() if text is not None} == {}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_rebuilds_are_refused_or_right(part: int, record_property: Any) -> None:
+    """Whatever else a start changes, a part that is rebuilt holds what it would have if it had come at the beginning, and sends nothing again."""
+    differences = {seed: difference_of_restarts(seed, rebuilds=True) for seed in seeds(RESTARTED, QUICK_SEED)}
+    record_property("tried", {"random rebuilds": len(differences)})
+    assert {seed: text for seed, text in differences.items() if text is not None} == {}
+
+
+CHANGES = adoption._changes
+REBUILD_BUGS: dict[str, Callable[[Patch], None]] = {
+    "what a store held before stays in it": lambda patch: patch(
+        adoption, "_changes", lambda storage, made, held, number: CHANGES(storage, made, (), number)
+    ),
+    "stream times stay those of before": lambda patch: patch(Adoption, "times", lambda self, program, own: own),
+    "nothing is read again": lambda patch: patch(rebuild, "_read_again", lambda *_: None),
+}
+REBUILD_KINDS = {
+    "what a store held before stays in it": ("counted", "distinct", "windows"),
+    "stream times stay those of before": ("finals",),
+}
+REBUILD_FIRST = {
+    "what a store held before stays in it": 30,
+    "stream times stay those of before": 44,
+    "nothing is read again": 0,
+}  # seeds in which they show
+
+
+@pytest.mark.parametrize("bug", REBUILD_BUGS)
+def test_a_wrong_rebuild_is_caught(bug: str) -> None:
+    """A rebuild that is wrong in one way leaves something else in some part, which it gets right otherwise."""
+    seeds = range(REBUILD_FIRST[bug], SEEDS_MAX)
+    assert any(is_caught(REBUILD_BUGS[bug], seed, REBUILD_KINDS.get(bug, ()), rebuilds=True) for seed in seeds)
 
 
 BUGS: dict[str, Callable[[Patch], None]] = {
@@ -76,12 +112,12 @@ def test_a_wrong_restart_is_caught(bug: str) -> None:
     assert any(is_caught(BUGS[bug], seed, OF_KINDS.get(bug, ())) for seed in range(FIRST[bug], SEEDS_MAX))
 
 
-def is_caught(plant: Callable[[Patch], None], seed: int, kinds: Sequence[str]) -> bool:
+def is_caught(plant: Callable[[Patch], None], seed: int, kinds: Sequence[str], rebuilds: bool = False) -> bool:
     """Whether restarts that are right are wrong with the bug, or stop."""
     with pytest.MonkeyPatch.context() as patch:
         plant(patch.setattr)
         try:
-            is_wrong = difference_of_restarts(seed, kinds) is not None
+            is_wrong = difference_of_restarts(seed, kinds, rebuilds) is not None
         except (StreamKitError, AssertionError):
             is_wrong = True
-    return is_wrong and difference_of_restarts(seed, kinds) is None
+    return is_wrong and difference_of_restarts(seed, kinds, rebuilds) is None

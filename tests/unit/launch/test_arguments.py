@@ -43,9 +43,20 @@ def test_every_option_arrives():
         "--connectors",
         "external",
         "--verbose",
+        "--rebuild",
+        "one",
+        "--rebuild",
+        "two",
+        "--accept-loss",
+        "--as",
+        "other",
     ]
 
-    assert parse_arguments(TOPOLOGY, words) == Arguments("x", Options(3, AVAILABLE_NOW, 7), True, True, "external")
+    options = Options(3, AVAILABLE_NOW, 7)
+    expected = Arguments("x", options, True, True, "external", rebuild=("one", "two"), accepts_loss=True, name="other")
+    assert parse_arguments(TOPOLOGY, words) == expected
+    of_two = Arguments(None, Options(), False, False, name="other", leader="flow")
+    assert parse_arguments(TOPOLOGY, ["--as", "other", "--from", "flow"]) == of_two
     assert parse_arguments(TOPOLOGY, ["--drain"]) == Arguments(None, Options(drain=True), False, False, "here")
     assert parse_arguments(TOPOLOGY, []) == Arguments(None, Options(), False, False)
 
@@ -56,6 +67,9 @@ def test_every_option_arrives():
         (["--once", "--drain"], "expected one of them"),
         (["--connectors", "there"], "expected here or external"),
         (["--tasks", "0"], "--tasks"),
+        (["--accept-loss"], "expected --rebuild STORE or --from APP"),
+        (["--from", "flow"], "expected --as NAME with it"),
+        (["--from", "flow", "--as", "other", "--drain"], "without --rebuild, --once or --drain"),
         (["--for-ever"], "--for-ever"),
     ],
 )

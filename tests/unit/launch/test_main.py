@@ -128,6 +128,22 @@ def test_signals(folder, started, tmp_path):
         assert_equals_pandas(log, flights_of(2))
 
 
+def test_a_rebuild(folder, capsys):
+    """A store is filled again before the run, and a line says how far that is; the plan says it without doing it."""
+    main(flight_delays.app, ["--local", "--drain", "--log", folder])
+    with open_log(folder) as log:
+        before = log.end_offsets("daily_delays")
+    said = finished(sys.executable, "-m", "streamkit.cli", "plan", str(FILE), "--rebuild", "daily_delays", "--log", folder)
+    assert "filled again from its topics" in said.stdout
+    main(flight_delays.app, ["--local", "--drain", "--log", folder, "--rebuild", "daily_delays"])
+
+    records = f"{len(flights_of(2)) + PLANES:,}"
+    assert f"rebuilding daily_delays: {records} of {records} records" in capsys.readouterr().err
+    with open_log(folder) as log:
+        assert log.end_offsets("daily_delays") == before
+        assert_equals_pandas(log, flights_of(2))
+
+
 HANGS = """
 import pathlib, runpy, sys, time
 from streamkit import failpoints

@@ -143,3 +143,16 @@ def test_late_records_are_counted(spark, few_flights):
     assert late.sum() > 100
     assert sum(second.total("late").values()) == late.sum()
     assert sum(second.progress()[1]["late"].values()) == late.sum()
+
+
+def test_a_rebuilt_store_goes_on_under_spark(spark, few_flights):
+    """A store that was rebuilt before the query is what Spark's tasks go on from: the figures are those of all flights."""
+    log = few_flights(days=3, partitions=2)
+    first = run(flight_delays.app, spark, log, trigger=AVAILABLE_NOW, tasks=3)
+    assert first.wait(WAIT_SECONDS)
+    before = log.store("flight-delays", "daily_delays").to_arrow().num_rows
+    again = run(flight_delays.app, spark, log, drain=True, rebuild=["daily_delays"])
+    assert again.wait(WAIT_SECONDS)
+
+    assert before and again.status()["generation"] == 3
+    assert_equals_pandas(log, flights_of(3))
