@@ -66,6 +66,7 @@ def describe_application(app: ApplicationArgument, as_json: JsonOption = False, 
         (
             ("application", found["name"]),
             ("state", _situation(found)),
+            *((name.replace("_", " "), found[name]) for name in ("follows", "successor") if found[name] is not None),
             ("generation", found["generation"]),
             ("epochs", found["epochs"]),
             ("stream time", _time(found["stream_time_ms"])),
@@ -115,6 +116,37 @@ def reset_application(
         print(f"{app} starts from scratch; its output topics keep their records.")
 
 
+@program.command("take-over")
+def take_over(
+    app: ApplicationArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: JsonOption = False,
+    log: LogOption = None,
+) -> None:
+    """
+    Let an application take over the one that it follows.
+
+    The other one is fenced for good. This one, which `streamkit run FILE --as APP --from OTHER` has begun, reads what that one has read to
+    its end, and then writes to the topics: no result comes twice, and none is lost.
+    """
+    with open_existing_log(log) as opened:
+        state = opened.catalog.applications.get(app)
+        if not yes and state.follows is not None:
+            left = state.behind(opened.catalog.applications.get(state.follows))
+            here = "runs" if is_running(opened, state) else "does not run now"
+            typer.confirm(
+                f"Fence {state.follows} for good? {app} {here}, and has {left:,} records to read before it writes.",
+                abort=True,
+                err=True,
+            )
+        leader = opened.catalog.applications.hand_over(app)
+        left = state.behind(leader)
+    if as_json:
+        show_json({"taken_over": leader.name, "by": app, "records_left": left})
+    else:
+        print(f"{leader.name} is fenced; {app} writes once it has read the {left:,} records that are left.")
+
+
 def is_running(log: Log, state: ApplicationState) -> bool:
     """Whether a driver of the application has been heard of lately."""
     heartbeat = application_heartbeat(state.id, state.generation)
@@ -140,6 +172,8 @@ def _described(log: Log, state: ApplicationState) -> dict[str, Any]:
         "tasks": state.tasks,
         "key_groups": state.key_groups,
         "generation": state.generation,
+        "follows": state.follows,
+        "successor": state.successor,
         "running": is_running(log, state),
         "first_commit_ms": min(times, default=None),
         "late": sum(state.metrics.get("late", {}).values()),
@@ -158,7 +192,9 @@ def _store(log: Log, store: StoreState, changelog: str) -> dict[str, Any]:
 
 
 def _situation(found: dict[str, Any]) -> str:
-    """Whether a driver of the application has been heard of lately, and since when it has committed."""
+    """Whether a driver of the application has been heard of lately, and since when it has committed; and what it writes for."""
+    if found["successor"] is not None:
+        return f"taken over by {found['successor']}"
     if not found["running"]:
         return "stopped"
     if tasks := found["restoring"]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
+
 import streamkit as sk
+from streamkit.errors import ConfigError
 from streamkit.log.upkeep import Upkeep
 
 
@@ -61,3 +64,23 @@ def test_reset_forgets_all_but_topics(streamkit, application):
     assert not (streamkit.root / "stores" / application).exists()
     assert not (streamkit.root / "checkpoints" / application).exists()
     assert streamkit("consume", "counts") == before
+
+
+def test_take_over_asks_first(streamkit, application):
+    """A second version takes the first over once that is confirmed; lists and descriptions say who follows whom."""
+    with sk.open_log(streamkit.root) as log:
+        log.catalog.applications.start(
+            "second", tasks=None, default_tasks=1, key_groups=128, program_hash="", stores=[], follows=application
+        )
+    assert ["follows", application] in [line.split() for line in streamkit("apps", "describe", "second").splitlines()]
+    asked = streamkit("apps", "take-over", "second", answer="n\n", code=1)
+    assert f"Fence {application} for good? second does not run now" in asked
+    assert "taken over" not in streamkit("apps", "list")
+    assert json.loads(streamkit("apps", "take-over", "second", "--yes", "--json")) == {
+        "taken_over": application,
+        "by": "second",
+        "records_left": 0,
+    }
+    assert re.search(rf"{application} +taken over by second", streamkit("apps", "list"))
+    with pytest.raises(ConfigError, match="follows no other one"):
+        streamkit("apps", "take-over", application, "--yes")

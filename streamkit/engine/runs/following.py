@@ -1,0 +1,140 @@
+"""
+A second version of an application beside the first: it reads what that one has read, writes to no topic, and takes its outputs over.
+
+It never passes the positions of the first. So when that one is fenced for good, every record has been read by it, and its results stand,
+or is still to be read by the second, which writes from there on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+from streamkit.engine.epoch.epoch import EpochEnd
+from streamkit.engine.evolution.changed_encodings import changed_encodings
+from streamkit.engine.evolution.continuation import Continuation, written_outputs
+from streamkit.engine.evolution.replaying import check_records, stretches, withheld_program
+from streamkit.engine.runs.commit import check_generation
+from streamkit.engine.runs.local_epochs import LocalEpochs
+from streamkit.engine.runs.planner import Planner
+from streamkit.engine.runs.start import start
+from streamkit.errors import ConfigError
+from streamkit.failpoints import reach
+from streamkit.log.catalog.applications import ApplicationState
+from streamkit.log.log import Log
+from streamkit.log.upkeep import Upkeep
+from streamkit.plan.earlier_program import read_program
+from streamkit.plan.program import Program
+
+WAIT_SECONDS = 0.5  # the longest wait for a commit of the first version
+
+
+@dataclass(frozen=True)
+class Succession:
+    """
+    The application that another follows, its `leader`, and how; `accepts_loss` goes on where topics have lost records of before.
+
+    `threads` tasks run side by side. `is_stopped` ends it between two epochs, behind each of which `tell` is called.
+    """
+
+    leader: str
+    accepts_loss: bool = False
+    tasks: int | None = None
+    threads: int = 1
+    records_max: int | None = None
+    is_stopped: Callable[[], bool] = lambda: False
+    tell: Callable[[], None] = lambda: None
+
+
+def follow(log: Log, program: Program, wanted: Succession) -> bool:
+    """
+    Run a program behind another application, without its outputs, until it has taken that one over; True then, also if it had before.
+
+    False if it was stopped. ConfigError if the program's application runs by itself, or another one has taken the leader over,
+    OffsetOutOfRangeError if topics have lost records that count, FencedError if another process follows in its place.
+    """
+    own = next((one for one in log.catalog.applications.every() if one.name == program.application), None)
+    if own is not None and own.took_over == wanted.leader:
+        return True
+    leader = log.catalog.applications.get(wanted.leader)
+    _check_leader(leader, program.application)
+    for refusal in changed_encodings(_program_of(log, leader), program, written_outputs(log.catalog, program)):
+        raise refusal
+    part = withheld_program(program)
+    planner = start(
+        log.catalog,
+        log.storage,
+        part,
+        tasks=wanted.tasks,
+        default_tasks=min(wanted.threads, program.key_groups),
+        records_max=wanted.records_max or log.settings.max_records_per_epoch,
+        settings=log.settings,
+        follows=leader.name,
+    )
+    application = planner.application
+    with (
+        Upkeep(log, application.id, application.generation),
+        closing(LocalEpochs(log, planner, wanted.threads)) as epochs,
+    ):
+        before = epochs.committed_end()
+        if not wanted.accepts_loss:
+            found = stretches(log.catalog, part, planner.topic_ids, before.positions, leader.positions)
+            check_records(part, found, f"the application {application.name!r} cannot begin as if it had always been there")
+        if not _follow(log, epochs, before, wanted):
+            return False
+    log.catalog.applications.lead(application.name, application.generation)
+    reach("follow.led")
+    return True
+
+
+def _follow(log: Log, epochs: LocalEpochs, before: EpochEnd, wanted: Succession) -> bool:
+    """Run epochs up to where the leader stands, until it has been handed over and nothing is left that it has read; whether it has."""
+    planner = epochs.planner
+    while not wanted.is_stopped():
+        watch = log.catalog.watch()
+        check_generation(log.catalog, planner.application)
+        leader = log.catalog.applications.get(wanted.leader)  # its successor and its positions, of one moment
+        _check_leader(leader, planner.application.name)
+        if (end := planner.next_end(before, leader.positions)) is not None:
+            before = epochs.run(epochs.plan(before, end)).end
+            reach("follow.epoch")
+        elif leader.successor is not None:
+            for end in _closings(log, planner, before, leader):
+                epochs.run(epochs.plan(epochs.committed_end(), end))
+            return True
+        else:
+            epochs.rest()
+            watch.wait(WAIT_SECONDS)
+        wanted.tell()
+    return False
+
+
+def _closings(log: Log, planner: Planner, before: EpochEnd, leader: ApplicationState) -> Iterator[EpochEnd]:
+    """The epochs without records in which windows close that the leader has closed so."""
+    stores = frozenset(store.name for store in planner.program.stores)
+    known = Continuation(planner.program, leader, _program_of(log, leader), rebuilt=stores)
+    if (end := planner.closed_end(before, known.closed_times(leader))) is not None:
+        yield end
+        before = end
+    if leader.drained and (end := planner.closing_end(before)) is not None:
+        yield end
+
+
+def _program_of(log: Log, state: ApplicationState) -> Program:
+    return read_program(log.catalog.applications.program_of(state.name))
+
+
+def _check_leader(leader: ApplicationState, name: str) -> None:
+    if leader.name == name:
+        raise ConfigError(
+            f"the application {name!r} cannot follow itself; expected another name, as in --as {name}-2 --from {name}"
+        )
+    if leader.follows is not None:
+        raise ConfigError(
+            f"the application {leader.name!r} follows {leader.follows!r} itself, and writes nothing; expected --from {leader.follows}"
+        )
+    if leader.successor not in (None, name):
+        raise ConfigError(
+            f"the application {leader.name!r} has been taken over by {leader.successor!r}; expected --from {leader.successor}"
+        )
