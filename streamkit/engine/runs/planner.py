@@ -398,7 +398,8 @@ class Planner:
     ) -> Backlog:
         number, partition = place
         stop = end if until is None else min(end, until.get(self.topic_ids[number], {}).get(partition, 0))
-        return Backlog(number, partition, start, tuple(extent for extent in extents if extent.base_offset < stop), stop)
+        waiting = extents if start < stop else ()  # the frame of a bound may reach beyond it
+        return Backlog(number, partition, start, tuple(extent for extent in waiting if extent.base_offset < stop), stop)
 
     def _places(
         self, numbers: Sequence[int], positions: ChangelogOffsets, manifest: ManifestSlice

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from streamkit.engine.epoch.stream_time import committed_times
 from streamkit.engine.evolution import adoption, continuation, definition
 from streamkit.engine.evolution.adoption import Adoption
 from streamkit.engine.runs import rebuild
@@ -45,7 +46,9 @@ REBUILD_BUGS: dict[str, Callable[[Patch], None]] = {
     "what a store held before stays in it": lambda patch: patch(
         adoption, "_changes", lambda storage, made, held, number: CHANGES(storage, made, (), number)
     ),
-    "stream times stay those of before": lambda patch: patch(Adoption, "times", lambda self, program, own: own),
+    "stream times stay those of before": lambda patch: patch(
+        Adoption, "times", lambda self, own, topic_ids: committed_times(own, topic_ids)
+    ),
     "nothing is read again": lambda patch: patch(rebuild, "_read_again", lambda *_: None),
 }
 REBUILD_KINDS = {

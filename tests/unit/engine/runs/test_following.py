@@ -12,11 +12,13 @@ import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.runs.compile import compile
 from streamkit.engine.runs.following import Succession, follow
+from streamkit.engine.runs.local import run_next
 from streamkit.engine.runs.local_run import run_locally
 from streamkit.engine.runs.options import Options
 from streamkit.engine.runs.start import start
 from streamkit.errors import ConfigError, FencedError, OffsetOutOfRangeError
 from streamkit.failpoints import armed
+from streamkit.state.stores import MemoryStores
 from tests.kit.engine_run import DiedError, Run, append, by_key, die, execute, fresh_log, stored, written
 from tests.kit.waiting import wait_until
 
@@ -102,6 +104,23 @@ def test_outputs_go_on_without_gap_or_repetition(log):
     run(log, topology("t2"))
 
     assert sent(log) == uninterrupted(4)
+
+
+def test_a_leader_that_stands_within_a_frame(log):
+    """The second version reads as far into a frame as the first has, and the rest after the take-over."""
+    append_part(log, 0)
+    planner = start(log.catalog, log.storage, compile(topology("t"), log), records_max=7)
+    run_next(planner, stores=MemoryStores())
+    assert not follow_along(log, topology("t2"))
+    epoch = log.catalog.applications.get("t2").epoch
+    log.catalog.applications.hand_over("t2")
+    assert follow_along(log, topology("t2"))
+    assert log.catalog.applications.get("t2").epoch == epoch
+    run(log, topology("t2"))
+
+    found, expected = sent(log), uninterrupted(1)
+    last = [{key: rows[-1] for key, rows in one.pop("counts").items()} for one in (found, expected)]
+    assert found == expected and last[0] == last[1]  # which newest results there are depends on the cut
 
 
 def test_another_version_goes_on_from_all_records(log):

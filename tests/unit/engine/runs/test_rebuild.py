@@ -12,6 +12,7 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.runs.compile import compile
+from streamkit.engine.runs.local import run_next
 from streamkit.engine.runs.local_run import run_locally
 from streamkit.engine.runs.options import Options
 from streamkit.engine.runs.preview import STORES, preview
@@ -20,6 +21,7 @@ from streamkit.engine.runs.start import start
 from streamkit.errors import ConfigError, FencedError, OffsetOutOfRangeError, OrphanedStateError, TopologyError
 from streamkit.failpoints import armed
 from streamkit.names import changelog_topic
+from streamkit.state.stores import MemoryStores
 from tests.kit.engine_run import DiedError, Run, append, by_key, die, execute, fresh_log, stored, written
 from tests.kit.waiting import wait_until
 
@@ -222,6 +224,20 @@ def test_a_rebuilt_store_is_as_if_it_had_always_been_there(log, name):
     run(log, topology(make, 2), tasks=3)
     assert held(log) == expected[2][0]
     assert since(before, sent(log)) == {key: rows for key, rows in expected[2][1].items() if rows}
+
+
+def test_an_application_that_stands_within_a_frame(log):
+    """What it has not read yet of a frame is not read for it either, and counts once when it goes on."""
+    append_part(log, 0)
+    planner = start(log.catalog, log.storage, compile(topology(sums, 1), log), records_max=7)
+    run_next(planner, stores=MemoryStores())
+    read = log.catalog.applications.get("t").positions
+    told: list[tuple[int, int]] = []
+    rebuild(log, topology(sums, 2), "one", records_max=5, tell=lambda *numbers: told.append(numbers))
+    assert told == [(0, 7), (5, 7), (7, 7)]
+    assert log.catalog.applications.get("t").positions == read
+    run(log, topology(sums, 2))
+    assert held(log) == from_the_beginning(sums, range(1))[0][0]
 
 
 def test_a_new_aggregate_has_the_records_of_before(log):
