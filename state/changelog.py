@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +27,7 @@ ChangelogOffsets = Mapping[int, Mapping[int, int]]  # topic id → partition →
 # Keys and values by slab and position of their frame
 WrittenChanges = Mapping[tuple[str, int], tuple[pa.BinaryArray, pa.BinaryArray]]
 NOTHING_WRITTEN: WrittenChanges = {}
+BEGUN_METRIC = "begun"  # among the metrics of an application: pairs of a share's name and the epoch in which its stores without a log began empty
 SMALL_BYTES = 64 << 10  # of a frame that is read together with others
 
 
@@ -41,6 +43,7 @@ class CommittedChanges:
     store after the token of `epoch` is forgotten.
     A store below `purged_below` is not trusted either: it lacks deletions that have left the changelog.
     Nor is there more than a store at `first_epoch` lacks: one before it needs a plan that reaches further back.
+    `begun` are the epochs in which stores without a log have begun empty, by stage and key groups (`Share.name`).
     """
 
     epoch: int
@@ -53,6 +56,12 @@ class CommittedChanges:
     purged_below: ChangelogOffsets = field(default_factory=dict)
     generation_start: tuple[int, str] = (0, "")
     first_epoch: int = 0
+    begun: Mapping[str, int] = field(default_factory=dict)
+
+
+def begun_of(metrics: Mapping[str, Any]) -> dict[str, int]:
+    """The last epochs in which stores without a log began empty, by stage and key groups, of the metrics of an application."""
+    return dict(metrics.get(BEGUN_METRIC) or ())
 
 
 def written_changes(

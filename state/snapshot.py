@@ -13,7 +13,7 @@ from streamkit.log.database.database import Transaction
 from streamkit.names import store_folder
 from streamkit.plan.earlier_program import read_program
 from streamkit.plan.program import Program, ProgramStore
-from streamkit.state.changelog import CommittedChanges
+from streamkit.state.changelog import CommittedChanges, begun_of
 from streamkit.state.key_group import key_group_range
 from streamkit.state.task_state import Share
 
@@ -45,11 +45,19 @@ class StateSnapshot:
 
     def share(self, groups: range) -> Share:
         """The share of the state in these key groups."""
-        return Share(groups, self.program.key_groups, self.program.changelog_partitions, self.changelog_ids)
+        program = self.program
+        unlogged = unlogged_stores(self.application, program, self.stage)
+        return Share(groups, program.key_groups, program.changelog_partitions, self.changelog_ids, self.stage, unlogged)
 
     def folder(self, root: str, task: int) -> Path:
         """Where the local store of a task is, if there is one."""
         return Path(root) / store_folder(self.application.name, self.stage, task, self.application.tasks)
+
+
+def unlogged_stores(state: ApplicationState, program: Program, stage: int) -> tuple[tuple[int, int], ...]:
+    """The stores of a stage without a log: the id of the topic of their changes, and their number."""
+    found = [state.stores[store.name] for store in program.stores if store.stage == stage and store.name in program.unlogged]
+    return tuple((store.changelog_topic_id, store.number) for store in found)
 
 
 def snapshot_of_stage(transaction: Transaction, name: str, stage: int) -> StateSnapshot:
@@ -57,7 +65,10 @@ def snapshot_of_stage(transaction: Transaction, name: str, stage: int) -> StateS
     state, program = application_of(transaction, name)
     cut = span.cut(transaction, _changelog_ids(state, program, stage), {})
     tokens = epochs.tokens_since(transaction, state.id, 0)
-    changes = CommittedChanges(state.epoch, state.token, cut.end_offsets, {}, cut.extents, tokens, purged_below=cut.purged_below)
+    begun = begun_of(state.metrics) if program.unlogged else {}
+    changes = CommittedChanges(
+        state.epoch, state.token, cut.end_offsets, {}, cut.extents, tokens, purged_below=cut.purged_below, begun=begun
+    )
     return StateSnapshot(state, program, stage, changes)
 
 

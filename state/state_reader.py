@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from streamkit.errors import CorruptionError, StorageFullError, StoreNotFoundError
+from streamkit.errors import CorruptionError, StorageFullError, StoreLostError, StoreNotFoundError
 from streamkit.log.catalog import applications, epochs, manifest, span, topics
 from streamkit.log.catalog.applications import ApplicationMoment, ApplicationState
 from streamkit.log.catalog.catalog import Catalog
@@ -32,14 +32,14 @@ from streamkit.log.storage.inline_storage import fetch
 from streamkit.log.storage.storage import Storage
 from streamkit.names import store_folder
 from streamkit.plan.program import Program
-from streamkit.state.changelog import CommittedChanges, read_changes
+from streamkit.state.changelog import CommittedChanges, begun_of, read_changes
 from streamkit.state.format import is_earlier
 from streamkit.state.key_group import changelog_partitions_of, key_group_range, task_of_key_group
 from streamkit.state.rocksdb import StoreBusyError
 from streamkit.state.run_folder import RUNS
 from streamkit.state.snapshot import application_of, find_store
 from streamkit.state.store import MemoryStore
-from streamkit.state.task_state import Share, StorePosition, TaskState, UntrustedStoreError, distrust
+from streamkit.state.task_state import Share, StorePosition, TaskState, UntrustedStoreError, distrust, is_lost
 from streamkit.state.tiered_store import StoreMovedOnError, TieredStore
 from streamkit.state.view_position import ViewPosition
 
@@ -313,6 +313,7 @@ class StateReader:
         missing: dict[int, dict[Place, list[Extent]]] = {}
         for part, groups in zip(opened, asked, strict=True):
             counted = self._counters(transaction, known, groups)
+            self._check_log(transaction, known, part, counted)
             part = part if self._is_usable(transaction, known, part, counted) else self._replaced(known, part, groups)
             lacking = {
                 place: span.extents_since(transaction, place[0], counters, part.next_offset(place))
@@ -355,6 +356,31 @@ class StateReader:
             part.is_checked = True
         return not any(0 < part.next_offset(place) < counters.purged_below for place, counters in counted.items())
 
+    def _check_log(
+        self, transaction: Transaction, known: ReadProgram, part: _OpenState, counted: Mapping[Place, PartitionCounters]
+    ) -> None:
+        """StoreLostError if a store without a log is asked for, and the part is no copy of it that can be caught up."""
+        program, stores = known.program, known.application.stores
+        if not (unlogged := [name for name in self._stores if name in program.unlogged]):
+            return
+        stage = find_store(program, unlogged[0]).stage
+        ids = tuple((stores[name].changelog_topic_id, stores[name].number) for name in unlogged)
+        share = Share(part.groups, program.key_groups, program.changelog_partitions, tuple(one for one, _ in ids), stage, ids)
+        position = share.origin if part.position is None else part.position
+        reached = {topic_id: {at: part.next_offset((topic_id, at)) for at in share.partitions} for topic_id, _ in ids}
+        purged: dict[int, dict[int, int]] = {}
+        for (topic_id, partition), counters in counted.items():
+            purged.setdefault(topic_id, {})[partition] = counters.purged_below
+        begun = begun_of(applications.get(transaction, self._application).metrics)
+        changes = CommittedChanges(0, "", {}, {}, (), {}, purged_below=purged, begun=begun)
+        if is_lost(replace(position, offsets=reached), share, changes):
+            if part.local is not None:
+                self._drop(known.task(part.groups.start))  # it may be another one by the next call
+            raise StoreLostError(
+                f"the store {unlogged[0]!r} of {self._application} has no log, and this host has no copy of it that is up to date; "
+                "expected a call on the host where its tasks run, after their first epoch there"
+            )
+
     def _distrust(self, transaction: Transaction, known: ReadProgram, part: _OpenState) -> str | None:
         """Why a local store is not the fold of what was committed; None if it is."""
         if part.position is None:  # it holds nothing
@@ -390,6 +416,8 @@ class StateReader:
         known = self.known()
         self._check_moment(transaction, known)
         counted = self._counters(transaction, known, range(known.program.key_groups))
+        for part in list(self._local.values()):
+            self._check_log(transaction, known, part, {place: counted[place] for place in self._places(known, part.groups)})
         for task, part in list(self._local.items()):
             if not self._is_usable(transaction, known, part, counted):
                 self._distrusted.add(task)

@@ -89,12 +89,13 @@ class HeldStore(TieredStore):
     A store that stays open when an epoch has closed it.
 
     What it was given is in its files after `FLUSH_SECONDS` at the latest: whoever reads the folder beside it finds so much missing,
-    and takes it from the changelog.
+    and takes it from the changelog. With `flushes_first` what it is given first is there at once, so that runs which are short or die
+    young move the files on, too: a log that is short does not wait for them.
     """
 
-    def __init__(self, folder: Path, memory_bytes: int) -> None:
+    def __init__(self, folder: Path, memory_bytes: int, *, flushes_first: bool = False) -> None:
         super().__init__(folder, memory_bytes=memory_bytes)
-        self._unflushed_since = math.inf
+        self._unflushed_since = -math.inf if flushes_first else math.inf
 
     @property
     def is_usable(self) -> bool:
@@ -138,9 +139,11 @@ class HeldStores:
     Args:
         count: how many stores the tasks have.
         at_once: how many would be open at once if each was closed with its epoch. All together take the memory of so many.
+        flushes_first: whether what a store is given first is in its files at once.
     """
 
-    def __init__(self, count: int, at_once: int) -> None:
+    def __init__(self, count: int, at_once: int, *, flushes_first: bool = False) -> None:
+        self._flushes_first = flushes_first
         self._open_max = max(1, min(count, HELD_MAX + at_once))
         self._at_once = min(at_once, self._open_max)
         self._held: dict[Path, HeldStore] = {}
@@ -160,7 +163,7 @@ class HeldStores:
         share = max(1, memory_bytes * self._at_once // self._open_max)
         if len(self._held) >= HELD_MAX:
             return TieredStore(folder, memory_bytes=share)
-        store = HeldStore(folder, share)
+        store = HeldStore(folder, share, flushes_first=self._flushes_first)
         self._held[folder] = store
         return store
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from streamkit.errors import CorruptionError, EpochFailedError, StorageFullError, StreamKitError
+from streamkit.errors import CorruptionError, EpochFailedError, StorageFullError, StoreLostError, StreamKitError
 from streamkit.failpoints import reach
 from streamkit.log.slab.extent import Extent
 from streamkit.log.storage.storage import Storage
@@ -30,6 +30,7 @@ from streamkit.state.changelog import (
     extents_by_place,
     read_changes,
 )
+from streamkit.state.key import range_end, range_prefix
 from streamkit.state.key_group import changelog_partitions_of
 from streamkit.state.restoring import RestoreReport
 from streamkit.state.rocksdb import RESTORED, StoreBusyError, is_damaged
@@ -48,7 +49,7 @@ class StorePosition:
     How far a store has come: the epoch, the token that epoch was committed under, and the changelogs' offsets.
 
     `generation_start` is the first epoch of the generation that committed it, with its token: the catalog forgets the tokens of
-    old epochs, but never those.
+    old epochs, but never those. `begun` is the epoch in which its stores without a log began empty; 0 if they never did.
     """
 
     epoch: int
@@ -57,9 +58,11 @@ class StorePosition:
     last_group: int
     offsets: Mapping[int, Mapping[int, int]]
     generation_start: tuple[int, str] = (0, "")
+    begun: int = 0
 
     def encode(self) -> bytes:
-        return json.dumps(vars(self)).encode()
+        """As JSON; a position that never began empty is as it was before there were stores without a log."""
+        return json.dumps({name: value for name, value in vars(self).items() if name != "begun" or value}).encode()
 
     @classmethod
     def decode(cls, value: bytes) -> StorePosition:
@@ -77,12 +80,20 @@ class StorePosition:
 
 @dataclass(frozen=True)
 class Share:
-    """A task's share of the state: its key groups, and the changelogs (topic ids) of its stage."""
+    """
+    A task's share of the state: its key groups, and the changelogs (topic ids) of its stage.
+
+    `unlogged` are the stores without a log, each the topic id of its changes and its number. `others` are topic ids of changes that
+    the task's store may hold too, and that nobody asks for.
+    """
 
     groups: range
     key_groups: int
     changelog_partitions: int
     changelog_ids: tuple[int, ...]
+    stage: int = 0
+    unlogged: tuple[tuple[int, int], ...] = ()
+    others: tuple[int, ...] = ()
 
     @property
     def prefixes(self) -> tuple[bytes, bytes]:
@@ -99,9 +110,44 @@ class Share:
         return changelog_partitions_of(self.groups, self.key_groups, self.changelog_partitions)
 
     @property
+    def name(self) -> str:
+        """Under which it is committed that the stores without a log have begun empty."""
+        return f"{self.stage}/{self.groups.start}-{self.groups.stop}"
+
+    @cached_property
+    def unlogged_ids(self) -> frozenset[int]:
+        return frozenset(topic_id for topic_id, _ in self.unlogged)
+
+    @cached_property
+    def logged(self) -> Share:
+        """The same without the stores that have no log."""
+        kept = tuple(one for one in self.changelog_ids if one not in self.unlogged_ids)
+        return replace(self, changelog_ids=kept, unlogged=(), others=tuple(self.unlogged_ids))
+
+    def last_begin(self, begun: Mapping[str, int]) -> int:
+        """The last epoch in which stores without a log began empty that lie in these key groups, wholly or in part; 0 if they never did."""
+        return max((epoch for name, epoch in begun.items() if _is_in_both(self.stage, self.groups, *_named(name))), default=0)
+
+    def covers(self, name: str) -> bool:
+        """Whether all key groups of the share of this name are among its own, in the same stage."""
+        stage, groups = _named(name)
+        return stage == self.stage and self.groups.start <= groups.start and groups.stop <= self.groups.stop
+
+    @property
     def origin(self) -> StorePosition:
         """The position of a store that holds nothing yet."""
         return StorePosition(0, "", self.groups.start, self.groups.stop, {})
+
+
+def _named(name: str) -> tuple[int, range]:
+    """The stage and the key groups of a share's name."""
+    stage, _, groups = name.partition("/")
+    first, _, end = groups.partition("-")
+    return int(stage), range(int(first), int(end))
+
+
+def _is_in_both(stage: int, groups: range, other_stage: int, other_groups: range) -> bool:
+    return stage == other_stage and groups.start < other_groups.stop and other_groups.start < groups.stop
 
 
 class StoreAheadError(CorruptionError):
@@ -125,14 +171,17 @@ class TaskState:
     """
     Reads of the committed state, by Arrow arrays of state keys.
 
-    Built by `open_state`; `restored` counts the changes that opening it applied.
+    Built by `open_state`; `restored` counts the changes that opening it applied. `began_empty`: the stores without a log did.
     """
 
-    def __init__(self, store: Store, missing: Mapping[StoredKey, StoredValue | None], restored: int) -> None:
+    def __init__(
+        self, store: Store, missing: Mapping[StoredKey, StoredValue | None], restored: int, *, began_empty: bool = False
+    ) -> None:
         self._store = store
         self._missing = dict(missing)
         self._missing_keys = SortedKeys(missing)
         self.restored = restored
+        self.began_empty = began_empty
 
     @property
     def changes(self) -> int:
@@ -226,9 +275,14 @@ def open_state(
             reach("state.untrusted")
             store, position = stores.open(folder, memory_bytes), share.origin
             _check_reached(folder, position, changes)
-        return TaskState(
-            store, {}, catch_up(storage, store, position, share, changes, stores.written(folder), None if is_copy else folder)
-        )
+        began_empty = is_lost(position, share, changes)
+        wanted = share
+        if began_empty:
+            if not is_copy or share.unlogged_ids & position.offsets.keys():
+                position = _begin_empty(store, position, share, changes, folder, is_copy=is_copy)
+            wanted = share.logged
+        restored = catch_up(storage, store, position, wanted, changes, stores.written(folder), None if is_copy else folder)
+        return TaskState(store, {}, restored, began_empty=began_empty)
     except BaseException as error:
         store.close()
         # Of the store, not of a changelog; opening it again tells what it is.
@@ -238,6 +292,55 @@ def open_state(
             _tell_discarded(folder, error)
             return open_state(storage, folder, share, changes, memory_bytes, stores, is_copy=is_copy)
         raise
+
+
+def is_lost(position: StorePosition, share: Share, changes: CommittedChanges) -> bool:
+    """
+    Whether the stores without a log cannot be brought from a position to the committed epoch.
+
+    That is so if changes behind it are kept no more, and if the store began empty in an attempt that was not committed, or did not when
+    the committed one did. In the same way a new store is whole as long as all changes that ever were are kept.
+    """
+    if not share.unlogged:
+        return False
+    if position.begun != share.last_begin(changes.begun):
+        return True
+    return any(
+        position.offset(topic_id, partition) < changes.purged_below.get(topic_id, {}).get(partition, 0)
+        for topic_id in share.unlogged_ids
+        for partition in share.partitions
+    )
+
+
+def _begin_empty(
+    store: Store, position: StorePosition, share: Share, changes: CommittedChanges, folder: Path, *, is_copy: bool
+) -> StorePosition:
+    """
+    Empty the stores without a log, and return the position: in these stores that of the committed epoch.
+
+    The epoch under way says in its commit that they began so; by that other copies are known to be none. A copy stays without them.
+    """
+    for group in share.groups:
+        for _, number in share.unlogged:
+            keys, _ = store.scan(range_prefix(group, number), range_end(group, number))
+            if keys:
+                store.write(pa.array(keys, pa.binary()), pa.nulls(len(keys), pa.binary()), position.encode())
+    others = {topic_id: ends for topic_id, ends in position.offsets.items() if topic_id not in share.unlogged_ids}
+    if is_copy:
+        emptied = replace(position, offsets=others, begun=0)
+    else:
+        ends = {
+            topic_id: {at: changes.ends.get(topic_id, {}).get(at, 0) for at in share.partitions}
+            for topic_id in share.unlogged_ids
+        }
+        emptied = replace(position, offsets={**others, **ends}, begun=changes.epoch + 1)
+        _logger.warning(
+            "%s: stores without a log begin empty: this host has no copy of them as of epoch %d, and changes before are not kept",
+            StorePlace.parse(str(folder)) or folder.name,
+            changes.epoch,
+        )
+    store.write(_NOTHING, _NOTHING, emptied.encode())
+    return emptied
 
 
 def _tell_discarded(folder: Path, reason: Exception) -> None:
@@ -307,7 +410,9 @@ def read_state(storage: Storage, folder: Path, share: Share, changes: CommittedC
 
 
 def read_changelogs(storage: Storage, share: Share, changes: CommittedChanges) -> TaskState:
-    """A share of the state as of the committed epoch, from the changelogs alone, which have it all, in memory."""
+    """A share of the state as of the committed epoch, from the changelogs alone, which have it all, in memory; StoreLostError if they do not."""
+    if is_lost(share.origin, share, changes):
+        raise StoreLostError(_NOT_HERE)
     store = MemoryStore()
     return TaskState(store, {}, catch_up(storage, store, share.origin, share, changes))
 
@@ -324,6 +429,10 @@ def open_beside(
     try:
         _check_reached(folder, _position(store, share), changes)
         position = trusted_position(storage, store, folder, share, changes)
+        if is_lost(position, share, changes):
+            raise UntrustedStoreError.of(
+                folder, "it has no log, and is not what was committed, or lacks changes that are kept no more"
+            )
         missing: dict[StoredKey, StoredValue | None] = {}
         for place, extents in _missing_extents(storage, position, share, changes).items():
             for keys, values, _ in read_changes(storage, extents, position.offset(*place), share.prefixes):
@@ -387,7 +496,9 @@ def distrust(storage: Storage, position: StorePosition, share: Share, changes: C
         return f"it holds epoch {position.epoch}, and the application has committed {changes.epoch}: the catalog was set back"
     if _is_below_purge(position, share, changes):
         return f"it holds epoch {position.epoch}, and lacks deletions that compaction has removed from the changelog since"
-    if foreign := sorted(set(position.offsets) - set(share.changelog_ids)):  # another store may have the number of one that went
+    if foreign := sorted(
+        set(position.offsets) - {*share.changelog_ids, *share.others}
+    ):  # another store may have the number of one that went
         return f"it holds changes of topics that are no changelogs of this stage any more, with the ids {', '.join(map(str, foreign))}"
     if position.epoch and not _is_committed(storage, position, changes):
         return f"its epoch {position.epoch} is not the one that was committed: it is of an attempt that failed, or of another log"
@@ -416,7 +527,9 @@ def _is_below_purge(position: StorePosition, share: Share, changes: CommittedCha
     """Whether the store lacks deletions that compaction has dropped since; a store that holds nothing lacks none."""
     purged = changes.purged_below
     return any(purged.values()) and any(
-        0 < position.offset(*place) < purged.get(place[0], {}).get(place[1], 0) for place in share.places
+        0 < position.offset(*place) < purged.get(place[0], {}).get(place[1], 0)
+        for place in share.places
+        if place[0] not in share.unlogged_ids
     )
 
 
@@ -441,4 +554,8 @@ def _is_before(position: StorePosition, share: Share, starts: ChangelogOffsets) 
     return False
 
 
+_NOT_HERE = (
+    "a store without a log is asked for, and this host has no copy of it that is up to date; expected a call on the host where its tasks run, "
+    "or a topology without disable_logging"
+)
 _NOTHING = pa.nulls(0, pa.binary())  # `pa.array` would load pandas

@@ -66,7 +66,8 @@ class VerifiedStore:
     """
     What a task's share of a store was found to be: rows and bytes (keys and values) of the changelog's fold, and what differs.
 
-    `store` is None for keys in the folder that belong to none of the application's stores.
+    `store` is None for keys in the folder that belong to none of the application's stores. A store without a log cannot be compared once
+    changes of it are kept no more: `has_log` is false then.
     """
 
     store: str | None
@@ -74,6 +75,7 @@ class VerifiedStore:
     bytes: int = 0
     differences: int = 0
     first: tuple[DifferentRow, ...] = ()
+    has_log: bool = True
 
 
 @dataclass(frozen=True)
@@ -190,6 +192,13 @@ class _Beside:
         """The frames of a partition of a store's changelog."""
         return self.places.get((self.changelog_id(store), partition), ())
 
+    def has_log(self, store: str, position: StorePosition) -> bool:
+        """Whether the changelog has all that the store was made of: one without a log loses it."""
+        if store not in self.snapshot.program.unlogged:
+            return True
+        purged = self.snapshot.changes.purged_below.get(self.changelog_id(store), {})
+        return not position.begun and not any(purged.get(partition) for partition in self.share.partitions)
+
     def ranges(self, store: str, groups: Sequence[int]) -> list[KeyRange]:
         """Where the keys of a store are, in these key groups."""
         number = self.snapshot.application.stores[store].number
@@ -208,7 +217,10 @@ def _verified(beside: _Beside, opened: Store) -> VerifiedTask:
     position = trusted_position(beside.storage, opened, beside.folder, beside.share, beside.snapshot.changes)
     if position == beside.share.origin:
         return beside.found("absent", "the local store holds nothing yet: it would be restored from the changelogs")
-    stores = [_compared(beside, opened, position, name) for name in beside.stores]
+    stores = [
+        _compared(beside, opened, position, name) if beside.has_log(name, position) else VerifiedStore(name, has_log=False)
+        for name in beside.stores
+    ]
     if beside.is_whole and (stray := _stray_keys(beside, opened)) is not None:
         stores.append(stray)
     situation: Situation = "different" if any(one.differences for one in stores) else "equal"

@@ -263,6 +263,10 @@ class StoreNotFoundError(StreamKitError):
     """The application has no such store; the message lists those it has."""
 
 
+class StoreLostError(StreamKitError):
+    """The store has no log, and this host has no copy of it that is up to date."""
+
+
 class EpochFailedError(StreamKitError):
     """The attempts of an epoch did not agree or did not arrive whole; nothing became visible."""
 

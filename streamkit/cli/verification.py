@@ -79,8 +79,10 @@ def _described(log: Log, app: str, task: VerifiedTask) -> Iterator[dict[str, Any
     program = log.catalog.read(lambda transaction: program_of(transaction, app))
     is_from_earlier = is_earlier(log.catalog.applications.get(app))
     for one in task.stores:
-        is_compared = task.situation in ("equal", "different")
-        situation = ("different" if one.differences else "equal") if is_compared else task.situation
+        is_compared = task.situation in ("equal", "different") and one.has_log
+        situation = (
+            ("different" if one.differences else "equal") if is_compared else (task.situation if one.has_log else "without a log")
+        )
         yield {
             "store": one.store,
             "stage": task.stage,

@@ -94,6 +94,7 @@ FOREIGN: dict[str, dict[str, str]] = {
         "to_string": "describe()", "add_state_store": "add_store(sk.key_value_store(…))", "add_processor": "stream(topic).process(…)",
         "add_sink": 'stream("topic").to("other")', "add_global_store": 'global_table("topic")', "add_read_only_state_store": 'table("topic")',
         "connect_processor_and_state_stores": "stream(topic).process(…, stores=[…])",
+        **dict.fromkeys(("with_logging_disabled", "without_logging", "without_changelog"), 'disable_logging("store")'),
     },
 }  # fmt: skip
 FOREIGN_MODES = {

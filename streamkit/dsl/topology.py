@@ -71,6 +71,7 @@ class Topology(ForeignNames):
         self._definitions: dict[str, StoreDefinition] = {}
         self._connections: dict[str, Connection] = {}
         self._dropped: dict[str, Location | None] = {}
+        self._unlogged: dict[str, Location | None] = {}
 
     def stream(
         self,
@@ -250,6 +251,25 @@ class Topology(ForeignNames):
                     self._dropped[name],
                 )
 
+    def disable_logging(self, *names: str) -> None:
+        """
+        Keep no log of these stores: of their changes only the newest are kept, for minutes, and not as long as their rows.
+
+        That saves room, and compaction. A restart, and a process that dies, lose nothing as long as the folder of the stores is there.
+        A task that finds no copy, or one that is too old, begins with empty stores: on another host, after the loss of a disk, with another
+        number of tasks. A warning says so, and the metric `lost` counts it. `explain` says of each store what such a move costs.
+        All stores of a step go together, but those of a processor, which are named one by one.
+
+            app.disable_logging("seen")
+        """
+        for name in names:
+            self._unlogged.setdefault(check_name(name, "store", user_location()), user_location())
+
+    @property
+    def unlogged_stores(self) -> Mapping[str, Location | None]:
+        """The stores of which no log is kept, as they were named, with the lines that say so."""
+        return dict(self._unlogged)
+
     @property
     def outputs(self) -> tuple[To, ...]:
         """The ends of streams that are topics."""
@@ -305,15 +325,13 @@ class Topology(ForeignNames):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Topology):
             return NotImplemented
-        return (self.name, self.time_zone, self.on_error, self._sinks, self._stores, self._connections, self.dropped_stores) == (
-            other.name,
-            other.time_zone,
-            other.on_error,
-            other._sinks,
-            other._stores,
-            other._connections,
-            other.dropped_stores,
-        )
+        return self._compared == other._compared
+
+    @property
+    def _compared(self) -> tuple[object, ...]:
+        """What equal topologies have in common."""
+        stores = (self._stores, self.dropped_stores, self._unlogged.keys())
+        return (self.name, self.time_zone, self.on_error, self._sinks, self._connections, *stores)
 
     __hash__ = None  # type: ignore[assignment]  # it grows while it is declared
 

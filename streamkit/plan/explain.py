@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from streamkit.names import changelog_topic
 from streamkit.plan.duration import duration_text
@@ -46,8 +46,9 @@ def explain_program(program: Program) -> str:
         ("inputs", [f"{number}  {_input(one)}" for number, one in enumerate(program.inputs)]),
         *((_stage_title(stage), [_operator(one) for one in program.operators_of(stage)]) for stage in range(program.stages + 1)),
         ("exchanges", [_edge(edge) for edge in program.edges]),
-        ("stores", [_store(store, program.application) for store in program.stores]),
+        ("stores", [_store(store, program) for store in program.stores]),
         ("outputs", [f"{number}  {_output(one)}" for number, one in enumerate(program.outputs)]),
+        ("what a task loses if it moves, its folder is lost, or the number of tasks changes", list(_losses(program))),
     ]
     blocks = ["\n".join([title, *(f"  {line}" for line in lines)]) for title, lines in sections if lines]
     return "\n".join([*blocks, f"fingerprint {program.fingerprint}"])
@@ -87,11 +88,23 @@ def _edge(edge: Edge) -> str:
     return f"{edge.number}  stage {edge.from_stage} to {edge.to_stage} by [{', '.join(edge.key)}]: ({edge.columns})"
 
 
-def _store(store: ProgramStore, application: str) -> str:
+def _losses(program: Program) -> Iterator[str]:
+    """What it costs that stores have no log; nothing if all have one."""
+    for store in program.stores:
+        if store.name in program.unlogged:
+            yield f"{store.name}  all its rows: it has no log, and begins empty; what it has given to other steps stays there"
+    logged = [store.name for store in program.stores if store.name not in program.unlogged]
+    if program.unlogged and logged:
+        yield f"{', '.join(logged)}  nothing: restored from {'its changelog' if len(logged) == 1 else 'their changelogs'}"
+
+
+def _store(store: ProgramStore, program: Program) -> str:
     window = f", windows of {duration_text(store.window_size_ms)}" if store.window_size_ms is not None else ""
     retention = f", retention {duration_text(store.retention_ms)}" if store.retention_ms is not None else ""
     rows = f"({store.key}) to ({store.value})"
-    return f"{store.name}  stage {store.stage}: {rows}{window}{retention}, changelog {changelog_topic(application, store.name)}"
+    log = ", without a log: newest changes in" if store.name in program.unlogged else ", changelog"
+    topic = changelog_topic(program.application, store.name)
+    return f"{store.name}  stage {store.stage}: {rows}{window}{retention}{log} {topic}"
 
 
 def _output(output: Output) -> str:

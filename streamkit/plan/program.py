@@ -182,7 +182,7 @@ _NOTES = (
     "turns",
     "python",
 )  # fields that say where a program comes from, and nothing of what it does
-_LATER = ("on_error", "dropped_stores")  # fields that a fingerprint has only if they say something
+_LATER = ("on_error", "dropped_stores", "unlogged")  # fields that a fingerprint has only if they say something
 
 
 @dataclass(frozen=True)
@@ -202,6 +202,7 @@ class Program:
     lines: Mapping[str, str] = field(default_factory=dict, compare=False)  # the user's file and line, by operator id
     on_error: Mapping[str, str] = field(default_factory=dict)  # "skip" or "dead_letter" by operator id; others fail
     dropped_stores: tuple[str, ...] = ()  # of former programs: a start deletes them
+    unlogged: tuple[str, ...] = ()  # stores whose changes are kept only until all tasks have applied them
     structures: Structures = field(default=Structures(), compare=False)
     namings: Mapping[str, Naming] = field(default_factory=dict, compare=False)  # by store
     python: str = field(default="", compare=False)  # the version that compiled the functions, which digests of them depend on
@@ -213,7 +214,7 @@ class Program:
     def to_json(self) -> dict[str, Any]:
         """The program as plain lists, dicts and scalars, ready for `json.dumps`."""
         plain: dict[str, Any] = to_plain(self)
-        return plain
+        return plain if self.unlogged else {name: value for name, value in plain.items() if name != "unlogged"}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Program:

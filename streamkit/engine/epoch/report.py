@@ -36,6 +36,7 @@ class KernelReport:
     What one attempt of a kernel made: its slab (None if there was nothing to write), and a digest of all it made.
 
     `sent` are the rows that it sent on, `received` those that it took, by edge. `executor` is where it ran, empty where there is one place only.
+    `began_empty` are the stores without a log of which it found no copy.
     """
 
     stage: int
@@ -47,6 +48,7 @@ class KernelReport:
     sent: Sent = ()
     received: tuple[tuple[int, int], ...] = ()
     executor: str = ""
+    began_empty: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from streamkit.engine.evolution.definition import original_of
 from streamkit.engine.evolution.filling import Refill, given_by, kept_rows, slices_read
 from streamkit.engine.evolution.young_stores import Filling
 from streamkit.engine.stage.context import Context, key_groups_of, log_timestamps, runs
+from streamkit.errors import OrphanedStateError
 from streamkit.expressions.aggregates import neutral, per_aggregate
 from streamkit.expressions.aggregates.earlier import has_changed
 from streamkit.failpoints import reach
@@ -234,6 +235,12 @@ class Migration:
     def _changes(self, store: StoreState) -> CommittedChanges:
         """All that the store's changelog holds."""
         found = self.catalog.manifest.cut([store.changelog_topic_id], {})
+        unlogged = {*self.program.unlogged, *(self.before.unlogged if self.before is not None else ())}
+        if store.name in unlogged and any(found.purged_below.values()):
+            raise OrphanedStateError(
+                f"the store {store.name!r} has no log, so a start cannot read what it holds to bring it forward, or to fill another store with "
+                f"it; expected the topology as before, or another store in its place, with app.drop_store({store.name!r})"
+            )
         ends = {store.changelog_topic_id: found.end_offsets.get(store.changelog_topic_id, {})}
         return CommittedChanges(self.state.epoch, self.state.token, ends, {}, found.extents, {}, purged_below=found.purged_below)
 

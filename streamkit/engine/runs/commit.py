@@ -31,10 +31,14 @@ from streamkit.log.slab.slab import in_a_file, verify_slab
 from streamkit.log.storage.storage import Storage
 from streamkit.names import fresh_token
 from streamkit.plan.program import Program
+from streamkit.state.changelog import BEGUN_METRIC, begun_of
 from streamkit.state.format import METRIC as STATE_METRIC
 from streamkit.state.format import STATE_FORMAT
+from streamkit.state.key_group import key_group_range
+from streamkit.state.task_state import Share
 
 READERS = 0  # the stage of the readers
+LOST = "lost"  # the metric, by store, of the tasks in which a store without a log began empty
 
 
 def commit_epoch(
@@ -83,7 +87,8 @@ def commit_epoch(
             stream_time_ms=end.order if end.times else None,
             drained=end.closing,
             slabs=tuple(slab for slab in slabs if slab is not None),
-            metrics=_metrics(end, splits, [attempts[0] for attempts in kernels]),
+            metrics=_metrics(end, splits, [attempts[0] for attempts in kernels])
+            | _begun(catalog, claim, [attempts[0] for attempts in kernels]),
             timestamp_ms=end.time_ms,
             purged_below={topic_id: dict(partitions) for topic_id, partitions in claim.purged_below.items()},
         ),
@@ -242,6 +247,28 @@ def _whole_slab(storage: Storage, attempts: Sequence[KernelReport]) -> SlabRefer
         return slab
     verify_slab(storage, slabs[-1])
     return slabs[-1]
+
+
+def _begun(catalog: Catalog, claim: EpochClaim, kernels: Sequence[KernelReport]) -> dict[str, Any]:
+    """
+    What the epoch says of tasks whose stores without a log began empty; nothing if none did.
+
+    Copies that hold something else, as attempts have left them that are not committed, are known by that. An earlier beginning counts no
+    more once all of its key groups have another.
+    """
+    application = claim.application
+    found = {
+        Share(key_group_range(one.task, application.tasks, application.key_groups), 0, 0, (), one.stage): one.began_empty
+        for one in kernels
+        if one.began_empty
+    }
+    if not found:
+        return {}
+    known = begun_of(catalog.applications.get(application.name).metrics)
+    known = {name: epoch for name, epoch in known.items() if not any(share.covers(name) for share in found)}
+    known |= {share.name: claim.end.epoch for share in found}
+    lost = Counter(name for names in found.values() for name in names)
+    return {LOST: dict(lost), BEGUN_METRIC: [list(pair) for pair in sorted(known.items())]}
 
 
 def _metrics(end: EpochEnd, splits: Sequence[SplitReport], kernels: Sequence[KernelReport]) -> dict[str, Any]:

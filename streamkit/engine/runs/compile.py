@@ -99,7 +99,21 @@ def _compiled(topology: Topology, log: KnownTopics | None, analyzer: Analyzer | 
 def _assembled(topology: Topology, plan: Plan) -> Program:
     program = assemble(plan)
     topology.check_dropped(store.name for store in program.stores)
-    return replace(program, dropped_stores=topology.dropped_stores)
+    return replace(program, dropped_stores=topology.dropped_stores, unlogged=_unlogged(topology, program))
+
+
+def _unlogged(topology: Topology, program: Program) -> tuple[str, ...]:
+    """The stores without a log, sorted: those that were named, and what else their steps keep, since neither is of use without the other."""
+    found: set[str] = set()
+    known = [store.name for store in program.stores]
+    for name, at in topology.unlogged_stores.items():
+        if name not in known:
+            raise TopologyError(
+                f"disable_logging({name!r}) names no store of the topology; it has {', '.join(sorted(known)) or 'none'}", at
+            )
+        keeper = program.keeper(name)
+        found |= {name} if keeper.kind == "process" else set(keeper.stores)
+    return tuple(sorted(found))
 
 
 def _passes(

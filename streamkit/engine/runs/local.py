@@ -93,7 +93,7 @@ def run_planned(
 def held_stores(planner: Planner, at_once: int) -> HeldStores:
     """Stores that stay open between the epochs of a generation whose tasks all run in this process, `at_once` side by side."""
     stages = {store.stage for store in planner.program.stores}
-    return HeldStores(len(stages) * planner.application.tasks, at_once)
+    return HeldStores(len(stages) * planner.application.tasks, at_once, flushes_first=bool(planner.program.unlogged))
 
 
 def run_tasks(

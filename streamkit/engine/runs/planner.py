@@ -50,7 +50,7 @@ from streamkit.log.storage.storage import Storage
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
 from streamkit.plan.windows import Windowing
-from streamkit.state.changelog import ChangelogOffsets, CommittedChanges
+from streamkit.state.changelog import ChangelogOffsets, CommittedChanges, begun_of
 
 STREAM_KINDS = ("stream", "table")
 WAIT_SECONDS = (0.01, 0.5)  # the least and the most between two looks for records, if no commit is heard of
@@ -476,6 +476,7 @@ class Planner:
             purged_below=manifest.purged_below,
             generation_start=self.generation_start.at(epoch, self.catalog, self.application.id),
             first_epoch=near.epoch if near is not None else 0,
+            begun=begun_of(self.catalog.applications.get(self.application.name).metrics) if self.program.unlogged else {},
         )
 
     def _globals(self) -> Mapping[int, tuple[Extent, ...]]:

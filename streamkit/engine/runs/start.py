@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from streamkit.clock import Clock, SystemClock
@@ -13,10 +13,10 @@ from streamkit.engine.epoch.anchor import Anchor
 from streamkit.engine.epoch.epoch import Application, OutputTopic, StoreNames
 from streamkit.engine.epoch.stream_time import StreamTimes
 from streamkit.engine.evolution.adoption import Adoption
-from streamkit.engine.evolution.continuation import continued
+from streamkit.engine.evolution.continuation import Continuation, continued
 from streamkit.engine.evolution.migration import Migration
 from streamkit.engine.runs.planner import EVERYTHING, STREAM_KINDS, Planner
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, OrphanedStateError
 from streamkit.failpoints import reach
 from streamkit.log.catalog.applications import ApplicationState, StoreDeclaration
 from streamkit.log.catalog.catalog import Catalog
@@ -41,6 +41,8 @@ from streamkit.state.restoring import forget_restoring
 
 CHANGELOG_SEGMENT_BYTES = 50 * 1024 * 1024
 CHANGELOG_SEGMENT_MS = 3_600_000  # a restore reads what is not compacted; passes stay rare, because half of a topic must be dirty
+
+UNLOGGED_RETENTION_MS = 600_000  # in which every task of an application that runs has applied the changes of an epoch
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ def start(
     inputs = [catalog.topics.get(source.topic) for source in program.inputs]
     found = continued(catalog, program, rebuild.stores if rebuild is not None else frozenset())
     program = found.program_in_stored_order()
+    _check_logs(catalog, found, program, rebuild.stores if rebuild is not None else frozenset())
     topics = catalog.topics
     outputs = [topics.find(output.topic) or topics.create(declared_output(output, inputs)) for output in program.outputs]
     reach("start.before_commit")
@@ -186,6 +189,26 @@ def remove_rebuilding(catalog: Catalog, storage: Storage, local_dir: str, applic
             shutil.rmtree(os.path.join(root, folder), ignore_errors=True)
 
 
+def _check_logs(catalog: Catalog, found: Continuation, program: Program, rebuilt: Collection[str]) -> None:
+    """OrphanedStateError for a store without a log that is to be filled again, or to have a log, of which a part is lost."""
+    if found.before is None or found.known is None:
+        return
+    for name in sorted({*found.before.unlogged, *program.unlogged}.intersection(rebuilt)):
+        raise OrphanedStateError(
+            f"the store {name!r} has no log, so a start cannot tell which of its rows are to go; expected another store in its place, with "
+            f"app.drop_store({name!r})"
+        )
+    for name in found.before.unlogged:
+        if name in program.unlogged or name not in found.compared or name not in found.known.stores:
+            continue
+        if catalog.manifest.purged_below(found.known.stores[name].changelog_topic_id):
+            raise OrphanedStateError(
+                f"the store {name!r} had no log until now, so what it holds could not be restored from one; expected "
+                f"app.disable_logging({name!r}) as before, another store in its place, with app.drop_store({name!r}), or "
+                f"`streamkit apps reset {program.application}`"
+            )
+
+
 def _check_local_dir(root: str, local_dir: str) -> None:
     """Make the folder of this host for the stores of a log; ConfigError if that cannot be."""
     if not local_dir:
@@ -248,6 +271,7 @@ def declared_changelog(program: Program, store: str) -> Topic:
     The changelog of a store; as in Kafka Streams its segments are small, and here also young, so that compaction comes soon.
 
     That of windows is also deleted by time. The time is the stream time that epochs commit, so `retention.ms` says how long that is.
+    Of a store without a log the changes of the newest epochs are kept, by the time of the newest, and of keys nothing.
     """
     name = changelog_topic(program.application, store)
     config: dict[str, SettingValue] = {
@@ -255,6 +279,8 @@ def declared_changelog(program: Program, store: str) -> Topic:
         "segment.bytes": CHANGELOG_SEGMENT_BYTES,
         "segment.ms": CHANGELOG_SEGMENT_MS,
     }
-    if store in program.keeper(store).dated_stores:
+    if store in program.unlogged:
+        config |= {"cleanup.policy": "delete", "retention.ms": UNLOGGED_RETENTION_MS}
+    elif store in program.keeper(store).dated_stores:
         config |= {"cleanup.policy": "compact,delete", "retention.ms": program.changelog_retention_ms(store)}
     return declare_topic(name, COLUMNS, "key", None, program.changelog_partitions, config, internal=True)

@@ -135,7 +135,10 @@ def _run(
     restored = state.restored if state is not None else 0
     sent, received = run.context.sent, tuple(sorted(arrival.received.items()))
     content = f"{fingerprint(sent, in_process)}-{slab.content if slab else 'nothing'}"  # another attempt on the same rows must make the same
-    report = KernelReport(stage, task, content, slab, run.context.tally(), restored, rows_sent(sent), received, executor)
+    began_empty = tuple(one.name for one in program.stores if one.stage == stage and one.name in program.unlogged)
+    began_empty = began_empty if state is not None and state.began_empty else ()
+    counts = run.context.tally()
+    report = KernelReport(stage, task, content, slab, counts, restored, rows_sent(sent), received, executor, began_empty)
     reach("kernel.finished")
     return report, sent
 
@@ -177,6 +180,10 @@ def _open(
         application.key_groups,
         application.changelog_partitions,
         tuple(application.stores[name].changelog_id for name in names),
+        stage,
+        tuple(
+            (application.stores[name].changelog_id, application.stores[name].number) for name in names if name in program.unlogged
+        ),
     )
     reach("state.before_open")
     return open_state(storage, folder, share, plan.changes, application.store_memory_bytes, stores)

@@ -101,6 +101,7 @@ class CatalogRetention(Noun):
     floors = reads(retention.floors)
     expired_ms = reads(retention.expired_ms)
     begin_of_newer = reads(retention.begin_of_newer)
+    begin_of_kept = reads(retention.begin_of_kept)
     trim = writes_now(retention.trim)
 
 

@@ -24,6 +24,7 @@ from streamkit.log.topic.topic import Topic
 from streamkit.names import application_heartbeat, pin_heartbeat
 
 EXTENTS_PER_PASS = 1_000
+UNLOGGED_EPOCHS = 100  # so many of the last ones are kept of a store without a log, whatever the clock says
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,31 @@ def begin_of_newer(transaction: Transaction, topic_id: int, partition: int, time
     newer = transaction.execute(
         "SELECT base_offset FROM extent WHERE topic_id = ? AND partition = ? AND max_timestamp > ? ORDER BY base_offset LIMIT 1",
         (*place, time_ms),
+    )
+    ends = "SELECT coalesce(max(next_offset), 0) FROM extent WHERE topic_id = ? AND partition = ?"
+    return int(newer[0][0]) if newer else int(transaction.execute(ends, place)[0][0])
+
+
+def begin_of_kept(transaction: Transaction, changelog_id: int, partition: int, kept_ms: int) -> int:
+    """
+    The offset before which a changelog holds only what no task of its application needs that has run lately; 0 if there is none.
+
+    What was appended within `kept_ms` before the application's newest epoch is kept, and what the last epochs wrote, so that neither an
+    application that stands still nor a clock that jumps loses what a store has yet to apply.
+    """
+    epochs = transaction.execute(
+        "SELECT e.timestamp_ms FROM epoch e JOIN application_store s ON s.application_id = e.application_id "
+        "WHERE s.changelog_topic_id = ? ORDER BY e.epoch DESC LIMIT ?",
+        (changelog_id, UNLOGGED_EPOCHS),
+    )
+    if len(epochs) < UNLOGGED_EPOCHS:
+        return 0
+    until_ms = min(epochs[0][0] - kept_ms, *(time_ms for (time_ms,) in epochs))
+    place = (changelog_id, partition)
+    newer = transaction.execute(
+        "SELECT e.base_offset FROM extent e JOIN slab s ON s.id = e.slab_id WHERE e.topic_id = ? AND e.partition = ? "
+        "AND (s.appended_ms >= ? OR s.appended_ms = 0) ORDER BY e.base_offset LIMIT 1",
+        (*place, until_ms),
     )
     ends = "SELECT coalesce(max(next_offset), 0) FROM extent WHERE topic_id = ? AND partition = ?"
     return int(newer[0][0]) if newer else int(transaction.execute(ends, place)[0][0])

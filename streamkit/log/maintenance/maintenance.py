@@ -30,6 +30,7 @@ from streamkit.log.maintenance.orphans import collect_all_orphans
 from streamkit.log.maintenance.segment import SegmentWriter
 from streamkit.log.maintenance.throttle import Throttle
 from streamkit.log.maintenance.trash import empty_trash
+from streamkit.log.topic.settings import RETENTION_MS
 from streamkit.log.topic.topic import Topic
 from streamkit.names import APPLICATION_HEARTBEATS, EPOCH_HEARTBEATS, PIN_HEARTBEATS
 
@@ -189,10 +190,17 @@ def _apply_to_partition(running: MaintenancePass, topic: Topic, partition: int, 
 
 
 def _drop_expired(running: MaintenancePass, topic: Topic, partition: int, lapsed: frozenset[str]) -> MaintenanceReport:
-    """Drop the oldest extents of a changelog of windows, as far as all windows in them have expired by the stream time of their store."""
+    """
+    Drop the oldest extents of a changelog of windows, as far as all windows in them have expired by the stream time of their store.
+
+    That of a store without a log, which is not compacted, loses what all tasks have applied.
+    """
     retention = running.log.catalog.retention
-    time_ms = retention.expired_ms(topic.id)
-    before = 0 if time_ms is None else retention.begin_of_newer(topic.id, partition, time_ms)
+    if topic.is_compacted:
+        time_ms = retention.expired_ms(topic.id)
+        before = 0 if time_ms is None else retention.begin_of_newer(topic.id, partition, time_ms)
+    else:
+        before = retention.begin_of_kept(topic.id, partition, int(topic.setting(RETENTION_MS)))
     if not before:
         return MaintenanceReport()
     return MaintenanceReport(dropped=_trim(running, Trim(topic.id, partition, before, purges=True), lapsed))

@@ -121,6 +121,7 @@ def _planned(
             if keys is not None:
                 own_keys = stored.layout.keys(stored.number, of_keys[own], [column.take(taken) for column in whole]).unique()
         share = found.share(found.groups(task))
+        share = share if scan.store in found.program.unlogged else share.logged  # what the others have lost does not matter
         places = set(share.places)
         extents = tuple(one for one in found.changes.extents if (one.topic_id, one.partition) in places)
         inline = log.storage.bytes_of(extent.path for extent in extents)

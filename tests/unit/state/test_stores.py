@@ -178,7 +178,7 @@ def test_stores_beyond_those_that_are_held_close_with_the_epoch(tmp_path):
 def test_held_stores_share_the_memory_of_those_that_would_be_open_at_once(tmp_path, monkeypatch, count, at_once, bytes_each):
     """The memory setting bounds a store that is open while its task runs; all that are held have no more than those had."""
     asked = []
-    monkeypatch.setattr(stores_module, "HeldStore", lambda folder, memory_bytes: asked.append(memory_bytes))
+    monkeypatch.setattr(stores_module, "HeldStore", lambda folder, memory_bytes, **_: asked.append(memory_bytes))
     HeldStores(count, at_once).open(tmp_path / "one", 1_000)
     assert asked == [bytes_each]
 
