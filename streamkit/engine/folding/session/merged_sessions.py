@@ -11,7 +11,7 @@ as it is there.
 
 Nothing here looks at values. Keys whose rows come in the order of their times are done with numpy, as runs without a gap. So are
 keys whose rows come in any order, if it is certain that no row is late or meets a closed session, and nobody asks for the
-sessions between. All others are done row by row.
+sessions between; and keys that never have more than one session. All others are done row by row.
 """
 
 from __future__ import annotations
@@ -80,16 +80,30 @@ def merged_sessions(rows: SessionRows, stored: Stored, window: Windowing, *, is_
     """The sessions after each row; unless each is needed, some of those that others replaced have no bounds of their own."""
     making = _GrowingSessions.of(rows, stored, window)
     in_order = _keys_in_order(rows, stored)
-    at_once = np.zeros(len(in_order), bool) if is_each_needed else ~in_order & _keys_in_time(rows, len(in_order), window)
-    steps = ((in_order, making.take_in_order), (at_once, making.take_at_once), (~in_order & ~at_once, making.take_one_by_one))
+    at_once = np.zeros(len(in_order), bool) if is_each_needed else ~in_order & _keys_in_time(rows, stored, len(in_order), window)
+    left = ~in_order & ~at_once
+    as_one = left & making.keys_of_one_session(len(in_order)) if left.any() else left
+    steps = (
+        (in_order, making.take_in_order),
+        (at_once, making.take_at_once),
+        (as_one, making.take_as_one),
+        (left & ~as_one, making.take_one_by_one),
+    )
     for keys, take in steps:
         take(np.flatnonzero(keys[rows.keys]), np.flatnonzero(keys[stored.keys]))
     return making.made()
 
 
-def _keys_in_time(rows: SessionRows, size: int, window: Windowing) -> Mask:
-    """Which keys have only rows that are not late, and meet no closed session: the oldest that one may meet still takes rows."""
-    oldest_met = rows.times - _gap_ms(window)
+def _keys_in_time(rows: SessionRows, stored: Stored, size: int, window: Windowing) -> Mask:
+    """
+    Which keys have only rows that are not late, and meet no closed session: the oldest that one may meet still takes rows.
+
+    A session that a row meets ends within the gap before it, and not before the first end that its key has: a stored one, or a row's time.
+    """
+    first_end = np.full(size, np.iinfo(np.int64).max)
+    np.minimum.at(first_end, rows.keys, rows.times)
+    np.minimum.at(first_end, stored.keys, stored.ends)
+    oldest_met = np.maximum(rows.times - _gap_ms(window), first_end[rows.keys])
     in_time = np.ones(size, bool)
     in_time[rows.keys[~(window.take_rows(oldest_met, rows.reached) | rows.moves_time)]] = False
     return in_time
@@ -225,6 +239,48 @@ class _GrowingSessions:
         is_row = last >= len(self.stored)
         self.starts[last[is_row]] = self.starts[nodes[first]][is_row]
         self.ends[last[is_row]] = np.maximum.reduceat(self.ends[nodes], first)[is_row]
+
+    def keys_of_one_session(self, size: int) -> Mask:
+        """Which keys have one session throughout: it takes every row, and none is late."""
+        nodes, keys = self._by_arrival(np.arange(len(self.rows)), np.arange(len(self.stored)))
+        fits = np.ones(size, bool)
+        if not len(nodes):
+            return fits
+        starts, ends = self._grown(nodes, keys)
+        own = np.maximum(nodes - len(self.stored), 0)
+        is_row, times = nodes >= len(self.stored), self.ends[nodes]
+        first_open = self.window.first_open(self.rows.reached)[own]
+        fits[keys[is_row & (ends < first_open)]] = False
+        meets = (times[1:] - self.gap_ms <= ends[:-1]) & (times[1:] + self.gap_ms >= starts[:-1])
+        meets &= is_row[1:] & (self.rows.moves_time[own][1:] | (ends[:-1] > first_open[1:]))
+        fits[keys[1:][(keys[1:] == keys[:-1]) & ~meets]] = False
+        return fits
+
+    def take_as_one(self, rows: Integers, stored: Integers) -> None:
+        """Take rows of keys that have one session throughout, which each row makes larger, or leaves as it is."""
+        nodes, keys = self._by_arrival(rows, stored)
+        if not len(nodes):
+            return
+        times = self.ends[nodes]
+        self.starts[nodes], self.ends[nodes] = self._grown(nodes, keys)
+        follows = np.flatnonzero(keys[1:] == keys[:-1]) + 1
+        before, after = nodes[follows - 1], nodes[follows]
+        self.replaced_by[before] = after
+        self.is_deleted[before] = (self.starts[after] != times[follows]) | (self.ends[after] != times[follows])
+        session = np.cumsum(np.diff(keys, prepend=NONE) != 0) - 1
+        self.chains[nodes] = len(self.levels) + session
+        self.levels += [0] * int(session[-1] + 1)
+
+    def _by_arrival(self, rows: Integers, stored: Integers) -> tuple[Integers, Integers]:
+        """The nodes by key, with the number of their key: stored sessions, then rows as they came."""
+        nodes = np.concatenate([stored, len(self.stored) + rows])
+        keys = np.concatenate([self.stored.keys[stored], self.rows.keys[rows]])
+        order = stable_order(keys)
+        return nodes[order], keys[order]
+
+    def _grown(self, nodes: Integers, keys: Integers) -> tuple[Integers, Integers]:
+        """The bounds of the first node of each key up to each, all taken together."""
+        return -_largest_so_far(-self.starts[nodes], keys), _largest_so_far(self.ends[nodes], keys)
 
     def take_one_by_one(self, rows: Integers, stored: Integers) -> None:
         """Take rows in whatever order their times are."""
