@@ -29,7 +29,7 @@ from streamkit.errors import StreamKitError
 from streamkit.names import TIMESTAMP
 from streamkit.plan.windows import Windowing
 from tests.harness.conformance.builder import Json
-from tests.harness.conformance.changed_topology import difference_of_change
+from tests.harness.conformance.changed_topology import difference_of_change, difference_of_rebuild, difference_of_succession
 from tests.harness.conformance.generator import random_case
 from tests.harness.conformance.interpreter import explained
 from tests.harness.conformance.interpreter.rules import Rules
@@ -68,6 +68,24 @@ def test_a_changed_topology_goes_on_from_its_state(part: int, record_property: A
     cases = [case for case in any_cases(CHANGED, own=True) if not is_bounded(case)]
     differences = {case["name"]: difference_of_change(case, number) for number, case in enumerate(cases)}
     record_property("tried", {"random topologies, changed": len(cases)})
+    assert found_in(differences) == {}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_rebuilt_operator_is_as_if_it_had_always_been_there(part: int, record_property: Any) -> None:
+    """One more operator that is rebuilt gives what it would give if it had always been there, and nothing again; so do all others."""
+    cases = [case for case in any_cases(CHANGED, own=True) if not is_bounded(case)]
+    differences = {case["name"]: difference_of_rebuild(case, number) for number, case in enumerate(cases)}
+    record_property("tried", {"random topologies, rebuilt": len(cases)})
+    assert found_in(differences) == {}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_second_version_gives_what_the_first_would(part: int, record_property: Any) -> None:
+    """Two versions of a topology, of which the second takes the first over at any record, give together what one gives."""
+    cases = [case for case in any_cases(CHANGED, own=True) if not is_bounded(case)]
+    differences = {case["name"]: difference_of_succession(case, number) for number, case in enumerate(cases)}
+    record_property("tried", {"random topologies, taken over": len(cases)})
     assert found_in(differences) == {}
 
 
