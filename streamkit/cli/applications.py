@@ -195,13 +195,14 @@ def _situation(found: dict[str, Any]) -> str:
     """Whether a driver of the application has been heard of lately, and since when it has committed; and what it writes for."""
     if found["successor"] is not None:
         return f"taken over by {found['successor']}"
+    beside = f", follows {found['follows']}" if found["follows"] is not None else ""
     if not found["running"]:
-        return "stopped"
+        return f"stopped{beside}"
     if tasks := found["restoring"]:
         done, total = (sum(task[name] for task in tasks) for name in ("changes", "changes_total"))
         return f"running, restores its stores: {100 * done / max(1, total):.0f} %"
     since = _time(found["first_commit_ms"])
-    return f"running since {since}" if since else "running, nothing committed yet"
+    return (f"running since {since}" if since else "running, nothing committed yet") + beside
 
 
 def _time(time_ms: int | None) -> str | None:

@@ -121,13 +121,16 @@ def _follow(topology: Topology, arguments: Arguments, leader: str, log: Log, sto
     from streamkit.engine.runs.following import Succession, follow
     from streamkit.engine.runs.local_epochs import available_cores
 
-    told = -math.inf
+    told, was_level = -math.inf, False
 
     def tell() -> None:
-        nonlocal told
-        if time.monotonic() - told >= LINE_SECONDS:
-            told = time.monotonic()
-            behind = log.catalog.applications.get(topology.name).behind(log.catalog.applications.get(leader))
+        nonlocal told, was_level
+        if time.monotonic() - told < LINE_SECONDS:
+            return
+        told = time.monotonic()
+        behind = log.catalog.applications.get(topology.name).behind(log.catalog.applications.get(leader))
+        if behind or not was_level:  # one that keeps up says so once
+            was_level = not behind
             line = f"{topology.name} follows {leader}, and is {behind:,} records behind it"
             console.print(line, markup=False, highlight=False, soft_wrap=True)
 

@@ -75,7 +75,7 @@ def test_take_over_asks_first(streamkit, application):
     assert ["follows", application] in [line.split() for line in streamkit("apps", "describe", "second").splitlines()]
     asked = streamkit("apps", "take-over", "second", answer="n\n", code=1)
     assert f"Fence {application} for good? second does not run now" in asked
-    assert "taken over" not in streamkit("apps", "list")
+    assert re.search(rf"second +stopped, follows {application}", streamkit("apps", "list"))
     assert json.loads(streamkit("apps", "take-over", "second", "--yes", "--json")) == {
         "taken_over": application,
         "by": "second",

@@ -144,6 +144,38 @@ def test_a_rebuild(folder, capsys):
         assert_equals_pandas(log, flights_of(2))
 
 
+def test_a_second_version(folder, started, tmp_path):
+    """One that runs beside the first writes nothing until it takes that one over; then it writes what the first would have."""
+
+    def levels():
+        with open_log(folder) as log:
+            states = {state.name: state for state in log.catalog.applications.every()}
+        found = [states[name].positions for name in ("flight-delays", "second") if name in states]
+        return len(found) == 2 and found[0] == found[1]
+
+    def writes():
+        with open_log(folder) as log:
+            return log.catalog.applications.get("second").took_over == "flight-delays"
+
+    main(flight_delays.app, ["--local", "--once", "--log", folder])
+    process = started(sys.executable, str(FILE), "--local", "--log", folder, "--as", "second", "--from", "flight-delays")
+    wait_until(lambda: process.poll() is not None or levels(), WAIT_SECONDS)
+    with open_log(folder) as log:
+        before = log.end_offsets("daily_delays")
+        log.catalog.applications.hand_over("second")
+        append_flights(log, flights_of(3).iloc[len(flights_of(2)) :])
+    wait_until(lambda: process.poll() is not None or writes(), WAIT_SECONDS)
+    os.killpg(process.pid, signal.SIGTERM)
+
+    assert process.wait(WAIT_SECONDS) == 128 + signal.SIGTERM
+    output = (tmp_path / "output.txt").read_text()
+    assert "second follows flight-delays" in output and "taking over flight-delays" in output and "Traceback" not in output
+    main(flight_delays.app, ["--local", "--drain", "--log", folder, "--as", "second"])
+    with open_log(folder) as log:
+        assert_equals_pandas(log, flights_of(3))
+        assert log.end_offsets("daily_delays") != before
+
+
 HANGS = """
 import pathlib, runpy, sys, time
 from streamkit import failpoints
