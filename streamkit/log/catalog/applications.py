@@ -79,11 +79,11 @@ class ApplicationState:
         return self.metrics.get(TOOK_OVER_METRIC)
 
     def behind(self, other: ApplicationState) -> int:
-        """How many offsets it is behind another application, in the topics that both read."""
+        """How many offsets it is behind another application, in the topics that both have read; one that has read nothing, in all."""
         return sum(
-            max(0, end - self.positions[topic_id].get(partition, 0))
+            max(0, end - self.positions.get(topic_id, {}).get(partition, 0))
             for topic_id, ends in other.positions.items()
-            if topic_id in self.positions
+            if topic_id in self.positions or not self.positions
             for partition, end in ends.items()
         )
 

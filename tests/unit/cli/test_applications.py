@@ -79,7 +79,7 @@ def test_take_over_asks_first(streamkit, application):
     assert json.loads(streamkit("apps", "take-over", "second", "--yes", "--json")) == {
         "taken_over": application,
         "by": "second",
-        "records_left": 0,
+        "records_left": 3,
     }
     assert re.search(rf"{application} +taken over by second", streamkit("apps", "list"))
     with pytest.raises(ConfigError, match="follows no other one"):
