@@ -237,15 +237,20 @@ class Migration:
         found = self.catalog.manifest.cut([store.changelog_topic_id], {})
         unlogged = {*self.program.unlogged, *(self.before.unlogged if self.before is not None else ())}
         if store.name in unlogged and any(found.purged_below.values()):
-            raise OrphanedStateError(
-                f"the store {store.name!r} has no log, so a start cannot read what it holds to bring it forward, or to fill another store with "
-                f"it; expected the topology as before, or another store in its place, with app.drop_store({store.name!r})"
-            )
+            raise unread_store(store.name)
         ends = {store.changelog_topic_id: found.end_offsets.get(store.changelog_topic_id, {})}
         return CommittedChanges(self.state.epoch, self.state.token, ends, {}, found.extents, {}, purged_below=found.purged_below)
 
     def _has_changes(self, store: str) -> bool:
         return any(self.catalog.manifest.end_offsets(self.state.stores[store].changelog_topic_id).values())
+
+
+def unread_store(name: str) -> OrphanedStateError:
+    """The error for a store without a log that a start would have to read."""
+    return OrphanedStateError(
+        f"the store {name!r} has no log, so a start cannot read what it holds to bring it forward, or to fill another store with it; "
+        f"expected the topology as before, or another store in its place, with app.drop_store({name!r})"
+    )
 
 
 def _evolved(

@@ -11,7 +11,7 @@ from streamkit.engine.evolution.continuation import Continuation, continuation
 from streamkit.engine.evolution.definition import COLUMN, Difference, original_of
 from streamkit.engine.evolution.replaying import rebuilt_stores
 from streamkit.engine.runs.planner import STREAM_KINDS
-from streamkit.engine.runs.start import check_options, declared_changelog, declared_output
+from streamkit.engine.runs.start import check_logs, check_options, declared_changelog, declared_output
 from streamkit.errors import StreamKitError
 from streamkit.log.catalog import applications, topics
 from streamkit.log.catalog.applications import ApplicationState
@@ -85,7 +85,7 @@ def preview(
     found = continuation(catalog, program, rebuilt_stores(program, rebuild))
     text = catalog.applications.program_of(found.known.name) if found.known is not None else ""
     before = read_program(text) if text else None
-    refusals = _refusals(catalog, found, tasks, refused)
+    refusals = [*_refusals(catalog, found, tasks, refused), *_failure(check_logs, catalog, found, found.program, tuple(rebuild))]
     changes = (
         *_inputs(catalog, program, before, found.known, _topics_of(refused, True)),
         *_outputs(catalog, program, before, _topics_of(refused, False)),

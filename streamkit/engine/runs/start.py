@@ -14,7 +14,7 @@ from streamkit.engine.epoch.epoch import Application, OutputTopic, StoreNames
 from streamkit.engine.epoch.stream_time import StreamTimes
 from streamkit.engine.evolution.adoption import Adoption
 from streamkit.engine.evolution.continuation import Continuation, continued
-from streamkit.engine.evolution.migration import Migration
+from streamkit.engine.evolution.migration import Migration, unread_store
 from streamkit.engine.runs.planner import EVERYTHING, STREAM_KINDS, Planner
 from streamkit.errors import ConfigError, OrphanedStateError
 from streamkit.failpoints import reach
@@ -88,7 +88,7 @@ def start(
     inputs = [catalog.topics.get(source.topic) for source in program.inputs]
     found = continued(catalog, program, rebuild.stores if rebuild is not None else frozenset())
     program = found.program_in_stored_order()
-    _check_logs(catalog, found, program, rebuild.stores if rebuild is not None else frozenset())
+    check_logs(catalog, found, program, rebuild.stores if rebuild is not None else frozenset())
     topics = catalog.topics
     outputs = [topics.find(output.topic) or topics.create(declared_output(output, inputs)) for output in program.outputs]
     reach("start.before_commit")
@@ -189,19 +189,21 @@ def remove_rebuilding(catalog: Catalog, storage: Storage, local_dir: str, applic
             shutil.rmtree(os.path.join(root, folder), ignore_errors=True)
 
 
-def _check_logs(catalog: Catalog, found: Continuation, program: Program, rebuilt: Collection[str]) -> None:
-    """OrphanedStateError for a store without a log that is to be filled again, or to have a log, of which a part is lost."""
+def check_logs(catalog: Catalog, found: Continuation, program: Program, rebuilt: Collection[str] = ()) -> None:
+    """OrphanedStateError for a store without a log that the start would have to read, or fill again, or that is to have a log from now on."""
     if found.before is None or found.known is None:
         return
-    for name in sorted({*found.before.unlogged, *program.unlogged}.intersection(rebuilt)):
-        raise OrphanedStateError(
-            f"the store {name!r} has no log, so a start cannot tell which of its rows are to go; expected another store in its place, with "
-            f"app.drop_store({name!r})"
-        )
-    for name in found.before.unlogged:
-        if name in program.unlogged or name not in found.compared or name not in found.known.stores:
+    for name in sorted({*found.before.unlogged, *program.unlogged}.intersection(found.known.stores)):
+        if name in rebuilt:
+            raise OrphanedStateError(
+                f"the store {name!r} has no log, so a start cannot tell which of its rows are to go; expected another store in its place, with "
+                f"app.drop_store({name!r})"
+            )
+        if name not in found.compared or not catalog.manifest.purged_below(found.known.stores[name].changelog_topic_id):
             continue
-        if catalog.manifest.purged_below(found.known.stores[name].changelog_topic_id):
+        if name in found.evolved:
+            raise unread_store(name)
+        if name not in program.unlogged:
             raise OrphanedStateError(
                 f"the store {name!r} had no log until now, so what it holds could not be restored from one; expected "
                 f"app.disable_logging({name!r}) as before, another store in its place, with app.drop_store({name!r}), or "

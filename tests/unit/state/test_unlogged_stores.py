@@ -24,6 +24,7 @@ from streamkit.engine.runs import start as starting
 from streamkit.engine.runs.compile import compile, explain
 from streamkit.engine.runs.local import held_stores, run_available
 from streamkit.engine.runs.planner import Planner
+from streamkit.engine.runs.preview import preview
 from streamkit.engine.runs.standby import WarmCopies
 from streamkit.engine.runs.start import UNLOGGED_RETENTION_MS, StoreRebuild, start
 from streamkit.errors import OrphanedStateError, StoreLostError, StreamKitError, TopologyError
@@ -31,14 +32,15 @@ from streamkit.failpoints import armed
 from streamkit.log.catalog import retention
 from streamkit.log.catalog.catalog import CatalogRetention
 from streamkit.log.log import Log
+from streamkit.plan.program import Program
 from streamkit.state import task_state
 from streamkit.state.stores import DiskStores
 from streamkit.state.task_state import Share
 from streamkit.state.verification import verify_stores
+from tests.kit import program as programs
 from tests.kit.commit_bugs import Patch
 from tests.kit.engine_run import MEMORY, DiedError, append, die, stored
 from tests.kit.forked import outcome_in_child
-from tests.kit.program import Program
 from tests.kit.sampling import TAKES_ALL, examples
 
 START = 1_700_000_000_000
@@ -173,10 +175,14 @@ class World:
         self.run()
 
     def restart(self, tasks: int, app: sk.Topology | None = None) -> None:
-        program = replace(compile(app or topology(), self.log), key_groups=4, changelog_partitions=2)
         self.may_lose |= tasks != self.tasks
         self.tasks = tasks
+        program = self.program(app or topology())
         self.planner = start(self.log.catalog, self.log.storage, program, tasks=tasks, clock=self.clock)
+
+    def program(self, app: sk.Topology) -> Program:
+        """The topology as it runs here, with few key groups."""
+        return replace(compile(app, self.log), key_groups=4, changelog_partitions=2)
 
     def _lose(self, folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -313,17 +319,17 @@ def test_processes_that_are_killed_lose_and_double_nothing(tmp_path: Path) -> No
         append(log, "a", [{"k": RARE, "n": 1, "ts": START}])
     epochs = 0
     for number in range(KILLS):
-        program = Program(
+        process = programs.Program(
             None, root, code="import sys; from tests.unit.state import test_unlogged_stores as t; t.run_until_killed(sys.argv[1])"
         )
         for _ in range(4 + number % 3):
-            epochs += program.stdout.readline() == "epoch\n"
+            epochs += process.stdout.readline() == "epoch\n"
         time.sleep(random.Random(number).random() * 0.05)
-        program.kill()
-        program.communicate()
+        process.kill()
+        process.communicate()
     with sk.open_log(root) as log:
-        program_now = replace(compile(topology(), log), key_groups=4, changelog_partitions=2)
-        run_available(start(log.catalog, log.storage, program_now, tasks=2), splits=1, stores=DiskStores())
+        program = replace(compile(topology(), log), key_groups=4, changelog_partitions=2)
+        run_available(start(log.catalog, log.storage, program, tasks=2), splits=1, stores=DiskStores())
         sent = (log.end_offsets("a")[0] - 1) // len(KEYS)
         assert sent >= epochs > 2 * KILLS
         assert {row["k"]: row["n"] for row in stored(log, "app", "counts")} == counted(sent)
@@ -398,16 +404,21 @@ def _as_root(world: World, name: str) -> Path:
 
 
 def test_evolution_needs_a_log(aged: World) -> None:
-    """What a start would read from the log, or rely on, is refused where there is none, and nothing changes."""
+    """What a start would read from the log, or rely on, is refused where there is none, by `streamkit plan` too, and nothing changes."""
     changed = sk.Topology("app")
     grouped = changed.stream("a").group_by_key()
     grouped.agg(n=F.count("*"), m=F.max("n"), store="counts").emit("every").select("k", "n").to("out")
     grouped.agg(s=F.sum("n"), store="sums").emit("every").to("sums_out")
     changed.disable_logging("counts")
-    with pytest.raises(OrphanedStateError, match="the store 'counts' has no log, so a start cannot read what it holds"):
-        aged.restart(1, changed)
-    with pytest.raises(OrphanedStateError, match="the store 'counts' had no log until now"):
-        aged.restart(1, topology(()))
+    for app, message in (
+        (changed, "the store 'counts' has no log, so a start cannot read what it holds"),
+        (topology(()), "the store 'counts' had no log until now"),
+    ):
+        (refusal,) = preview(aged.log.catalog, aged.program(app)).refusals
+        assert refusal.startswith(message)
+        with pytest.raises(OrphanedStateError, match=message):
+            aged.restart(1, app)
+    assert preview(aged.log.catalog, aged.program(topology())).refusals == ()
     again = StoreRebuild(frozenset({"counts"}), lambda *_: pytest.fail("it was filled again"))
     with pytest.raises(
         OrphanedStateError, match="the store 'counts' has no log, so a start cannot tell which of its rows are to go"
