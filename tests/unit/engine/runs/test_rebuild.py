@@ -265,6 +265,73 @@ def test_a_new_aggregate_has_the_records_of_before(log):
     assert written(log, "more-out") == []
 
 
+def test_others_change_in_the_same_start(log):
+    """A store that gets an aggregate in the same start goes on with what it had, and a table that comes then is filled."""
+
+    def app(version):
+        app = sk.Topology("t")
+        sums(app, version)
+        more = {"most": F.max("v")} if version == 2 else {}
+        app.stream("in").group_by("k").agg(n=F.count("*"), **more, store="beside")
+        app.stream("more").to("copied")
+        if version == 2:
+            app.table("more", store="kept")
+        return app
+
+    append_part(log, 0)
+    run(log, app(1))
+    before = {row["k"]: row["n"] for row in stored(log, "t", "beside")}
+    rebuild(log, app(2), "one")
+    newest = {row.row["k"]: None if row.deleted else row.row["v"] for row in written(log, "more")}
+    assert {row["k"]: (row["n"], row["most"]) for row in stored(log, "t", "beside")} == {
+        key: (count, None) for key, count in before.items()
+    }
+    assert {row["k"]: row["v"] for row in stored(log, "t", "kept")} == {
+        key: value for key, value in newest.items() if value is not None
+    }
+    assert held(log)["one"] == from_the_beginning(sums, range(1))[0][0]["one"]
+    append_part(log, 1)
+    run(log, app(2))
+    assert held(log)["one"] == from_the_beginning(sums, range(2))[1][0]["one"]
+
+
+def test_copies_of_a_table_are_rebuilt_with_it(log):
+    """A table that joins of two kernels look up has a copy in one of them, which nobody needs to name."""
+
+    def make(app, version):
+        table = app.stream("more").filter(F.col("v") >= version - 1).select("k", w="v").to_table(store="kept")
+        met = app.stream("in").join(table, on="k", how="left").group_by("g").agg(n=F.sum("w"), store="one")
+        rows = met.to_stream().select("n", "g").with_columns(k=F.lit("a")).select_key("k")
+        return rows.join(table, on="k", how="left", name="second").select("n", "w").to("out")
+
+    append_part(log, 0)
+    run(log, topology(make, 1))
+    stores = list(log.catalog.applications.get("t").stores)
+    rebuild(log, topology(make, 2), "kept", "one")
+    append_part(log, 1)
+    run(log, topology(make, 2))
+    assert any("-for-" in name for name in stores)
+    assert held(log) == from_the_beginning(make, range(2))[1][0]
+
+
+def test_dead_letters_are_not_sent_again(log):
+    """Records that make a step fail are left out again, and stay where they went first."""
+
+    def make(app, version):
+        def divided(row):
+            return {"w": 6 * version // row["v"], "g": row["g"]}
+
+        rows = app.stream("in").map_values(divided, "w int, g string", on_error=sk.dead_letter("broken"))
+        rows.group_by("g").agg(n=F.sum("w"), store="one").to("out")
+
+    append_part(log, 0)
+    run(log, topology(make, 1))
+    before = log.end_offsets("broken")
+    rebuild(log, topology(make, 2), "one")
+    assert held(log) == from_the_beginning(make, range(1))[0][0]
+    assert log.end_offsets("broken") == before and sum(before.values()) > 0
+
+
 def test_it_works_in_epochs_and_tells_how_far_it_is(log):
     """A replay takes as many records an epoch as a run does; who waits hears how many of how many have been read again."""
     append_part(log, 0)
