@@ -36,7 +36,7 @@ from streamkit.state.restoring import RestoreReport
 from streamkit.state.rocksdb import RESTORED, StoreBusyError, is_damaged
 from streamkit.state.store import MemoryStore, SortedKeys, Store, StoredKey, StoredValue
 from streamkit.state.stores import ON_DISK, Stores
-from streamkit.state.tiered_store import TieredStore
+from streamkit.state.tiered_store import StoreMovedOnError, TieredStore
 
 CHANGES_PER_WRITE = 400_000  # of few runs, few need to be merged
 
@@ -255,12 +255,16 @@ def open_state(
 
     A store that cannot be trusted (other key groups, an attempt that was not committed, damaged files) is
     discarded and restored from the changelogs. How far that is, is told while it takes long, unless it `is_copy`, for which nobody waits.
-    StoreBehindError if `changes` begin behind what the store lacks.
+    StoreBehindError if `changes` begin behind what the store lacks. EpochFailedError if it cannot be trusted and is open elsewhere, as where
+    somebody has swapped the folders of two tasks: whoever has it open lets it go, and it is discarded when the epoch is run again.
     """
     try:
         store = stores.open(folder, memory_bytes)
     except StoreBusyError:
-        return open_beside(storage, folder, share, changes, memory_bytes)
+        try:
+            return open_beside(storage, folder, share, changes, memory_bytes)
+        except (UntrustedStoreError, StoreAheadError, StoreMovedOnError) as error:
+            raise EpochFailedError(f"{error}; another task or process has it open; run the epoch again") from error
     except CorruptionError as error:
         _tell_discarded(folder, error)
         stores.discard(folder)

@@ -24,7 +24,7 @@ import pyarrow as pa
 from streamkit.arrays import Integers, Mask, UnsignedIntegers
 from streamkit.errors import CorruptionError, EpochFailedError
 from streamkit.failpoints import reach
-from streamkit.log.database.system_error import system_error
+from streamkit.log.database.system_error import naming, system_error
 from streamkit.state.key_hashes import KeyHashes
 from streamkit.state.rocksdb import RESTORED, RocksStore, StoreBusyError, check_undamaged, is_in, mark_damaged
 from streamkit.state.run_folder import RunFolder, RunList
@@ -32,6 +32,7 @@ from streamkit.state.sorted_run import NOWHERE, SortedRun, hash_keys
 from streamkit.state.store import SortedKeys, StoredKey, StoredValue
 
 OWNER = "OWNER"  # whoever writes has this file locked
+LOCK_TRIES = 1_000  # to make a folder that others keep discarding: a fraction of a second
 NEWEST_ROWS = 1 << 14
 NEWEST_SHARE = 8  # the newest changes have one of so many parts of the memory
 RUNS_OF_A_LEVEL = 4  # so many runs are merged into one of the next level
@@ -398,14 +399,18 @@ def _level(rows: int) -> int:
 
 
 class _Lock:
-    """The file that says who writes to a folder, made and locked; StoreBusyError if another process has it."""
+    """The file that says who writes to a folder, made and locked; StoreBusyError if another process has it, StorageFailedError if it cannot be made."""
 
     def __init__(self, folder: Path) -> None:
-        while True:
+        for left in reversed(range(LOCK_TRIES)):
             try:
-                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                self._file = os.open(folder / OWNER, os.O_RDWR | os.O_CREAT, 0o600)
-            except FileNotFoundError:  # somebody has just discarded the folder, or the one above it
+                with naming("open the local store in", str(folder), FileNotFoundError):
+                    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                    self._file = os.open(folder / OWNER, os.O_RDWR | os.O_CREAT, 0o600)
+            except FileNotFoundError as error:
+                # Somebody has just discarded the folder, or the one above it; or none can be made there, as in /proc.
+                if not left:
+                    raise system_error("open the local store in", str(folder), error) from error
                 continue
             self._process = os.getpid()
             try:
@@ -416,6 +421,7 @@ class _Lock:
             if (found.st_dev, found.st_ino) == _identity(folder):
                 return
             self.release()  # the folder was discarded meanwhile, and with it the file
+        raise StoreBusyError(f"others keep discarding the local store in {folder}")
 
     def release(self) -> None:
         """Let others write; a child that came by a fork has no say in that."""

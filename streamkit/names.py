@@ -247,12 +247,12 @@ def local_root(root: str, local_dir: str) -> str:
     """
     The folder of this host that has the stores of the log at `root`: the root itself without a `local_dir`.
 
-    Else one below it that no other log has, by the path of its root.
+    Else one below it that no other log has, by the path of its root; `~` is the home of the user.
     """
     if not local_dir:
         return root
     digest = hashlib.sha256(root.encode()).hexdigest()[:DIGEST_LENGTH]
-    return os.path.join(os.path.abspath(local_dir), f"{os.path.basename(root)}-{digest}")
+    return os.path.join(os.path.abspath(os.path.expanduser(local_dir)), f"{os.path.basename(root)}-{digest}")
 
 
 @dataclass(frozen=True)

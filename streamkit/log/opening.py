@@ -15,7 +15,7 @@ from streamkit.log.database.address import Address, is_address, parse_address
 from streamkit.log.database.database import ConnectionLostError
 from streamkit.log.database.location import location_text, log_directory
 from streamkit.log.database.sqlite import IN_MEMORY, SqliteDatabase
-from streamkit.log.database.system_error import naming
+from streamkit.log.database.system_error import naming, obstacle
 from streamkit.log.log import Log
 from streamkit.log.rescue.loss import TRACES, check_begun, check_present, check_standing
 from streamkit.log.storage.replicated_storage import ReplicatedStorage, open_storage
@@ -164,13 +164,5 @@ def _directory(location: str) -> str:
     try:
         make_root(root)
     except OSError as error:
-        raise ConfigError(f"the log directory {root} cannot be used: {_obstacle(error)}") from error
+        raise ConfigError(f"the log directory {root} cannot be used: {obstacle(error)}") from error
     return root
-
-
-def _obstacle(error: OSError) -> str:
-    """Why a folder cannot be made."""
-    if not isinstance(error, FileExistsError):
-        return str(error.strerror)
-    kind = "a file" if os.path.isfile(error.filename) else "no folder"
-    return f"{error.filename} is {kind}; expected a folder, or nothing yet"

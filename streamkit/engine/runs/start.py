@@ -20,6 +20,8 @@ from streamkit.errors import ConfigError, OrphanedStateError
 from streamkit.failpoints import reach
 from streamkit.log.catalog.applications import ApplicationState, StoreDeclaration
 from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.database.location import absolute_folder
+from streamkit.log.database.system_error import obstacle
 from streamkit.log.maintenance.orphans import collect_orphans
 from streamkit.log.storage.inline_storage import is_in_memory
 from streamkit.log.storage.replicated_storage import has_copies
@@ -83,8 +85,7 @@ def start(
     """
     check_options(tasks, records_max, program)
     settings = settings or load_settings()
-    local_dir = "" if is_in_memory(storage) else settings.local_dir
-    _check_local_dir(storage.root, local_dir)
+    local_dir = checked_local_dir(storage, settings)
     inputs = [catalog.topics.get(source.topic) for source in program.inputs]
     found = continued(catalog, program, rebuild.stores if rebuild is not None else frozenset())
     program = found.program_in_stored_order()
@@ -162,7 +163,7 @@ def _application(
             for topic in outputs
         ),
         inline_slab_bytes=inline_slab_bytes,
-        local_dir=os.path.abspath(local_dir) if local_dir else "",
+        local_dir=local_dir,
     )
 
 
@@ -211,18 +212,20 @@ def check_logs(catalog: Catalog, found: Continuation, program: Program, rebuilt:
             )
 
 
-def _check_local_dir(root: str, local_dir: str) -> None:
-    """Make the folder of this host for the stores of a log; ConfigError if that cannot be."""
-    if not local_dir:
-        return
-    folder = local_root(root, local_dir)
+def checked_local_dir(storage: Storage, settings: Settings) -> str:
+    """The absolute folder of this host for the stores of logs, in which one for this log is made; empty without one. ConfigError if that cannot be."""
+    if not settings.local_dir or is_in_memory(storage):
+        return ""
+    local_dir = absolute_folder(settings.local_dir, "setting local_dir")
+    folder = local_root(storage.root, local_dir)
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as error:
         raise ConfigError(
-            f"the setting local_dir is {local_dir!r}, and {folder} cannot be made: {error.strerror}; expected a folder of this host in which "
-            "stores can be written, or none"
+            f"the setting local_dir is {settings.local_dir!r}, and {folder} cannot be made: {obstacle(error)}; expected a folder of this host in "
+            "which stores can be written, or none"
         ) from error
+    return local_dir
 
 
 def _records_per_epoch(program: Program, records_max: int, settings: Settings) -> int:

@@ -57,6 +57,19 @@ def expected(error: OSError) -> str:
     return _EXPECTED.get(error.errno or 0, "fix that, then run again")
 
 
+def obstacle(error: OSError) -> str:
+    """Why a folder cannot be made: what stands in its way, if something does, which is no folder or leads to none."""
+    path = os.path.abspath(error.filename) if isinstance(error.filename, str) else ""
+    while path and not os.path.lexists(path):  # what is missing below it follows from it
+        path = path if path == os.path.dirname(path) else os.path.dirname(path)
+    if not path or os.path.isdir(path):
+        return str(error.strerror)
+    if os.path.islink(path) and not os.path.exists(path):
+        return f"{path} is a link to {os.readlink(path)}, which does not exist; make that folder, or mount its disk"
+    kind = "a file" if os.path.isfile(path) else "no folder"
+    return f"{path} is {kind}; expected a folder, or nothing yet"
+
+
 def is_refusal(error: BaseException) -> bool:
     """Whether the error only says that this process may not look, and nothing about what is there."""
     return isinstance(error, OSError) and error.errno in _REFUSALS

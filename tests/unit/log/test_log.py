@@ -81,6 +81,16 @@ def test_a_file_is_no_log(tmp_path):
             open_log(tmp_path / place)
 
 
+def test_a_link_to_nothing_is_no_log(tmp_path):
+    """A path that is a link to a disk which is not mounted, or goes through one, is named, with what it leads to."""
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    for place in ("link", "link/log"):
+        with pytest.raises(
+            ConfigError, match=f"{place} cannot be used: {tmp_path}/link is a link to {tmp_path}/disk, which does not exist"
+        ):
+            open_log(tmp_path / place)
+
+
 def test_a_log_stays_where_it_was_opened(tmp_path):
     """A log does not travel to tasks, its storage does; after closing, use is an error."""
     with open_log(tmp_path) as log:

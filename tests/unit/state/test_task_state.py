@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streamkit.errors import CorruptionError
+from streamkit.errors import CorruptionError, EpochFailedError
 from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import write_slab
 from streamkit.log.storage.storage import FileStorage
@@ -233,6 +233,25 @@ def test_a_store_whose_values_are_damaged_is_restored(log: Changelog, tmp_path: 
         store.scan(b"", b"\xff")
     store.close()
     assert dump(open_state(log.storage, tmp_path / "db", share_of(), changes)) == log.folded
+
+
+def test_a_folder_that_another_task_holds_is_not_the_task_s(log: Changelog, tmp_path: Path) -> None:
+    """Two folders that were swapped while both are open: the epoch is run again, and each store is restored once they are closed."""
+    changes = log.commit(EPOCHS[0])
+    for task in range(2):
+        open_state(log.storage, tmp_path / str(task), share_of(task, 2), changes).close()
+    states = [open_state(log.storage, tmp_path / str(task), share_of(task, 2), changes) for task in range(2)]
+    (tmp_path / "0").rename(tmp_path / "aside")
+    (tmp_path / "1").rename(tmp_path / "0")
+    (tmp_path / "aside").rename(tmp_path / "1")
+    for task in range(2):
+        with pytest.raises(EpochFailedError, match="another task or process has it open; run the epoch again"):
+            open_state(log.storage, tmp_path / str(task), share_of(task, 2), changes)
+    for state in states:
+        state.close()
+    for task in range(2):
+        share = share_of(task, 2)
+        assert dump(open_state(log.storage, tmp_path / str(task), share, changes)) == own(log.folded, share)
 
 
 @pytest.mark.parametrize("name", ["*.run", "RUNS"])

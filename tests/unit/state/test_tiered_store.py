@@ -15,7 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from streamkit.errors import CorruptionError, EpochFailedError, StorageFullError
+from streamkit.errors import CorruptionError, EpochFailedError, StorageFailedError, StorageFullError
 from streamkit.failpoints import armed
 from streamkit.state import sorted_run as run_module
 from streamkit.state import tiered_store
@@ -413,3 +413,12 @@ def test_runs_are_bounded_whatever_the_memory(tmp_path, monkeypatch):
     finally:
         store.close()
     assert any((tmp_path / "db").glob("*.sst"))
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    """Neither where the system makes no folders, nor behind a link to nothing or a file; it is not tried for ever."""
+    (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    (tmp_path / "file").write_text("no folder")
+    for folder in (Path("/proc/nothing/0-of-1"), tmp_path / "link" / "0-of-1", tmp_path / "file" / "0-of-1", tmp_path / "link"):
+        with pytest.raises(StorageFailedError, match=f"cannot open the local store in {folder}: "):
+            TieredStore(folder)

@@ -194,6 +194,32 @@ def test_a_folder_that_cannot_be_made_is_refused(root: Path, tmp_path: Path) -> 
     """A start says which folder it is, and that nothing can be written there, before anything has changed."""
     (tmp_path / "file").write_text("no folder")
     with host(root, tmp_path / "file" / "below") as log:
-        with pytest.raises(ConfigError, match=r"the setting local_dir is '.*below', and .* cannot be made: Not a directory"):
+        with pytest.raises(
+            ConfigError, match=r"the setting local_dir is '.*below', and .* cannot be made: .*file is a file; expected a folder"
+        ):
             run(log)
         assert not [state.name for state in log.catalog.applications.every()]
+
+
+@pytest.mark.parametrize("name", ["link", "link/below"])
+def test_a_link_to_nothing_is_refused_as_that(root: Path, tmp_path: Path, name: str) -> None:
+    """A disk that is not mounted: the link that leads to it is named."""
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    with (
+        host(root, tmp_path / name) as log,
+        pytest.raises(ConfigError, match=f"cannot be made: {tmp_path}/link is a link to {tmp_path}/disk, which does not exist"),
+    ):
+        run(log)
+
+
+def test_a_folder_of_the_user_is_below_home(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`~` is the home of the user, for the run and for who looks; another path is taken from the working folder, as that of a log is."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for chosen, found in (("~/disk", "home/disk"), ("disk", "disk")):
+        with host(root, Path(chosen)) as log:
+            run(log)
+            play(log)
+            run(log)
+            assert len(stores_below(tmp_path / found)) == TASKS and situations(log) == ["equal", "equal"]
+    assert not (tmp_path / "~").exists()
