@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from streamkit.engine.runs.application_run import Run
     from streamkit.engine.runs.options import Options
+    from streamkit.engine.runs.standby import Standby
     from streamkit.launch.arguments import Arguments
     from streamkit.log.log import Log
     from streamkit.stop_signals import StopSignals
@@ -66,10 +67,12 @@ def _exit_code(topology: Topology, arguments: Arguments) -> int:
             if not (arguments.is_verbose or arguments.is_local):
                 spark_log = Path(log.root, spark_log_path(topology.name))
             is_next = not arguments.rebuild or _rebuild(topology, arguments, log, stopped, console)
+            standby = _standby(topology, arguments, log)
             while is_next:
+                running: Run | None = None
                 try:
                     with (
-                        _turn(topology, arguments, log, stopped, spark_log, console),
+                        _turn(topology, arguments, standby, log, stopped, spark_log, console),
                         _started(topology, arguments, log, stopped, spark_log) as running,
                     ):
                         if running is not None:
@@ -77,10 +80,14 @@ def _exit_code(topology: Topology, arguments: Arguments) -> int:
                             summarise(running, console)
                     is_next = False
                 except FencedError as error:
-                    is_next = arguments.stands_by  # for the run that took over
-                    if not is_next:
+                    if standby is None:
                         raise
+                    standby.fenced()  # by the run for which it stands by next
                     console.print(str(error), markup=False, highlight=False, soft_wrap=True)
+                except StreamKitError as error:
+                    if standby is None or running is not None or not standby.is_taking_over:
+                        raise
+                    standby.failed(error)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except Exception as error:
@@ -148,30 +155,50 @@ def _follow(topology: Topology, arguments: Arguments, leader: str, log: Log, sto
     return follow(log, program, wanted)
 
 
+def _standby(topology: Topology, arguments: Arguments, log: Log) -> Standby | None:
+    """What stands by, if that is asked for; what could not take over says so now."""
+    if not arguments.stands_by:
+        return None
+    from streamkit.engine.runs.standby import Standby
+
+    found = Standby(topology, log, arguments.options)
+    found.check()
+    return found
+
+
 @contextmanager
 def _turn(
-    topology: Topology, arguments: Arguments, log: Log, stopped: StopSignals, spark_log: Path | None, console: Console
+    topology: Topology,
+    arguments: Arguments,
+    standby: Standby | None,
+    log: Log,
+    stopped: StopSignals,
+    spark_log: Path | None,
+    console: Console,
 ) -> Iterator[None]:
     """Stand by or follow, if that is asked for, until it is this process's turn to run, or a signal comes; Spark is started before."""
-    if not arguments.stands_by and arguments.leader is None:
+    if standby is None and arguments.leader is None:
         yield
         return
-    from streamkit.engine.runs.compile import compile_with_settings
-    from streamkit.engine.runs.standby import stand_by
+    if arguments.leader is not None:
+        from streamkit.engine.runs.compile import compile_with_settings
 
-    compile_with_settings(topology, log)  # what cannot run should say so now
+        compile_with_settings(topology, log)  # what cannot run should say so now
     with ExitStack() as stack:
         if not arguments.is_local:
             from streamkit.spark.command import warm_session
 
             stack.enter_context(warm_session(topology.name, stopped, spark_log))
-        if arguments.leader is not None:
-            is_turn = _follow(topology, arguments, arguments.leader, log, stopped, console)
+        if standby is not None:
+            if not standby.has_failed:
+                console.print(f"standing by for {topology.name}", markup=False, highlight=False)
+            is_turn = standby.wait(lambda: bool(stopped.arrived))
         else:
-            console.print(f"standing by for {topology.name}", markup=False, highlight=False)
-            is_turn = stand_by(log, topology.name, lambda: bool(stopped.arrived))
+            assert arguments.leader is not None
+            is_turn = _follow(topology, arguments, arguments.leader, log, stopped, console)
         if is_turn:
-            console.print(f"taking over {arguments.leader or topology.name}", markup=False, highlight=False)
+            if standby is None or not standby.has_failed:
+                console.print(f"taking over {arguments.leader or topology.name}", markup=False, highlight=False)
             if not arguments.is_local:
                 stack.callback(_bridge(topology, log, arguments.options).stop)
         yield

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import signal
+import time
+from contextlib import contextmanager
 
 import pytest
 import typer
 
 from streamkit.cli.run import standby
 from streamkit.log.opening import open_log
+from tests.kit.program import Program
 from tests.kit.waiting import wait_until
-from tests.unit.cli.command_process import CommandProcess
+from tests.unit.cli.command_process import CODE, CommandProcess
 
 TOPOLOGY = """
 import streamkit as sk
@@ -73,6 +76,66 @@ def test_a_killed_run_is_taken_over(root):
         assert generation(log) == 3  # a run that was stopped is not followed
         found = {row["name"]: (row["n"], row["total"]) for row in log.store("amounts", "totals_of").to_arrow().to_pylist()}
         assert found == {f"n{number}": (10, sum(range(number, 30, 3))) for number in range(3)}
+
+
+@contextmanager
+def locked(root):
+    """The catalog as a run leaves it that is frozen within a commit."""
+    with open_log(root) as log, log.catalog.database.write():
+        yield
+
+
+@contextmanager
+def unmounted(root):
+    """The disk of the standby is away."""
+    (root.parent / "disk").rename(root.parent / "elsewhere")
+    yield
+    (root.parent / "elsewhere").rename(root.parent / "disk")
+
+
+@pytest.mark.parametrize(("hindrance", "told"), [(locked, "was locked for 300 ms"), (unmounted, "which does not exist")])
+def test_a_takeover_that_cannot_be_now_comes_later(root, hindrance, told):
+    """What hinders it is said once, and the process takes over when it is gone; the run there is then stopped as ever."""
+    (root.parent / "disk").mkdir()
+    (root.parent / "link").symlink_to(root.parent / "disk")
+    with open_log(root) as log:
+        send(log, *range(10))
+        first = command(root, "run")
+        wait_until(lambda: records(log) == 10)
+        other = Program(
+            None,
+            *("standby", str(root.parent / "amounts.py"), "--local", "--tasks", "1"),
+            code=f"from streamkit.log.database import sqlite; sqlite.BUSY_TIMEOUT_MS = 300; {CODE}",
+            environment={"STREAMKIT_LOG": str(root), "STREAMKIT_LOCAL_DIR": str(root.parent / "link")},
+            has_errors=True,
+        )
+        errors = other.stderr
+        assert errors is not None
+        said: list[str] = []
+
+        def hears(text):
+            said.append(errors.readline())
+            return text in said[-1]
+
+        wait_until(lambda: hears("standing by for amounts"))
+        with hindrance(root):
+            first.kill()
+            wait_until(lambda: hears("amounts could not be taken over, and this process stands by again") and told in said[-1])
+            time.sleep(5)  # it tries again, without another word
+        send(log, *range(10, 20))
+        wait_until(lambda: records(log) == 20)
+        other.send_signal(signal.SIGTERM)
+        assert other.wait() == 128 + signal.SIGTERM
+        assert not [line for line in errors if "could not be taken over" in line]
+        assert log.catalog.applications.get("amounts").generation == 2
+
+
+def test_what_could_not_take_over_ends_at_once(root):
+    """A number of tasks that no start would take is refused before it is needed."""
+    refused = CommandProcess(root, "standby", str(root.parent / "amounts.py"), "--local", "--tasks", "999")
+    code, _, errors = refused.rest()
+    assert code == 1
+    assert "ConfigError: a start of amounts would be refused, so this process could not take it over: tasks=999" in errors
 
 
 @pytest.mark.parametrize("option", ["once", "drain"])

@@ -12,7 +12,9 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.runs import standby
-from streamkit.engine.runs.standby import WarmCopies, stand_by
+from streamkit.engine.runs.options import Options
+from streamkit.engine.runs.standby import Standby, WarmCopies, stand_by
+from streamkit.errors import ConfigError
 from streamkit.log import upkeep
 from streamkit.log.catalog import epochs
 from streamkit.log.opening import open_log
@@ -43,6 +45,13 @@ def counts():
     app = sk.Topology(NAME)
     orders = app.stream("orders").group_by("customer").agg(n=F.count("*"), store="orders_of")
     orders.emit("latest").select("customer", "n").group_by("n").count(store="customers_of").to("counts")
+    return app
+
+
+def renamed():
+    """The same with another name for a store, so that the state of each is orphaned by the other."""
+    app = sk.Topology(NAME)
+    app.stream("orders").group_by("customer").agg(n=F.count("*"), store="renamed").to("others")
     return app
 
 
@@ -232,3 +241,111 @@ def test_copies_are_not_told_as_a_restore(log, tmp_path, monkeypatch):
     send(log, "ann")
     run_once(log)
     assert told
+
+
+@pytest.mark.parametrize(
+    ("topology", "tasks", "reason"),
+    [(renamed, None, "orders_of"), (counts, 999, "tasks=999; expected 1 to 128")],
+)
+def test_what_could_not_take_over_is_refused_at_once(log, topology, tasks, reason):
+    """A topology or options that a start would refuse are no standby, and nothing has changed."""
+    Standby(topology(), log, Options(tasks=1)).check()  # it never ran
+    run_once(log, tasks=1)
+    Standby(counts(), log, Options()).check()
+    with pytest.raises(
+        ConfigError, match=f"(?s)a start of {NAME} would be refused, so this process could not take it over: .*{reason}"
+    ):
+        Standby(topology(), log, Options(tasks=tasks)).check()
+    assert log.catalog.applications.get(NAME).generation == 1
+
+
+def test_a_folder_that_cannot_be_made_is_refused_at_once(log, tmp_path):
+    """It is refused as by a start, also where the system says that the path does not exist."""
+    (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    for folder in ("/proc/nothing", str(tmp_path / "link")):
+        log.settings = replace(log.settings, local_dir=folder)
+        with pytest.raises(ConfigError, match=f"the setting local_dir is '{folder}', and .* cannot be made: "):
+            Standby(counts(), log, Options()).check()
+
+
+def test_an_application_that_has_changed_is_told_once(log, caplog):
+    """Its process may be the one of an earlier version: it says so when the new one begins, and stands by."""
+    run_once(log)
+    end, turns = time.monotonic() + 3, []
+
+    def is_stopped():
+        turns.append(1)
+        if len(turns) in (3, 6):
+            app = renamed()
+            app.drop_store("orders_of")
+            app.drop_store("customers_of")
+            sk.run(app, log=log, engine="local", trigger="available_now").wait()
+        return len(turns) == 9 or time.monotonic() > end
+
+    assert not Standby(counts(), log, Options()).wait(is_stopped)
+    assert log.catalog.applications.get(NAME).generation == 3
+    told = [text for text in caplog.messages if "this process could not take it over" in text]
+    assert len(told) == 2 and all("renamed" in text for text in told)  # each generation once
+
+
+def test_a_takeover_that_fails_is_tried_again(log, caplog, monkeypatch):
+    """Why it failed is said once; each is waited for longer than the one before, unless a new run begins."""
+    run_once(log)
+    pauses, standby_of = [], Standby(counts(), log, Options())
+
+    def stood_by(*_, pause_ms, **__):
+        pauses.append(pause_ms)
+        return True
+
+    monkeypatch.setattr(standby, "stand_by", stood_by)
+    for _ in range(6):
+        assert standby_of.wait(lambda: False) and standby_of.is_taking_over
+        standby_of.failed(sk.StreamKitError("the catalog was locked"))
+        assert not standby_of.is_taking_over
+    assert pauses == [0, 4_000, 8_000, 16_000, 30_000, 30_000]
+    assert len([text for text in caplog.messages if "the catalog was locked" in text]) == 1
+    standby_of.fenced()
+    assert standby_of.wait(lambda: False)
+    assert pauses[-1] == 0
+
+
+def test_a_pause_ends_with_a_new_run(log):
+    """The run that begins within a pause, and dies, is taken over after a lapse."""
+    run_once(log)
+    beat_as_run(log)
+    begun = time.monotonic()
+    assert not stand_by(log, NAME, lambda: time.monotonic() > begun + 1, lapse_ms=LAPSE_MS, pause_ms=60_000)
+    turns = []
+
+    def is_stopped():
+        turns.append(1)
+        if len(turns) == 3:
+            run_once(log)
+            beat_as_run(log)
+        return time.monotonic() > begun + 30
+
+    assert stand_by(log, NAME, is_stopped, lapse_ms=LAPSE_MS, pause_ms=60_000)
+
+
+def test_copies_that_cannot_be_made_cost_only_warmth(log, tmp_path, caplog):
+    """A disk that goes is told once, with the setting, and tried again after a growing pause; when it is back there are copies."""
+    disk, link = tmp_path / "disk", tmp_path / "link"
+    disk.mkdir()
+    link.symlink_to(disk)
+    log.settings = replace(log.settings, local_dir=str(link))
+    send(log, "ann", "bob")
+    run_once(log, tasks=1)
+    copies = WarmCopies(log, NAME)
+    assert copies.refresh() > 0
+    send(log, "ann")
+    run_once(log)
+    shutil.rmtree(disk)
+    pauses = []
+    for _ in range(8):
+        assert copies.refresh() == 0
+        pauses.append(copies.pause_seconds)
+    assert pauses == [2, 4, 8, 16, 32, 60, 60, 60]
+    (told,) = [text for text in caplog.messages if "cannot be copied" in text]
+    assert f"{link}/" in told and "(local_dir)" in told and "File exists" in told
+    disk.mkdir()
+    assert copies.refresh() > 0 and copies.pause_seconds == 1
