@@ -29,6 +29,8 @@ from streamkit.log.database.system_error import naming, system_error
 
 Stamp: TypeAlias = tuple[int, int, int, bool]
 BUSY_TIMEOUT_MS = 30_000
+BUSY_PAUSES_SECONDS = ((30, 0.000_3), (100, 0.001))  # up to so many tries, between two of them
+BUSY_PAUSE_SECONDS_MAX = 0.004
 IN_MEMORY = ":memory:"
 _WAL_SAFE = (3, 51, 3)  # below, and in the withdrawn 3.52.0, a race of two connections can corrupt the write-ahead log
 _WITHDRAWN = (3, 52, 0)
@@ -286,7 +288,7 @@ class SqliteDatabase:
     def _configure(self, connection: apsw.Connection) -> None:
         if connection.readonly("main"):  # what it would leave beside the file, its owner could not write to either
             raise apsw.ReadOnlyError("the file may only be read, and a log is opened to be written: copy it, and open the copy")
-        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        connection.set_busy_handler(_WaitForWriter().wait)
         _plan_once(connection)
         mode = _write_ahead(connection)
         if mode != "wal" and self.path != IN_MEMORY:
@@ -315,6 +317,28 @@ class SqliteDatabase:
         _inherited.append((self.path, self._connection))
         # The lock may have been held by a thread that does not exist here.
         self._lock = threading.RLock()
+
+
+class _WaitForWriter:
+    """
+    Waits for the lock of another writer in short pauses.
+
+    SQLite's own pauses grow from 1 ms to 100: where others commit all the time a small commit would wait longer than they take, and who
+    waits longest would ask least often.
+    """
+
+    def __init__(self) -> None:
+        self._begun = 0.0
+
+    def wait(self, tries: int) -> bool:
+        """Pause, and say whether to try again; `tries` counts those before, for the same lock."""
+        now = time.monotonic()
+        if not tries:
+            self._begun = now
+        if now - self._begun > BUSY_TIMEOUT_MS / 1000:
+            return False
+        time.sleep(next((pause_s for most, pause_s in BUSY_PAUSES_SECONDS if tries < most), BUSY_PAUSE_SECONDS_MAX))
+        return True
 
 
 def _open_listener(path: str, vfs: str | None) -> CommitListener:

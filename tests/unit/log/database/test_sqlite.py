@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
+import time
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
@@ -12,6 +14,7 @@ import pytest
 
 from streamkit.errors import CorruptionError, SetupError, StorageFullError, StreamKitError
 from streamkit.log.catalog import tables
+from streamkit.log.database import sqlite
 from streamkit.log.database.sqlite import SqliteDatabase, check_version
 from tests.kit.forked import outcome_in_child
 from tests.kit.program import Program
@@ -109,6 +112,48 @@ def test_the_parents_locks_outlive_the_child(database, path):
         said = said_by_another(f"import apsw; apsw.Connection({path!r}).execute('BEGIN IMMEDIATE')")
 
     assert said.startswith("BusyError")
+
+
+def test_a_writer_tries_again_soon(database, path, monkeypatch):
+    """However long another one writes, who waits asks every few milliseconds, so that it is not overtaken by all who come later."""
+    pauses, sleep = [], time.sleep
+
+    def noted(seconds):
+        pauses.append(seconds)
+        sleep(seconds)
+
+    monkeypatch.setattr("streamkit.log.database.sqlite.time.sleep", noted)
+    second = SqliteDatabase(path)
+
+    def write():
+        with second.write() as transaction:
+            insert(transaction)
+
+    waiting = threading.Thread(target=write)
+    with database.write():
+        waiting.start()
+        while len(pauses) < 110:
+            sleep(0.001)
+    waiting.join()
+
+    assert pauses[0] == min(pauses) < 0.001 and pauses[50] == 0.001 and max(pauses) == sqlite.BUSY_PAUSE_SECONDS_MAX
+    assert count(database) == 1
+    second.close()
+
+
+def test_a_writer_waits_no_longer_than_it_should(database, path, monkeypatch):
+    """One that never ends is an error in the end, which says for how long it was waited for; the database is usable after that."""
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_MS", 50)
+    second = SqliteDatabase(path)
+    begun = time.monotonic()
+    with database.write(), pytest.raises(StreamKitError, match="was locked for 50 ms by another process"):
+        second.write().__enter__()
+
+    assert 0.05 <= time.monotonic() - begun < 5
+    with second.write() as transaction:
+        insert(transaction)
+    assert count(database) == 1
+    second.close()
 
 
 def test_locks_outlive_another_opening_in_the_process(database, path, tmp_path):
