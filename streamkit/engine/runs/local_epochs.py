@@ -12,8 +12,9 @@ from typing import Any
 from streamkit.engine.epoch.anchor import Anchor
 from streamkit.engine.epoch.epoch import EpochEnd, EpochPlan, ReaderSplit
 from streamkit.engine.epoch.report import EpochClaim
+from streamkit.engine.runs.commit import functions_of
 from streamkit.engine.runs.epoch_heartbeat import beat_epoch, forget_epoch
-from streamkit.engine.runs.local import held_stores, run_planned
+from streamkit.engine.runs.local import Each, held_stores, run_planned
 from streamkit.engine.runs.planner import Planner
 from streamkit.log.log import Log
 from streamkit.state.task_state import StoreBehindError
@@ -21,6 +22,7 @@ from streamkit.state.task_state import StoreBehindError
 PlannedEpoch = tuple[EpochPlan, tuple[ReaderSplit, ...]]
 
 SPLIT_RECORDS = 10_000  # fewer are read faster by one reader than by two
+SIDE_BY_SIDE_RECORDS = 1_000  # with fewer, tasks are almost all Python, whose lock two threads would only hand to and fro
 BEAT_SECONDS = 1.0  # how old the heartbeat of an epoch may be when the epoch is planned
 
 
@@ -28,6 +30,7 @@ class LocalEpochs:
     """
     Runs epochs here, one at a time, their tasks side by side in as many threads as there are cores.
 
+    Those of an epoch of few records run one after the other, unless functions of users may wait in them for something else than a core.
     Stores stay open between epochs, so a plan names what the last epoch changed, and no more. The heartbeat stays, too: one that is
     older than the epoch keeps files longer than they are needed.
     Close it in any case; what failed has then let go of all stores, too.
@@ -39,6 +42,8 @@ class LocalEpochs:
         self._threads_max = threads
         self._stores = held_stores(planner, threads)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=f"streamkit-task-{planner.application.name}")
+        program = planner.program
+        self._calls_functions = any(functions_of(program, stage) for stage in range(program.stages + 1))
         self._beaten = -math.inf
         self._end: EpochEnd | None = None
         self._near: Anchor | None = None  # where all stores are; None if that is not known
@@ -58,12 +63,17 @@ class LocalEpochs:
         """Run an epoch that was planned just now, and commit it."""
         plan, parts = planned
         try:
-            claim = run_planned(self.planner, plan, parts, self._stores, self._side_by_side)
+            claim = run_planned(self.planner, plan, parts, self._stores, self._each(plan))
         except StoreBehindError:  # a folder was deleted, or another process has the store
             plan, parts = self.planner.plan(plan.before, plan.end, len(parts))
             claim = run_planned(self.planner, plan, parts, self._stores, self._side_by_side)
         self._end, self._near = claim.end, Anchor(epoch=plan.changes.epoch, ends=plan.changes.ends)
         return claim
+
+    def _each(self, plan: EpochPlan) -> Each:
+        """How the tasks of an epoch run; those whose stores may have much to catch up with do so side by side."""
+        is_small = plan.end.records < SIDE_BY_SIDE_RECORDS and self._near is not None and not self._calls_functions
+        return map if is_small else self._side_by_side
 
     def _side_by_side(self, work: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
         """What work gives for each item; whatever fails, no thread is at work any more."""

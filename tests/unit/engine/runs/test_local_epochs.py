@@ -11,8 +11,10 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
+from streamkit.engine.runs import local_epochs
 from streamkit.engine.runs.local_epochs import LocalEpochs
 from streamkit.engine.runs.start import start
+from streamkit.engine.stage.kernel import run_last_kernel
 from streamkit.errors import EvaluationError
 from streamkit.log.opening import open_log
 from streamkit.names import application_writer, plan_folder, store_folder
@@ -34,9 +36,10 @@ def epochs(log):
         yield running
 
 
-def started(log):
+def started(log, change=lambda orders: orders):
     app = sk.Topology("order-counts")
-    app.stream("orders").group_by("customer").agg(n=F.count("*"), total=F.sum("amount"), store="orders_of").to("counts")
+    orders = change(app.stream("orders"))
+    orders.group_by("customer").agg(n=F.count("*"), total=F.sum("amount"), store="orders_of").to("counts")
     return LocalEpochs(log, start(log.catalog, log.storage, sk.compile(app, log), tasks=2), 2)
 
 
@@ -110,6 +113,39 @@ def test_a_store_that_another_has(log, epochs):
         other.close()
 
     assert totals(log) == expected(6)
+
+
+def threads_of_tasks(log, epochs, monkeypatch):
+    """Run three epochs; of each, whether its tasks ran in this thread."""
+    ran: list[list[bool]] = []
+
+    def noted(*arguments):
+        ran[-1].append(threading.current_thread() is threading.main_thread())
+        return run_last_kernel(*arguments)
+
+    monkeypatch.setattr("streamkit.engine.runs.local.run_last_kernel", noted)
+    for number in range(3):
+        ran.append([])
+        run(log, epochs, number)
+    assert totals(log) == expected(3)
+    return ran
+
+
+def test_tasks_of_a_small_epoch_take_turns(log, epochs, monkeypatch):
+    """They are nearly all Python; but those of the first epoch may have stores to restore, and run side by side."""
+    assert threads_of_tasks(log, epochs, monkeypatch) == [[False, False], [True, True], [True, True]]
+
+
+def test_tasks_of_a_large_epoch_run_side_by_side(log, epochs, monkeypatch):
+    """Arrow lets go of Python's lock, so that as many tasks run as there are cores."""
+    monkeypatch.setattr(local_epochs, "SIDE_BY_SIDE_RECORDS", KEYS)
+    assert threads_of_tasks(log, epochs, monkeypatch) == [[False, False]] * 3
+
+
+def test_functions_of_users_are_called_side_by_side(log, monkeypatch):
+    """They may wait for something else than a core."""
+    with closing(started(log, lambda orders: orders.map_values(dict, "amount bigint"))) as epochs:
+        assert threads_of_tasks(log, epochs, monkeypatch) == [[False, False]] * 3
 
 
 def test_no_task_is_at_work_when_an_epoch_has_failed(epochs):
