@@ -74,8 +74,12 @@ class StorePosition:
     def offset(self, topic_id: int, partition: int) -> int:
         return self.offsets.get(topic_id, {}).get(partition, 0)
 
-    def moved(self, topic_id: int, partition: int, offset: int) -> StorePosition:
-        return replace(self, offsets={**self.offsets, topic_id: {**self.offsets.get(topic_id, {}), partition: offset}})
+    def moved(self, ends: Mapping[tuple[int, int], int]) -> StorePosition:
+        """The position with other offsets of some changelog partitions."""
+        offsets = {topic_id: dict(partitions) for topic_id, partitions in self.offsets.items()}
+        for (topic_id, partition), offset in ends.items():
+            offsets.setdefault(topic_id, {})[partition] = offset
+        return replace(self, offsets=offsets)
 
 
 @dataclass(frozen=True)
@@ -369,7 +373,7 @@ def catch_up(
     applied, prefixes = 0, share.prefixes
     keys: list[pa.BinaryArray] = []
     values: list[pa.BinaryArray] = []
-    waiting = 0
+    waiting, moved = 0, dict[tuple[int, int], int]()
     missing = _missing_extents(storage, position, share, changes)
     with RestoreReport(storage.root, folder, sum(one.rows for extents in missing.values() for one in extents)) as report:
         for place, extents in missing.items():
@@ -378,12 +382,13 @@ def catch_up(
                 keys.append(more_keys)
                 values.append(more_values)
                 waiting += len(more_keys)
-                position = position.moved(*place, offset)
+                moved[place] = offset
                 if waiting >= CHANGES_PER_WRITE:
-                    store.write(_together(keys), _together(values), position.encode())
+                    store.write(_together(keys), _together(values), position.moved(moved).encode())
                     reach("state.between_writes")
                     applied, waiting, keys, values = applied + waiting, 0, [], []
                 report.advance(extent.rows)
+        position = position.moved(moved)
         arrived = _arrived(position, share, changes)
         if waiting or arrived != position:
             store.write(_together(keys), _together(values), arrived.encode())

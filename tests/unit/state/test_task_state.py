@@ -336,7 +336,7 @@ def give_to_another_stage(folder: Path, changes: CommittedChanges) -> CommittedC
     """The store has changes of a changelog that was dropped."""
     store = TieredStore(folder)
     position = StorePosition.decode(store.position() or b"")
-    put(store, [], [], position.moved(99, 0, 1).encode())
+    put(store, [], [], position.moved({(99, 0): 1}).encode())
     store.close()
     return changes
 
