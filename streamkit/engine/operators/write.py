@@ -45,7 +45,10 @@ def write(operator: Write, inputs: Sequence[OptionalBatch], context: Context) ->
         order = order[stable_order(labels[order])]
     written = batch.select([name for name in (*output.schema.names, TIMESTAMP, DELETED, HEADERS) if name in batch.schema.names])
     rows = _log_rows(operator, output, written if (order[1:] > order[:-1]).all() else written.take(pa.array(order)))
-    context.frames.extend((topic.id, partition, _with_own_dictionaries(piece)) for partition, piece in runs(rows, labels[order]))
+    pieces = runs(rows, labels[order])
+    if any(map(pa.types.is_dictionary, rows.schema.types)):
+        pieces = ((partition, _with_own_dictionaries(piece)) for partition, piece in pieces)
+    context.frames.extend((topic.id, partition, piece) for partition, piece in pieces)
     context.count(WRITTEN, output.topic, batch.num_rows)
 
 
