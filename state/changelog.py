@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.log.slab.extent import Extent
+from streamkit.log.slab.extent import Extent, FramePlace
 from streamkit.log.slab.reference import SlabReference
 from streamkit.log.slab.slab import read_rows, read_together
 from streamkit.log.storage.storage import Storage
@@ -24,8 +24,8 @@ from streamkit.schema import Schema
 
 COLUMNS = Schema.parse("key binary not null, value binary")  # of every changelog
 ChangelogOffsets = Mapping[int, Mapping[int, int]]  # topic id → partition → next offset
-# Keys and values by slab and position of their frame
-WrittenChanges = Mapping[tuple[str, int], tuple[pa.BinaryArray, pa.BinaryArray]]
+# Keys and values by the place of their frame
+WrittenChanges = Mapping[FramePlace, tuple[pa.BinaryArray, pa.BinaryArray]]
 NOTHING_WRITTEN: WrittenChanges = {}
 BEGUN_METRIC = "begun"  # among the metrics of an application: pairs of a share's name and the epoch in which its stores without a log began empty
 SMALL_BYTES = 64 << 10  # of a frame that is read together with others
@@ -69,7 +69,10 @@ def written_changes(
 ) -> WrittenChanges:
     """The changes for the changelogs `topic_ids` that were written into a slab as these frames, (topic id, partition, rows), among others."""
     places = (frame for frame in slab.frames if frame.topic_id in topic_ids)
-    return {(slab.path, place.position): (rows["key"], rows["value"]) for place, (_, _, rows) in zip(places, frames, strict=True)}
+    return {
+        (slab.path, place.position, place.partition): (rows["key"], rows["value"])
+        for place, (_, _, rows) in zip(places, frames, strict=True)
+    }
 
 
 def extents_by_place(extents: Sequence[Extent]) -> dict[tuple[int, int], list[Extent]]:
@@ -128,7 +131,7 @@ def read_changes(
         if stop <= start or stop <= extent.base_offset:
             continue
         is_whole = extent.base_offset >= start and stop == extent.next_offset
-        known = written.get((extent.path, extent.position)) if is_whole else None
+        known = written.get(extent.place) if is_whole else None
         if together and is_whole and known is None and extent.is_dense and extent.length <= SMALL_BYTES:
             small.append(extent)
             continue

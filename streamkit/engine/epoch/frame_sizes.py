@@ -13,7 +13,7 @@ import numpy as np
 
 from streamkit.arrays import Integers
 from streamkit.engine.epoch.order import Backlog
-from streamkit.log.slab.extent import Extent
+from streamkit.log.slab.extent import Extent, FramePlace
 from streamkit.log.slab.slab import read_rows, read_size
 from streamkit.log.storage.storage import Storage
 from streamkit.log.values.value_bytes import sizes_of
@@ -30,8 +30,8 @@ class FrameSizes:
 
     storage: Storage
     written: Callable[[Extent], Extent]
-    seen: dict[tuple[str, int], int] = field(default_factory=dict, compare=False)
-    opened: dict[tuple[str, int], tuple[Integers, Integers]] = field(default_factory=dict, compare=False)
+    seen: dict[FramePlace, int] = field(default_factory=dict, compare=False)
+    opened: dict[FramePlace, tuple[Integers, Integers]] = field(default_factory=dict, compare=False)
 
     def forget(self) -> None:
         """Forget frames, if there are many."""
@@ -60,14 +60,14 @@ class FrameSizes:
 
     def _bytes_of(self, extent: Extent) -> int:
         """The size of a whole frame."""
-        place = extent.path, extent.position
+        place = extent.place
         if place not in self.seen:
             self.seen[place] = read_size(self.storage, self.written(extent))
         return self.seen[place]
 
     def _bytes_within(self, extent: Extent, first: int, following: int) -> int:
         """The size of the rows of a frame at the offsets from `first` to before `following`."""
-        place = extent.path, extent.position
+        place = extent.place
         if place not in self.opened:
             if len(self.opened) >= OPENED_MAX:
                 self.opened.pop(next(iter(self.opened)))

@@ -16,7 +16,7 @@ import pyarrow as pa
 from streamkit.engine.epoch.event_time import columns_for_time, event_times
 from streamkit.engine.epoch.order import Backlog, TimesAndOffsets
 from streamkit.engine.epoch.stream_time import NO_TIME
-from streamkit.log.slab.extent import Extent
+from streamkit.log.slab.extent import Extent, FramePlace
 from streamkit.log.slab.slab import read_rows
 from streamkit.log.storage.storage import Storage
 from streamkit.names import TIMESTAMP
@@ -36,12 +36,12 @@ class FrameTimes:
 
     storage: Storage
     sources: Mapping[int, Input]
-    seen: dict[tuple[str, int], tuple[Extent, int, int]] = field(default_factory=dict, compare=False)
-    opened: dict[tuple[str, int], TimesAndOffsets] = field(default_factory=dict, compare=False)
+    seen: dict[FramePlace, tuple[Extent, int, int]] = field(default_factory=dict, compare=False)
+    opened: dict[FramePlace, TimesAndOffsets] = field(default_factory=dict, compare=False)
 
     def records(self, extent: Extent, start: int) -> TimesAndOffsets:
         """The event times and offsets of a frame from an offset on."""
-        place = extent.path, extent.position
+        place = extent.place
         if place not in self.opened:  # many small epochs are cut off one large frame
             while self.opened and (len(self.opened) >= OPENED_MAX or self._rows_opened() + extent.rows > ROWS_KEPT):
                 self.opened.pop(next(iter(self.opened)))
@@ -64,7 +64,7 @@ class FrameTimes:
 
     def written(self, extent: Extent) -> Extent:
         """The extent as the manifest has it, by which its frame is read."""
-        return self.seen.get((extent.path, extent.position), (extent,))[0]
+        return self.seen.get(extent.place, (extent,))[0]
 
     def forget(self, positions: ChangelogOffsets) -> None:
         """Forget frames that lie before these positions, if there are many."""
@@ -101,7 +101,7 @@ class FrameTimes:
 
     def _timed(self, extent: Extent) -> Extent:
         """The extent with the smallest and the largest event time of its records."""
-        place = extent.path, extent.position
+        place = extent.place
         if place not in self.seen:
             times, _ = self.records(extent, extent.base_offset)
             bounds = (int(times.min()), int(times.max())) if len(times) else (extent.min_timestamp, extent.max_timestamp)

@@ -306,6 +306,8 @@ def _write(run: _StageRun, program: Program, plan: EpochPlan, storage: Storage) 
     compressions = {topic.id: topic.compression for topic in application.outputs}
     topics = _topics(program, application)
     runs = chain([chain([first], begun)], iter(run.frames, None))  # another one for each time that writing fails
-    slab = stage_slab(storage, name, lambda: payloads_of(next(runs), compressions, topics), application.inline_slab_bytes)
+    inline_bytes_max = application.inline_slab_bytes
+    payloads = partial(payloads_of, compressions=compressions, topics=topics, shares=inline_bytes_max > 0)
+    slab = stage_slab(storage, name, lambda: payloads(next(runs)), inline_bytes_max)
     reach("kernel.slab_durable")
     return slab

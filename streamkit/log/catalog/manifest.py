@@ -242,7 +242,7 @@ def extents_of_slab(transaction: Transaction, path: str) -> tuple[Extent, ...]:
     """The extents that refer to a slab, in the order of its frames."""
     statement = """
         SELECT e.topic_id, e.partition, e.base_offset, e.next_offset, s.path, e.position, e.length, e.min_timestamp, e.max_timestamp, e.rows
-        FROM extent e JOIN slab s ON s.id = e.slab_id WHERE s.path = ? ORDER BY e.position
+        FROM extent e JOIN slab s ON s.id = e.slab_id WHERE s.path = ? ORDER BY e.position, e.partition
     """
     return tuple(Extent(*row) for row in transaction.execute(statement, (path,)))
 
@@ -256,7 +256,7 @@ def inline_extents(transaction: Transaction, limit: int, topic_ids: Collection[i
     among = "" if topic_ids is None else f"AND e.topic_id IN ({', '.join('?' * len(topic_ids))})"
     statement = f"""
         SELECT e.topic_id, e.partition, e.base_offset, e.next_offset, s.path, e.position, e.length, e.min_timestamp, e.max_timestamp, e.rows
-        FROM slab s JOIN extent e ON e.slab_id = s.id WHERE s.path >= ? AND s.path < ? {among} ORDER BY s.id, e.position LIMIT ?
+        FROM slab s JOIN extent e ON e.slab_id = s.id WHERE s.path >= ? AND s.path < ? {among} ORDER BY s.id, e.position, e.partition LIMIT ?
     """
     return sorted(Extent(*row) for row in transaction.execute(statement, (*INLINE_PATHS, *(topic_ids or ()), limit)))
 

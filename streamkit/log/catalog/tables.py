@@ -7,11 +7,12 @@ from streamkit.log.catalog import history
 from streamkit.log.database.database import Database, Transaction
 from streamkit.names import fresh_token
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 
 INLINE_SLAB = "CREATE TABLE inline_slab (path TEXT PRIMARY KEY, size INTEGER NOT NULL, data BLOB NOT NULL)"
 UPGRADES = {
-    3: ("ALTER TABLE log ADD COLUMN inline_bytes INTEGER NOT NULL DEFAULT 0", INLINE_SLAB)
+    3: ("ALTER TABLE log ADD COLUMN inline_bytes INTEGER NOT NULL DEFAULT 0", INLINE_SLAB),
+    4: (),  # frames may be shared from then on, which an older StreamKit cannot read
 }  # by the format that they lead on from
 TABLES = (
     """

@@ -196,7 +196,7 @@ def _references(transaction: Transaction) -> _References:
     extents: dict[str, list[Extent]] = {}
     for row in transaction.execute(
         "SELECT e.topic_id, e.partition, e.base_offset, e.next_offset, s.path, e.position, e.length, e.min_timestamp, e.max_timestamp, e.rows "
-        "FROM extent e JOIN slab s ON s.id = e.slab_id ORDER BY s.id, e.position"
+        "FROM extent e JOIN slab s ON s.id = e.slab_id ORDER BY s.id, e.position, e.partition"
     ):
         extent = Extent(*row)
         extents.setdefault(extent.path, []).append(extent)
@@ -257,9 +257,9 @@ def _check_footer(found: SlabReference, expected: tuple[int, int], extents: list
         message = f"its size and the checksum of its footer are {found.size} and {found.checksum}; the catalog says {expected[0]} and {expected[1]}"
         findings.error("slab", found.path, message, COPY)
         return
-    frames = {frame.position: frame for frame in found.frames}
+    frames = {(frame.position, frame.partition): frame for frame in found.frames}
     for extent in extents:
-        frame = frames.get(extent.position)
+        frame = frames.get((extent.position, extent.partition))
         if frame is None or _of_frame(frame) != _of_extent(extent):
             findings.error(
                 "extent", f"{found.path} at position {extent.position}",

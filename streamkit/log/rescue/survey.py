@@ -19,7 +19,8 @@ from streamkit.errors import CorruptionError, SchemaError
 from streamkit.log.catalog import inline_slabs
 from streamkit.log.catalog.journal import read_journal
 from streamkit.log.slab.extent import Extent
-from streamkit.log.slab.frame import ALIGNMENT, HEADER_SIZE, LOG_TYPES, MAGIC, FrameHeader, decode, decode_as_stored, padded
+from streamkit.log.slab.frame import ALIGNMENT, HEADER_SIZE, LOG_TYPES, MAGIC, FrameHeader
+from streamkit.log.slab.frame_reader import decode, decode_as_stored, extents_at
 from streamkit.log.slab.lineage import OFFSET_MAX, FrameLineage, lineage_of
 from streamkit.log.slab.slab import HEADER_SIZE as SLAB_HEADER_SIZE
 from streamkit.log.slab.slab import reference_in
@@ -55,9 +56,9 @@ class FoundFrame:
     next_offset: int = 0
 
     @property
-    def place(self) -> tuple[str, int]:
-        """What sources are named by: the token of the slab, and the position in it."""
-        return self.slab.token, self.extent.position
+    def place(self) -> tuple[str, int, int]:
+        """What sources are found by: the token of the slab, the position in it, and the partition, which is that of what was made of it."""
+        return self.slab.token, self.extent.position, self.extent.partition
 
     def placed(self, first_offset: int, next_offset: int) -> FoundFrame:
         """The frame, known to have these offsets."""
@@ -142,26 +143,26 @@ def _copies(folders: Sequence[str], inline: InlineCopies, path: str) -> Iterator
 
 @dataclass
 class _SlabSurvey:
-    """The frames of one slab, by position, from whichever copy has them whole."""
+    """The frames of one slab, by position and partition, from whichever copy has them whole."""
 
     path: str
     name: SlabName
-    frames: dict[int, FoundFrame] = field(default_factory=dict)
-    failures: dict[int, str] = field(default_factory=dict)
+    frames: dict[tuple[int, int], FoundFrame] = field(default_factory=dict)
+    failures: dict[tuple[int, int], str] = field(default_factory=dict)
     footer: str | None = "no copy of it can be opened"
 
     def run(self, folders: Sequence[str], inline: InlineCopies) -> _SlabSurvey:
         for modified_ns, file in _copies(folders, inline, self.path):
             for extent in self._extents(file):
-                if extent.position not in self.frames:
+                if (extent.position, extent.partition) not in self.frames:
                     self._add(file, extent, modified_ns)
         return self
 
     def problems(self) -> Iterator[Unreadable]:
         if self.footer is not None:
             yield Unreadable(self.path, None, self.footer)
-        for position in sorted(self.failures.keys() - self.frames.keys()):
-            yield Unreadable(self.path, position, self.failures[position])
+        for place in sorted(self.failures.keys() - self.frames.keys()):
+            yield Unreadable(self.path, place[0], self.failures[place])
 
     def _extents(self, file: pa.Buffer) -> list[Extent]:
         """The frames of a copy as its footer lists them, else as their headers are found."""
@@ -185,16 +186,13 @@ class _SlabSurvey:
             with suppress(ValueError):
                 head = _header(file, position)
                 if position >= SLAB_HEADER_SIZE and (head.position, head.token.hex()) == (position, self.name.token):
-                    yield Extent(
-                        head.topic_id, head.partition, 0, head.rows, self.path, position, padded(HEADER_SIZE + head.stored_length),
-                        head.min_timestamp, head.max_timestamp, head.rows,
-                    )  # fmt: skip
+                    yield from extents_at(file, self.path, position)
 
     def _add(self, file: pa.Buffer, extent: Extent, modified_ns: int) -> None:
         try:
-            self.frames[extent.position] = _found(file, extent, self.name, modified_ns)
+            self.frames[extent.position, extent.partition] = _found(file, extent, self.name, modified_ns)
         except _UNREADABLE as error:
-            self.failures[extent.position] = str(error)
+            self.failures[extent.position, extent.partition] = str(error)
 
 
 def _header(file: pa.Buffer, position: int) -> FrameHeader:
@@ -246,7 +244,7 @@ def _key_columns(rows: pa.RecordBatch) -> frozenset[str]:
 def _with_offsets(frames: Sequence[FoundFrame]) -> Iterator[FoundFrame]:
     """The frames, with the offsets of those that say them, and of those that another one says it was written from."""
     stated = {
-        (source.token, source.position): (source.base_offset, source.next_offset)
+        (source.token, source.position, frame.extent.partition): (source.base_offset, source.next_offset)
         for frame in frames
         if frame.lineage is not None
         for source in frame.lineage.sources

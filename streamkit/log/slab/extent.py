@@ -6,12 +6,15 @@ from typing import Any, NamedTuple
 
 from streamkit.names import SlabName
 
+FramePlace = tuple[str, int, int]  # path, position, partition: a frame may be shared by several partitions
+
 
 class Extent(NamedTuple):
     """
     Offsets `base_offset` up to and without `next_offset` of a topic partition, in one frame of a slab; times in ms.
 
-    `rows` is less than the offsets are where compaction has left holes. A tuple, since a snapshot has thousands of them.
+    `rows` is less than the offsets are where compaction has left holes. Several partitions may share a frame: their extents have one
+    position, and each its share of the length. A tuple, since a snapshot has thousands of them.
     """
 
     topic_id: int
@@ -29,6 +32,11 @@ class Extent(NamedTuple):
     def is_dense(self) -> bool:
         """Whether there is a row at each offset."""
         return self.rows == self.next_offset - self.base_offset
+
+    @property
+    def place(self) -> FramePlace:
+        """Where the rows lie, which no other extent of a topic says."""
+        return self.path, self.position, self.partition
 
     @property
     def token(self) -> bytes | None:

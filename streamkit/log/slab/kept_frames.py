@@ -21,12 +21,12 @@ from streamkit.log.storage.storage import Storage
 
 BYTES_MAX = 128 << 20
 
-_PlaceAndColumns = tuple[bytes | None, int, tuple[str, ...] | None]
+_PlaceAndColumns = tuple[bytes | None, int, int, tuple[str, ...] | None]
 
 
 @dataclass(frozen=True)
 class KeptFrames:
-    """The rows of frames by token, position and columns, the one that was asked for last behind the others; safe for threads."""
+    """The rows of frames by token, position, partition and columns, the one that was asked for last behind the others; safe for threads."""
 
     bytes_max: int = BYTES_MAX
     _kept: OrderedDict[_PlaceAndColumns, tuple[RowShape | None, pa.RecordBatch]] = field(default_factory=OrderedDict)
@@ -36,7 +36,7 @@ class KeptFrames:
         self, storage: Storage, extent: Extent, columns: Sequence[str] | None, topic: RowShape | None, *, is_last: bool
     ) -> pa.RecordBatch:
         """The rows as `checked_rows_of` gives them; with `is_last` they are forgotten, else kept if there is room."""
-        place = (extent.token, extent.position, None if columns is None else tuple(columns))
+        place = (extent.token, extent.position, extent.partition, None if columns is None else tuple(columns))
         with self._lock:
             found = self._kept.pop(place, None)
         if found is not None and found[0] == topic:

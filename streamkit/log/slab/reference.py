@@ -20,6 +20,7 @@ class FrameReference:
     """
     A frame in a slab: its place in bytes, its rows, its times in ms, the CRC32C of its payload.
 
+    Of a frame that several partitions share, each has one, in their order: with the same position and checksum, and its share of the length.
     The order of the frames of one topic partition within a slab is the order in which offsets are assigned.
     """
 

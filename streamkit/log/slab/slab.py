@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain, groupby
 from typing import TypeAlias
 
 import google_crc32c
@@ -23,18 +24,8 @@ from streamkit.chunks import one_batch
 from streamkit.errors import CorruptionError, EpochFailedError, StorageFailedError, StorageFullError
 from streamkit.failpoints import reach
 from streamkit.log.slab.extent import Extent
-from streamkit.log.slab.frame import (
-    Payload,
-    RowShape,
-    check,
-    check_columns,
-    checked_rows,
-    encode,
-    header,
-    padding,
-    read_header,
-    select,
-)
+from streamkit.log.slab.frame import Payload, RowShape, check_columns, encode, encode_shared, header, padding
+from streamkit.log.slab.frame_reader import check, checked_rows, select, stated_size
 from streamkit.log.slab.reference import FrameReference, SlabReference, footer_bytes
 from streamkit.log.storage.storage import FilePart, Storage
 from streamkit.log.values.value_bytes import size_of
@@ -50,6 +41,8 @@ _CHECKSUM = struct.Struct("<I")
 TOGETHER_BYTES_MAX = 1 << 22
 CheckedRows: TypeAlias = Callable[[Storage, Extent, Sequence[str] | None, RowShape | None], pa.RecordBatch]
 FRAME_BYTES_MAX = 1 << 29  # of rows that are written as one frame: a reader takes a frame as a whole
+SHARED_BYTES_MAX = 64 << 10  # of rows in a frame that several partitions share: who wants those of one reads all of it
+SHARED_ROWS_MAX = 1_000
 FrameInput = tuple[int, int, pa.RecordBatch]
 RowShapes = Mapping[int, RowShape]  # by id
 
@@ -75,34 +68,79 @@ def write_slab(
 
     Batches are as in `frame.encode`; those without rows are left out. By topic id: `topics` say which columns they have, so that another
     type is a SchemaError; only who makes slabs of no topic, such as a test, leaves them out. `compressions` gives none, lz4 or zstd by topic id.
-    A slab of at most `inline_bytes_max` becomes no file: the reference has its bytes.
+    A slab of at most `inline_bytes_max` becomes no file: the reference has its bytes. If that is not 0, the commit is one of those that
+    may be small, and few rows of several partitions share a frame.
     If an fsync or a write fails, the bytes go to a fresh token once, so the reference may name another token than `name`.
     StorageFullError if there is no room; nothing is left behind.
     """
     written = list(frames)
-    return stage_slab(storage, name, lambda: payloads_of(written, compressions or {}, topics), inline_bytes_max)
+    shares = inline_bytes_max > 0
+    return stage_slab(storage, name, lambda: payloads_of(written, compressions or {}, topics, shares=shares), inline_bytes_max)
 
 
 def payloads_of(
-    frames: Iterable[FrameInput], compressions: Mapping[int, str], topics: RowShapes | None = None
+    frames: Iterable[FrameInput], compressions: Mapping[int, str], topics: RowShapes | None = None, *, shares: bool = False
 ) -> Iterator[Payload]:
     """
     The frames that have rows, encoded one at a time, since they are as large as the rows again.
 
-    What is too large for one frame becomes several.
+    What is too large for one frame becomes several. With `shares`, few rows of partitions that follow one another share a frame.
     """
-    for topic_id, partition, batch in frames:
+    for together in _sharing(frames) if shares else ([frame] for frame in frames):
         if topics is not None:
+            topic_id, _, batch = together[0]
             check_columns(batch, topics[topic_id])
-        # Cut in halves until each part is small enough; a row that is larger alone stays whole.
-        parts = [batch]
-        while parts:
-            part = parts.pop()
-            if part.num_rows > 1 and part.nbytes > FRAME_BYTES_MAX:
-                half = part.num_rows // 2
-                parts += [part.slice(half), part.slice(0, half)]
-            elif part.num_rows:
-                yield encode(topic_id, partition, part, compressions.get(topic_id, "none"))
+        yield from _shared(together, compressions) or chain.from_iterable(_own(frame, compressions) for frame in together)
+
+
+def _shared(together: Sequence[FrameInput], compressions: Mapping[int, str]) -> list[Payload]:
+    """The frame that some share; empty if there is but one, or they have too many bytes for that."""
+    topic_id = together[0][0]
+    pieces = [(partition, rows) for _, partition, rows in together]
+    found = encode_shared(topic_id, pieces, compressions.get(topic_id, "none"), SHARED_BYTES_MAX) if len(pieces) > 1 else None
+    return [] if found is None else [found]
+
+
+def _own(frame: FrameInput, compressions: Mapping[int, str]) -> Iterator[Payload]:
+    """The frame, cut in halves until each part is small enough; a row that is larger alone stays whole."""
+    topic_id, partition, batch = frame
+    parts = [batch]
+    while parts:
+        part = parts.pop()
+        if part.num_rows > 1 and part.nbytes > FRAME_BYTES_MAX:
+            half = part.num_rows // 2
+            parts += [part.slice(half), part.slice(0, half)]
+        elif part.num_rows:
+            yield encode(topic_id, partition, part, compressions.get(topic_id, "none"))
+
+
+def _sharing(frames: Iterable[FrameInput]) -> Iterator[list[FrameInput]]:
+    """
+    The frames that have rows, in their order, those together that may share one.
+
+    They are of one topic, their partitions ascend, they have the same columns without dictionaries, and few rows together. One that can
+    share no frame comes at once: it may be large, and the next is made when it is asked for.
+    """
+    together: list[FrameInput] = []  # some wait here until it is known whether the next one shares their frame
+    schema: pa.Schema | None = None  # of these
+    rows = 0
+    for frame in frames:
+        topic_id, partition, batch = frame
+        if not batch.num_rows:
+            continue
+        rows += batch.num_rows
+        is_next = bool(together) and topic_id == together[-1][0] and partition > together[-1][1]
+        if is_next and rows <= SHARED_ROWS_MAX and batch.schema.equals(schema):
+            together.append(frame)
+            continue
+        if together:
+            yield together
+        together, rows, schema = [frame], batch.num_rows, batch.schema
+        if rows >= SHARED_ROWS_MAX or any(map(pa.types.is_dictionary, schema.types)):
+            yield together
+            together = []
+    if together:
+        yield together
 
 
 def stage_slab(
@@ -158,15 +196,11 @@ class _SlabParts:
         self._frames = []
         yield pack_header(token)
         position = HEADER_SIZE
-        for payload in self._payloads():
-            yield header(payload, len(self._frames), position, token).pack()
+        for ordinal, payload in enumerate(self._payloads()):
+            yield header(payload, ordinal, position, token).pack()
             yield payload.data
             yield padding(payload.data.size)
-            frame = FrameReference(
-                payload.topic_id, payload.partition, position, payload.frame_length, payload.rows,
-                payload.min_timestamp, payload.max_timestamp, payload.checksum,
-            )  # fmt: skip
-            self._frames.append(frame)
+            self._frames += payload.references(position)
             position += payload.frame_length
         self._footer = footer_bytes(self._name, tuple(self._frames))
         yield self._footer
@@ -234,8 +268,13 @@ def reference_in(file: pa.Buffer, path: str) -> SlabReference:
 
 def check_slab(file: pa.Buffer, path: str) -> None:
     """CorruptionError unless every checksum in a slab is right: header, frames and footer."""
-    for frame in reference_in(file, path).frames:
-        check(file, frame.extent(path, 0, frame.rows))
+    _check_frames(file, path, reference_in(file, path).frames)
+
+
+def _check_frames(file: pa.Buffer, path: str, frames: Sequence[FrameReference]) -> None:
+    """CorruptionError unless the frames of a slab are what its footer says, by their headers and checksums."""
+    for _, sharing in groupby(frames, lambda frame: frame.position):
+        check(file, [frame.extent(path, 0, frame.rows) for frame in sharing])
 
 
 def _frames_of(footer: bytes, path: str) -> tuple[FrameReference, ...]:
@@ -258,7 +297,11 @@ def _read_footer(file: pa.Buffer, path: str) -> tuple[bytes, int]:
 
 
 def verify_slab(storage: Storage, reference: SlabReference) -> None:
-    """Check that the slab of a reference exists and ends in the footer that the reference states; else EpochFailedError."""
+    """
+    Check that the slab of a reference exists and ends in the footer that the reference states; else EpochFailedError.
+
+    Of one that travels with its reference, every checksum is checked.
+    """
     if reference.data is not None:
         _verify_inline(pa.py_buffer(reference.data), reference)
         return
@@ -273,14 +316,14 @@ def verify_slab(storage: Storage, reference: SlabReference) -> None:
 
 
 def _verify_inline(data: pa.Buffer, reference: SlabReference) -> None:
-    try:
-        check_slab(data, reference.path)
-    except CorruptionError as error:
-        raise EpochFailedError(f"the bytes of a small slab are not whole: {error}; run the epoch again") from error
     if not _fits(data, reference):
         raise EpochFailedError(
             f"the bytes of the small slab {reference.path} are not what its writer reported; run the epoch again"
         )
+    try:
+        _check_frames(data, reference.path, reference.frames)  # which the footer lists, byte by byte
+    except CorruptionError as error:
+        raise EpochFailedError(f"the bytes of a small slab are not whole: {error}; run the epoch again") from error
 
 
 def _fits(file: pa.Buffer, reference: SlabReference) -> bool:
@@ -337,25 +380,30 @@ def read_together(
     size = 0
     for extent in extents:
         rows = checked_rows_of(storage, extent, columns, topic)
-        if gathered and (size + rows.nbytes > bytes_max or not rows.schema.equals(gathered[0].schema)):
+        more = rows.get_total_buffer_size()  # of a slice what it is a slice of: more than `nbytes` says, in a tenth of the time
+        if gathered and (size + more > bytes_max or not rows.schema.equals(gathered[0].schema)):
             yield select(_joined(gathered), columns, topic), np.concatenate(places)
             gathered, places, size = [], [], 0
         gathered.append(rows)
         places.append(np.arange(extent.base_offset, extent.next_offset, dtype=np.int64))
-        size += rows.nbytes
+        size += more
     if gathered:
         yield select(_joined(gathered), columns, topic), np.concatenate(places)
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else one_batch(pa.Table.from_batches(batches))
+    if len(batches) == 1:
+        return batches[0]
+    if any(map(pa.types.is_dictionary, batches[0].schema.types)):
+        return one_batch(pa.Table.from_batches(batches))
+    return pa.concat_batches(batches)  # which are too small together to be too long for a column
 
 
 def read_size(storage: Storage, extent: Extent) -> int:
     """The size of the rows of a frame in bytes, as `streamkit.log.values.value_bytes` has it; errors as of `read_frame`."""
     for file in storage.copies(extent.path):
         with suppress(CorruptionError):  # of which another copy may be whole
-            if size := read_header(file, extent).size:
+            if size := stated_size(file, extent):
                 return size
             break
     return size_of(read_frame(storage, extent))

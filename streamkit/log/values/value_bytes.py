@@ -7,6 +7,8 @@ in nested values. The size of rows is the sum of theirs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +28,25 @@ def sizes_of(batch: pa.RecordBatch) -> Integers:
 def size_of(batch: pa.RecordBatch) -> int:
     """The size of all rows together, without a look at each where that is not needed."""
     return sum(_size(column) for column in _counted(batch))
+
+
+def sizes_between(batch: pa.RecordBatch, borders: Sequence[int]) -> list[int]:
+    """The size of the rows between each border and the next."""
+    counts = np.diff(borders)
+    sizes: Integers = sum(
+        (_sizes_between(column, borders, counts) for column in _counted(batch)), np.zeros(len(counts), np.int64)
+    )
+    return [int(size) for size in sizes]
+
+
+def _sizes_between(column: pa.Array, borders: Sequence[int], counts: Integers) -> Integers:
+    if (width := _width(column.type)) is not None:
+        return width * counts
+    if column.null_count == 0 and len(column) and (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
+        ends: Integers = np.frombuffer(column.buffers()[1], np.int32)[column.offset :][borders].astype(np.int64)
+        return np.diff(ends)
+    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(_sizes(column))])
+    return np.diff(before[borders])
 
 
 def _counted(batch: pa.RecordBatch) -> list[pa.Array]:

@@ -1,7 +1,7 @@
 """
 A log of which one slab is damaged, and what a consumer then gives to a program that seeks behind every frame it cannot read.
 
-    python -m tests.harness.damage.consumed FIRST LAST      try mutations with these numbers; JSON of counts
+    python -m tests.harness.damage.consumed FIRST LAST [shared]     try mutations with these numbers, of frames that are shared; JSON of counts
 
 Cuts and flips of single bytes are those of every 37th byte, of every 61st in an ordinary run, so that few numbers reach the whole slab.
 """
@@ -23,6 +23,7 @@ from tests.harness.damage.victim import ADDRESS_SPACE_BYTES, changed_bytes, try_
 from tests.kit.sampling import TAKES_ALL
 
 STRIDE = 37 if TAKES_ALL else 61
+SHARED = "shared"
 PARTITIONS = 4
 COMMITS = 3
 ROWS = 60
@@ -30,11 +31,15 @@ POLL_ROWS = 25
 
 
 class ConsumedLog:
-    """A log of one topic, three commits over its partitions; the second slab is what is damaged."""
+    """
+    A log of one topic, three commits over its partitions; the second slab is what is damaged.
 
-    def __init__(self) -> None:
+    Each partition has a frame in it, or all share one.
+    """
+
+    def __init__(self, *, is_shared: bool = False) -> None:
         self.log = open_log(":memory:", HandClock(1000))
-        self.log.settings = replace(self.log.settings, inline_slab_bytes=0)  # a file is what gets damaged
+        self.log.settings = replace(self.log.settings, inline_slab_bytes=int(is_shared))  # a file is what gets damaged
         self.topic = self.log.create_topic("a", "id bigint, text string", key="id", partitions=PARTITIONS)
         for first in range(0, COMMITS * ROWS, ROWS):
             with self.log.producer() as producer:
@@ -95,7 +100,8 @@ class ConsumedLog:
         return found[0]
 
     def _is_touched(self, frame: Extent, changed: tuple[int, int]) -> bool:
-        return frame.path == self.path and changed[0] < frame.position + frame.length and frame.position < changed[1]
+        end = frame.position + sum(one.length for one in self.extents if (one.path, one.position) == (frame.path, frame.position))
+        return frame.path == self.path and changed[0] < end and frame.position < changed[1]
 
     def _extents(self, partition: int) -> list[Extent]:
         return self.log.catalog.manifest.extents(self.topic.id, partition)
@@ -121,7 +127,7 @@ def mutation_at(number: int, size: int, frames: list[int]) -> Mutation:
 def main() -> None:
     first, last = int(sys.argv[1]), int(sys.argv[2])
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
-    consumed = ConsumedLog()
+    consumed = ConsumedLog(is_shared=sys.argv[3:] == [SHARED])
     try_all(range(first, last), lambda number: mutation_at(number, len(consumed.data), consumed.frames), consumed.verdict)
 
 

@@ -25,11 +25,13 @@ import pyarrow.compute as pc
 
 from streamkit.errors import CorruptionError
 from streamkit.log.slab.extent import Extent
-from streamkit.log.slab.frame import HEADER_SIZE, TIMESTAMP_TYPE, Payload, decode, encode, header, padding
+from streamkit.log.slab.frame import HEADER_SIZE, TIMESTAMP_TYPE, Payload, encode, encode_shared, header, padding
+from streamkit.log.slab.frame_reader import decode
 from streamkit.names import SlabName
 from tests.harness.damage.victim import ADDRESS_SPACE_BYTES, COMPRESSIONS, TOPICS, rows_of
 
 TOKEN = "3" * 32
+SHARED_STRIDE = 4  # of so many payloads one is that of a shared frame
 NUMBERS = (0, 1, -1, 2, 7, 127, 255, 1 << 15, 1 << 20, (1 << 31) - 1, -(1 << 31), (1 << 63) - 1, -(1 << 63), 1 << 40)
 
 
@@ -38,7 +40,8 @@ def hostile_payload(number: int) -> Payload:
     random = Random(f"hostile {number}")
     topic_id = random.choice(sorted(TOPICS))
     rows = rows_of(topic_id, random.choice((1, 5, 40)), 1)
-    payload = encode(topic_id, 0, with_offsets(rows) if topic_id == 3 else rows)
+    shared = encode_shared(topic_id, [(0, rows), (2, rows)]) if number % SHARED_STRIDE == SHARED_STRIDE - 1 else None
+    payload = shared or encode(topic_id, 0, with_offsets(rows) if topic_id == 3 else rows)
     data = bytearray(payload.data.to_pybytes())
     for _ in range(random.choice((1, 1, 1, 2, 8))):
         _change(data, random)
@@ -74,9 +77,8 @@ def file_of(payload: Payload, holes: int = 0, **lies: Any) -> tuple[pa.Buffer, E
     head = replace(header(payload, 0, 0, bytes.fromhex(TOKEN)), **lies).pack()
     data = head + payload.data.to_pybytes() + padding(HEADER_SIZE + payload.data.size)
     path = SlabName("p1", 1, 1, TOKEN).path
-    following = 70 + payload.rows + holes
-    times = (payload.min_timestamp, payload.max_timestamp)
-    return pa.py_buffer(data), Extent(payload.topic_id, 0, 70, following, path, 0, len(data), *times, payload.rows)
+    first = payload.references(0)[0]
+    return pa.py_buffer(data), first.extent(path, 70, 70 + first.rows + holes)
 
 
 def times(count: int) -> pa.Array:
@@ -101,7 +103,7 @@ def use(batch: pa.RecordBatch) -> None:
 def verdict(number: int) -> str:
     """Read the frame of a number: `refused` or `used`; AssertionError for any other error."""
     payload = hostile_payload(number)
-    file, extent = file_of(payload, holes=3 if payload.topic_id == 3 else 0)
+    file, extent = file_of(payload, holes=3 if payload.topic_id == 3 and not payload.parts else 0)
     topic = TOPICS[payload.topic_id].with_id(payload.topic_id)
     try:
         rows = decode(file, extent, topic=topic)

@@ -13,7 +13,7 @@ import pytest
 
 from streamkit.log.consume import fetcher
 from tests.harness.damage.children import run
-from tests.harness.damage.consumed import ConsumedLog, mutation_at
+from tests.harness.damage.consumed import SHARED, ConsumedLog, mutation_at
 
 pytestmark = pytest.mark.usefixtures("slabs_in_files")
 
@@ -21,9 +21,10 @@ COUNT = 20_000 if os.environ.get("STREAMKIT_TORTURE") else 120
 
 
 @pytest.mark.timeout(1_800)
-def test_every_row_of_a_whole_frame_is_delivered(record_property):
+@pytest.mark.parametrize("arguments", [[], [SHARED]], ids=["own", SHARED])
+def test_every_row_of_a_whole_frame_is_delivered(arguments, record_property):
     """Cuts and flips all over the slab, then any damage: each row of a whole frame comes once, and an error ends where its frame does."""
-    tally = run("tests.harness.damage.consumed", 0, COUNT)
+    tally = run("tests.harness.damage.consumed", 0, COUNT, *arguments)
 
     record_property("tried", {f"{kind}, by a consumer": count for kind, count in tally.counts.items()})
     assert (tally.signals, tally.failures) == ([], [])

@@ -11,7 +11,7 @@ import os
 import google_crc32c
 import pytest
 
-from streamkit.log.slab import frame
+from streamkit.log.slab import frame_reader
 from streamkit.log.slab.extent import Extent
 from tests.harness.damage.children import run
 from tests.harness.damage.mutations import mutation_of
@@ -55,7 +55,7 @@ def test_damage_of_mapped_files_is_detected_or_harmless(fast_folder, record_prop
 BUGS = {
     "no checksum is checked": lambda patch: patch(google_crc32c, "value", lambda data: 0),
     "the token is not checked": lambda patch: patch(Extent, "token", property(lambda extent: AnyToken())),
-    "the position is not checked": lambda patch: patch(frame._FrameReader, "_check_place", lambda reader, found: None),
+    "the position is not checked": lambda patch: patch(frame_reader._FrameReader, "_check_place", lambda reader, found: None),
 }
 
 

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pytest
 
 from streamkit.errors import CorruptionError
-from streamkit.log.slab import frame
-from streamkit.log.slab.frame import PAYLOAD_BYTES_MAX, decode, encode
+from streamkit.log.slab.frame import COMPRESSIONS, PAYLOAD_BYTES_MAX, TIMESTAMP_TYPE, encode
+from streamkit.log.slab.frame_reader import decode, decode_as_stored
 from streamkit.log.slab.slab import pack_header, read_reference
 from streamkit.log.storage.storage import MemoryStorage
 from streamkit.names import SlabName
@@ -53,7 +53,7 @@ def test_types_that_python_has_no_class_for_are_refused(number):
 
 
 BUGS = {
-    "columns are not checked": "from streamkit.log.slab import frame\nframe._FrameReader.checked = lambda reader, batch, columns: batch\n"
+    "columns are not checked": "from streamkit.log.slab import frame_reader\nframe_reader._FrameReader.checked = lambda reader, batch, columns: batch\n"
 }
 
 
@@ -214,7 +214,7 @@ def test_footers_that_list_nothing_are_refused(footer):
 
 
 def payload_of(topic_id):
-    return encode(topic_id, 0, rows_of(topic_id, 12, 1), frame.COMPRESSIONS[topic_id - 1])
+    return encode(topic_id, 0, rows_of(topic_id, 12, 1), COMPRESSIONS[topic_id - 1])
 
 
 def stream_of(column):
@@ -227,14 +227,14 @@ def stream_of(column):
 
 
 def times_of(*values):
-    return pa.array(values, pa.int64()).view(frame.TIMESTAMP_TYPE)
+    return pa.array(values, pa.int64()).view(TIMESTAMP_TYPE)
 
 
 DICTIONARY = pa.DictionaryArray.from_arrays(pa.array([1, 0, 1], pa.int32()), times_of(None, 5))
 TIMED = encode(1, 0, pa.RecordBatch.from_arrays([times_of(1, 2, 3)], names=["_timestamp"]))
 
 
-@pytest.mark.parametrize("read", [decode, frame.decode_as_stored])
+@pytest.mark.parametrize("read", [decode, decode_as_stored])
 @pytest.mark.parametrize("column", [times_of(1, None, 3), DICTIONARY, pa.array([1, 2, 3])], ids=["null", "dictionary", "bigint"])
 def test_rows_without_an_event_time_are_refused(column, read):
     """Every row has an event time, and readers count on it: a frame in which one has none, or something else, is damaged."""
@@ -244,7 +244,7 @@ def test_rows_without_an_event_time_are_refused(column, read):
         read(file, extent)
 
 
-@pytest.mark.parametrize("read", [decode, frame.decode_as_stored])
+@pytest.mark.parametrize("read", [decode, decode_as_stored])
 def test_a_bitmap_that_is_too_short_is_not_counted(read):
     """A stream that claims two thousand million rows, and leaves it to the reader to count nulls in a bitmap of one byte."""
     rows = 2_000_000_000

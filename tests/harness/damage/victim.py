@@ -37,6 +37,7 @@ TOPICS = {
     2: declare_topic("packed", "id bigint, text string, amount double", "id", config={"compression.type": "lz4"}),
     3: declare_topic("dense", "id bigint, kind string, data binary", "id", config={"compression.type": "zstd"}),
 }
+UNSHARED = 2
 COMPRESSIONS = {topic_id: topic.compression for topic_id, topic in TOPICS.items()}
 
 
@@ -69,11 +70,14 @@ class Slab:
 
 
 def make_slab(token: str, seed: int, rows: int, time_ms: int = 0) -> Slab:
+    """A slab in which the partitions of two topics share a frame each; those of the third do not, since they stand the other way round."""
     storage = MemoryStorage()
     frames = [
-        (topic_id, place, rows_of(topic_id, rows + place, seed + place, time_ms)) for topic_id in TOPICS for place in (0, 1)
+        (topic_id, place, rows_of(topic_id, rows + place, seed + place, time_ms))
+        for topic_id in TOPICS
+        for place in ((1, 0) if topic_id == UNSHARED else (0, 1))
     ]
-    reference = write_slab(storage, SlabName("p1", 1, 1, token), frames, COMPRESSIONS)
+    reference = write_slab(storage, SlabName("p1", 1, 1, token), frames, COMPRESSIONS, inline_bytes_max=1)
     extents = tuple(
         Extent(
             f.topic_id,
@@ -124,7 +128,8 @@ class Victim:
         return "detected" if "detected" in verdicts else "harmless"
 
     def _read(self, storage: Storage, extent: Extent, rows: pa.RecordBatch, changed: tuple[int, int]) -> str:
-        is_touched = changed[0] < extent.position + extent.length and extent.position < changed[1]
+        length = sum(one.length for one in self.slab.extents if one.position == extent.position)  # of all who share the frame
+        is_touched = changed[0] < extent.position + length and extent.position < changed[1]
         try:
             found = read_frame(storage, extent, topic=topic_of(extent))
         except CorruptionError as error:

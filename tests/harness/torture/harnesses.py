@@ -83,7 +83,7 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
         "tests/unit/formats tests/unit/test_recast.py tests/unit/log/values tests/unit/log/test_nested_topics.py "
         "tests/unit/log/rows/test_event_time.py tests/unit/log/rows/test_nested_conversion.py "
         "tests/unit/log/rows/test_python_columns.py tests/unit/log/rows/test_decimals.py tests/unit/test_decimals.py "
-        "tests/unit/log/slab/test_frame.py tests/unit/log/topic/test_formats.py "
+        "tests/unit/log/slab/test_frame.py tests/unit/log/slab/test_shared_frame.py tests/unit/log/topic/test_formats.py "
         "tests/unit/log/topic/test_evolution.py tests/unit/log/catalog/test_assignors.py "
         "tests/unit/log/maintenance/test_compaction.py"
     ),

@@ -105,6 +105,14 @@ def lost(log):
     return log.root
 
 
+@pytest.fixture(params=[0, 1], ids=["own", "shared"])
+def frames(request):
+    """Each partition has frames of its own in the files of slabs, or they share them."""
+    with inline_slabs(request.param):  # no slab has as few bytes as one
+        yield
+
+
+@pytest.mark.usefixtures("frames")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_acknowledged_row_comes_back(folder, seed, record_property):
     """After all kinds of acts, the new log has every row that the old one had, as often, in its partition; the old one is left as it was."""
@@ -125,6 +133,7 @@ def test_every_acknowledged_row_comes_back(folder, seed, record_property):
     assert check_folder(done.target, deep=True).is_clean
 
 
+@pytest.mark.usefixtures("frames")
 def test_without_maintenance_nothing_comes_twice(folder):
     """Where all slabs were committed and none rewritten, exactly the rows of the old log come back."""
     with open_log(folder) as log:

@@ -23,6 +23,7 @@ from streamkit.log.rescue.fsck import check_folder
 from streamkit.log.slab.slab import write_slab
 from streamkit.names import SlabName, fresh_token
 from tests.kit import busy_database as busy
+from tests.kit.places import inline_slabs
 from tests.kit.program import Program
 from tests.kit.sampling import TAKES_ALL, in_turn
 
@@ -449,3 +450,19 @@ def test_no_log_is_an_error(tmp_path):
         with pytest.raises(ConfigError, match="there is no log"):
             check_folder(str(place))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_each_part_of_a_shared_frame_is_checked(tmp_path):
+    """What the manifest says of one partition is held against its part of the frame; those of the others are sound."""
+    folder = tmp_path / "log"
+    with inline_slabs(1), open_log(folder) as log:  # shared frames, in files
+        log.create_topic("t", "n int", key="n", partitions=3)
+        with log.producer() as producer:
+            producer.send_batch("t", [{"n": number} for number in range(30)])
+        assert len({extent.position for partition in range(3) for extent in log.catalog.manifest.extents(1, partition)}) == 1
+    assert check_folder(str(folder), deep=True).is_clean
+    change("UPDATE extent SET max_timestamp = max_timestamp + 1 WHERE partition = 1")(folder)
+
+    found = check_folder(str(folder), deep=True).findings
+    assert {(one.severity, one.kind) for one in found} == {(ERROR, "extent"), (ERROR, "frame")}
+    assert len(found) == 2 and all("partition 1" in one.message or "(1, 1, " in one.message for one in found)

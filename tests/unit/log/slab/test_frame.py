@@ -18,11 +18,11 @@ from streamkit.log.slab.frame import (
     HEADER_SIZE,
     TIMESTAMP_TYPE,
     FrameHeader,
-    decode,
     encode,
     header,
     padding,
 )
+from streamkit.log.slab.frame_reader import decode
 from streamkit.log.topic.topic import declare_topic
 from streamkit.schema import Schema, SchemaColumn
 from tests.kit.sampling import examples
