@@ -55,9 +55,13 @@ def rebuilt_stores(program: Program, named: Collection[str]) -> frozenset[str]:
 
 
 def replayed_program(program: Program, stores: Collection[str]) -> Program:
-    """The part of a program that leads to some stores, under the name of the application that fills them; it writes to no topic."""
+    """
+    The part of a program that leads to some stores, under the name of the application that fills them; it writes to no topic.
+
+    All of its stores have logs, for what they hold in the end is read from these.
+    """
     part = _part(program, [one for one in program.operators if not set(stores).isdisjoint(one.stores)])
-    return replace(part, application=rebuilding(program.application))
+    return replace(part, application=rebuilding(program.application), unlogged=())
 
 
 def withheld_program(program: Program) -> Program:

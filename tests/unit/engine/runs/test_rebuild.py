@@ -11,6 +11,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
+from streamkit.engine.evolution.replaying import replayed_program
 from streamkit.engine.runs.compile import compile
 from streamkit.engine.runs.local import run_next
 from streamkit.engine.runs.local_run import run_locally
@@ -514,6 +515,29 @@ def test_a_longer_retention_keeps_its_windows(log):
     run(log, app("1 hour"))
     log.maintain()
     assert len(stored(log, "t", "one")) == 51
+
+
+def test_stores_without_a_log(log):
+    """A new store without a log is filled, by a replay whose stores have logs; one that is there cannot be, since its old rows are not known."""
+
+    def app(has_more):
+        app = topology(sums, 1)
+        if has_more:
+            app.stream("in").group_by("g").agg(n=F.count("*"), store="more-of-it")
+            app.disable_logging("more-of-it")
+        return app
+
+    append_part(log, 0)
+    run(log, app(False))
+    program = compile(app(True), log)
+    assert program.unlogged == ("more-of-it",)
+    assert replayed_program(program, {"more-of-it"}).unlogged == ()
+    rebuild(log, app(True), "more-of-it")
+    assert sum(row["n"] for row in stored(log, "t", "more-of-it")) == 40
+    before = log.catalog.applications.get("t")
+    with pytest.raises(OrphanedStateError, match="has no log, so a start cannot tell which of its rows are to go"):
+        rebuild(log, app(True), "more-of-it")
+    assert log.catalog.applications.get("t") == before
 
 
 def test_a_dropped_store_goes_with_the_run_behind(log):
