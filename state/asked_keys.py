@@ -3,46 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from streamkit.arrays import Integers
-from streamkit.chunks import one_array
 from streamkit.errors import ConfigError
-from streamkit.expressions.python.python_functions import exact_array
-from streamkit.recast import recast
-from streamkit.schema import Schema, SchemaColumn
-from streamkit.state.moment import milliseconds
+from streamkit.schema import Schema
+from streamkit.state.key_value import key_values
+from streamkit.state.moment import whole_milliseconds
 
 
-def asked_columns(asked: Any, key: Schema, times: Sequence[str], store: str) -> tuple[list[pa.Array], list[Integers]]:
+@dataclass(frozen=True, eq=False)
+class AskedKeys:
+    """The key columns of the keys that a store may have, in the order in which they are asked for, and the times (ms) beside them."""
+
+    columns: list[pa.Array]
+    times: list[Integers]
+
+
+def asked_columns(given: Mapping[str, Any], key: Schema, times: Sequence[str], store: str) -> AskedKeys:
     """
-    The key columns of all keys, and the times (ms) under these names that stand beside them.
+    Of what `by_name` gave the key columns, and the times under these names that stand beside them.
 
-    ConfigError for a column that is missing or unknown, and for a value that is none of its column's type; `store` is named there.
+    Keys that lie between two which the store could have are left out. ConfigError for a value that is none of its column's type;
+    `store` is named there.
     """
-    given = _by_name(asked, [*key.names, *times], store)
-    columns = [_key_column(given[column.name], column, store) for column in key]
-    return columns, [_moments(given[name]) for name in times]
+    found = [key_values(given[column.name], column, store) for column in key]
+    moments = [_moments(given[name]) for name in times]
+    is_there = np.ones(len(found[0].values), bool)
+    for one in found:
+        is_there &= ~one.is_cut
+    for some in moments:
+        is_there &= np.array([moment is not None for moment in some], bool)
+    rows = pa.array(np.flatnonzero(is_there))
+    kept_moments = ([moment for moment, is_kept in zip(some, is_there, strict=True) if is_kept] for some in moments)
+    return AskedKeys([one.values.take(rows) for one in found], [np.array(some, np.int64) for some in kept_moments])
 
 
-def _by_name(asked: Any, names: Sequence[str], store: str) -> Mapping[str, Any]:
-    """The values of each column, as an array or a list."""
+def by_name(asked: Any, choices: Sequence[Sequence[str]], store: str) -> Mapping[str, Any]:
+    """
+    The values of each column, as an array or a list, of keys with the names of one of these choices; all have other numbers of names.
+
+    ConfigError for columns that are missing or unknown; `store` is named there.
+    """
     if hasattr(asked, "to_arrow") and not isinstance(asked, pa.Table):
         asked = asked.to_arrow()
     elif type(asked).__module__.partition(".")[0] == "pandas" and hasattr(asked, "columns"):
         asked = pa.Table.from_pandas(asked, preserve_index=False)
     if isinstance(asked, pa.Table | pa.RecordBatch):
+        names = _chosen(len(asked.schema.names), choices)
         _check_names(asked.schema.names, names, store)
         return {name: asked[name] for name in names}
     if isinstance(asked, pa.Array | pa.ChunkedArray):
+        names = _chosen(1, choices)
         _check_count(1, names, asked, store)
         return {names[0]: asked}
+    expected = ", ".join(choices[0])
+    if isinstance(asked, Mapping):
+        raise ConfigError(
+            f"found the keys {asked!r}; {store} is asked for a list of dicts with {expected}, as in many([{asked!r}])"
+        )
     if isinstance(asked, str | bytes) or not isinstance(asked, Iterable):
-        raise ConfigError(f"found the keys {asked!r}; {store} is asked for a table or a list of keys with {', '.join(names)}")
+        raise ConfigError(f"found the keys {asked!r}; {store} is asked for a table or a list of keys with {expected}")
     rows = list(asked)
+    names = _chosen(len(rows[0]) if rows and isinstance(rows[0], tuple | Mapping) else 1, choices) if rows else choices[0]
     for row in rows:
         if isinstance(row, Mapping):
             _check_names(list(row), names, store)
@@ -55,6 +82,10 @@ def _by_name(asked: Any, names: Sequence[str], store: str) -> Mapping[str, Any]:
     return {name: [values[place] for values in tuples] for place, name in enumerate(names)}
 
 
+def _chosen(count: int, choices: Sequence[Sequence[str]]) -> Sequence[str]:
+    return next((names for names in choices if len(names) == count), choices[0])
+
+
 def _check_names(found: Sequence[str], expected: Sequence[str], store: str) -> None:
     if sorted(found) != sorted(expected):
         raise ConfigError(f"found keys with the columns {', '.join(found) or 'none'}; {store} is asked for {', '.join(expected)}")
@@ -65,22 +96,6 @@ def _check_count(found: int, expected: Sequence[str], key: Any, store: str) -> N
         raise ConfigError(f"found the key {key!r}, of {found} values; {store} is asked for {', '.join(expected)}")
 
 
-def _key_column(given: Any, column: SchemaColumn, store: str) -> pa.Array:
-    type = column.arrow.type
-    try:
-        if isinstance(given, list):
-            return exact_array(given, type)
-        array = one_array(given, column.name)
-        array = array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
-        if pa.types.is_integer(type) and pa.types.is_floating(array.type):
-            return exact_array(array.to_pylist(), type)
-        return array if array.type == type else recast(array, type)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise ConfigError(
-            f"the keys do not fit; {store} has {column.name} {column.type}, expected values of that type: {error}"
-        ) from error
-
-
-def _moments(given: Any) -> Integers:
+def _moments(given: Any) -> list[int | None]:
     values = given if isinstance(given, list) else given.to_pylist()
-    return np.array([milliseconds(value) for value in values], np.int64)
+    return [whole_milliseconds(value) for value in values]

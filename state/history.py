@@ -27,7 +27,7 @@ def valid_versions(
     keys, rows = keys.filter(is_begun), rows.filter(is_begun)
     # Versions of a key stand side by side, the oldest first: the time is the end of the state key.
     own = inner_bytes(keys, 0, MOMENT_BYTES)
-    kept = pa.array(_last_of_each(own)) if len(keys) else pa.array([], pa.bool_())
+    kept = pa.array(last_of_each(own)) if len(keys) else pa.array([], pa.bool_())
     kept = pc.and_(kept, pc.invert(rows[IS_DELETED]))
     return keys.filter(kept), rows.filter(kept)
 
@@ -77,6 +77,6 @@ def valid_rows_of_table(
     return found, pa.RecordBatch.from_pydict(rows, stored.schema)
 
 
-def _last_of_each(keys: pa.BinaryArray) -> Mask:
+def last_of_each(keys: pa.BinaryArray) -> Mask:
     """Which keys are the last of a run of equal ones."""
     return np.append(pc.not_equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False), True)

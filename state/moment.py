@@ -14,28 +14,52 @@ from streamkit.log.rows.event_time import TIME_MS_MAX
 from streamkit.log.values.whole_number import as_whole_number
 
 UNIX_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+_MILLISECOND = dt.timedelta(milliseconds=1)
+_BEHIND_MICROSECONDS = re.compile(r"[.,]\d{6}\d*[1-9]")  # digits that Python does not read
 
 
 def milliseconds(moment: Any) -> int:
-    """A moment in milliseconds since 1970; without a zone it is UTC. ConfigError if it is no moment."""
-    is_numpy = isinstance(moment, np.datetime64) and not np.isnat(moment)
-    number = int(moment.astype("M8[ms]").astype(np.int64)) if is_numpy else as_whole_number(moment)
+    """A moment in milliseconds since 1970, what is finer cut off; without a zone it is UTC. ConfigError if it is no moment."""
+    return _cut(moment)[0]
+
+
+def whole_milliseconds(moment: Any) -> int | None:
+    """A moment in milliseconds since 1970; None if it lies between two, where no window starts. ConfigError if it is no moment."""
+    found, is_whole = _cut(moment)
+    return found if is_whole else None
+
+
+def bound_ms(moment: Any) -> int | None:
+    """
+    The first millisecond that is not before a bound; None leaves it open.
+
+    Times of windows are whole milliseconds. So those from a bound on, and those before it, are the same for this one.
+    """
+    if moment is None:
+        return None
+    found, is_whole = _cut(moment)
+    return found if is_whole else found + 1
+
+
+def _cut(moment: Any) -> tuple[int, bool]:
+    """The millisecond that a moment lies in, and whether it is the beginning of it."""
+    number, is_whole = as_whole_number(moment), True
+    if isinstance(moment, np.datetime64) and not np.isnat(moment):
+        cut = moment.astype("M8[ms]")
+        number, is_whole = int(cut.astype(np.int64)), bool(cut == moment)
     if number is not None and abs(number) <= TIME_MS_MAX:
-        return number
+        return number, is_whole
     try:
         found = _datetime(moment)
         found = found if found.tzinfo else found.replace(tzinfo=dt.timezone.utc)
-        return int((found - UNIX_EPOCH) // dt.timedelta(milliseconds=1))
+        since = found - UNIX_EPOCH  # of pandas' times one with nanoseconds
+        is_whole = not since % _MILLISECOND and not (isinstance(moment, str) and _BEHIND_MICROSECONDS.search(moment))
+        return int(since // _MILLISECOND), is_whole
     except (TypeError, ValueError, OverflowError):
         raise ConfigError(
             f"found the time {moment!r}; expected a datetime, ISO 8601 text such as '2026-01-31' or '2026-01-31T12:00:00Z', "
             "UTC unless it has a zone, or whole milliseconds since 1970"
         ) from None
-
-
-def bound_ms(moment: Any) -> int | None:
-    """A bound in milliseconds; None leaves it open."""
-    return None if moment is None else milliseconds(moment)
 
 
 def _datetime(moment: Any) -> dt.datetime:

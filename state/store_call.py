@@ -9,28 +9,31 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamkit.arrays import Integers
 from streamkit.errors import ConfigError
-from streamkit.expressions.python.python_functions import exact_array
 from streamkit.log.values.keys import encode_keys, key_groups
 from streamkit.names import WINDOW_END, WINDOW_START
 from streamkit.plan.duration import duration_text
 from streamkit.plan.operator import FormerRows
 from streamkit.plan.program import ProgramStore
-from streamkit.schema import Schema, SchemaColumn
-from streamkit.state.asked_keys import asked_columns
+from streamkit.plan.store_kinds.versioned_store import IS_DELETED
+from streamkit.schema import Schema
+from streamkit.state.asked_keys import asked_columns, by_name
 from streamkit.state.expiry import stream_time_of
 from streamkit.state.format import is_earlier
-from streamkit.state.history import valid_rows_of_table, valid_versions
-from streamkit.state.layout import decode_lists
-from streamkit.state.moment import bound_ms
+from streamkit.state.history import last_of_each, valid_rows_of_table, valid_versions
+from streamkit.state.key_value import KeyValues, key_values
+from streamkit.state.layout import MICROSECONDS, UTC_MICROSECONDS, decode_lists
+from streamkit.state.moment import bound_ms, whole_milliseconds
 from streamkit.state.single_key import after, text_prefix
 from streamkit.state.state_reader import OpenLog, ReadProgram, StateReader
-from streamkit.state.stored_rows import EVERYTHING, StoredRows, WantedRows
+from streamkit.state.stored_rows import EVERYTHING, GROUP_BYTES, MOMENT_BYTES, StoredRows, WantedRows, inner_bytes
 from streamkit.state.task_state import TaskState
 
 Result = TypeVar("Result")
+SCANNED_KEYS = 8  # so many are looked for by ranges of their own; for more, all of the store is read
 KeysAndValues: TypeAlias = tuple[pa.BinaryArray, pa.BinaryArray]  # of rows in the state
 
 
@@ -63,26 +66,40 @@ class StoreCall:
     def find(self, key: Sequence[Any], named: Mapping[str, Any], window_start: Any) -> pa.Table:
         """What `StoreView.find` gives."""
         stored, layout = self.stored, self.stored.layout
-        columns = self._key_columns(self.store.key, key, named)
-        is_found_by_key = layout.has_lists or bool(layout.after)
-        if (window_start is None) == bool(layout.columns) and not (window_start is None and is_found_by_key):
+        own = self._key_of_rows(key, named)
+        columns = self._key_columns(own, key, named)
+        is_found_by_key = stored.has_sessions or layout.has_lists
+        if (window_start is None) == bool(stored.has_windows or layout.columns) and not (
+            window_start is None and is_found_by_key
+        ):
             raise ConfigError(
                 f"the store {self.store.name!r} is {'' if window_start is None else 'not '}windowed; "
                 f"expected {'' if window_start is None else 'no '}window_start="
             )
         start = bound_ms(window_start)
+        if columns is None or (start is not None and whole_milliseconds(window_start) is None):  # no row has such a key
+            return stored.schema.empty_table()
         if is_found_by_key:
             wanted = WantedRows() if start is None else WantedRows(start_ms=start, end_ms=start + 1)
             return self._of_key(columns, wanted)
         times = [] if start is None else [np.array([start], np.int64)]
         if self.store.is_spread:
-            return self._everywhere(columns, times)
+            return self._everywhere(columns, times) if own == self.store.key else self._rows_under(columns, times)
         group = key_groups(columns, self.known.program.key_groups).astype(np.int64)
         if group[0] < 0:  # a null key has no row
-            return self.stored.schema.empty_table()
+            return stored.schema.empty_table()
         keys = layout.keys(stored.number, group, columns, times)
         (values,) = self._read([_one(int(group[0]))], lambda state, _: state.get(keys))
         return pa.Table.from_batches([stored.rows(keys, values)]).slice(0, 1 - values.null_count)
+
+    def _key_of_rows(self, key: Sequence[Any], named: Mapping[str, Any]) -> Schema:
+        """
+        The key columns that are given: those that users declared.
+
+        Of some stores of processors rows have one more, the number of a duplicate or the time of a version, and may be named by that.
+        """
+        has_all = len(key) + len(named) == len(self.store.key.names) and not self.stored.has_sessions
+        return self.store.key if has_all else self.stored.key
 
     def _of_key(self, columns: Sequence[pa.Array], wanted: WantedRows) -> pa.Table:
         """The wanted windows of one key, as users declared it."""
@@ -129,14 +146,63 @@ class StoreCall:
         order = np.argsort(np.concatenate([places for places, _ in found]), kind="stable")
         return pa.Table.from_batches([rows for _, rows in found]).take(pa.array(order))
 
+    def _rows_under(self, columns: Sequence[pa.Array], times: Sequence[Integers]) -> pa.Table:
+        """
+        The rows whose keys begin with these, one behind another, in the order of key groups: of windows all duplicates, of versions the newest.
+
+        One value, of nine bytes, stands behind each of these keys: the number of a duplicate, or the time of a version.
+        """
+        stored = self.stored
+        no_group = np.zeros(len(columns[0]), np.int64)
+        begins = inner_bytes(stored.layout.keys(stored.number, no_group, columns, times), GROUP_BYTES, 0)
+        unique = begins.unique()
+        few = sorted(unique.to_pylist()) if len(unique) <= SCANNED_KEYS else None
+
+        def look(state: TaskState, groups: range) -> tuple[Integers, pa.RecordBatch]:
+            ranges = stored.ranges(groups)
+            if few is not None:
+                prefixes = [group.to_bytes(GROUP_BYTES, "big") + begin for group in groups for begin in few]
+                ranges = [(prefix, after(prefix)) for prefix in prefixes]
+            keys, values = state.scan(ranges)
+            place = pc.index_in(inner_bytes(keys, GROUP_BYTES, MOMENT_BYTES), unique)
+            kept = place.is_valid()
+            keys, values, place = keys.filter(kept), values.filter(kept), place.filter(kept)
+            if stored.kind == "versioned" and len(keys):
+                is_newest = pa.array(last_of_each(inner_bytes(keys, 0, MOMENT_BYTES)))
+                keys, values, place = keys.filter(is_newest), values.filter(is_newest), place.filter(is_newest)
+            rows = stored.rows(keys, values)
+            if stored.kind == "versioned":
+                is_there = pc.invert(rows[IS_DELETED])
+                rows, place = rows.filter(is_there), place.filter(is_there)
+            return place.to_numpy(zero_copy_only=False).astype(np.int64), rows
+
+        found = self._read(self._tasks, look)
+        owners = np.concatenate([place for place, _ in found])
+        order = np.argsort(owners, kind="stable")
+        first = np.searchsorted(owners[order], np.arange(len(unique) + 1))
+        asked = pc.index_in(begins, unique).to_numpy(zero_copy_only=False)
+        taken = [order[first[one] : first[one + 1]] for one in asked]
+        return pa.Table.from_batches([rows for _, rows in found]).take(pa.array(np.concatenate(taken), pa.int64()))
+
     def many(self, asked: Any) -> pa.Table:
         """What `StoreView.many` gives."""
-        stored, layout, key = self.stored, self.stored.layout, self.store.key
-        shown = [WINDOW_START, WINDOW_END] if layout.after else list(layout.columns[: layout.before])
-        columns, starts_and_ends = asked_columns(asked, key, shown, f"the store {self.store.name!r}")
-        times = starts_and_ends[::-1] if layout.after else starts_and_ends  # the end of a session stands before its start
+        stored, layout = self.stored, self.stored.layout
+        shown = [WINDOW_START, WINDOW_END] if stored.has_sessions else list(layout.columns[: layout.before])
+        whole = stored.key if stored.has_sessions else self.store.key
+        what = f"the store {self.store.name!r}"
+        given = by_name(asked, [[*key.names, *shown] for key in dict.fromkeys((stored.key, whole))], what)
+        is_whole = len(given) == len(whole.names) + len(shown)
+        keys_asked = asked_columns(given, whole if is_whole else stored.key, shown, what)
+        columns, times = keys_asked.columns, keys_asked.times
         if not len(columns[0]):
-            return self.stored.schema.empty_table()
+            return stored.schema.empty_table()
+        if not is_whole:
+            return self._rows_under(columns, times)
+        if stored.has_sessions:
+            times = times[::-1]  # the end of a session stands before its start
+        if stored.has_sessions and self.store.is_spread:
+            end, start = (pa.array(time * MICROSECONDS, pa.int64()).cast(UTC_MICROSECONDS) for time in times)
+            columns, times = [end, *columns, start], []
         if self.store.is_spread:
             return self._everywhere(columns, times)
         group = key_groups(columns, self.known.program.key_groups).astype(np.int64)
@@ -167,37 +233,49 @@ class StoreCall:
         """What `StoreView.range` gives: windows that start between two times, or keys between two."""
         if self.stored.layout.columns or self.stored.has_windows:
             return WantedRows(start_ms=bound_ms(start), end_ms=bound_ms(end))
-        first = b"" if start is None else self._encoded_bound(start)
-        return WantedRows(key_start=first, key_end=None if end is None else self._encoded_bound(end))
+        first, last = (b"" if bound is None else self._encoded_bound(bound) for bound in (start, end))
+        return WantedRows(key_start=first, key_end=last or None)  # a bound of no columns is open
 
     def _encoded_bound(self, bound: Any) -> bytes:
-        """The bytes with which all keys begin that begin with these values."""
+        """The first bytes that are not before a bound: with these all keys begin that begin with its values."""
         given = bound if isinstance(bound, tuple) else () if isinstance(bound, Mapping) else (bound,)
-        return self._encoded_first(given, bound if isinstance(bound, Mapping) else {})
+        found = self._first_values(given, bound if isinstance(bound, Mapping) else {})
+        columns: list[pa.Array] = []
+        for one in found:
+            if one.is_cut[0]:  # it lies between two moments: what follows it does not count
+                columns.append(pc.add(one.values.cast(pa.int64()), 1).cast(one.values.type))
+                break
+            columns.append(one.values)
+        return self._encoded(columns)
 
-    def _encoded_first(self, first: Sequence[Any], named: Mapping[str, Any], *, may_be_none: bool = False) -> bytes:
+    def _first_values(self, first: Sequence[Any], named: Mapping[str, Any]) -> list[KeyValues]:
+        """Values of the first key columns, or of none; ConfigError if they are others."""
         key = self.stored.key
         count = len(first) + len(named)
-        if not (count or may_be_none) or count > len(key.names) or set(named) != set(key.names[len(first) : count]):
+        if count > len(key.names) or set(named) != set(key.names[len(first) : count]):
             raise self._wrong_key(first, named, key, "the first of them")
-        if not count:
-            return b""
-        columns = self._key_columns(Schema(key.columns[:count]), first, named)
-        encoded: bytes = encode_keys(columns)[0].as_py()
+        return self._key_values(Schema(key.columns[:count]), first, named)
+
+    def _encoded(self, columns: Sequence[pa.Array]) -> bytes:
+        encoded: bytes = encode_keys(columns)[0].as_py() if columns else b""
         return encoded
 
     def beginning(self, first: Sequence[Any], named: Mapping[str, Any], starts_with: str | None) -> WantedRows:
         """What `StoreView.prefix` gives: keys whose first columns are these, and whose next one begins with a text."""
-        begin = self._encoded_first(first, named, may_be_none=starts_with is not None)
-        if starts_with is None:
-            return _with_key(EVERYTHING, begin)
-        key, count = self.stored.key, len(first) + len(named)
-        if count == len(key.names) or key.columns[count].type != "string" or not isinstance(starts_with, str):
-            found = "none" if count == len(key.names) else f"{key.columns[count].name} {key.columns[count].type}"
-            raise ConfigError(
-                f"starts_with={starts_with!r}: the next key column of the store {self.store.name!r} is {found}; expected text for a string"
-            )
-        return _with_key(EVERYTHING, begin + text_prefix(starts_with))
+        found = self._first_values(first, named)
+        begin = self._encoded([one.values for one in found])
+        key, count = self.stored.key, len(found)
+        if starts_with is not None:
+            if count == len(key.names) or key.columns[count].type != "string" or not isinstance(starts_with, str):
+                next_one = "none" if count == len(key.names) else f"{key.columns[count].name} {key.columns[count].type}"
+                raise ConfigError(
+                    f"starts_with={starts_with!r}: the next key column of the store {self.store.name!r} is {next_one}; "
+                    "expected text for a string"
+                )
+            begin += text_prefix(starts_with)
+        if any(one.is_cut[0] for one in found):  # no key begins so
+            return replace(EVERYTHING, key_start=begin, key_end=begin)
+        return _with_key(EVERYTHING, begin) if begin else EVERYTHING
 
     def windows(self, key: Sequence[Any], named: Mapping[str, Any], start: Any, end: Any, limit: int | None) -> pa.Table:
         """What `StoreView.windows` gives."""
@@ -217,7 +295,8 @@ class StoreCall:
     def _of_windows(self, key: Sequence[Any], named: Mapping[str, Any], wanted: WantedRows, limit: int | None) -> pa.Table:
         if not key and not named:
             return self.selected(wanted, limit)
-        found = self._of_key(self._key_columns(self.stored.key, key, named), wanted)
+        columns = self._key_columns(self.stored.key, key, named)
+        found = self.stored.schema.empty_table() if columns is None else self._of_key(columns, wanted)
         found = found.sort_by(WINDOW_START) if self.stored.layout.has_lists and not self.stored.layout.after else found
         return found if limit is None else found.slice(0, _checked(limit))
 
@@ -264,7 +343,10 @@ class StoreCall:
             raise ConfigError(
                 f"the store {self.store.name!r} keeps no history; expected that of a table with versioned=, or a processor's versioned_store"
             )
-        encoded = encode_keys(self._key_columns(stored.key, key, named))[0].as_py() if key or named else None
+        columns = self._key_columns(stored.key, key, named) if key or named else []
+        if columns is None:
+            return stored.schema.empty_table()
+        encoded = encode_keys(columns)[0].as_py() if columns else None
         wanted = EVERYTHING if encoded is None else _with_key(EVERYTHING, encoded)
         parts = self._tasks
         if former is None:
@@ -272,7 +354,7 @@ class StoreCall:
         else:
             history = self._other_rows(former.store)
             if encoded is not None:
-                (group,) = key_groups(self._key_columns(stored.key, key, named), self.known.program.key_groups)
+                (group,) = key_groups(columns, self.known.program.key_groups)
                 parts = [] if group < 0 else [_one(int(group))]
             found = self._read(
                 parts,
@@ -330,12 +412,17 @@ class StoreCall:
         parts = [batch for batches in self._read(self._tasks, look) for batch in batches]
         return pa.Table.from_batches(parts, self.stored.schema)
 
-    def _key_columns(self, key: Schema, given: Sequence[Any], named: Mapping[str, Any]) -> list[pa.Array]:
-        """One row of key columns from the values that were given, in order or by name."""
+    def _key_columns(self, key: Schema, given: Sequence[Any], named: Mapping[str, Any]) -> list[pa.Array] | None:
+        """One row of key columns from the values that were given, in order or by name; None if no row can have them."""
         both = {**dict(zip(key.names, given, strict=False)), **named}
         if len(given) + len(named) != len(key.names) or set(both) != set(key.names):
             raise self._wrong_key(given, named, key, "all of them")
-        return [self._key_column(column, both[column.name]) for column in key]
+        found = self._key_values(key, given, named)
+        return None if any(one.is_cut[0] for one in found) else [one.values for one in found]
+
+    def _key_values(self, key: Schema, given: Sequence[Any], named: Mapping[str, Any]) -> list[KeyValues]:
+        both = {**dict(zip(key.names, given, strict=False)), **named}
+        return [key_values([both[column.name]], column, f"the store {self.store.name!r}") for column in key]
 
     def _wrong_key(self, given: Sequence[Any], named: Mapping[str, Any], key: Schema, expected: str) -> ConfigError:
         found = ", ".join([*map(repr, given), *(f"{name}={value!r}" for name, value in named.items())])
@@ -343,15 +430,6 @@ class StoreCall:
             f"found the key {found or 'without columns'}; the store {self.store.name!r} has the key columns {', '.join(key.names)}: "
             f"expected {expected}"
         )
-
-    def _key_column(self, column: SchemaColumn, value: Any) -> pa.Array:
-        try:
-            return exact_array([value], column.arrow.type)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise ConfigError(
-                f"found the key {column.name} = {value!r} ({type(value).__name__}); the store {self.store.name!r} has {column.name} "
-                f"{column.type}: expected a value of that type"
-            ) from error
 
 
 def _with_key(wanted: WantedRows, encoded: bytes) -> WantedRows:

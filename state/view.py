@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from streamkit.errors import CorruptionError, FormatVersionError, StreamKitError
+from streamkit.errors import ConfigError, CorruptionError, FormatVersionError, StreamKitError
 from streamkit.html_table import html_table
 from streamkit.log.catalog import applications
 from streamkit.log.slab.slab import GONE
@@ -172,9 +172,15 @@ class StoreView:
 
         `sent` is the `position` of a view, the receipt of a record or several, or offsets by topic and partition:
         `view.at_least(producer.send("orders", row)).get("ann")`, behind a `flush`. Records that wait in the application for a window
-        to close count as taken. ConfigError for a topic that the application does not read.
+        to close count as taken. ConfigError for a topic that the application does not read, and within `at_now`, whose epoch stays.
         """
-        return replace(self, awaited=(ViewPosition.behind(sent), timeout))
+        if (held := self.reader.position()) is not None:
+            raise ConfigError(
+                f"at_least() of a view of at_now(): its calls see epoch {held.epoch} of {self.application!r} and wait for "
+                "nothing; call view.at_least(…).at_now(), or at_least() of the view outside the block"
+            )
+        wanted = ViewPosition.behind(sent)
+        return replace(self, awaited=(wanted if self.awaited is None else self.awaited[0].joined(wanted), timeout))
 
     @contextmanager
     def at_now(self) -> Iterator[StoreView]:
@@ -195,7 +201,8 @@ class StoreView:
 
     @property
     def position(self) -> ViewPosition:
-        """How far the application has come: within `at_now` what its calls see, else the newest epoch."""
+        """How far the application has come: within `at_now` what its calls see, else the newest epoch; waits as calls do."""
+        self._wait()
         if (held := self.reader.position()) is not None:
             return held
         return self.log.catalog.read(
@@ -204,8 +211,11 @@ class StoreView:
 
     def expiry(self) -> Expiry | None:
         """Which windows retention has deleted by now, in the stream time of the store's operator; None if it keeps all, or has seen no time."""
+        self._wait()
         catalog = self.log.catalog
-        time = stream_time_of(catalog, self.program, self.store.name, catalog.applications.get(self.application))
+        is_held = self.reader.position() is not None
+        state = self.reader.known().application if is_held else catalog.applications.get(self.application)
+        time = stream_time_of(catalog, self.program, self.store.name, state)
         retention = self.store.retention_ms
         return None if time is None or retention is None or self.store.window_size_ms is None else Expiry(retention, time)
 

@@ -48,6 +48,18 @@ class ViewPosition:
             "as in {'orders': log.end_offsets('orders')}"
         )
 
+    def joined(self, other: ViewPosition) -> ViewPosition:
+        """The position behind both."""
+        topics = {**self.offsets, **other.offsets}
+        offsets = {
+            topic: {
+                partition: max(one.offsets.get(topic, {}).get(partition, 0) for one in (self, other))
+                for partition in {**self.offsets.get(topic, {}), **other.offsets.get(topic, {})}
+            }
+            for topic in topics
+        }
+        return ViewPosition(max(self.epoch, other.epoch), offsets)
+
     def is_reached(self, epoch: int, offsets: Mapping[str, Mapping[int, int]]) -> bool:
         """Whether an application that stands there has come so far."""
         return epoch >= self.epoch and not self.missing(offsets)

@@ -23,6 +23,7 @@ from streamkit.data_type import from_arrow
 from streamkit.errors import ConfigError
 from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log
+from streamkit.names import WINDOW_START
 from streamkit.plan.duration import duration_text
 from streamkit.recast import recast
 from streamkit.schema import SchemaColumn
@@ -97,7 +98,7 @@ def get_row(
         if window is None and view.store.window_size_ms is not None:
             table = view.windows(*values.values()) if len(values) == len(view.key) else _all_windows(view, values)
         else:
-            table = view.find(**values, window_start=None if window is None else parse_moment(window))
+            table = view.find(**values, window_start=_moment(window))
         if not table.num_rows:
             raise ConfigError(_absence(view, key, window))
     if as_json:
@@ -256,7 +257,8 @@ def _absence(view: StoreView, key: list[str], window: str | None) -> str:
 
 
 def _typed_key(view: StoreView, key: list[str]) -> dict[str, Any]:
-    columns = list(view.store.key)
+    has_all = len(key) == len(view.store.key) and WINDOW_START not in view.store.key.names
+    columns = list(view.store.key if has_all else view.key)
     if len(key) != len(columns):
         raise ConfigError(
             f"found {len(key)} values of a key; expected {len(columns)}: {', '.join(column.name for column in columns)}"
@@ -275,7 +277,9 @@ def _typed_first(view: StoreView, values: list[str]) -> list[Any]:
 
 
 def _moment(text: str | None) -> Any:
-    return None if text is None else parse_moment(text)
+    """A moment as views take it: a text that has a fraction stays one, which may be finer than a datetime."""
+    moment = None if text is None else parse_moment(text)
+    return text if text is not None and ("." in text or "," in text) else moment
 
 
 def _typed(text: str, column: SchemaColumn) -> Any:

@@ -167,6 +167,11 @@ def test_windows_of_a_store(streamkit, application):
         return [row["number"] for row in json.loads(streamkit("store", "scan", application, "hourly", *options, "--json"))]
 
     assert 1001 in scanned("--from", "2023-11-14T22:00:00Z", "--before", "2023-11-14T22:00:01Z")
+    for behind in ("2023-11-14T22:00:00.0005Z", "2023-11-14T22:00:00.0000001Z"):  # less than a millisecond
+        assert scanned("--from", behind, "--before", "2023-11-14T22:00:01Z") == []
+        assert 1001 in scanned("--before", behind)
+        with pytest.raises(ConfigError, match="has no row of the key 1001 in the window"):
+            streamkit("store", "get", application, "hourly", "1001", "--window", behind)
     assert scanned("--from", "2023-11-15") == []
     assert scanned("--prefix", "1002", "--before", "2023-11-15") == [1002]
     with pytest.raises(ConfigError, match="found 2 values of a key; expected 1 at most: number"):

@@ -104,6 +104,45 @@ def test_a_moment_begins_where_it_was_asked_to(log: Log) -> None:
         assert number(fixed) == expected["n"][0].as_py()
 
 
+def test_a_fixed_view_is_not_waited_with(log: Log) -> None:
+    """`at_least` of a view of `at_now` would give an epoch without what was sent: it is refused, and says how to have both."""
+    with view(log).at_now() as fixed:
+        receipts = send(log)
+        with pytest.raises(ConfigError, match=r"at_least\(\) of a view of at_now\(\): .* call view.at_least\(…\).at_now\(\)"):
+            fixed.at_least(receipts)
+        with pytest.raises(ConfigError, match="wait for nothing"):
+            fixed.at_least(fixed.position)
+    with view(log).at_least(receipts, TIMEOUT_S).at_now() as fixed:
+        assert fixed.position.offsets["in"] == log.end_offsets("in")
+
+
+ALL = {
+    "get": lambda waiting: waiting.get(7),
+    "find": lambda waiting: waiting.find(7),
+    "many": lambda waiting: waiting.many([7]),
+    "range": lambda waiting: waiting.range(),
+    "prefix": lambda waiting: waiting.prefix(7),
+    "count": lambda waiting: waiting.count(),
+    "to_arrow": lambda waiting: waiting.to_arrow(),
+    "to_pandas": lambda waiting: waiting.to_pandas(),
+    "to_rows": lambda waiting: waiting.to_rows(),
+    "to_spark": lambda waiting: waiting.to_spark(None),
+    "position": lambda waiting: waiting.position,
+    "expiry": lambda waiting: waiting.expiry(),
+    "at_now": lambda waiting: waiting.at_now().__enter__(),
+}
+
+
+@pytest.mark.parametrize("call", ALL)
+def test_all_calls_wait(log: Log, call: str) -> None:
+    """Whatever tells of the store waits for what was asked for, also for the first of two positions."""
+    end = log.end_offsets("in")[0]
+    waiting = view(log).at_least({"in": {0: end + 1000}}, 0.05)
+    for one in (waiting, waiting.at_least({"in": {0: end}}, 0.05)):
+        with pytest.raises(TimeoutError):
+            ALL[call](one)
+
+
 def test_each_call_is_of_one_epoch(log: Log) -> None:
     """While records come all the time, in commits that add as much to all keys, whole stores are read with one number."""
     stop, found = threading.Event(), view(log)

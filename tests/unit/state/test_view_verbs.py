@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -93,14 +95,17 @@ def test_count_and_the_first_rows(application: Application, store: str) -> None:
 def test_many(application: Application, store: str) -> None:
     """Keys come in the order in which they are asked for, twice if so, and those without a row are left out."""
     view, rows = application.view(store), model(application, store)
-    names = [*view.store.key.names]
-    if store in WINDOWED and store != "own_sessions":
+    names = [*KEY]
+    if store in WINDOWED:
         names += ["window_start", "window_end"] if store in WITH_SESSIONS else ["window_start"]
     chosen = random.Random(store)
     for number in (0, 1, 40):
-        asked = [chosen.choice(rows) for _ in range(number)]
-        keys = [{name: row[name] for name in names} for row in asked]
+        picked = [chosen.choice(rows) for _ in range(number)]
+        asked = [one for row in picked for one in rows_of_key(store, rows, [(name, place(row[name])) for name in names])]
+        keys = [{name: row[name] for name in names} for row in picked]
         absent = [{**key, "s": "no such text"} for key in keys[:1]]
+        if store in WINDOWED:
+            absent += [{**key, "window_start": key["window_start"] + dt.timedelta(microseconds=500)} for key in keys[:1]]
         given: dict[str, Any] = {
             "dicts": [*keys, *absent],
             "tuples": [tuple(key.values()) for key in keys],
@@ -108,6 +113,49 @@ def test_many(application: Application, store: str) -> None:
         }
         for kind, some in given.items():
             check(view.many(some), asked, f"many of {number} {kind}")
+    if view.store.key.names != view.key.names and store not in WITH_SESSIONS:  # one column more tells rows apart
+        names = [*view.store.key.names, *names[len(KEY) :]]
+        picked = [chosen.choice(rows) for _ in range(20)]
+        check(view.many([{name: row[name] for name in names} for row in picked]), picked, "many by all columns")
+
+
+def rows_of_key(store: str, rows: Sequence[Row], key: Sequence[tuple[str, Any]]) -> list[Row]:
+    """The rows that are found by a key, and a window: of versions the newest, if it is a value, in each key group of the store."""
+    found = [row for row in rows if all(place(row[name]) == value for name, value in key)]
+    return [row for row in found[-1:] if not row["is_deleted"]] if store == "own_versions" else found
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_find_and_get(application: Application, store: str) -> None:
+    """By the key as users declared it, of whatever store: `find` gives all rows of it, and `get` the first."""
+    view, rows = application.view(store), model(application, store)
+    chosen = random.Random(store)
+    is_found_by_key = store not in WINDOWED or store in ("sliding", *WITH_SESSIONS)
+    for _ in seeds(4):
+        row = chosen.choice(rows)
+        key = tuple(row[name] for name in KEY)
+        own = rows_of_key(store, rows, list(zip(KEY, key_place(row))))
+        if is_found_by_key:
+            own = sorted(own, key=lambda one: ms(one["window_end"])) if store == "sliding" else own
+            check(view.find(*key), own, f"find{key}")
+            check(view.find(**dict(zip(KEY, key))), own, f"find by name {key}")
+            assert comparable([view.get(*key) or {}]) == comparable(own[:1] or [{}])
+        if store in WINDOWED:
+            start = row["window_start"]
+            of_window = [one for one in own if one["window_start"] == start]
+            check(view.find(*key, window_start=start), of_window, f"find{key} at {start}")
+            assert comparable([view.get(*key, window_start=ms(start)) or {}]) == comparable(of_window[:1])
+            for moment in finer(ms(start)):
+                assert view.get(*key, window_start=moment) is None, moment
+
+
+def finer(time_ms: int) -> list[Any]:
+    """Moments behind a millisecond and before the next, of all kinds that have them."""
+    micro = dt.datetime.fromtimestamp(time_ms // 1000, dt.timezone.utc) + dt.timedelta(
+        milliseconds=time_ms % 1000, microseconds=500
+    )
+    nano = pd.Timestamp(time_ms * 1_000_000 + 1, unit="ns", tz="UTC")
+    return [micro, micro.isoformat(), nano, nano.to_datetime64(), nano.isoformat()]
 
 
 @pytest.mark.parametrize("store", [name for name in STORES if name not in WINDOWED])
@@ -130,6 +178,8 @@ def test_range_of_keys(application: Application, store: str) -> None:
         ]
         check(view.range(start, end, limit=limit), wanted[:limit], f"range({start!r}, {end!r}, limit={limit})")
     check(view.range({"s": "a"}, {"s": "b"}), view.range("a", "b").to_pylist(), "bounds by name")
+    for every in (view.range(), view.range((), ()), view.range({}, None), view.prefix()):
+        check(every, rows, "bounds of no columns")
 
 
 @pytest.mark.parametrize("store", STORES if TAKES_ALL else STORES[::2])
@@ -149,10 +199,17 @@ def test_prefix(application: Application, store: str) -> None:
 
 
 def _bounds(chosen: random.Random, rows: Sequence[Row]) -> tuple[int | None, int | None]:
-    """Bounds of time: open, anywhere, or just where a window starts or ends."""
+    """Bounds of time, in ms: open, anywhere, or just where a window starts or ends."""
     moments = [ms(chosen.choice(rows)[name]) for name in ("window_start", "window_end")]
     start, end = (chosen.choice([None, chosen.randrange(-1000, HORIZON_MS), *moments]) for _ in range(2))
     return start, end
+
+
+def given(chosen: random.Random, bound: int | None) -> tuple[Any, int | None]:
+    """A bound as users give it, which may be finer than a millisecond, and the first millisecond that is not before it."""
+    if bound is None or chosen.random() < 0.5:
+        return bound, bound
+    return chosen.choice(finer(bound)), bound + 1
 
 
 @pytest.mark.parametrize("store", WINDOWED)
@@ -161,18 +218,18 @@ def test_windows(application: Application, store: str) -> None:
     view, rows = application.view(store), model(application, store)
     chosen = random.Random(store)
     for _ in seeds(5):
-        start, end = _bounds(chosen, rows)
+        (given_start, start), (given_end, end) = (given(chosen, bound) for bound in _bounds(chosen, rows))
         within = [
             row
             for row in rows
             if (start is None or ms(row["window_start"]) >= start) and (end is None or ms(row["window_start"]) < end)
         ]
-        check(view.windows(start=start, end=end), within, f"windows({start}, {end})")
-        check(view.range(start, end, limit=6), within[:6], f"range({start}, {end})")
+        check(view.windows(start=given_start, end=given_end), within, f"windows({start}, {end})")
+        check(view.range(given_start, given_end, limit=6), within[:6], f"range({start}, {end})")
         key = {name: chosen.choice(rows)[name] for name in KEY} if chosen.random() < 0.1 else dict(zip(KEY, key_of(chosen, rows)))
         own = [row for row in within if key_place(row) == tuple(place(key[name]) for name in KEY)]
-        check(view.windows(*key.values(), start=start, end=end), own, f"windows{tuple(key.values())} {start} {end}")
-        check(view.windows(**key, start=start, end=end, limit=2), own[:2], f"windows of {key}, the first")
+        check(view.windows(*key.values(), start=given_start, end=given_end), own, f"windows{tuple(key.values())} {start} {end}")
+        check(view.windows(**key, start=given_start, end=given_end, limit=2), own[:2], f"windows of {key}, the first")
 
 
 def key_of(chosen: random.Random, rows: Sequence[Row]) -> tuple[Any, ...]:
@@ -186,16 +243,16 @@ def test_sessions(application: Application, store: str) -> None:
     view, rows = application.view(store), model(application, store)
     chosen = random.Random(store)
     for _ in seeds(5):
-        start, end = _bounds(chosen, rows)
+        (given_start, start), (given_end, end) = (given(chosen, bound) for bound in _bounds(chosen, rows))
         within = [
             row
             for row in rows
             if (start is None or ms(row["window_end"]) >= start) and (end is None or ms(row["window_start"]) < end)
         ]
-        check(view.sessions(start=start, end=end), within, f"sessions({start}, {end})")
+        check(view.sessions(start=given_start, end=given_end), within, f"sessions({start}, {end})")
         key = key_of(chosen, rows)
         own = [row for row in within if key_place(row) == tuple(map(place, key))]
-        check(view.sessions(*key, start=start, end=end), own, f"sessions{key} {start} {end}")
+        check(view.sessions(*key, start=given_start, end=given_end), own, f"sessions{key} {start} {end}")
 
 
 def test_as_of_of_a_table(application: Application) -> None:
@@ -310,7 +367,6 @@ WRONG: dict[str, tuple[str, Callable[[StoreView], Any], str]] = {
         "found the key 'a'; .* key columns s, n, d: expected all of them",
     ),
     "not the first": ("counts", lambda view: view.prefix(n=1), "found the key n=1; .* expected the first of them"),
-    "nothing": ("counts", lambda view: view.prefix(), "found the key without columns"),
     "too many": ("counts", lambda view: view.prefix(1, 2, 3, 4), "expected the first of them"),
     "text for a number": (
         "counts",
@@ -323,8 +379,25 @@ WRONG: dict[str, tuple[str, Callable[[StoreView], Any], str]] = {
     "another column": ("counts", lambda view: view.many([{"s": "a"}]), "found keys with the columns s; .* is asked for s, n, d"),
     "too few values": ("counts", lambda view: view.many(["a"]), "found the key 'a', of 1 values; .* is asked for s, n, d"),
     "windows without a start": ("tumbling", lambda view: view.many([("a", 1, 1.0)]), "asked for s, n, d, window_start"),
-    "another type": ("counts", lambda view: view.many([("a", "b", 1.0)]), "has n bigint, expected values of that type"),
+    "another type": (
+        "counts",
+        lambda view: view.many([("a", "b", 1.0)]),
+        r"found the key n = 'b' \(str\); .* has n bigint: expected a",
+    ),
+    "true for a number": ("counts", lambda view: view.get("a", 1, True), r"found the key d = True \(bool\); .* has d double"),
     "no keys": ("counts", lambda view: view.many("abc"), "found the keys 'abc'"),
+    "a dict for keys": (
+        "counts",
+        lambda view: view.many({"s": "a"}),
+        r"asked for a list of dicts with s, n, d, as in many\(\[\{'s': 'a'\}\]",
+    ),
+    "a session by more": ("own_sessions", lambda view: view.get("a", 1), "has the key columns s, n, d: expected all of them"),
+    "duplicates without a window": ("own_duplicates", lambda view: view.get("a", 1, 1.0), "is windowed; expected window_start="),
+    "versions of a window": (
+        "own_versions",
+        lambda view: view.get("a", 1, 1.0, window_start=0),
+        "not windowed; expected no window_start=",
+    ),
 }
 
 
