@@ -19,7 +19,7 @@ def check_stores(root: str, storage: Storage, database: Database, findings: Find
     Compare every local store with the fold of its changelogs, as of one committed epoch.
 
     A store that is behind is brought forward in memory. One that cannot be trusted is information: it is discarded when it is
-    next opened. One that is trusted and differs is an error.
+    next opened. One that is trusted and differs, or does not find its keys, is an error.
     """
     root = local_root(root, load_settings().local_dir)
     with database.read() as transaction:
@@ -52,7 +52,10 @@ def _snapshot(database: Database, name: str, stage: int) -> StateSnapshot:
 
 
 def _report(name: str, found: VerifiedTask, findings: Findings) -> None:
+    delete = "stop the application and delete the folder; it is restored from the changelogs"
     match found.situation:
+        case "damaged" if found.is_unseen:
+            findings.error("store", str(found.folder), found.reason, delete)
         case "damaged" | "untrusted":
             action = "none: it is discarded and restored when it is next opened"
             findings.information("untrusted-store", str(found.folder), found.reason, action)
@@ -66,5 +69,5 @@ def _report(name: str, found: VerifiedTask, findings: Findings) -> None:
                     "store", f"{found.folder}",
                     f"{wrong} of {rows} rows differ from what the changelogs of {name} fold to, the first at the key {first.hex()}; "
                     f"`streamkit store verify {name}` shows more",
-                    "stop the application and delete the folder; it is restored from the changelogs",
+                    delete,
                 )  # fmt: skip

@@ -95,6 +95,10 @@ class RunFolder:
         self._listed = listed
         return [run for _, run in self._files.values()], listed
 
+    def listed(self) -> list[tuple[str, SortedRun]]:
+        """The runs with the names of their files, oldest first."""
+        return [(file.name, run) for file, run in self._files.values()]
+
     def announce(self, moving: bytes) -> None:
         """Say that a run which ends at this position is about to be moved to RocksDB."""
         self._write_list(replace(self._listed, moving=moving.hex()))

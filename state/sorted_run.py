@@ -8,6 +8,7 @@ of keys are compared. The order of the bytes, which ranges need, is found when a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -117,6 +118,22 @@ class SortedRun:
         """All keys in byte order, and their values."""
         order = byte_order(self.keys)
         return self.keys.take(order), self.values.take(order)
+
+    def fault(self) -> str | None:
+        """Why look-ups would not find what ranges find, or otherwise; None if they do. No checksum tells that a writer was wrong."""
+        hashes = hash_keys(self.keys)
+        if len(wrong := np.flatnonzero(hashes != self.hashes)):
+            return f"{len(wrong)} of {len(self)} hashes are not those of their keys, the first of the key {self._shown(wrong[0])}"
+        if len(wrong := np.flatnonzero(hashes[1:] < hashes[:-1])):
+            return f"its hashes are not in order, first behind the key {self._shown(wrong[0])}"
+        alike = np.flatnonzero(hashes[1:] == hashes[:-1])
+        rows = np.unique(np.concatenate([alike, alike + 1]))
+        counts = Counter(self.keys.take(pa.array(rows)).to_pylist())
+        again = sorted(key for key, count in counts.items() if count > 1)
+        return f"{len(again)} keys are there twice, the first is {again[0].hex()}" if again else None
+
+    def _shown(self, row: int) -> str:
+        return str(self.keys[int(row)].as_py().hex())
 
     def _without_deletions(self) -> SortedRun:
         kept = self.values.is_valid()

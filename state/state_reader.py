@@ -51,6 +51,14 @@ OPENINGS = 4  # of a local store whose application moves it on meanwhile
 KEPT_PARTS = 64  # of states without a local store, from call to call
 KEPT_CHANGES = 1 << 19  # of all of them together
 _LOGGER = logging.getLogger(__name__)
+_WARNED: set[str] = set()  # as long as local stores are damaged, which is seldom
+
+
+def warn_once(error: BaseException | None) -> None:
+    """Log that a local store is not read, and why: once in the life of the process, however often it is asked."""
+    if (reason := str(error)) not in _WARNED:
+        _WARNED.add(reason)
+        _LOGGER.warning("%s; until then it is read from the changelog, which takes longer", reason)
 
 
 class OpenLog(Protocol):
@@ -206,7 +214,7 @@ class StateReader:
                     return [self._looked(part, groups, look) for part, groups in zip(opened, parts, strict=True)]
                 except _OtherwiseError as error:  # all again, so that all parts are of one epoch
                     if not isinstance(error.__cause__, StoreMovedOnError):
-                        _LOGGER.warning("%s; until then it is read from the changelog, which takes longer", error.__cause__)
+                        warn_once(error.__cause__)
                 finally:
                     self._let_go(opened)
 
@@ -274,7 +282,7 @@ class StateReader:
             except StoreMovedOnError:  # between the two
                 continue
             except CorruptionError as error:
-                _LOGGER.warning("%s; until then it is read from the changelog, which takes longer", error)
+                warn_once(error)
                 return None
             except (StorageFullError, StoreBusyError):  # RocksDB writes a log of its own even to read
                 return None
@@ -351,7 +359,7 @@ class StateReader:
             if (reason := self._distrust(transaction, known, part)) is not None:
                 assert part.local is not None, "the changelogs are trusted"
                 error = UntrustedStoreError.of(part.local.folder, reason)
-                _LOGGER.warning("%s; until then it is read from the changelog, which takes longer", error)
+                warn_once(error)
                 return False
             part.is_checked = True
         return not any(0 < part.next_offset(place) < counters.purged_below for place, counters in counted.items())

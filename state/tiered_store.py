@@ -31,6 +31,8 @@ from streamkit.state.run_folder import RunFolder, RunList
 from streamkit.state.sorted_run import NOWHERE, SortedRun, hash_keys
 from streamkit.state.store import SortedKeys, StoredKey, StoredValue
 
+CHECKED_KEYS = 1 << 18  # at a time
+ALL_END = b"\xff\xff"  # behind all keys but the position
 OWNER = "OWNER"  # whoever writes has this file locked
 LOCK_TRIES = 1_000  # to make a folder that others keep discarding: a fraction of a second
 NEWEST_ROWS = 1 << 14
@@ -45,6 +47,10 @@ ATTEMPTS = 8  # to read a store while another process changes its files
 
 class StoreMovedOnError(CorruptionError):
     """What lies below the runs is newer than they are, for who reads beside a writer: open the store again."""
+
+
+class UnfindableKeyError(CorruptionError):
+    """What look-ups go by does not lead to what a store holds. Its checksums are right, so who opens it does not see that."""
 
 
 class TieredStore:
@@ -166,6 +172,25 @@ class TieredStore:
                 self.flush()
         finally:
             self._let_go()
+
+    def check_look_ups(self) -> None:
+        """UnfindableKeyError if keys would not be found that ranges have, or found with other values: what look-ups go by is wrong."""
+        for file, run in self._files.listed():
+            if (fault := run.fault()) is not None:
+                raise UnfindableKeyError(f"the file {file} of the local store in {self.folder} is wrong: {fault}")
+        below = self._rocksdb() if self._has_below else None
+        hashes = self._below_keys
+        if below is None or hashes is None:
+            return
+        if not hashes.is_in_order:
+            raise UnfindableKeyError(f"the hashes of keys of the local store in {self.folder} are not in order")
+        start = b""
+        while keys := below.scan(start, ALL_END, CHECKED_KEYS)[0]:
+            there = pa.array(keys, pa.binary())
+            if len(missing := np.flatnonzero(~hashes.may_have(hash_keys(there)))):
+                first = keys[int(missing[0])].hex()
+                raise UnfindableKeyError(f"the local store in {self.folder} has keys whose hashes it lacks, the first is {first}")
+            start = keys[-1] + b"\0"
 
     @property
     def is_lost(self) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -40,7 +40,7 @@ from streamkit.state.task_state import (
     UntrustedStoreError,
     trusted_position,
 )
-from streamkit.state.tiered_store import TieredStore
+from streamkit.state.tiered_store import TieredStore, UnfindableKeyError
 
 Situation = Literal["equal", "different", "damaged", "untrusted", "absent"]  # of a task's folder
 KeyRange = tuple[bytes, bytes]  # [start, end)
@@ -84,7 +84,7 @@ class VerifiedTask:
     What the folder of a task was found to be. `epoch` is the newest that was committed, `local_epoch` that of the files, which was compared.
 
     `reason` says why nothing was compared: the folder is damaged, holds what was not committed, or is not there. The last two are no
-    fault: such a store is restored.
+    fault: such a store is restored. `is_unseen` says that who opens the folder does not see the damage, and goes on with it.
     """
 
     stage: int
@@ -96,6 +96,7 @@ class VerifiedTask:
     reason: str = ""
     local_epoch: int = 0
     stores: tuple[VerifiedStore, ...] = ()
+    is_unseen: bool = False
 
     @property
     def is_sound(self) -> bool:
@@ -144,6 +145,7 @@ def verify_task(
                 # What is open stays as it is. So the catalog of now is not behind it, unless somebody has set it back.
                 now = _Beside.of(beside.storage, snapshot_now(), root, task, store)
                 if now.folder == beside.folder:
+                    opened.check_look_ups()
                     return _verified(now, opened)
         except (*GONE, CorruptionError, StoreBusyError) as error:
             reason = error
@@ -155,6 +157,8 @@ def verify_task(
         for partition in beside.share.partitions:
             for _ in read_changes(beside.storage, beside.extents(name, partition), 0, beside.share.prefixes):
                 pass
+    if isinstance(reason, UnfindableKeyError):
+        return replace(beside.found("damaged", str(reason)), is_unseen=True)
     is_untrusted = isinstance(reason, UntrustedStoreError | StoreAheadError)
     return beside.found("untrusted" if is_untrusted else "damaged", str(reason))
 

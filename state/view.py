@@ -81,7 +81,12 @@ class StoreView:
         return next(iter(rows_of(None, self.find(*key, window_start=window_start, **named))), None)
 
     def find(self, *key: Any, window_start: Any = None, **named: Any) -> pa.Table:
-        """The row of a key (and window), or of all sessions or sliding windows of a key, as a table; without rows if there is none."""
+        """
+        The row of a key (and window), or of all sessions or sliding windows of a key, as a table; without rows if there is none.
+
+        Of stores of processors: all values of the window if these are duplicates, the newest version if it has a value, and of each key
+        group that has the key. ConfigError for a value that is not of its column's type.
+        """
         return self._whole(lambda call: call.find(key, named, window_start))
 
     def many(self, keys: Any) -> pa.Table:
@@ -90,7 +95,8 @@ class StoreView:
 
         `keys` are a table, a batch or a DataFrame with the key columns, a list of dicts, or of tuples in the order of the key columns;
         of a key of one column also its values, as a list or an array. Keys of windows have `window_start` beside them, of
-        sessions also `window_end`. A key that is asked for twice comes twice. ConfigError for columns or values that do not fit.
+        sessions also `window_end`. A key that is asked for twice comes twice. Where `find` gives several rows of a key, so does this.
+        ConfigError for columns or values that do not fit.
         """
         return self._whole(lambda call: call.many(keys))
 
@@ -105,7 +111,7 @@ class StoreView:
 
     def prefix(self, *first: Any, starts_with: str | None = None, limit: int | None = None, **named: Any) -> pa.Table:
         """
-        The rows, of all windows, whose first key columns have these values, in the order of the store.
+        The rows, of all windows, whose first key columns have these values, in the order of the store; all rows if none is given.
 
         With `starts_with` the next key column, which is a string, begins with this text. ConfigError for columns that are not the first.
         """

@@ -185,6 +185,8 @@ def _show(app: str, found: Sequence[VerifiedTask], described: Sequence[Mapping[s
     ]
     if differences:
         show_table(("store", "task", "key", "here", "in the changelog"), differences, caption=_advice(app, found))
+    elif any(task.is_unseen for task in found):
+        show_line(_advice(app, found))
     else:
         show_line(_summary(app, found))
 
@@ -216,7 +218,7 @@ def _text(row: Mapping[str, Any] | None, as_bytes: str | None, first: int | None
 
 
 def _advice(app: str, found: Sequence[VerifiedTask]) -> str:
-    folders = ", ".join(visible(str(task.folder)) for task in found if task.situation == "different")
+    folders = ", ".join(visible(str(task.folder)) for task in found if task.situation == "different" or task.is_unseen)
     return f"{app} must not go on with these stores: stop it and delete {folders}; they are restored from the changelogs"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -27,11 +26,11 @@ from streamkit.spark.task_storage import StoragePlace, place_of, task_storage
 from streamkit.state.changelog import CommittedChanges
 from streamkit.state.format import is_earlier
 from streamkit.state.snapshot import StateSnapshot, find_store, snapshot_of_store
+from streamkit.state.state_reader import warn_once
 from streamkit.state.stored_rows import StoredRows, WantedRows
 from streamkit.state.task_state import Share, StoreAheadError, TaskState, read_changelogs, read_state
 
 ATTEMPTS = 5
-_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -164,7 +163,7 @@ def _read(
             try:
                 rows = _rows(stored, state, partition, groups)
             except CorruptionError as error:
-                _LOGGER.warning("%s; until then it is read from the changelog, which takes longer", error)
+                warn_once(error)
                 state.close()
                 state = from_changelogs()
                 rows = _rows(stored, state, partition, groups)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import streamkit as sk
@@ -14,10 +17,15 @@ from streamkit import functions as F
 from streamkit.engine.runs.compile import compile
 from streamkit.errors import ConfigError, CorruptionError, StoreNotFoundError
 from streamkit.log.log import Log
+from streamkit.log.rescue.findings import Findings
 from streamkit.names import store_folder
 from streamkit.state import verification
+from streamkit.state.check import check_stores
+from streamkit.state.key_hashes import KeyHashes
 from streamkit.state.layout import LAYOUTS
-from streamkit.state.rocksdb import is_in
+from streamkit.state.rocksdb import RocksStore, is_in
+from streamkit.state.run_folder import RunFolder
+from streamkit.state.sorted_run import SortedRun, hash_keys
 from streamkit.state.stores import ON_DISK
 from streamkit.state.tiered_store import TieredStore
 from streamkit.state.verification import VerifiedStore, VerifiedTask, verify_stores
@@ -195,6 +203,74 @@ def test_damage_is_told_from_difference(log: Log) -> None:
     assert found[folder].situation == "damaged" and not found[folder].is_sound
     assert found[folder].reason and "restored" in found[folder].reason
     assert {task.situation for other, task in found.items() if other != folder} == {"equal"}
+
+
+def wrong_hash(run: SortedRun) -> SortedRun:
+    hashes = run.hashes.copy()
+    hashes[1] ^= np.uint64(1 << 60)
+    order = np.argsort(hashes)
+    return SortedRun(hashes[order], run.keys.take(pa.array(order)), run.values.take(pa.array(order)), run.position)
+
+
+def out_of_order(run: SortedRun) -> SortedRun:
+    order = np.append(np.arange(1, len(run)), 0)
+    return SortedRun(run.hashes[order], run.keys.take(pa.array(order)), run.values.take(pa.array(order)), run.position)
+
+
+def twice(run: SortedRun) -> SortedRun:
+    order = np.append([0], np.arange(len(run)))
+    return SortedRun(run.hashes[order], run.keys.take(pa.array(order)), run.values.take(pa.array(order)), run.position)
+
+
+PLANTED = {
+    "a wrong hash": (wrong_hash, "1 of .* hashes are not those of their keys"),
+    "out of order": (out_of_order, "its hashes are not in order"),
+    "twice": (twice, "1 keys are there twice"),
+}
+
+
+@pytest.mark.parametrize("made", ["runs"], indirect=True)
+@pytest.mark.parametrize("way", PLANTED)
+def test_keys_that_look_ups_do_not_find_are_damage(log: Log, way: str) -> None:
+    """A run with right checksums and rows, whose hashes do not lead to its keys: verify and `fsck --deep` say so, and what to do."""
+    spoil, message = PLANTED[way]
+    folder = folder_of(log, "key")
+    files = RunFolder(folder)
+    runs, listed = files.read() or ([], None)
+    assert runs and listed and listed.below is None
+    files.write([*runs[:-1], spoil(runs[-1])], None, None)
+    found = {task.folder: task for task in verified(log)}
+    assert found[folder].situation == "damaged" and found[folder].is_unseen and not found[folder].is_sound
+    assert re.search(message, found[folder].reason)
+    assert {task.situation for other, task in found.items() if other != folder} == {"equal"}
+    assert_fsck_finds(log, folder, message)
+
+
+@pytest.mark.parametrize("made", ["RocksDB"], indirect=True)
+@pytest.mark.parametrize("way", ["missing", "out of order"])
+def test_hashes_without_a_key_of_rocksdb_are_damage(log: Log, way: str) -> None:
+    """The file of hashes has every key that RocksDB has, in order: else a look-up says that there is none."""
+    folder = folder_of(log, "key")
+    keys, _ = (below := RocksStore(folder, read_only=True)).scan(*verification.EVERYTHING)
+    position = below.position()
+    below.close()
+    whole = KeyHashes.none().with_keys(hash_keys(pa.array(keys, pa.binary())))
+    files = RunFolder(folder)
+    files.write([], position, whole)
+    assert {task.situation for task in verified(log, "key")} == {"equal"}
+    files.write([], position, KeyHashes(whole.prefixes[1:] if way == "missing" else whole.prefixes[::-1].copy()))
+    message = "has keys whose hashes it lacks" if way == "missing" else "hashes of keys .* are not in order"
+    found = {task.folder: task for task in verified(log, "key")}
+    assert found[folder].situation == "damaged" and re.search(message, found[folder].reason)
+    assert_fsck_finds(log, folder, message)
+
+
+def assert_fsck_finds(log: Log, folder: Path, message: str) -> None:
+    findings = Findings()
+    check_stores(log.root, log.storage, log.catalog.database, findings)
+    (finding,) = [one for one in findings.report(log.root, True).findings if one.severity == "error"]
+    assert finding.where == str(folder) and re.search(message, finding.message)
+    assert "delete the folder" in finding.action
 
 
 def test_a_damaged_changelog_is_an_error(log: Log) -> None:
