@@ -49,7 +49,7 @@ UNFIT = (pa.ArrowException, TypeError, ValueError, OverflowError, ArithmeticErro
 
 
 @dataclass(frozen=True, eq=False)
-class KeyValues:
+class GivenValues:
     """
     Values of a key column, as its type.
 
@@ -60,7 +60,7 @@ class KeyValues:
     is_cut: Mask
 
 
-def key_values(given: Any, column: SchemaColumn, store: str) -> KeyValues:
+def key_values(given: Any, column: SchemaColumn, store: str) -> GivenValues:
     """The values of a list or an array; ConfigError names the first that is none of the column's type. `store` is named there, too."""
     if isinstance(given, list):
         return _of_list(given, column, store)
@@ -81,21 +81,21 @@ def key_values(given: Any, column: SchemaColumn, store: str) -> KeyValues:
         is_cut = pc.not_equal(cut, array).fill_null(False).to_numpy(zero_copy_only=False)
         array = cut
     try:
-        return KeyValues(array if array.type == type else recast(array, type), is_cut)
+        return GivenValues(array if array.type == type else recast(array, type), is_cut)
     except UNFIT as error:
         raise ConfigError(
             f"the keys do not fit; {store} has {column.name} {column.type}, expected values of that type: {error}"
         ) from error
 
 
-def _of_list(given: list[Any], column: SchemaColumn, store: str) -> KeyValues:
+def _of_list(given: list[Any], column: SchemaColumn, store: str) -> GivenValues:
     type = column.arrow.type
     is_cut = np.zeros(len(given), bool)
     if pa.types.is_timestamp(type):
         given, is_cut = _in_microseconds(given)
     try:
         if all(_fits(value, type) for value in given):
-            return KeyValues(exact_array(given, type), is_cut)
+            return GivenValues(exact_array(given, type), is_cut)
     except UNFIT as error:
         reason: Exception | None = error
     else:

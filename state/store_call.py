@@ -24,7 +24,7 @@ from streamkit.state.asked_keys import asked_columns, by_name
 from streamkit.state.expiry import stream_time_of
 from streamkit.state.format import is_earlier
 from streamkit.state.history import last_of_each, valid_rows_of_table, valid_versions
-from streamkit.state.key_value import KeyValues, key_values
+from streamkit.state.key_value import GivenValues, key_values
 from streamkit.state.layout import MICROSECONDS, UTC_MICROSECONDS, decode_lists
 from streamkit.state.moment import bound_ms, whole_milliseconds
 from streamkit.state.single_key import after, text_prefix
@@ -248,7 +248,7 @@ class StoreCall:
             columns.append(one.values)
         return self._encoded(columns)
 
-    def _first_values(self, first: Sequence[Any], named: Mapping[str, Any]) -> list[KeyValues]:
+    def _first_values(self, first: Sequence[Any], named: Mapping[str, Any]) -> list[GivenValues]:
         """Values of the first key columns, or of none; ConfigError if they are others."""
         key = self.stored.key
         count = len(first) + len(named)
@@ -420,7 +420,7 @@ class StoreCall:
         found = self._key_values(key, given, named)
         return None if any(one.is_cut[0] for one in found) else [one.values for one in found]
 
-    def _key_values(self, key: Schema, given: Sequence[Any], named: Mapping[str, Any]) -> list[KeyValues]:
+    def _key_values(self, key: Schema, given: Sequence[Any], named: Mapping[str, Any]) -> list[GivenValues]:
         both = {**dict(zip(key.names, given, strict=False)), **named}
         return [key_values([both[column.name]], column, f"the store {self.store.name!r}") for column in key]
 
