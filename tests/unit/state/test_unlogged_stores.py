@@ -311,6 +311,7 @@ def run_until_killed(root: str) -> None:
             print("epoch", flush=True)
 
 
+@pytest.mark.timeout(3_600)
 def test_processes_that_are_killed_lose_and_double_nothing(tmp_path: Path) -> None:
     """Whoever is killed at any moment, the next process finds the store as it was committed."""
     root = str(tmp_path / "log")
@@ -494,6 +495,7 @@ def counts_are_of_one_life(actions: list[tuple[str, int | str]]) -> None:
     play([("take", 12), ("maintain", 0), *actions])
 
 
+@pytest.mark.timeout(7_200)
 def test_counts_are_of_one_life() -> None:
     """After any history the store holds what was counted since it last began empty, and it did so only where no copy could be had."""
     counts_are_of_one_life()

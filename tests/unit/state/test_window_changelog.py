@@ -239,6 +239,7 @@ def play(topology: str, actions: list[tuple[str, int]]) -> int:
         return world.dropped
 
 
+@pytest.mark.timeout(7_200)
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_a_restore_finds_what_is_left(topology: str) -> None:
     """After any history the changelog folds to what all changes do, and what has expired by time has gone from it."""
