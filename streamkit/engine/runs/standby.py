@@ -56,6 +56,7 @@ class Standby:
         self._options = options
         self._failures = 0
         self._told: set[str] = set()
+        self._copies = WarmCopies(log, topology.name)
         self.is_taking_over = False
 
     @property
@@ -76,7 +77,8 @@ class Standby:
     def wait(self, is_stopped: Callable[[], bool]) -> bool:
         """As `stand_by`; a warning, once, when the application is such that this process could not take it over."""
         pause_ms = min(LAPSE_MS << self._failures, PAUSE_MS) if self._failures else 0
-        self.is_taking_over = stand_by(self._log, self._topology.name, is_stopped, pause_ms=pause_ms, heard=self._heard)
+        name, copies = self._topology.name, self._copies
+        self.is_taking_over = stand_by(self._log, name, is_stopped, pause_ms=pause_ms, heard=self._heard, copies=copies)
         return self.is_taking_over
 
     def failed(self, error: StreamKitError) -> None:
@@ -120,6 +122,7 @@ def stand_by(
     lapse_ms: int = LAPSE_MS,
     pause_ms: int = 0,
     heard: Callable[[bool], None] | None = None,
+    copies: WarmCopies | None = None,
 ) -> bool:
     """
     Wait until no run of an application is alive; True then, and False once `is_stopped` says so.
@@ -127,9 +130,9 @@ def stand_by(
     A run that ended by itself, or was stopped, is not followed: the next run is waited for. An application that never ran, or that
     nobody has heard of since this host started, counts as gone after `lapse_ms`; after `pause_ms`, if that is longer and no new generation
     begins. Meanwhile the stores in this process's folder are kept up to date, unless another process has them open. `heard` is called when
-    the first generation is seen, with False, and when a new one has begun, with True.
+    the first generation is seen, with False, and when a new one has begun, with True. `copies` are those of an earlier wait.
     """
-    watched, copies, due = _Watched(log, application), WarmCopies(log, application), time.monotonic()
+    watched, copies, due = _Watched(log, application), copies or WarmCopies(log, application), time.monotonic()
     known: int | None = None
     while not is_stopped():
         silent_ms = watched.silent_ms()

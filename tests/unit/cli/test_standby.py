@@ -115,6 +115,7 @@ def test_a_takeover_that_cannot_be_now_comes_later(root, hindrance, told):
 
         def hears(text):
             said.append(errors.readline())
+            assert said[-1], f"it has ended: {said}"
             return text in said[-1]
 
         wait_until(lambda: hears("standing by for amounts"))

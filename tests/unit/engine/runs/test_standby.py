@@ -349,3 +349,16 @@ def test_copies_that_cannot_be_made_cost_only_warmth(log, tmp_path, caplog):
     assert f"{link}/" in told and "(local_dir)" in told and "File exists" in told
     disk.mkdir()
     assert copies.refresh() > 0 and copies.pause_seconds == 1
+
+
+def test_copies_that_cannot_be_made_are_told_once_whatever_is_tried_again(log, tmp_path, caplog):
+    """Each wait between takeovers that fail goes on with the copies of the one before."""
+    send(log, "ann")
+    run_once(log)
+    (tmp_path / "file").write_text("no folder")
+    log.settings = replace(log.settings, local_dir=str(tmp_path / "file"))
+    standby_of, turns = Standby(counts(), log, Options()), list[int]()
+    for _ in range(3):
+        turns.clear()
+        assert not standby_of.wait(lambda: turns.append(1) or len(turns) > 3)  # type: ignore[func-returns-value]
+    assert len([text for text in caplog.messages if "cannot be copied" in text]) == 1
