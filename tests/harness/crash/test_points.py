@@ -70,6 +70,8 @@ BUGS = {  # and where they show
 }
 OF_COMMANDS = ("backup.between_slabs", "backup.before_catalog", "rebuild.executed", "rebuild.set_aside")  # in tests/unit/log
 OF_STARTS = ("migration.slab_durable", "migration.after_commit")  # in tests/unit/engine/evolution/test_migration.py
+OF_FOLLOWING = ("follow.epoch", "follow.led")  # in tests/unit/engine/runs/test_following.py
+OF_REBUILDS = ("replay.epoch", "replay.ended", "replay.adopted")  # in tests/unit/engine/runs/test_rebuild.py
 OF_DATAFRAMES = ("dataframe.staged", "dataframe.committed")  # in tests/unit/spark/dataframe
 ROOT = Path(__file__).parents[3]
 CALL = re.compile(r'\breach\("([^"]+)"\)$', re.MULTILINE)
@@ -96,7 +98,9 @@ def test_no_crash_point_was_missed():
 
 def test_every_point_has_a_scenario():
     """Each declared point belongs to a scenario here, to those of maintenance, to a command's, a start's, or a DataFrame's."""
-    assert sorted([*SCENARIOS, *MAINTENANCE_POINTS, *OF_COMMANDS, *OF_STARTS, *OF_DATAFRAMES]) == sorted(POINTS)
+    assert sorted(
+        [*SCENARIOS, *MAINTENANCE_POINTS, *OF_COMMANDS, *OF_STARTS, *OF_FOLLOWING, *OF_REBUILDS, *OF_DATAFRAMES]
+    ) == sorted(POINTS)
 
 
 def test_every_point_is_in_the_code_once():

@@ -56,6 +56,7 @@ ARGUMENTS = {
     ("apps", "list"): [],
     ("apps", "describe"): ["order-counts"],
     ("apps", "reset"): ["order-counts", "--yes"],
+    ("apps", "take-over"): ["second", "--yes"],
     ("store", "list"): [],
     ("store", "get"): ["order-counts", "hourly", "1001"],
     ("store", "stats"): ["order-counts"],
@@ -84,7 +85,7 @@ ARGUMENTS = {
     ("dlq", "replay"): ["broken", "--dry-run"],
 }
 WITH_APPLICATION = {
-    ("apps", "list"), ("apps", "describe"), ("apps", "reset"), ("store", "list"), ("store", "get"), ("store", "scan"), ("store", "count"),
+    ("apps", "list"), ("apps", "describe"), ("apps", "reset"), ("apps", "take-over"), ("store", "list"), ("store", "get"), ("store", "scan"), ("store", "count"),
     ("store", "stats"), ("store", "verify"),
 }  # fmt: skip
 
@@ -108,6 +109,10 @@ def prepared(request, root, tmp_path, words):
     with sk.open_log(root) as log:
         log.groups.reset("billing", {"orders": {0: 1}})
         log.create_topic("broken", dead_letter.SCHEMA, partitions=1)
+        if words == ("apps", "take-over"):
+            log.catalog.applications.start(
+                "second", tasks=None, default_tasks=1, key_groups=128, program_hash="", stores=[], follows="order-counts"
+            )
     loads = {"connector.class": "FileSource", "path": str(tmp_path / "orders.csv"), "topic": "loaded"}
     (tmp_path / "connectors.json").write_text(json.dumps({"name": "loads", "config": loads}))
     return root
