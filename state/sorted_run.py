@@ -181,7 +181,8 @@ def hash_keys(keys: pa.BinaryArray) -> UnsignedIntegers:
     """A hash of each key; files of runs keep it, so it never changes."""
     rows = ByteSlices.of(keys)
     hashes = rows.lengths.astype(np.uint64) * _FACTOR
-    shortest, longest = int(rows.lengths.min(initial=0)), int(rows.lengths.max(initial=0))
+    longest = int(rows.lengths.max(initial=0))
+    shortest = int(rows.lengths.min(initial=longest))
     for position in range(0, longest, WORD_BYTES):
         mixed = hashes ^ _word(rows, position)
         mixed *= _FACTOR
