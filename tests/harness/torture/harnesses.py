@@ -28,9 +28,9 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "machine": "tests/unit/log/test_state_machine.py",
     "state": (
         "tests/unit/state/test_key.py tests/unit/state/test_key_index.py tests/unit/state/test_layout.py "
-        "tests/unit/state/test_nested_value.py tests/unit/state/test_row.py tests/unit/state/test_unlogged_stores.py "
-        "tests/unit/state/test_verification.py tests/unit/state/test_view.py tests/unit/state/test_view_verbs.py "
-        "tests/unit/state/test_window_changelog.py"
+        "tests/unit/state/test_nested_value.py tests/unit/state/test_row.py tests/unit/state/test_sorted_run.py "
+        "tests/unit/state/test_unlogged_stores.py tests/unit/state/test_verification.py tests/unit/state/test_view.py "
+        "tests/unit/state/test_view_verbs.py tests/unit/state/test_window_changelog.py"
     ),
     "compaction": (
         "tests/unit/log/maintenance/test_compaction_crashes.py tests/unit/log/maintenance/test_deletion_readers.py "
