@@ -20,8 +20,10 @@ from streamkit.log.opening import open_log
 from streamkit.names import MAINTENANCE_HEARTBEATS, application_heartbeat, fresh_token, maintenance_heartbeat
 
 BEAT_SECONDS = 0.5  # whoever stands by for the application takes it over some beats after the last one
-LOOK_SECONDS = 5.0  # between two looks whether small commits have filled the catalog
-INLINE_BYTES = 48 << 20  # of small commits, three quarters of what a catalog takes: so many do not wait for the next pass
+LOOK_SECONDS = 2.0  # between two looks whether small commits fill the catalog
+# So many bytes of small commits do not wait for the next pass. Flushed ones keep their room for 10 s more: at 3 MiB a second the
+# catalog still has less than the 64 MiB beyond which each small commit writes a file of its own.
+INLINE_BYTES = 16 << 20
 
 _logger = logging.getLogger(__name__)
 
