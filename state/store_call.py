@@ -352,7 +352,8 @@ class StoreCall:
         if former is None:
             found = self._read(parts, lambda state, groups: valid_versions(stored, state, groups, wanted, time_ms))
         else:
-            history = self._other_rows(former.store)
+            program, stores = self.known.program, self.known.application.stores
+            history = StoredRows(program, program.store(former.store), stores[former.store].number)
             if encoded is not None:
                 (group,) = key_groups(columns, self.known.program.key_groups)
                 parts = [] if group < 0 else [_one(int(group))]
@@ -367,11 +368,6 @@ class StoreCall:
         keys = pa.concat_arrays([keys for keys, _ in found])
         rows = pa.Table.from_batches([batch for _, batch in found]).take(stored.order(keys))
         return rows if limit is None else rows.slice(0, _checked(limit))
-
-    def _other_rows(self, store: str) -> StoredRows:
-        """Those of another store of the same application."""
-        program, stores = self.known.program, self.known.application.stores
-        return StoredRows(program, program.store(store), stores[store].number)
 
     def _check_history(self, time_ms: int, history_ms: int) -> None:
         """ConfigError if what was valid at a time may have been gone when it was read; so this is asked after that."""

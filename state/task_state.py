@@ -130,7 +130,9 @@ class Share:
 
     def last_begin(self, begun: Mapping[str, int]) -> int:
         """The last epoch in which stores without a log began empty that lie in these key groups, wholly or in part; 0 if they never did."""
-        return max((epoch for name, epoch in begun.items() if _is_in_both(self.stage, self.groups, *_named(name))), default=0)
+        shares = ((*_named(name), epoch) for name, epoch in begun.items())
+        mine = (epoch for stage, groups, epoch in shares if stage == self.stage and _overlap(groups, self.groups))
+        return max(mine, default=0)
 
     def covers(self, name: str) -> bool:
         """Whether all key groups of the share of this name are among its own, in the same stage."""
@@ -150,8 +152,8 @@ def _named(name: str) -> tuple[int, range]:
     return int(stage), range(int(first), int(end))
 
 
-def _is_in_both(stage: int, groups: range, other_stage: int, other_groups: range) -> bool:
-    return stage == other_stage and groups.start < other_groups.stop and other_groups.start < groups.stop
+def _overlap(one: range, other: range) -> bool:
+    return one.start < other.stop and other.start < one.stop
 
 
 class StoreAheadError(CorruptionError):

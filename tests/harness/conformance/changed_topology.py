@@ -111,6 +111,15 @@ class Application:
         return rows
 
 
+@contextmanager
+def application_of(builder: Builder, chance: random.Random) -> Iterator[Application]:
+    """A log in memory with the topics of a topology."""
+    with open_log(":memory:") as log, log.producer() as producer:
+        for topic, declared in builder.topics.items():
+            log.create_topic(topic, **declared, config={"retention.ms": "-1"})
+        yield Application(log, producer, chance)
+
+
 def difference_of_change(case: Json, seed: int) -> str | None:
     """The first key of which something else came than if both topologies had always been there, or begun then; None if none did."""
     case, chance = named(asking_for_old_values(case)), random.Random(seed)
@@ -121,10 +130,7 @@ def difference_of_change(case: Json, seed: int) -> str | None:
     arrival = Arrival(case, builder.topics, partitions=1)
     steps = arrival.canonical()
     cut = chance.randint(1, len(steps)) if steps else 0
-    with open_log(":memory:") as log, log.producer() as producer:
-        for topic, declared in builder.topics.items():
-            log.create_topic(topic, **declared, config={"retention.ms": "-1"})
-        application = Application(log, producer, chance)
+    with application_of(builder, chance) as application:
         application.run(builder, arrival, steps[:cut])
         application.run(later, arrival, steps[cut:])
         found = new_records(application, outputs, larger)  # type: ignore[arg-type]
@@ -145,15 +151,12 @@ def difference_of_rebuild(case: Json, seed: int) -> str | None:
     arrival = Arrival(case, builder.topics, partitions=1)
     steps = arrival.canonical()
     cut = chance.randint(1, len(steps)) if steps else 0
-    with open_log(":memory:") as log, log.producer() as producer:
-        for topic, declared in builder.topics.items():
-            log.create_topic(topic, **declared, config={"retention.ms": "-1"})
-        application = Application(log, producer, chance)
+    with application_of(builder, chance) as application:
         application.run(builder, arrival, steps[:cut])
         application.send(arrival, steps[cut:])
         application.run_some(builder.app)
-        positions = log.catalog.applications.get(builder.app.name).positions
-        read = {topic: sum(positions.get(log.topic(topic).id, {}).values()) for topic in builder.topics}
+        positions = application.log.catalog.applications.get(builder.app.name).positions
+        read = {topic: sum(positions.get(application.log.topic(topic).id, {}).values()) for topic in builder.topics}
         application.rebuild(later.app, f"numbers-{ADDED}")
         application.run(later, arrival, [])
         found = new_records(application, outputs, larger)  # type: ignore[arg-type]
@@ -177,16 +180,13 @@ def difference_of_succession(case: Json, seed: int) -> str | None:
     arrival = Arrival(case, builder.topics, partitions=1)
     steps = arrival.canonical()
     cuts = sorted(chance.randint(0, len(steps)) for _ in range(2))
-    with open_log(":memory:") as log, log.producer() as producer:
-        for topic, declared in builder.topics.items():
-            log.create_topic(topic, **declared, config={"retention.ms": "-1"})
-        application = Application(log, producer, chance)
+    with application_of(builder, chance) as application:
         application.run(builder, arrival, steps[: cuts[0]])
         is_over = application.follow(second, builder.app.name)
         application.send(arrival, steps[cuts[0] : cuts[1]])
         application.run_some(builder.app)
         is_over |= chance.random() < 0.5 and application.follow(second, builder.app.name)
-        log.catalog.applications.hand_over(second.name)
+        application.log.catalog.applications.hand_over(second.name)
         assert not is_over and application.follow(second, builder.app.name)
         application.send(arrival, steps[cuts[1] :])
         planner = application.begin(second)
