@@ -19,9 +19,10 @@ from streamkit.conditionals import if_else
 from streamkit.data_type import array_of, is_nested, key_complaint, to_arrow
 from streamkit.expressions.aggregates.function import AggregateFunction, AggregateResult, Members, States, argument_type, register
 from streamkit.expressions.aggregates.ordered_bytes import decode_lists, encode_ordered, order_complaint, where_there
-from streamkit.expressions.core.accumulation import Accumulator
+from streamkit.expressions.core.accumulation import Accumulator, stable_order
 from streamkit.expressions.core.column import Column
 from streamkit.expressions.core.groups import KeyCodes, one_of_equals
+from streamkit.expressions.core.last_bytes import numbers_of_last_bytes
 from streamkit.expressions.core.literals import literal
 from streamkit.expressions.core.operation import Invocation, NoTranslationError
 from streamkit.expressions.core.recording import recorded
@@ -33,6 +34,7 @@ from streamkit.schema import SchemaColumn
 __all__ = ["array_agg", "collect_list", "collect_set", "count_distinct"]
 
 ELEMENTS_MAX = 100_000
+NUMBER_BITS = 63
 _WAY_OUT = f"a group has at most {ELEMENTS_MAX:,} elements; group by more columns, or by shorter windows"
 
 
@@ -103,27 +105,53 @@ def _merge_sets(states: States, accumulate: Accumulator) -> list[pa.Array]:
 def _joined(column: pa.Array, accumulate: Accumulator, keep: Callable[[Integers, pa.Array], Integers]) -> pa.Array:
     """The elements of the rows that each result combines, those that `keep` gives the places of, and one too many at most."""
     runs = accumulate.runs
-    sizes = runs.ends - runs.starts
-    results = np.repeat(np.arange(len(sizes)), sizes)
-    places = np.arange(len(results)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(runs.starts, sizes)
-    lists = column.take(pa.array(runs.order[places]))
+    sizes, lists, owners_of_rows = runs.ends - runs.starts, column, runs.owners
+    if owners_of_rows is None:  # a row stands once for each result that it goes into
+        lists = column.take(pa.array(runs.order[runs.places(sizes)]))
+        owners_of_rows = np.repeat(np.arange(len(sizes)), sizes)
     counts = pc.list_value_length(lists).fill_null(0).to_numpy()
-    values, owners = lists.flatten(), np.repeat(results, counts)
+    values = lists.flatten()
+    owners = owners_of_rows if (counts == 1).all() else np.repeat(owners_of_rows, counts)
     kept = keep(owners, values)
-    owners = owners[kept]
-    rank = np.arange(len(owners)) - np.searchsorted(owners, owners)
-    kept, owners = kept[rank <= ELEMENTS_MAX], owners[rank <= ELEMENTS_MAX]
-    offsets = np.searchsorted(owners, np.arange(len(sizes) + 1))
-    return _lists(offsets, values.take(pa.array(kept)), column.type)
+    # Rows of one result are in their order already, which a stable sort by results leaves as it is.
+    kept = kept[stable_order(owners[kept])]
+    counts = np.bincount(owners[kept], minlength=len(sizes))
+    if (counts > ELEMENTS_MAX + 1).any():
+        rank = np.arange(len(kept)) - np.repeat(np.cumsum(counts) - counts, counts)
+        kept, counts = kept[rank <= ELEMENTS_MAX], np.minimum(counts, ELEMENTS_MAX + 1)
+    return _lists(np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]), values.take(pa.array(kept)), column.type)
 
 
 def _first_of_each(owners: Integers, values: pa.Array) -> Integers:
-    """The places of the first of equal values of one owner."""
+    """
+    The places of the first of equal values of one owner.
+
+    Each place stands in one number behind its owner and a code of its value. Numpy sorts numbers in a fifth of the time in which it sorts
+    their places.
+    """
     if not len(values):
         return np.empty(0, np.int64)
+    bits = len(values).bit_length()
+    codes = _codes_by_owner(owners, values, NUMBER_BITS - bits)
+    in_order = np.sort(codes << bits | np.arange(len(codes)))
+    is_first = np.diff(in_order >> bits, prepend=-1) != 0
+    return np.sort(in_order[is_first] & (1 << bits) - 1)
+
+
+def _codes_by_owner(owners: Integers, values: pa.Array, bits_max: int) -> Integers:
+    """A number for each value, of so many bits at most; equal where the values and their owners are."""
+    count, numbers = int(owners.max()) + 1, numbers_of_last_bytes(values)
+    if numbers is not None:
+        smallest = int(numbers.min())
+        span = int(numbers.max()) - smallest + 1
+        if (count * span).bit_length() <= bits_max:
+            return owners * span + (numbers - smallest)
     coded = KeyCodes.of(values)
-    _, first = np.unique(owners * len(coded.values) + coded.codes, return_index=True)
-    return np.sort(first)
+    codes: Integers = owners * len(coded.values) + coded.codes
+    if (count * len(coded.values)).bit_length() <= bits_max:
+        return codes
+    without_gaps: Integers = pa.array(codes).dictionary_encode().indices.to_numpy().astype(np.int64)
+    return without_gaps
 
 
 def _collected(_: TypedAggregate, states: States) -> AggregateResult:

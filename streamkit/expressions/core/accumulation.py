@@ -31,6 +31,20 @@ class Runs:
     starts: Integers
     ends: Integers
 
+    @property
+    def owners(self) -> Integers | None:
+        """Which row of the result each row goes into; None if some go into several."""
+        sizes = self.ends - self.starts
+        if int(sizes.sum()) != len(self.order):
+            return None
+        owners = np.empty_like(self.order)
+        owners[self.order[self.places(sizes)]] = np.repeat(np.arange(len(sizes)), sizes)
+        return owners
+
+    def places(self, sizes: Integers) -> Integers:
+        """The places in `order` of the rows of all runs, of these sizes, one run behind the other."""
+        return np.arange(int(sizes.sum())) + np.repeat(self.starts - np.cumsum(sizes) + sizes, sizes)
+
 
 class Accumulator(Protocol):
     """How rows are combined: values by a ufunc, from a neutral value; or the rows themselves, if no ufunc can do it."""
