@@ -25,6 +25,7 @@ from streamkit.state.store import StoredKey, StoredValue
 
 NOWHERE = -1
 WORD_BYTES = 8
+HEAD_BYTES = 16  # by them nearly all keys are told from a bound
 FEW_KEYS = 4  # so many are looked for one by one
 SLOT_ROWS = 2  # rows in a slot of the directory, on average
 
@@ -107,12 +108,19 @@ class SortedRun:
         self, start: StoredKey, end: StoredKey, limit: int | None = None
     ) -> tuple[list[StoredKey], list[StoredValue | None]]:
         """The keys in [start, end) in byte order, and their values, None for a deletion; the first `limit` of them."""
-        first, last = self._place(start), self._place(end)
-        rows = self._order[first : last if limit is None else min(last, first + limit)]
+        rows = self.rows_between([(start, end)])[0][:limit]
         if not len(rows):
             return [], []
         taken = pa.array(rows)
         return self.keys.take(taken).to_pylist(), self.values.take(taken).to_pylist()
+
+    def rows_between(self, ranges: Sequence[tuple[StoredKey, StoredKey]]) -> tuple[Integers, Integers]:
+        """The rows of the keys in some ranges [start, end), of each in byte order, one range behind the other; how many are in each."""
+        places = self._places([bound for both in ranges for bound in both])
+        firsts, ends = places[::2], places[1::2]
+        counts = np.maximum(ends - firsts, 0)
+        found = np.arange(int(counts.sum())) + np.repeat(firsts - np.cumsum(counts) + counts, counts)
+        return (self._order[found] if len(found) else found), counts
 
     def in_byte_order(self) -> tuple[pa.BinaryArray, pa.BinaryArray]:
         """All keys in byte order, and their values."""
@@ -155,25 +163,30 @@ class SortedRun:
         return found
 
     @cached_property
-    def _words(self) -> tuple[UnsignedIntegers, UnsignedIntegers]:
-        """The first and the second eight bytes of the keys in byte order, as numbers in their order; zeros are behind the end of a key."""
+    def _heads(self) -> npt.NDArray[np.bytes_]:
+        """The first bytes of the keys in byte order; numpy compares them as if zeros were behind the end of a key."""
         rows = ByteSlices.of(self.keys).take(self._order)
-        return _word(rows, 0).byteswap(), _word(rows, WORD_BYTES).byteswap()
+        heads = np.empty((len(self), HEAD_BYTES // WORD_BYTES), np.uint64)
+        for number in range(heads.shape[1]):
+            heads[:, number] = _word(rows, WORD_BYTES * number)
+        return heads.view(f"S{HEAD_BYTES}").ravel()
 
-    def _place(self, bound: StoredKey) -> int:
-        """How many keys are below a bound."""
-        first, last = 0, len(self)
-        for number, words in enumerate(self._words):  # nearly all is decided by the first sixteen bytes
-            wanted = np.uint64(int.from_bytes(bound[WORD_BYTES * number :][:WORD_BYTES].ljust(WORD_BYTES, b"\0"), "big"))
-            first, last = (first + int(np.searchsorted(words[first:last], wanted, side)) for side in ("left", "right"))
-            if first == last:
-                return first
-        while first < last:
-            middle = (first + last) // 2
+    def _places(self, bounds: Sequence[StoredKey]) -> Integers:
+        """How many keys are below each bound."""
+        heads = np.array([bound[:HEAD_BYTES] for bound in bounds], f"S{HEAD_BYTES}")
+        firsts, ends = (np.searchsorted(self._heads, heads, side) for side in ("left", "right"))
+        for number in np.flatnonzero(firsts < ends).tolist():  # few keys have the head of a bound
+            firsts[number] = self._place_within(bounds[number], int(firsts[number]), int(ends[number]))
+        return firsts
+
+    def _place_within(self, bound: StoredKey, first: int, end: int) -> int:
+        """How many keys are below a bound, if it is one of these numbers."""
+        while first < end:
+            middle = (first + end) // 2
             if self.keys[int(self._order[middle])].as_py() < bound:
                 first = middle + 1
             else:
-                last = middle
+                end = middle
         return first
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import logging
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,6 +41,7 @@ from streamkit.state.stores import ON_DISK, Stores
 from streamkit.state.tiered_store import StoreMovedOnError, TieredStore
 
 CHANGES_PER_WRITE = 400_000  # of few runs, few need to be merged
+CHANGES_PER_ENTRY = 4  # of ranges of which few entries are wanted so many changes for each are read at once
 
 _logger = logging.getLogger(__name__)
 
@@ -213,6 +216,9 @@ class TaskState:
         self, ranges: Sequence[tuple[bytes, bytes]], limits: Sequence[int | None] | None = None
     ) -> tuple[pa.BinaryArray, pa.BinaryArray]:
         """Keys and values in the given ranges [start, end), in byte order if the ranges are; of each as many as its limit says."""
+        rows_max = None if limits is None else CHANGES_PER_ENTRY * sum(limit or 0 for limit in limits)
+        if (found := self._at_once(ranges, rows_max)) is not None:
+            return found if limits is None else _first_of_each(*found, ranges, limits)
         keys: list[StoredKey] = []
         values: list[StoredValue] = []
         for (start, end), limit in zip(ranges, limits or [None] * len(ranges), strict=True):
@@ -221,12 +227,27 @@ class TaskState:
             values += more_values
         return pa.array(keys, pa.binary()), pa.array(values, pa.binary())
 
+    def scan_keys(self, ranges: Sequence[tuple[bytes, bytes]]) -> pa.BinaryArray:
+        """The keys in the given ranges [start, end), in byte order if the ranges are."""
+        found = self._at_once(ranges, None, with_values=False)
+        return self.scan(ranges)[0] if found is None else found[0]
+
     def count(self, ranges: Sequence[tuple[bytes, bytes]]) -> int:
         """How many keys there are in the given ranges [start, end)."""
         return sum(len(self._first(start, end, None)[0]) for start, end in ranges)
 
     def close(self) -> None:
         self._store.close()
+
+    def _at_once(
+        self, ranges: Sequence[tuple[StoredKey, StoredKey]], rows_max: int | None, *, with_values: bool = True
+    ) -> tuple[pa.BinaryArray, pa.BinaryArray] | None:
+        """What is in all ranges, found together; None where they overlap or are out of order, or the store cannot do that."""
+        if self._missing or not isinstance(self._store, TieredStore):
+            return None
+        if any(start < end for (_, end), (start, _) in pairwise(ranges)):
+            return None
+        return self._store.scan_ranges(ranges, rows_max, with_values=with_values)
 
     def _first(self, start: StoredKey, end: StoredKey, limit: int | None) -> tuple[list[StoredKey], list[StoredValue]]:
         if not self._missing:
@@ -244,6 +265,19 @@ class TaskState:
             merged[key] = self._missing[key]
         kept = {key: value for key, value in sorted(merged.items()) if value is not None}
         return list(kept), list(kept.values())
+
+
+def _first_of_each(
+    keys: pa.BinaryArray, values: pa.BinaryArray, ranges: Sequence[tuple[StoredKey, StoredKey]], limits: Sequence[int | None]
+) -> tuple[pa.BinaryArray, pa.BinaryArray]:
+    """The first entries of each range, as many as its limit says, out of all of them in order."""
+    if all(limit is None or len(keys) <= limit for limit in limits):
+        return keys, values
+    listed, kept = keys.to_pylist(), list[int]()
+    for (start, end), limit in zip(ranges, limits, strict=True):
+        kept += range(bisect_left(listed, start), bisect_left(listed, end))[:limit]
+    rows = pa.array(kept, pa.int64())
+    return keys.take(rows), values.take(rows)
 
 
 def open_state(

@@ -20,11 +20,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamkit.arrays import Integers, Mask, UnsignedIntegers
 from streamkit.errors import CorruptionError, EpochFailedError
 from streamkit.failpoints import reach
 from streamkit.log.database.system_error import naming, system_error
+from streamkit.log.values.byte_order import byte_order
 from streamkit.state.key_hashes import KeyHashes
 from streamkit.state.rocksdb import RESTORED, RocksStore, StoreBusyError, check_undamaged, is_in, mark_damaged
 from streamkit.state.run_folder import RunFolder, RunList
@@ -135,6 +137,32 @@ class TieredStore:
             if horizon is None or len(keys) >= limit:
                 return keys[:limit], values[:limit]
             asked = 2 * asked + 1
+
+    def scan_ranges(
+        self, ranges: Sequence[tuple[StoredKey, StoredKey]], rows_max: int | None = None, *, with_values: bool = True
+    ) -> tuple[pa.BinaryArray, pa.BinaryArray] | None:
+        """
+        The keys in ranges [start, end), each of which begins behind the one before, in byte order, and their values, or none of these.
+
+        None if RocksDB has to be asked, or if there are more changes than `rows_max` in them: then scan one after the other.
+        """
+        self._check_process()
+        if self._has_below:
+            return None
+        found = [(run, rows) for run in self._runs if len(rows := run.rows_between(ranges)[0])]
+        newest = [key for start, end in ranges for key in self._newest_keys.between(start, end)] if self._newest else []
+        if rows_max is not None and sum(len(rows) for _, rows in found) + len(newest) > rows_max:
+            return None
+        taken = [(run, pa.array(rows)) for run, rows in found]
+        keys, values = [run.keys.take(rows) for run, rows in taken], [run.values for run, _ in taken]
+        if not with_values:
+            values = [column.is_valid() for column in values]
+        values = [column.take(rows) for column, (_, rows) in zip(values, taken, strict=True)]
+        if newest:
+            keys.append(pa.array(newest, pa.binary()))
+            last = pa.array([self._newest[key] for key in newest], pa.binary())
+            values.append(last if with_values else last.is_valid())
+        return _newest_of(keys, values)
 
     def write(self, keys: pa.BinaryArray, values: pa.BinaryArray, position: bytes) -> None:
         self._check_process()
@@ -412,6 +440,30 @@ class _FoundValues:
         if not kept.all():
             self._rows, self.keys = self._rows[kept], self.keys.filter(pa.array(kept))
             self._hashes = None if self._hashes is None else self._hashes[kept]
+
+
+def _newest_of(
+    parts: Sequence[pa.BinaryArray], of_parts: Sequence[pa.BinaryArray | pa.BooleanArray]
+) -> tuple[pa.BinaryArray, pa.BinaryArray]:
+    """
+    The keys of parts that are in order, oldest part first, each once and in order, and its newest value; none that was deleted last.
+
+    Where the parts say of each key whether it has a value, instead of the value, there are no values.
+    """
+    if not parts:
+        return _NO_KEYS, _NO_KEYS
+    keys, values = (pa.concat_arrays(columns) for columns in (parts, of_parts))
+    has_values = not pa.types.is_boolean(values.type)
+    is_live = (values.is_valid() if has_values else values).to_numpy(zero_copy_only=False)
+    if len(parts) > 1:
+        order = byte_order(keys)  # a stable one, so that the newest of equal keys comes last
+        keys, places = keys.take(order), order.to_numpy()
+        is_live = is_live[places]
+        is_live[:-1] &= pc.not_equal(keys[:-1], keys[1:]).to_numpy(zero_copy_only=False)
+        values = values.take(pa.array(places[is_live])) if has_values else _NO_KEYS
+    elif has_values and not is_live.all():
+        values = values.filter(pa.array(is_live))
+    return (keys if is_live.all() else keys.filter(pa.array(is_live))), values if has_values else _NO_KEYS
 
 
 def _without_deletions(rows: Mapping[StoredKey, StoredValue | None]) -> tuple[list[StoredKey], list[StoredValue]]:

@@ -173,7 +173,7 @@ class RowLists:
         size = self.store.window_size_ms or 1
         if first >= last or (first != NO_TIME and -(-first // size) * size >= last):
             return pa.array([], pa.binary())
-        return self._context.committed_state().scan(self._ranges(first, last))[0]
+        return self._context.committed_state().scan_keys(self._ranges(first, last))
 
     def encoded(self, counts: Integers, times: Integers, columns: Sequence[pa.Array]) -> tuple[pa.BinaryArray, Integers]:
         """The values of lists of so many rows each, one after another, and the largest time in each."""

@@ -26,7 +26,7 @@ def expired(
     """The changes of an operator's one store without the `windows` whose retention has ended; stored ones are deleted."""
     (store,) = operator.stores
     now = context.reached(window)[1]
-    expired_keys, _ = context.committed_state().scan(ranges_reached(store, window, context, retention, has_expired=True))
+    expired_keys = context.committed_state().scan_keys(ranges_reached(store, window, context, retention, has_expired=True))
     if windows is not None:
         alive = windows + retention > now
         if not alive.all():

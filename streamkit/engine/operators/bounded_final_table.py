@@ -57,7 +57,7 @@ class _Held:
 
 def _held(table: Kept, context: Context) -> _Held:
     layout, number = layout_of(table.store), context.store_number(table.store.name)
-    keys, _ = context.committed_state().scan(layout.ranges(number, context.groups))
+    keys = context.committed_state().scan_keys(layout.ranges(number, context.groups))
     groups, times, _ = layout.split(keys, [column.type for column in table.store.key])
     return _Held(keys, groups.astype(np.int64), times[0].astype(np.int64))
 

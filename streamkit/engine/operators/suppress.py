@@ -205,7 +205,7 @@ def _held(operator: Suppress, rows: pa.RecordBatch | None, context: Context) -> 
         wanted.append(layout.keys(number, numbers(rows, KEY_GROUP), [rows[name] for name in store.key.names]).unique())
     if rows is not None and operator.rows_max is not None:
         groups = np.unique(numbers(rows, KEY_GROUP)).tolist()
-        wanted.append(state.scan(layout.ranges(number, groups))[0])
+        wanted.append(state.scan_keys(layout.ranges(number, groups)))
     keys = pa.concat_arrays(wanted).unique()
     keys = keys.take(byte_order(keys))
     values = state.get(keys)
@@ -219,7 +219,7 @@ def _due_keys(operator: Suppress, context: Context) -> pa.BinaryArray:
         return pa.array([], pa.binary())
     store, index = context.store(operator.store), context.store(operator.index)
     ranges = layout_of(index).ranges(context.store_number(index.name), context.groups, None, now - operator.window.size_ms + 1)
-    found, _ = context.committed_state().scan(ranges)
+    found = context.committed_state().scan_keys(ranges)
     groups, _, columns = layout_of(index).split(found, [column.type for column in index.key])
     return layout_of(store).keys(context.store_number(store.name), groups, columns)
 

@@ -87,5 +87,4 @@ def _settled_keys(table: Kept, settled: Settled, context: Context) -> pa.BinaryA
         return pa.array([], pa.binary())
     first = NO_TIME if settled.before == NO_TIME else settled.before + 1
     number = context.store_number(table.store.name)
-    keys, _ = context.committed_state().scan(layout_of(table.store).ranges(number, context.groups, first, settled.end + 1))
-    return keys
+    return context.committed_state().scan_keys(layout_of(table.store).ranges(number, context.groups, first, settled.end + 1))

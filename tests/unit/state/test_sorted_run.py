@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from itertools import chain
 from random import Random
 
 import numpy as np
@@ -72,9 +73,14 @@ def test_ranges_are_by_bytes() -> None:
         random = Random(seed)
         keys = sorted(set(random_keys(random, random.randrange(1, 80))))
         run = run_of(random.sample(keys, len(keys)))
-        for bound in random_keys(random, 20):
-            assert run._place(bound) == bisect_left(keys, bound), (seed, bound)
+        bounds = random_keys(random, 20)
+        assert run._places(bounds).tolist() == [bisect_left(keys, bound) for bound in bounds], (seed, bounds)
         start, end = sorted(random_keys(random, 2))
         limit = random.choice([None, 1, 3])
         wanted = [key for key in keys if start <= key < end][:limit]
         assert run.between(start, end, limit) == (wanted, [b"v" + key for key in wanted]), seed
+        ranges = [(start, end), (end, start), (bounds[0], b"\xff" * 20)]
+        rows, counts = run.rows_between(ranges)
+        several = [[key for key in keys if first <= key < last] for first, last in ranges]
+        assert run.keys.take(pa.array(rows)).to_pylist() == list(chain(*several)), seed
+        assert counts.tolist() == list(map(len, several)), seed

@@ -6,7 +6,9 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
+from random import Random
 
 import google_crc32c
 import numpy as np
@@ -18,7 +20,7 @@ from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import write_slab
 from streamkit.log.storage.storage import FileStorage
 from streamkit.names import DELETED, TIMESTAMP, SlabName, fresh_token
-from streamkit.state import rocksdb, task_state
+from streamkit.state import rocksdb, task_state, tiered_store
 from streamkit.state.changelog import CommittedChanges, PlanFile
 from streamkit.state.key_group import changelog_partitions_of, key_group_range, task_of_key_group
 from streamkit.state.rocksdb import RESTORED
@@ -471,3 +473,39 @@ def test_the_first_of_a_range_are_found_beside_what_is_missing(kept: int) -> Non
         keys, _ = state.scan([(b"\x00", b"\xff"), (b"\x0b", b"\x10")], [limit, 1])
         second = [number for number in expected if 11 <= number < 16][:1]
         assert keys.to_pylist() == [bytes([number]) for number in [*expected[:limit], *second]]
+
+
+@pytest.mark.parametrize("newest", [0, 3, 1_000], ids=["runs", "runs and newest", "newest"])
+@pytest.mark.parametrize("is_below", [False, True], ids=["above", "below"])
+def test_ranges_are_scanned_as_a_dict_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, newest: int, is_below: bool
+) -> None:
+    """Puts and deletions at random over many writes: every range has what is left of them, in order, the first entries where it has a limit."""
+    monkeypatch.setattr(tiered_store, "NEWEST_ROWS", newest)
+    for seed in range(12):
+        chance, expected = Random(seed), dict[bytes, bytes]()
+        store = TieredStore(tmp_path / str(seed), memory_bytes=NO_MEMORY if is_below else 64 << 20)
+        bounds = [b"", *sorted(bytes(chance.choices(b"\0ab", k=chance.randrange(1, 5))) for _ in range(7)), b"\xff"]
+        together = list(zip(bounds[::2], bounds[1::2], strict=False))
+        for number in range(chance.randrange(12)):
+            keys = {bytes(chance.choices(b"\0abc", k=chance.randrange(1, 20))) for _ in range(chance.randrange(12))}
+            changes = {
+                key: None if chance.random() < 0.4 else b"%d" % number for key in keys | {*expected} if chance.random() < 0.5
+            }
+            store.write(pa.array(list(changes), pa.binary()), pa.array(list(changes.values()), pa.binary()), b"%d" % number)
+            expected = {key: value for key, value in (expected | changes).items() if value is not None}
+            ranges = chance.choice([together, together[::-1], [(b"", b"c"), (b"a", b"\xff")], []])
+            limits = chance.choice(
+                [None, [chance.choice([None, 0, 1, 3]) for _ in ranges], [2] * len(ranges), [50] * len(ranges)]
+            )
+            state = TaskState(store, {}, 0)
+            wanted = [
+                [key for key in sorted(expected) if start <= key < end][:limit]
+                for (start, end), limit in zip(ranges, limits or [None] * len(ranges), strict=True)
+            ]
+            found, values = state.scan(ranges, limits)
+            assert found.to_pylist() == list(chain(*wanted)), (seed, number)
+            assert values.to_pylist() == [expected[key] for key in found.to_pylist()], (seed, number)
+            if limits is None:
+                assert state.scan_keys(ranges).equals(found), (seed, number)
+        store.close()
