@@ -17,6 +17,7 @@ from streamkit.engine.runs.epoch_heartbeat import beat_epoch
 from streamkit.engine.runs.inline_plan import plan_with_inline
 from streamkit.engine.runs.local_epochs import LocalEpochs, PlannedEpoch, available_cores
 from streamkit.engine.runs.local_run import RELEASE_MS
+from streamkit.engine.runs.memory import keep_memory
 from streamkit.engine.runs.planner import WAIT_SECONDS, Planner
 from streamkit.errors import FencedError
 from streamkit.failpoints import reach
@@ -24,7 +25,6 @@ from streamkit.log.log import Log
 from streamkit.plan.plain import from_plain, to_plain
 from streamkit.spark.job import Job, decode_job, freeze_garbage_collector
 from streamkit.spark.job_log import job_log
-from streamkit.spark.memory import keep_memory
 from streamkit.spark.task_storage import check_place
 
 Offset = Mapping[str, Any]  # an `EpochEnd` as plain values

@@ -9,13 +9,13 @@ from functools import lru_cache
 
 import pyarrow as pa
 
+from streamkit.engine.runs.memory import keep_memory
 from streamkit.errors import ConfigError
 from streamkit.log.log import Log
 from streamkit.log.storage.replicated_storage import open_storage
 from streamkit.log.storage.replication import Replication
 from streamkit.log.storage.storage import Storage
 from streamkit.names import CATALOG_FILE, identity_path
-from streamkit.spark.memory import keep_memory
 
 
 @dataclass(frozen=True)

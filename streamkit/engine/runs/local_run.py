@@ -14,6 +14,7 @@ from streamkit.engine.runs.application_run import Run
 from streamkit.engine.runs.commit import check_generation
 from streamkit.engine.runs.compile import compile_with_settings
 from streamkit.engine.runs.local_epochs import LocalEpochs, available_cores
+from streamkit.engine.runs.memory import keep_memory
 from streamkit.engine.runs.options import Options
 from streamkit.engine.runs.planner import Planner
 from streamkit.log.log import Log
@@ -42,6 +43,7 @@ class LocalRun(Run):
 
     def __init__(self, log: Log, program: Program, options: Options) -> None:
         super().__init__(log, program, options, cores=available_cores())
+        keep_memory()
         self._error: BaseException | None = None
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(

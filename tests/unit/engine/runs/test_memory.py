@@ -1,4 +1,4 @@
-"""What workers do with memory that was used."""
+"""What processes that run epochs do with memory that was used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 PROGRAM = """
 import resource, sys
 import numpy as np, pyarrow as pa
-from streamkit.spark.memory import keep_memory
+from streamkit.engine.runs.memory import keep_memory
 
 def epoch():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
