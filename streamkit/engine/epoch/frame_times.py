@@ -17,7 +17,7 @@ from streamkit.engine.epoch.event_time import columns_for_time, event_times
 from streamkit.engine.epoch.order import Backlog, TimesAndOffsets
 from streamkit.engine.epoch.stream_time import NO_TIME
 from streamkit.log.slab.extent import Extent, FramePlace
-from streamkit.log.slab.slab import read_rows
+from streamkit.log.slab.slab import CheckedRows, checked_rows_of, read_rows
 from streamkit.log.storage.storage import Storage
 from streamkit.names import TIMESTAMP
 from streamkit.plan.program import Input
@@ -32,10 +32,15 @@ FRAMES_KEPT = 1_000  # with more, those are forgotten that are behind
 
 @dataclass(frozen=True)
 class FrameTimes:
-    """Event times of the frames of topics; `sources` are the inputs, by topic, whose event times a column says."""
+    """
+    Event times of the frames of topics; `sources` are the inputs, by topic, whose event times a column says.
+
+    `rows_of` gives the rows of a whole frame, as `checked_rows_of` does.
+    """
 
     storage: Storage
     sources: Mapping[int, Input]
+    rows_of: CheckedRows = checked_rows_of
     seen: dict[FramePlace, tuple[Extent, int, int]] = field(default_factory=dict, compare=False)
     opened: dict[FramePlace, TimesAndOffsets] = field(default_factory=dict, compare=False)
 
@@ -56,10 +61,12 @@ class FrameTimes:
     def _read(self, extent: Extent) -> TimesAndOffsets:
         source = self.sources.get(extent.topic_id)
         if source is None:
-            batch, offsets = read_rows(self.storage, extent, extent.base_offset, extent.next_offset, [TIMESTAMP])
+            batch, offsets = read_rows(
+                self.storage, extent, extent.base_offset, extent.next_offset, [TIMESTAMP], None, self.rows_of
+            )
             return batch[TIMESTAMP].cast(pa.int64()).to_numpy(), offsets
         columns = [*columns_for_time(source), TIMESTAMP]
-        batch, offsets = read_rows(self.storage, extent, extent.base_offset, extent.next_offset, columns, source)
+        batch, offsets = read_rows(self.storage, extent, extent.base_offset, extent.next_offset, columns, source, self.rows_of)
         return event_times(source, batch), offsets
 
     def written(self, extent: Extent) -> Extent:

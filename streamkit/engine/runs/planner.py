@@ -46,6 +46,7 @@ from streamkit.errors import OffsetOutOfRangeError, TopicNotFoundError
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.span import ManifestSlice
 from streamkit.log.slab.extent import Extent
+from streamkit.log.slab.slab import CheckedRows, checked_rows_of
 from streamkit.log.storage.storage import Storage
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
@@ -60,7 +61,7 @@ CLOCK = "clock"  # among the stream times: when the last tick was
 
 @dataclass(frozen=True)
 class Planner:
-    """Plans the epochs of one generation."""
+    """Plans the epochs of one generation; `rows_of` gives the rows of a whole frame, as `checked_rows_of` does."""
 
     program: Program
     application: Application
@@ -71,6 +72,7 @@ class Planner:
     records_max: int = EVERYTHING
     generation_start: GenerationStart = field(default_factory=GenerationStart, compare=False)
     bytes_max: int = EVERYTHING
+    rows_of: CheckedRows = field(default=checked_rows_of, compare=False)
 
     @cached_property
     def _added(self) -> AddedExtents:
@@ -87,7 +89,8 @@ class Planner:
     def _frame_times(self) -> FrameTimes:
         """The event times of the frames of inputs."""
         inputs = zip(self.topic_ids, self.program.inputs, strict=True)
-        return FrameTimes(self.storage, {topic_id: source for topic_id, source in inputs if source.event_time is not None})
+        timed = {topic_id: source for topic_id, source in inputs if source.event_time is not None}
+        return FrameTimes(self.storage, timed, self.rows_of)
 
     @cached_property
     def _frame_sizes(self) -> FrameSizes:

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from streamkit.clock import Clock, SystemClock
 from streamkit.config import Settings, load_settings
@@ -23,6 +24,7 @@ from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.database.location import absolute_folder
 from streamkit.log.database.system_error import obstacle
 from streamkit.log.maintenance.orphans import collect_orphans
+from streamkit.log.slab.kept_frames import KEPT_FRAMES
 from streamkit.log.storage.inline_storage import is_in_memory
 from streamkit.log.storage.replicated_storage import has_copies
 from streamkit.log.storage.storage import Storage
@@ -124,7 +126,8 @@ def start(
     anchor = Anchor().moved(catalog, storage, application, changelog_ids, extents_max=0, flushes=False)
     limit = _records_per_epoch(program, records_max or EVERYTHING, settings)
     bytes_max = settings.max_bytes_per_epoch
-    return Planner(program, application, catalog, storage, clock, anchor, limit, bytes_max=bytes_max)
+    rows_of = partial(KEPT_FRAMES.rows, is_last=False)  # for the readers of this process; those of Spark are in others
+    return Planner(program, application, catalog, storage, clock, anchor, limit, bytes_max=bytes_max, rows_of=rows_of)
 
 
 def _application(

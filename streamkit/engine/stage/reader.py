@@ -160,7 +160,7 @@ def _rows(storage: Storage, piece: Slice, columns: Sequence[str], source: Input)
 
     for are_whole, extents in groupby(piece.extents, is_whole):
         if are_whole:
-            yield from read_together(storage, extents, columns, source)
+            yield from read_together(storage, extents, columns, source, rows_of=partial(KEPT_FRAMES.rows, is_last=True))
         else:
             for extent in extents:
                 rows_of = partial(KEPT_FRAMES.rows, is_last=extent.next_offset <= piece.end)

@@ -70,6 +70,13 @@ def checked_rows(
     return frame.checked(frame.batch(frame.payload(frame.header())), columns)
 
 
+def check_rows(rows: pa.RecordBatch, extent: Extent, columns: Sequence[str] | None, topic: RowShape | None) -> None:
+    """CorruptionError or SchemaError unless of rows that `checked_rows` gave `columns` are sound, too, and all are as `topic` has them."""
+    frame = _FrameReader(pa.py_buffer(b""), extent, topic)
+    frame.check_schema(rows.schema)
+    frame.checked(rows, columns)
+
+
 def select(batch: pa.RecordBatch, columns: Sequence[str] | None, topic: RowShape | None) -> pa.RecordBatch:
     """The columns of rows as they are stored, whichever frames they are of, in the types of the topic; see `decode`."""
     names = batch.schema.names if columns is None else columns
@@ -299,7 +306,7 @@ class _FrameReader:
         start, part = self.own_part(shared)
         assert shared.rows is not None
         batch = shared.rows.slice(start, part.rows)
-        self._check_schema(batch.schema)
+        self.check_schema(batch.schema)
         self._check_offsets(batch)
         return batch
 
@@ -360,7 +367,7 @@ class _FrameReader:
 
     def batch(self, payload: pa.Buffer) -> pa.RecordBatch:
         batch = self.stored(payload, self.extent.rows)
-        self._check_schema(batch.schema)
+        self.check_schema(batch.schema)
         self._check_offsets(batch)
         return batch
 
@@ -410,7 +417,7 @@ class _FrameReader:
         if len(set(names)) < len(names) or TIMESTAMP not in names:
             self.refuse(f"it holds the columns {', '.join(names)}; expected each once, and {TIMESTAMP}")
 
-    def _check_schema(self, schema: pa.Schema) -> None:
+    def check_schema(self, schema: pa.Schema) -> None:
         if self.topic is None:
             return
         for field in schema:

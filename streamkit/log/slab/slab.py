@@ -369,17 +369,19 @@ def read_together(
     columns: Sequence[str] | None = None,
     topic: RowShape | None = None,
     bytes_max: int = TOGETHER_BYTES_MAX,
+    rows_of: CheckedRows = checked_rows_of,
 ) -> Iterator[tuple[pa.RecordBatch, Integers]]:
     """
     All rows of frames whose offsets are dense, and the offset of each; see `read_frame`.
 
     Frames with the same columns that follow one another come as one batch, as long as they have `bytes_max` in memory together.
+    `rows_of` gives a whole frame, as `checked_rows_of` does.
     """
     gathered: list[pa.RecordBatch] = []
     places: list[Integers] = []
     size = 0
     for extent in extents:
-        rows = checked_rows_of(storage, extent, columns, topic)
+        rows = rows_of(storage, extent, columns, topic)
         more = rows.get_total_buffer_size()  # of a slice what it is a slice of: more than `nbytes` says, in a tenth of the time
         if gathered and (size + more > bytes_max or not rows.schema.equals(gathered[0].schema)):
             yield select(_joined(gathered), columns, topic), np.concatenate(places)

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from streamkit.errors import CorruptionError, SchemaError
 from streamkit.log.log import Log
 from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.kept_frames import KeptFrames
-from streamkit.log.slab.slab import read_rows
+from streamkit.log.slab.slab import read_rows, write_slab
 from streamkit.log.storage.storage import Storage
+from streamkit.names import TIMESTAMP, SlabName, application_writer
 from streamkit.schema import Schema
 
 ROWS = 1000
@@ -77,18 +80,35 @@ def test_a_frame_is_read_once(log: Log) -> None:
     assert not kept._kept
 
 
-def test_other_columns_and_shapes_are_read_anew(log: Log) -> None:
-    """Columns that were not checked, and rows of another shape, do not come from what is kept."""
+def test_other_columns_and_shapes_are_checked_without_another_look_at_the_file(log: Log) -> None:
+    """Whoever asks for other columns, or in another shape, gets the rows that are kept, each in its own shape."""
     storage: Any = CountedStorage(log.storage)
     kept, extent = KeptFrames(), extents(log)[0]
-    shapes = [Shape("t", Schema.parse("v bigint, s string")), Shape("t", Schema.parse("v bigint, s string, more int"))]
-    for columns in (("v",), ("v", "s")):
+    shapes = [None, Shape("t", Schema.parse("v bigint, s string")), Shape("t", Schema.parse("v bigint, s string, more int"))]
+    for columns in (("v",), ("v", "s"), None):
         for shape in shapes:
-            before = storage.reads
             for _ in range(2):
                 batch, _ = read_rows(storage, extent, 3, 9, columns, shape, partial(kept.rows, is_last=False))
-                assert batch.schema.field("v").type == shape.schema.arrow_types["v"]
-            assert storage.reads == before + 1
+                assert batch.equals(read_rows(log.storage, extent, 3, 9, columns, shape)[0])
+    assert storage.reads == 1
+
+
+def test_what_is_kept_is_refused_as_what_is_read(log: Log) -> None:
+    """A column that is not sound, or a narrower type, is found when it is asked for first, though other columns were right."""
+    name = SlabName(application_writer(1), 1, 1, "ab" * 16)
+    soiled = pa.StringArray.from_buffers(2, pa.py_buffer(np.array([0, 1, 2], np.int32)), pa.py_buffer(b"a\xff"))
+    rows = pa.record_batch({"v": pa.array([1, 2]), "s": soiled, TIMESTAMP: pa.array([5, 6], pa.timestamp("ms", "UTC"))})
+    slab = write_slab(log.storage, name, [(7, 0, rows)])
+    extent = slab.frames[0].extent(slab.path, 0, 2)
+    storage: Any = CountedStorage(log.storage)
+    kept = KeptFrames()
+    assert kept.rows(storage, extent, ("v",), None, is_last=False)["v"].to_pylist() == [1, 2]
+    for is_last in (False, True):
+        with pytest.raises(CorruptionError, match="its columns are not sound"):
+            kept.rows(storage, extent, ("v", "s"), Shape("t", Schema.parse("v bigint, s string")), is_last=is_last)
+        kept.rows(storage, extent, ("v",), None, is_last=False)
+    with pytest.raises(SchemaError, match="written under a newer version"):
+        kept.rows(storage, extent, ("v",), Shape("t", Schema.parse("v int, s string")), is_last=False)
 
 
 def test_little_is_kept(log: Log) -> None:
