@@ -48,6 +48,7 @@ class Rows:
         self._source = source
         self._mask = mask
         self._columns: dict[str, pa.Array] = {}
+        self._repeated: set[TypedExpression] = set()
         self._shared: dict[TypedExpression, Datum] = {}
 
     @classmethod
@@ -56,7 +57,9 @@ class Rows:
 
     def where(self, mask: pa.BooleanArray) -> Rows:
         """The rows where the mask is true; it has no nulls."""
-        return Rows(self, mask.true_count, mask, self.is_careful)
+        found = Rows(self, mask.true_count, mask, self.is_careful)
+        found._repeated = self._repeated
+        return found
 
     def within(self, parents: np.ndarray, columns: Mapping[str, pa.Array]) -> Rows:
         """Rows of their own columns, each of which also sees the columns of one of these rows: the one whose number `parents` gives."""
@@ -84,9 +87,20 @@ class Rows:
             return to_scalar(expression.value, expression.type)
         if not self.count:  # a part without columns is the same for every row, but where there is none it does not fail either
             return pa.array([], to_arrow(expression.type))
-        if expression in self._shared:
-            return self._shared[expression]
-        return self._by_dictionary(expression) or self._by_row(expression)
+        if (known := self._known(expression)) is not None:
+            return known
+        found = self._by_dictionary(expression) or self._by_row(expression)
+        if self._repeated and expression in self._repeated:
+            self._shared[expression] = found
+        return found
+
+    def _known(self, expression: TypedExpression) -> Datum | None:
+        """The value of a repeated part that was computed before, of these rows or of those that they are some of."""
+        if self._shared and (own := self._shared.get(expression)) is not None:
+            return own
+        if not isinstance(self._source, Rows) or (known := self._source._known(expression)) is None:
+            return None
+        return known if isinstance(known, pa.Scalar) else known.filter(self._mask)
 
     def value_where(self, expression: TypedExpression, mask: pa.BooleanArray) -> Datum:
         """As `value`, but if a row could raise, only rows where the mask is true are computed; the others hold anything."""
@@ -102,10 +116,8 @@ class Rows:
         return self.is_careful or can_fail(expression)
 
     def share(self, expression: TypedExpression) -> None:
-        """Compute the repeated parts of an expression once."""
-        for part in _repeated(expression):
-            if not self.can_fail(part):
-                self._shared[part] = self.value(part)
+        """Compute the repeated parts of an expression once, when one is asked for."""
+        self._repeated.update(part for part in _repeated(expression) if not self.can_fail(part))
 
     def _by_row(self, expression: TypedExpression) -> Datum:
         operation = OPERATIONS[expression.name]
@@ -146,7 +158,9 @@ class Rows:
         if not pa.types.is_dictionary(encoded.type) or 2 * len(encoded.dictionary) > self.count:
             return None
         values = pa.concat_arrays([encoded.dictionary, pa.nulls(1, encoded.dictionary.type)])
-        computed = Rows.of(pa.record_batch([values], names=list(names))).value(expression)
+        entries = Rows.of(pa.record_batch([values], names=list(names)))
+        entries.share(expression)
+        computed = entries.value(expression)
         if isinstance(computed, pa.Scalar):
             return computed
         return computed.take(encoded.indices.fill_null(len(values) - 1) if encoded.null_count else encoded.indices)

@@ -370,7 +370,13 @@ def split_part(text: Column | str, separator: Column | str, number: Column | str
     return recorded("split_part", text, separator, number)
 
 
-@operation("split_part", takes="string, string, int", gives="string", fails=always, nullable=always_nullable)
+def _part_fails(expression: TypedExpression) -> bool:
+    """Whether some row could ask for a part that there is in no text."""
+    number = expression.arguments[2]
+    return number.name != "literal" or number.value in (0, -(2**31))
+
+
+@operation("split_part", takes="string, string, int", gives="string", fails=_part_fails, nullable=always_nullable)
 def _split_part(_: TypedExpression, text: Datum, separator: Datum, part: Datum) -> Datum:
     """The part with this number, from the end if negative, the empty text if there is none; 0 is an error."""
     return each_constant(_part, pa.string(), (text, separator, part), (1, 2))

@@ -149,8 +149,32 @@ def test_repeated_parts_are_computed_once():
     text = call("upper", "string", S)
     rows = Rows.of(BATCH)
     rows.share(call("and", "boolean", call("eq", "boolean", text, S), call("eq", "boolean", text, text)))
-    assert list(rows._shared) == [text]
     assert rows.value(text) is rows.value(text)
+    assert list(rows._shared) == [text]
+
+
+def test_repeated_parts_are_computed_when_they_are_asked_for(monkeypatch):
+    """Nothing is computed before, or on rows of which all is known; of a column with a dictionary each entry is taken once."""
+    seen = []
+    original = OPERATIONS["upper"]
+
+    def counted(expression, texts):
+        seen.append(len(texts))
+        return original.compute(expression, texts)
+
+    monkeypatch.setitem(OPERATIONS, "upper", dataclasses.replace(original, compute=counted))
+    text = call("upper", "string", S)
+    both = call("eq", "boolean", text, call("concat", "string", text, text))
+    rows = Rows.of(BATCH)
+    rows.share(both)
+    assert not seen
+    assert rows.where(pa.array([True, False, False, True])).value(text).to_pylist() == ["X", "X"]
+    assert rows.value(both).to_pylist() == [False, False, None, False]
+    assert rows.where(pa.array([False, True, False, True])).value(text).to_pylist() == ["Y", "X"]
+    assert seen == [2, 4]
+    encoded = pa.record_batch({"s": pa.array(["x", "y", None, "x"] * 5).dictionary_encode()})
+    assert evaluate(both, encoded).to_pylist() == [False, False, None, False] * 5
+    assert seen == [2, 4, 3]
 
 
 def test_columns_of_other_widths_are_taken():
