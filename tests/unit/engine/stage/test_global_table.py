@@ -12,7 +12,7 @@ import pytest
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.engine.stage import global_table
-from streamkit.engine.stage.global_table import GlobalTableRows
+from streamkit.engine.stage.global_table import GlobalTableRows, KeyedRows
 from streamkit.log.opening import open_log
 from streamkit.log.slab.slab import read_frame
 from streamkit.plan.operators.global_join import GlobalJoin
@@ -141,3 +141,24 @@ def test_keys_that_are_one_value_in_two_texts_are_read_whole(log):
         with log.producer() as producer:
             producer.send("documents", {"key": key, "value": f'{{"v": "{number}"}}'.encode()})
         assert looked_up("kept") == looked_up(f"fresh-{number}")
+
+
+@pytest.mark.parametrize("keys", [pa.array([3, 7, -1, 2**40]), pa.array(["a", "", "\0", "b" * 50])])
+def test_few_keys_are_found_as_many_are(keys):
+    """More rows than there are keys, which Arrow looks up, find what fewer rows find by the index; null finds what the index finds."""
+    rows = KeyedRows.of(pa.record_batch({"k": keys}), ("k",))
+    others = pa.array([5, 8], pa.int64()) if pa.types.is_integer(keys.type) else pa.array(["A", "bb"])
+    wanted = pa.concat_arrays([keys.take(pa.array([2, 2, 0, 3, 1])), others])
+    assert rows.find([wanted]).tolist() == [2, 2, 0, 3, 1, -1, -1]
+    assert [place for row in range(len(wanted)) for place in rows.find([wanted.slice(row, 1)]).tolist()] == [
+        2,
+        2,
+        0,
+        3,
+        1,
+        -1,
+        -1,
+    ]
+    with_null = pa.concat_arrays([wanted, pa.nulls(1, keys.type)])
+    assert rows.find([with_null]).tolist() == [2, 2, 0, 3, 1, -1, -1, -1]
+    assert rows.find([wanted.dictionary_encode()]).tolist() == [2, 2, 0, 3, 1, -1, -1]
