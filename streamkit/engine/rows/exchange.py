@@ -20,10 +20,12 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamkit.arrays import Integers
 from streamkit.engine.rows.payload import SentRows, batches_of, rows_in, sent_rows
 from streamkit.engine.rows.rows import concatenate
+from streamkit.expressions.core.accumulation import grouped_order
 from streamkit.log.values.keys import key_groups as hash_key_groups
 from streamkit.names import KEY_GROUP, OFFSET, PARTITION
 from streamkit.plan.plain import from_plain, to_plain
@@ -115,12 +117,11 @@ def pack(
         yield Packed(0, edge, sent_rows(batch, sender))
         return
     # By task alone: rows that were in canonical order still are, so their places compress well and need no sorting there.
-    owners = tasks_of_key_groups(groups, tasks, key_groups)
-    order = np.argsort(owners, kind="stable")
-    borders = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=tasks))])
-    for task, (first, end) in enumerate(pairwise(borders.tolist())):
+    order, borders = grouped_order(tasks_of_key_groups(groups, tasks, key_groups), tasks)
+    for task, (first, end) in enumerate(pairwise(borders)):
         if first < end:
-            yield Packed(task, edge, sent_rows(batch.take(pa.array(order[first:end])), sender))
+            own = pc.take(batch, pa.array(order[first:end]), boundscheck=False)  # which are places of rows
+            yield Packed(task, edge, sent_rows(own, sender))
 
 
 def for_another_process(packed: Iterable[Packed]) -> Iterator[Packed]:

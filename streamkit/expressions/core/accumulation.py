@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from math import isqrt
 from typing import Any, Protocol
 
@@ -20,6 +21,7 @@ from streamkit.expressions.core.groups import Groups
 from streamkit.expressions.core.same_numbers import ones
 from streamkit.log.values.columns import DECIMAL, canonical, fixed_array, fixed_dtype, fixed_values, valid_rows
 
+FEW_CODES = 8
 COUNTED_SHARE = 4  # up to so many times the rows, they are counted in a table with a place for each group
 
 
@@ -295,10 +297,20 @@ def _or_neutral(values: AnyArray, valid: Mask | None, neutral: Any) -> AnyArray:
     return filled
 
 
+def grouped_order(codes: AnyArray, count: int) -> tuple[Integers, list[int]]:
+    """Row numbers in the order of the codes, which are below `count`, and where those of each code begin, and the last end."""
+    if count <= FEW_CODES:  # to look for each of them takes a fifth of what it takes to sort
+        rows = [np.flatnonzero(codes == code) for code in range(count)]
+        return np.concatenate(rows), list(accumulate(map(len, rows), initial=0))
+    return np.argsort(codes, kind="stable"), [0, *np.cumsum(np.bincount(codes, minlength=count)).tolist()]
+
+
 def stable_order(codes: Integers) -> Integers:
     """Row numbers in the order of the codes, which are not negative; numpy sorts 16 bits at a time in linear time."""
-    if len(codes) == 0 or codes.max() >> 32:
+    if len(codes) == 0 or (greatest := int(codes.max())) >> 32:
         return np.argsort(codes, kind="stable")
+    if greatest < FEW_CODES:
+        return grouped_order(codes, greatest + 1)[0]
     order = np.argsort(codes.astype(np.uint16), kind="stable")
     high = (codes >> 16).astype(np.uint16)
     return order[np.argsort(high[order], kind="stable")] if high.any() else order

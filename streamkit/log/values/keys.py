@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -133,6 +134,8 @@ def partitions(columns: Sequence[pa.Array], count: int, placed: PlacedEntries | 
         raise ValueError(f"keys are spread over at least one place, found {count}")
     if len(columns) == 1 and _is_small_dictionary(columns[0]):
         return (placed or PlacedEntries()).of(columns[0].dictionary, count).take(_codes(columns[0]))
+    if len(columns) > 1 and (found := _partitions_of_entries(columns, count)) is not None:
+        return found
     if len(columns) == 1 == len(columns[0]) and columns[0].null_count == 0 and columns[0].type in (pa.string(), pa.binary()):
         # One text or byte string: a dozen calls of numpy would cost more.
         return np.array([(_murmur2_alone(columns[0][0].as_buffer().to_pybytes()) & 0x7FFFFFFF) % count], np.int32)
@@ -141,6 +144,18 @@ def partitions(columns: Sequence[pa.Array], count: int, placed: PlacedEntries | 
     if encoded.null_count:
         places[encoded.is_null().to_numpy(zero_copy_only=False)] = -1
     return places
+
+
+def _partitions_of_entries(columns: Sequence[pa.Array], count: int) -> npt.NDArray[np.int32] | None:
+    """The partitions by those of all combinations of the dictionaries' entries; None unless these are fewer than the rows."""
+    if not all(map(_is_small_dictionary, columns)):
+        return None
+    sizes = [len(column.dictionary) + 1 for column in columns]  # and null
+    if prod(sizes) > len(columns[0]):
+        return None
+    places = np.unravel_index(np.arange(prod(sizes)), sizes)
+    entries = [_with_null(column.dictionary).take(pa.array(own)) for column, own in zip(columns, places, strict=True)]
+    return partitions(entries, count)[np.ravel_multi_index([_codes(column) for column in columns], sizes)]
 
 
 def partitions_of_rows(

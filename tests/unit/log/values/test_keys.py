@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from streamkit.data_type import to_arrow
 from streamkit.errors import CorruptionError, SchemaError
+from streamkit.log.values import keys
 from streamkit.log.values.keys import PlacedEntries, decode_keys, encode_keys, key_groups, murmur2, partition_bytes, partitions
 from tests.kit.sampling import examples
 
@@ -333,6 +334,27 @@ def test_null_keys_have_no_partition_and_no_key_group() -> None:
         assert groups.tolist() == [(scalar_murmur2(k) & 0x7FFFFFFF) % 128 if k else -1 for k in (b"a", b"", b"b", b"a")]
     with pytest.raises(ValueError, match="found 0"):
         partitions([column], 0)
+
+
+def test_entries_of_several_dictionaries_are_hashed_instead_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each combination of entries is hashed once, null among them; where there are more combinations than rows, each row is."""
+    hashed: list[int] = []
+
+    def counted(values: pa.BinaryArray) -> Any:
+        hashed.append(len(values))
+        return murmur2(values)
+
+    monkeypatch.setattr(keys, "murmur2", counted)
+    users = pa.array([f"user {number % 3}" if number % 7 else None for number in range(100)])
+    days = pa.array([number % 5 if number % 7 or number % 2 else None for number in range(100)])
+    columns = [users.dictionary_encode(), days.dictionary_encode()]
+    found = partitions(columns, 13)
+    assert found.tolist() == partitions([users, days], 13).tolist()
+    assert (found == -1).any()
+    assert hashed == [(3 + 1) * (5 + 1), 100]
+    few = [column.slice(0, 20) for column in columns]
+    assert partitions(few, 13).tolist() == found[:20].tolist()
+    assert hashed[2:] == [20]
 
 
 def test_a_dictionary_that_batches_share_is_placed_once_and_another_one_anew() -> None:
