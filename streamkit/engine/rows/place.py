@@ -22,7 +22,7 @@ they stand for, so no tie is decided by a hash.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 import numpy as np
@@ -30,8 +30,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.arrays import Integers, Mask
-from streamkit.log.values.byte_order import byte_order
+from streamkit.arrays import AnyArray, Integers, Mask, UnsignedIntegers
+from streamkit.log.values.byte_order import ROWS_MIN, byte_order, order_of_words, words_of
 from streamkit.log.values.keys import key_parts
 from streamkit.log.values.slices import ByteSlices, RowPart, join
 from streamkit.names import DUE, HEADERS, INPUT, OFFSET, ORDER, ORDER_COLUMNS, PARTITION, PATH
@@ -258,11 +258,14 @@ def in_canonical_order(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def place_ranks(*batches: pa.RecordBatch) -> list[Integers]:
     """A number for the place of each row of several batches, equal for equal places and growing with them."""
-    columns = _sort_columns(_places(batches))
-    order = np.lexsort(columns[::-1])
+    places = _places(batches)
+    found = order_of_words(_words(places), places.num_rows) if places.num_rows >= ROWS_MIN else None
+    columns: Sequence[AnyArray] = _sort_columns(places) if found is None else found.numbers
+    order: Integers = np.lexsort(columns[::-1]) if found is None else found.order
     is_new = np.zeros(len(order), bool)  # in sorted order: whether a place differs from the one in front of it
     for column in columns:
-        is_new[1:] |= np.diff(column[order]) != 0
+        in_order = column[order]
+        is_new[1:] |= in_order[1:] != in_order[:-1]
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.cumsum(is_new)  # how many places there were, put back to where the rows stand
     return np.split(ranks, list(accumulate(batch.num_rows for batch in batches[:-1])))
@@ -310,6 +313,14 @@ def _sort_columns(batch: pa.RecordBatch) -> list[Integers]:
     if PATH in batch.schema.names and len(batch[PATH]):
         columns.append(pc.rank(batch[PATH], sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64))
     return columns
+
+
+def _words(batch: pa.RecordBatch) -> Iterator[UnsignedIntegers]:
+    """The places of rows as words, the most significant first."""
+    for column in _record_columns(batch):
+        yield column.view(np.uint64) ^ _SIGN
+    if PATH in batch.schema.names:
+        yield from words_of(batch[PATH].cast(pa.binary()))
 
 
 def _record_columns(batch: pa.RecordBatch) -> list[Integers]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +22,7 @@ from streamkit.engine.rows.place import (
     place_ranks,
 )
 from streamkit.engine.rows.rows import RECORD_FIELDS, concatenate, rows_of
+from streamkit.log.values import byte_order
 from streamkit.names import DELETED, DUE, INPUT, OFFSET, ORDER, ORDER_COLUMNS, PARTITION, PATH
 from tests.kit.sampling import examples
 
@@ -136,3 +140,22 @@ def test_record_columns_that_only_some_rows_have_are_filled_in():
     for batches in ([plain, special], [special, plain]):
         rows = sorted(concatenate(batches).to_pylist(), key=lambda row: row["v"])
         assert [(row[PATH], row[DUE], row[DELETED]) for row in rows] == [(b"", None, False), (b"p", 3, True)]
+
+
+@pytest.mark.parametrize("longest", [0, 3, 40])
+def test_many_rows_have_the_ranks_of_their_places(longest):
+    """Above the bound for rows places are ranked as numbers: with negative times and inputs, far times, and paths of any length."""
+    for seed in range(5):
+        chance = Random(seed)
+        times, paths = (
+            [-(2**50), -1, 0, 7, 1_700_000_000_000],
+            [chance.randbytes(chance.randrange(longest + 1)) for _ in range(9)],
+        )
+        rows = [
+            (chance.choice(times), chance.choice([-1, 0, 3]), chance.randrange(3), chance.randrange(2), chance.choice(paths))
+            for _ in range(byte_order.ROWS_MIN + 50)
+        ]
+        found = place_ranks(batch_of(rows[:100]), batch_of(rows[100:]))
+        assert [len(ranks) for ranks in found] == [100, len(rows) - 100]
+        wanted = {place: rank for rank, place in enumerate(sorted(set(rows)))}
+        assert np.concatenate(found).tolist() == [wanted[row] for row in rows]
