@@ -20,11 +20,10 @@ import pyarrow.compute as pc
 
 from streamkit.arrays import Integers, Mask, UnsignedIntegers
 from streamkit.log.values.byte_order import byte_order
-from streamkit.log.values.slices import ByteSlices, overlapping
+from streamkit.log.values.slices import WORD_BYTES, ByteSlices
 from streamkit.state.store import StoredKey, StoredValue
 
 NOWHERE = -1
-WORD_BYTES = 8
 HEAD_BYTES = 16  # by them nearly all keys are told from a bound
 FEW_KEYS = 4  # so many are looked for one by one
 SLOT_ROWS = 2  # rows in a slot of the directory, on average
@@ -168,7 +167,7 @@ class SortedRun:
         rows = ByteSlices.of(self.keys).take(self._order)
         heads = np.empty((len(self), HEAD_BYTES // WORD_BYTES), np.uint64)
         for number in range(heads.shape[1]):
-            heads[:, number] = _word(rows, WORD_BYTES * number)
+            heads[:, number] = rows.words_at(WORD_BYTES * number)
         return heads.view(f"S{HEAD_BYTES}").ravel()
 
     def _places(self, bounds: Sequence[StoredKey]) -> Integers:
@@ -197,21 +196,13 @@ def hash_keys(keys: pa.BinaryArray) -> UnsignedIntegers:
     longest = int(rows.lengths.max(initial=0))
     shortest = int(rows.lengths.min(initial=longest))
     for position in range(0, longest, WORD_BYTES):
-        mixed = hashes ^ _word(rows, position)
+        mixed = hashes ^ rows.words_at(position)
         mixed *= _FACTOR
         mixed ^= mixed >> _SHIFT
         hashes = mixed if position < shortest else np.where(position < rows.lengths, mixed, hashes)
     hashes *= _LAST_FACTOR
     hashes ^= hashes >> _SHIFT
     return hashes
-
-
-def _word(rows: ByteSlices, position: int) -> UnsignedIntegers:
-    """The eight bytes of each row from a position on, little-endian; zeros are behind its end."""
-    found = overlapping(np.concatenate([rows.data, np.zeros(WORD_BYTES, np.uint8)]), WORD_BYTES)
-    words: UnsignedIntegers = found[np.minimum(rows.starts + position, len(rows.data))]
-    left = rows.lengths - position
-    return words & _HELD[np.clip(left, 0, WORD_BYTES)] if len(left) and left.min() < WORD_BYTES else words
 
 
 def _folded(hashes: UnsignedIntegers, keys: pa.BinaryArray, values: pa.BinaryArray, position: bytes) -> SortedRun:
@@ -248,4 +239,3 @@ def _replaced(order: Integers, keys: pa.BinaryArray, again: Mask) -> Mask:
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _LAST_FACTOR = np.uint64(0xD6E8FEB86659FD93)
 _SHIFT = np.uint64(32)
-_HELD = np.array([(1 << 8 * held) - 1 for held in range(WORD_BYTES + 1)], np.uint64)

@@ -17,12 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import Integers, UnsignedIntegers
-from streamkit.log.values.slices import ByteSlices, overlapping
+from streamkit.log.values.slices import WORD_BYTES, ByteSlices
 
 ROWS_MIN = 1024  # fewer are compared sooner
 NUMBERS_MAX = 4
 NUMBER_BITS = 64
-WORD_BYTES = 8
 
 
 def byte_order(strings: pa.Array) -> pa.Array:
@@ -35,7 +34,8 @@ def byte_order(strings: pa.Array) -> pa.Array:
 def words_of(strings: pa.Array) -> Iterator[UnsignedIntegers]:
     """Binary strings without nulls as words, by which they are in the order of their bytes; equal strings have equal words."""
     rows = ByteSlices.of(strings)
-    yield from _words(rows)
+    for position in range(0, int(rows.lengths.max()), WORD_BYTES):
+        yield rows.words_at(position).byteswap()
     yield rows.lengths.astype(np.uint64)  # the last of all: zeros stand for bytes behind an end
 
 
@@ -110,18 +110,3 @@ def _differing(word: UnsignedIntegers) -> Iterator[tuple[int, int]]:
             first -= 8
         yield first, end
         differs &= (1 << first) - 1
-
-
-def _words(rows: ByteSlices) -> Iterator[UnsignedIntegers]:
-    """Eight bytes after the other of each string, as numbers in their order; zeros stand for bytes behind its end."""
-    found = overlapping(np.concatenate([rows.data, np.zeros(WORD_BYTES, np.uint8)]), WORD_BYTES)
-    shortest, longest = int(rows.lengths.min()), int(rows.lengths.max())
-    for position in range(0, longest, WORD_BYTES):
-        if position + WORD_BYTES <= shortest:
-            yield found[rows.starts + position].byteswap()
-            continue
-        words = found[np.minimum(rows.starts + position, len(rows.data))].byteswap()
-        yield words & _HELD[WORD_BYTES - np.clip(rows.lengths - position, 0, WORD_BYTES)]
-
-
-_HELD = np.array([(1 << 64) - (1 << 8 * lacking) for lacking in range(WORD_BYTES + 1)], np.uint64)

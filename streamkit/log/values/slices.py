@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.arrays import AnyArray, Bytes, Integers, Mask
+from streamkit.arrays import AnyArray, Bytes, Integers, Mask, UnsignedIntegers
 
 BINARY_BYTES_MAX = 2**31 - 1  # offsets of a BinaryArray are int32
+WORD_BYTES = 8
+_HELD = np.array([(1 << 8 * held) - 1 for held in range(WORD_BYTES + 1)], np.uint64)
 _NUMBER_WIDTHS = (1, 2, 4, 8)  # numpy copies these as numbers, which is faster than as raw bytes
 
 
@@ -55,6 +58,30 @@ class ByteSlices:
             lengths *= array.is_valid().to_numpy(zero_copy_only=False)
         data = np.frombuffer(data_buffer or b"", np.uint8)[offsets[0] : offsets[-1]]
         return cls(data, offsets[:-1] - offsets[0], lengths)
+
+    @cached_property
+    def _distance(self) -> int | None:
+        """How far each slice begins behind the one before, if all are as long and as far apart as that; else None."""
+        if not len(self.starts) or self.starts[0] < 0:
+            return None
+        length = int(self.lengths[0])
+        is_even = bool((self.lengths == length).all() and (np.diff(self.starts) == length).all())
+        return length if is_even and self.ends[-1] <= len(self.data) else None
+
+    def words_at(self, position: int) -> UnsignedIntegers:
+        """The eight bytes of each row from a position on, as a number, the first byte lowest; zeros are behind the row's end."""
+        if self._distance is not None and position + WORD_BYTES <= self._distance:
+            as_they_lie = np.ndarray((len(self),), "<u8", self.data, int(self.starts[0]) + position, (self._distance,))
+            return as_they_lie.astype(np.uint64)
+        data, left = self.data, self.lengths - position
+        if len(data) < WORD_BYTES:
+            data = np.concatenate([data, np.zeros(WORD_BYTES, np.uint8)])
+        last = len(data) - WORD_BYTES
+        places = self.starts + position
+        words: UnsignedIntegers = overlapping(data, WORD_BYTES)[np.minimum(places, last)]
+        late = np.flatnonzero(places > last)  # these have read the last eight bytes there are, and begin within them
+        words[late] >>= (8 * np.clip(places[late] - last, 0, WORD_BYTES - 1)).astype(np.uint64)
+        return words & _HELD[np.clip(left, 0, WORD_BYTES)] if len(left) and left.min() < WORD_BYTES else words
 
     def take(self, rows: AnyArray) -> ByteSlices:
         """The slices at these row numbers; the bytes are shared."""

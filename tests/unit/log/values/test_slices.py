@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -38,6 +40,22 @@ def test_slices_may_repeat_and_overlap() -> None:
     data = np.frombuffer(b"abcdef", np.uint8)
     rows = ByteSlices(data, np.array([2, 0, 2]), np.array([3, 1, 4])).take(np.array([2, 2, 0, 1]))
     assert gather(rows, np.array([True, False, True, True])).to_pylist() == [b"cdef", None, b"cde", b"a"]
+
+
+@examples(200)
+@given(
+    st.lists(st.binary(max_size=20), max_size=9) | st.lists(st.binary(min_size=11, max_size=11), max_size=9),
+    st.integers(0, 3),
+    st.randoms(),
+)
+def test_words_are_the_bytes_of_rows(values: list[bytes], begin: int, chance: Random) -> None:
+    """Eight bytes of each row from anywhere on, with zeros behind its end, of rows of one length and of several, and in any order."""
+    rows = ByteSlices.of(pa.array(values, pa.binary())[begin:])
+    order = np.array(chance.sample(range(len(rows)), len(rows)), np.int64)
+    for position in (0, 1, 3, 4, 8, 16):
+        wanted = [int.from_bytes(value[position : position + 8], "little") for value in values[begin:]]
+        assert rows.words_at(position).tolist() == wanted
+        assert rows.take(order).words_at(position).tolist() == [wanted[row] for row in order]
 
 
 def test_a_slice_outside_its_buffer_is_refused() -> None:
