@@ -16,19 +16,29 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.arrays import Integers, UnsignedIntegers
+from streamkit.arrays import Integers, Mask, UnsignedIntegers
 from streamkit.log.values.slices import WORD_BYTES, ByteSlices
 
 ROWS_MIN = 1024  # fewer are compared sooner
 NUMBERS_MAX = 4
+TIED_SHARE = 2  # up to one of so many rows is compared, where one number does not tell them apart
 NUMBER_BITS = 64
 
 
 def byte_order(strings: pa.Array) -> pa.Array:
     """The permutation that sorts binary strings without nulls by their bytes, as row numbers; equal ones stay as they stand."""
-    if len(strings) >= ROWS_MIN and (found := order_of_words(words_of(strings), len(strings))) is not None:
-        return pa.array(found.order)
-    return pc.sort_indices(strings)
+    rows = len(strings)
+    if rows < ROWS_MIN:
+        return pc.sort_indices(strings)
+    every = _numbers(words_of(strings), rows, NUMBER_BITS - rows.bit_length())
+    number, order, tied = _by_first_number(every, rows)
+    if len(tied) * TIED_SHARE > rows:
+        found = _by_all_numbers(number, every, order)
+        return pc.sort_indices(strings) if found is None else pa.array(found.order)
+    if len(tied):  # strings with one number stand together, so to compare all of them changes their order within one number alone
+        places = order[tied]
+        order[tied] = places[pc.sort_indices(strings.take(pa.array(places))).to_numpy()]
+    return pa.array(order)
 
 
 def words_of(strings: pa.Array) -> Iterator[UnsignedIntegers]:
@@ -50,20 +60,28 @@ class WordOrder:
 def order_of_words(words: Iterable[UnsignedIntegers], rows: int) -> WordOrder | None:
     """The order of so many rows by words of 64 bits, the most significant first; None if the rows differ in too many bits."""
     every = _numbers(words, rows, NUMBER_BITS - rows.bit_length())
-    numbers = list(islice(every, 1))
-    if not numbers:
-        return WordOrder(np.arange(rows), numbers)
-    order = _stable_order(numbers[0])
-    if _are_distinct(numbers, order):
-        return WordOrder(order, numbers)
-    numbers += islice(every, NUMBERS_MAX - 1)
+    number, order, tied = _by_first_number(every, rows)
+    return _by_all_numbers(number, every, order) if len(tied) else WordOrder(order, [number])
+
+
+def _by_first_number(every: Iterator[UnsignedIntegers], rows: int) -> tuple[UnsignedIntegers, Integers, Integers]:
+    """The first of the numbers of rows, the order by it, and where in that order others have the same number."""
+    number = next(every, np.zeros(rows, np.uint64))
+    order = _stable_order(number)
+    same = _are_same([number], order)
+    return number, order, np.flatnonzero(np.append(same, False) | np.append(False, same))
+
+
+def _by_all_numbers(first: UnsignedIntegers, others: Iterator[UnsignedIntegers], order: Integers) -> WordOrder | None:
+    """The order by several numbers, where that by the first is known."""
+    numbers = [first, *islice(others, NUMBERS_MAX - 1)]
     # At each turn the rows are in order by the numbers that were taken; as sorting is stable, one more in front keeps that.
     if len(numbers) > 1:
-        order = np.arange(rows)
+        order = np.arange(len(first))
         for number in reversed(numbers):
             order = order[_stable_order(number[order])]
-    is_all = next(every, None) is None
-    return WordOrder(order, numbers) if is_all or _are_distinct(numbers, order) else None
+    is_all = next(others, None) is None
+    return WordOrder(order, numbers) if is_all or not _are_same(numbers, order).any() else None
 
 
 def _stable_order(number: UnsignedIntegers) -> Integers:
@@ -75,13 +93,13 @@ def _stable_order(number: UnsignedIntegers) -> Integers:
     return placed.view(np.int64)
 
 
-def _are_distinct(numbers: list[UnsignedIntegers], order: Integers) -> bool:
-    """Whether no two neighbours in that order have the same numbers."""
+def _are_same(numbers: list[UnsignedIntegers], order: Integers) -> Mask:
+    """Which rows have the same numbers as the row behind them in that order."""
     same = np.ones(len(order) - 1, bool)
     for number in numbers:
         in_order = number[order]
         same &= in_order[1:] == in_order[:-1]
-    return not same.any()
+    return same
 
 
 def _numbers(words: Iterable[UnsignedIntegers], rows: int, bits: int) -> Iterator[UnsignedIntegers]:

@@ -36,10 +36,12 @@ def test_strings_come_in_the_order_of_their_bytes(strings, before, behind):
 
 
 @pytest.mark.parametrize("equal_bytes", [0, 7, 200])
-def test_many_bytes_that_differ(equal_bytes):
+@pytest.mark.parametrize("alike", [1, 4], ids=["few alike", "most alike"])
+@pytest.mark.parametrize("behind", [12, 28])
+def test_many_bytes_that_differ(equal_bytes, alike, behind):
     """Strings that differ in more bytes than are sorted: where that leaves some equal, they are compared."""
     numbers = np.random.default_rng(7).integers(0, 256, (500, 30), np.uint8)
-    numbers[::5, :28] = numbers[0, :28]  # these differ behind what is sorted
+    numbers[np.arange(500) % 5 < alike, :behind] = numbers[0, :behind]  # these differ behind the first number, or behind all
     strings = [bytes(equal_bytes) + row.tobytes() for row in numbers]
 
     assert byte_order(pa.array(strings)).to_pylist() == sorted_by_python(strings)
