@@ -8,6 +8,7 @@ falling order have all bits turned over.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from streamkit.arrays import AnyArray, Bytes, Integers
 from streamkit.data_type import array_of, fields_of, is_nested, to_arrow
 from streamkit.expressions.core.accumulation import Accumulator, chosen
 from streamkit.expressions.core.groups import one_zero
+from streamkit.log.values.byte_order import ROWS_MIN, order_by_first_bits, words_of
 from streamkit.log.values.keys import decode_leading, encode_keys
 from streamkit.log.values.slices import ByteSlices, overlapping
 
@@ -53,17 +55,21 @@ def order_within(owners: Integers, values: pa.BinaryArray) -> Integers:
     """
     The order of rows by owner, and of an owner's rows by their bytes, none of them null.
 
-    Rows are sorted by their first 16 bytes, as two numbers, and those that are equal there by the next 16, and so on. Mostly few are, so most
-    bytes of long values are never looked at.
+    Many rows are sorted by the first bits in which they differ. Those that are equal there, or few, are sorted by their first 16 bytes, as two
+    numbers, those that are equal again by the next 16, and so on. Mostly few are, so most bytes of long values are never looked at.
     """
     slices = ByteSlices.of(values)
     padded = np.concatenate([slices.data, np.zeros(2 * _WORD, np.uint8)])
     order = np.arange(len(values))
-    places, depth, groups = np.arange(len(values)), 0, owners  # those that may still change, and the run of each
+    groups: AnyArray = owners  # the run of each place that may still change
+    places, depth = np.arange(len(values)), 0
+    if len(values) >= ROWS_MIN:
+        number, order, places = order_by_first_bits(chain([owners.view(np.uint64)], words_of(values)), len(values))
+        groups = number[order[places]]
     while len(places):
         rows = order[places]
         left = np.clip(slices.lengths[rows] - depth, 0, 2 * _WORD)
-        keys = [groups, *_words(padded, slices.starts[rows] + depth, left)]
+        keys: list[AnyArray] = [groups, *_words(padded, slices.starts[rows] + depth, left)]
         if left.min() < 2 * _WORD:
             keys.append(left)  # of equal words the value that ends comes first
         within = np.lexsort(keys[::-1])

@@ -57,6 +57,11 @@ class WordOrder:
     numbers: list[UnsignedIntegers]
 
 
+def order_by_first_bits(words: Iterable[UnsignedIntegers], rows: int) -> tuple[UnsignedIntegers, Integers, Integers]:
+    """A number of the first bits of words in which so many rows differ, the order by it, and where in that order others have the same."""
+    return _by_first_number(_numbers(words, rows, NUMBER_BITS - rows.bit_length()), rows)
+
+
 def order_of_words(words: Iterable[UnsignedIntegers], rows: int) -> WordOrder | None:
     """The order of so many rows by words of 64 bits, the most significant first; None if the rows differ in too many bits."""
     every = _numbers(words, rows, NUMBER_BITS - rows.bit_length())
