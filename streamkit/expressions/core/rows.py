@@ -50,6 +50,7 @@ class Rows:
         self._columns: dict[str, pa.Array] = {}
         self._repeated: set[TypedExpression] = set()
         self._shared: dict[TypedExpression, Datum] = {}
+        self._entries: dict[str, Rows] = {}
 
     @classmethod
     def of(cls, batch: pa.RecordBatch, is_careful: bool = False) -> Rows:
@@ -157,13 +158,16 @@ class Rows:
         encoded = self.encoded(*names)
         if not pa.types.is_dictionary(encoded.type) or 2 * len(encoded.dictionary) > self.count:
             return None
-        values = pa.concat_arrays([encoded.dictionary, pa.nulls(1, encoded.dictionary.type)])
-        entries = Rows.of(pa.record_batch([values], names=list(names)))
+        (name,) = names
+        if name not in self._entries:
+            values = pa.concat_arrays([encoded.dictionary, pa.nulls(1, encoded.dictionary.type)])
+            self._entries[name] = Rows.of(pa.record_batch([values], names=[name]))
+        entries = self._entries[name]
         entries.share(expression)
         computed = entries.value(expression)
         if isinstance(computed, pa.Scalar):
             return computed
-        return computed.take(encoded.indices.fill_null(len(values) - 1) if encoded.null_count else encoded.indices)
+        return computed.take(encoded.indices.fill_null(entries.count - 1) if encoded.null_count else encoded.indices)
 
     def arguments_of(self, expression: TypedExpression) -> list[Datum] | None:
         """The values of an operation's arguments, in Spark's order of evaluation; None if one is null for every row and so the result."""

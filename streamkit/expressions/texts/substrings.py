@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -390,12 +394,37 @@ def _part(text: Datum, separator: pa.Scalar, number: pa.Scalar) -> Datum:
         raise pa.ArrowInvalid(f"the number of a part is {wanted}; expected none below {1 - 2**31}")
     if isinstance(text, pa.Scalar) or not between:
         return each_value(lambda text: _part_of(text, between, wanted), pa.string(), text)
-    lists = pc.split_pattern(text, between)
+    lists = _split(text, between)
     sizes, ends = numbers_of(pc.list_value_length(lists)), lists.offsets.to_numpy().astype(np.int64)
     place = np.where(np.abs(wanted) <= sizes, ends[:-1] + wanted - 1 if wanted > 0 else ends[1:] + wanted, -1)
     parts = lists.values.take(pa.array(np.maximum(place, 0))) if len(lists.values) else pa.nulls(len(lists), pa.string())
-    found = pc.if_else(pa.array(place >= 0), parts, "")
+    found = parts if (place >= 0).all() else pc.if_else(pa.array(place >= 0), parts, "")
     return null_with(found, lists)
+
+
+class _LastSplit(threading.local):
+    """What a thread has split last: texts and a separator, and the parts, which go when the texts go."""
+
+    texts: Callable[[], pa.Array | None] | None = None
+    separator = ""
+    parts: Sequence[pa.ListArray] = ()
+
+
+_last_split = _LastSplit()
+
+
+def _split(texts: pa.Array, separator: str) -> pa.ListArray:
+    """The parts of each text; of the texts that were split just now they are known, since mostly several parts are asked for."""
+    if (
+        _last_split.parts
+        and _last_split.texts is not None
+        and _last_split.texts() is texts
+        and _last_split.separator == separator
+    ):
+        return _last_split.parts[0]
+    parts = [pc.split_pattern(texts, separator)]
+    _last_split.texts, _last_split.separator, _last_split.parts = weakref.ref(texts, lambda _: parts.clear()), separator, parts
+    return parts[0]
 
 
 def _part_of(text: str, separator: str, number: int) -> str:
