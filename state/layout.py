@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 
 from streamkit.arrays import AnyArray, Integers
 from streamkit.errors import CorruptionError
+from streamkit.log.values.byte_order import order_of_numbers
 from streamkit.names import SINCE, WINDOW_END, WINDOW_START
 from streamkit.plan.program import ProgramStore
 from streamkit.state.key import join_keys, range_end, range_prefix, split_keys
@@ -151,7 +152,7 @@ class ListedWindows:
 
 def encode_lists(listed: ListedWindows, rows: int) -> pa.BinaryArray:
     """The lists of so many keys, by their positions, in the order of the windows' ends; null for a key without windows."""
-    order = np.lexsort((listed.starts, listed.ends, listed.keys))
+    order = order_of_numbers(listed.keys, listed.ends, listed.starts)
     pairs = np.stack([listed.starts, listed.ends], axis=1)[order].astype("<i8")
     counts = np.bincount(listed.keys, minlength=rows)
     offsets = np.concatenate([[0], np.cumsum(counts)]) * pairs.itemsize * 2

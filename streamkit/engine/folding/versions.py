@@ -21,7 +21,7 @@ from streamkit.engine.folding.joining import decoded_rows, key_columns
 from streamkit.engine.folding.row_lists import ListKeys, ListPlaces, RowLists
 from streamkit.engine.rows.rows import deletions_of, is_null_key, numbers, plain, rows_of
 from streamkit.engine.stage.context import Context
-from streamkit.log.values.byte_order import byte_order
+from streamkit.log.values.byte_order import byte_order, order_of_numbers
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import KEY_GROUP, TIMESTAMP
 from streamkit.plan.operators.versioned_table import VersionedTable
@@ -63,7 +63,7 @@ class Versions:
 
     def in_order(self) -> Versions:
         """By key, time and place."""
-        order = np.lexsort((self.ranks, self.times, self.codes))
+        order = order_of_numbers(self.codes, self.times, self.ranks)
         return self if (order[1:] > order[:-1]).all() else self.take(order)
 
     @classmethod

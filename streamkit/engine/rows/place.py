@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import AnyArray, Integers, Mask, UnsignedIntegers
-from streamkit.log.values.byte_order import ROWS_MIN, byte_order, order_of_words, words_of
+from streamkit.log.values.byte_order import ROWS_MIN, byte_order, order_of_numbers, order_of_words, words_of
 from streamkit.log.values.keys import key_parts
 from streamkit.log.values.slices import ByteSlices, RowPart, join
 from streamkit.names import DUE, HEADERS, INPUT, OFFSET, ORDER, ORDER_COLUMNS, PARTITION, PATH
@@ -209,7 +209,7 @@ def _sorted(columns: Sequence[Integers]) -> Integers:
     if not significant:
         return np.arange(len(columns[0]))
     order: Integers = np.argsort(significant[0], kind="stable")  # rows of several senders, in order each, are merged
-    return order if _are_in_order([column[order] for column in significant]) else np.lexsort(significant[::-1])
+    return order if _are_in_order([column[order] for column in significant]) else order_of_numbers(*significant)
 
 
 def _are_in_order(columns: Sequence[Integers]) -> bool:

@@ -57,6 +57,14 @@ class WordOrder:
     numbers: list[UnsignedIntegers]
 
 
+def order_of_numbers(*columns: Integers) -> Integers:
+    """The stable permutation that sorts rows by columns of whole numbers, the most significant first."""
+    rows = len(columns[0])
+    words = (column.astype(np.int64, copy=False).view(np.uint64) ^ _SIGN for column in columns)
+    found = order_of_words(words, rows) if rows >= ROWS_MIN else None
+    return np.lexsort(columns[::-1]) if found is None else found.order
+
+
 def order_by_first_bits(words: Iterable[UnsignedIntegers], rows: int) -> tuple[UnsignedIntegers, Integers, Integers]:
     """A number of the first bits of words in which so many rows differ, the order by it, and where in that order others have the same."""
     return _by_first_number(_numbers(words, rows, NUMBER_BITS - rows.bit_length()), rows)
@@ -133,3 +141,6 @@ def _differing(word: UnsignedIntegers) -> Iterator[tuple[int, int]]:
             first -= 8
         yield first, end
         differs &= (1 << first) - 1
+
+
+_SIGN = np.uint64(1 << 63)  # turned, it puts numbers below zero in front

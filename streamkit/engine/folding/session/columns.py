@@ -29,6 +29,7 @@ from streamkit.engine.rows.place import in_canonical_order
 from streamkit.engine.rows.rows import OptionalBatch, numbers, rows_of
 from streamkit.engine.stage.advance import moves_time, stream_times
 from streamkit.engine.stage.context import Context
+from streamkit.log.values.byte_order import order_of_numbers
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import DELETED, KEY_GROUP, TIMESTAMP
 from streamkit.plan.demands import LATE, WITH_OLD_VALUES
@@ -152,7 +153,7 @@ def _each(epoch: WindowState, made: _MadeSessions) -> dict[str, OptionalBatch]:
     shown = np.concatenate([deleted, results])
     causes = np.concatenate([sessions.replaced_by[deleted], results]) - stored
     is_result = np.repeat([False, True], [len(deleted), len(results)])
-    order = np.lexsort((sessions.starts[shown], sessions.ends[shown], is_result, causes))
+    order = order_of_numbers(causes, is_result, sessions.ends[shown], sessions.starts[shown])
     shown, causes, is_result = shown[order], causes[order], is_result[order]
     place = places_of_rows(epoch.operator, made.batch, causes, epoch.context)
     every = _results(epoch, made, shown, states, shown, ~is_result, place, failing)

@@ -25,6 +25,7 @@ import numpy as np
 from streamkit.arrays import Integers, Mask
 from streamkit.engine.rows.lineage import NONE, RowLineage
 from streamkit.expressions.core.accumulation import stable_order
+from streamkit.log.values.byte_order import order_of_numbers
 from streamkit.plan.windows import Windowing
 
 OVERWRITTEN = -2  # a session that was closed to rows, and whose bounds a new one has
@@ -223,7 +224,7 @@ class _GrowingSessions:
         """Take rows of which none is late: whatever their order, a session is what no gap divides. Only the last of each is right."""
         nodes = np.concatenate([stored, len(self.stored) + rows])
         keys = np.concatenate([self.stored.keys[stored], self.rows.keys[rows]])
-        order = np.lexsort((self.starts[nodes], keys))
+        order = order_of_numbers(keys, self.starts[nodes])
         nodes, keys = nodes[order], keys[order]
         if not len(nodes):
             return

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkit.log.values import byte_order as module
-from streamkit.log.values.byte_order import byte_order
+from streamkit.log.values.byte_order import byte_order, order_of_numbers
 
 FEW = st.binary(max_size=4).map(lambda found: bytes(byte % 3 for byte in found))  # many are equal, or begin another
 STRINGS = st.lists(
@@ -45,6 +45,18 @@ def test_many_bytes_that_differ(equal_bytes, alike, behind):
     strings = [bytes(equal_bytes) + row.tobytes() for row in numbers]
 
     assert byte_order(pa.array(strings)).to_pylist() == sorted_by_python(strings)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([-(2**63), -1, 0, 1, 2**63 - 1]), st.booleans(), st.integers(-9, 9)), min_size=1, max_size=60
+    )
+)
+def test_numbers_come_in_their_order(rows):
+    """By the first column, then by the next; equal rows stay as they stand, and negative numbers come first."""
+    order = order_of_numbers(*map(np.array, zip(*rows, strict=True))).tolist()
+
+    assert order == sorted(range(len(rows)), key=lambda row: rows[row])
 
 
 def test_strings_that_differ_in_nothing():
