@@ -133,6 +133,16 @@ class Operator:
         return 0
 
     @property
+    def waits_ms(self) -> tuple[int, ...]:
+        """How long results wait, of each kind that does, until stream time is so far past what they are of; see `waits_for_more`."""
+        return ()
+
+    @property
+    def waits_for_more(self) -> bool:
+        """Whether a result that waits takes in what comes meanwhile, so that which results come depends on how long they wait."""
+        return False
+
+    @property
     def rows_per_record(self) -> int:
         """How many rows one row becomes inside the operator, at most."""
         return 1

@@ -304,7 +304,11 @@ class TopologyTestDriver:
         self._process_some()
 
     def restart(self, tasks: int | None = None) -> None:
-        """Process what waits, then stop and start the application, with another number of tasks, if given."""
+        """
+        Process what waits, then stop and start the application, with another number of tasks, if given.
+
+        Its stores are restored from the changelogs. One without a log is lost, as with its folder, if its changes are not kept any more.
+        """
         self._process_all()
         self.restore(tasks)
 

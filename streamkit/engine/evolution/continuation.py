@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from streamkit.engine.epoch.stream_time import StreamTimes, committed_times, of_closed
+from streamkit.engine.epoch.stream_time import StreamTimes, committed_times
 from streamkit.engine.evolution.changed_encodings import changed_encodings
 from streamkit.engine.evolution.definition import (
     Difference,
@@ -21,6 +21,7 @@ from streamkit.engine.evolution.definition import (
 )
 from streamkit.engine.evolution.shifted_times import shifted_times
 from streamkit.engine.evolution.stale_times import stale_times
+from streamkit.engine.evolution.waits import GivenResults, changed_waits
 from streamkit.engine.evolution.young_stores import ApplicationContent, Filling, Way, filling_of, way_to, young_keepers
 from streamkit.errors import OrphanedStateError, TopologyError
 from streamkit.log.catalog.applications import ApplicationState
@@ -93,17 +94,14 @@ class Continuation:
             return {}
         return shifted_times(committed_times(self.known, ()), self.before, self.program, self.compared)
 
-    def closed_times(self, state: ApplicationState) -> StreamTimes:
-        """
-        Up to which times, by name, the windows of stores that are filled again have closed in this state, and stay closed.
-
-        By a longer grace they are those that the shorter one has closed; what a drain has closed, or what closed by the clock, stays so, too.
-        """
-        times = committed_times(state, ())
-        stores = [] if self.before is None else [one.name for one in self.before.stores if one.name in self.rebuilt]
-        if self.before is not None:
-            times = {**times, **shifted_times(times, self.before, self.program, stores)}
-        return {name: times[name] for name in map(of_closed, stores) if name in times}
+    def given_results(self, state: ApplicationState) -> GivenResults:
+        """Up to which times the results of stores that are filled again had come in this state; they come no second time."""
+        if self.before is None:
+            return GivenResults()
+        times, stored = committed_times(state, ()), {store.name for store in self.before.stores}
+        both = [store.name for store in self.program.stores if store.name in self.rebuilt & stored]
+        times = {**times, **shifted_times(times, self.before, self.program, both)}
+        return GivenResults.of(self.before, self.program, self.rebuilt, times)
 
     @cached_property
     def orphaned(self) -> tuple[str, ...]:
@@ -204,6 +202,7 @@ class Continuation:
         """Why the program cannot go on, an error for each reason."""
         if self.before is not None:
             yield from changed_encodings(self.before, self.program, self.written)
+            yield from changed_waits(self.before, self.program, self.rebuilt)
         if self.orphaned:
             yield self._orphans()
         for name, different in self.differing.items():

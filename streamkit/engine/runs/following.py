@@ -7,6 +7,7 @@ or is still to be read by the second, which writes from there on.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from streamkit.engine.epoch.epoch import EpochEnd
 from streamkit.engine.evolution.changed_encodings import changed_encodings
 from streamkit.engine.evolution.continuation import Continuation, written_outputs
 from streamkit.engine.evolution.replaying import check_records, stretches, withheld_program
+from streamkit.engine.evolution.waits import GivenResults, changed_waits
 from streamkit.engine.runs.commit import check_generation
 from streamkit.engine.runs.local_epochs import LocalEpochs
 from streamkit.engine.runs.planner import Planner
@@ -28,6 +30,7 @@ from streamkit.plan.earlier_program import read_program
 from streamkit.plan.program import Program
 
 WAIT_SECONDS = 0.5  # the longest wait for a commit of the first version
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,11 @@ def follow(log: Log, program: Program, wanted: Succession) -> bool:
         return True
     leader = log.catalog.applications.get(wanted.leader)
     _check_leader(leader, program.application)
-    for refusal in changed_encodings(_program_of(log, leader), program, written_outputs(log.catalog, program)):
+    led, stores = _program_of(log, leader), frozenset(store.name for store in program.stores)
+    for refusal in (
+        *changed_encodings(led, program, written_outputs(log.catalog, program)),
+        *changed_waits(led, program, stores),
+    ):
         raise refusal
     part = withheld_program(program)
     planner = start(
@@ -100,21 +107,33 @@ def _follow(log: Log, epochs: LocalEpochs, before: EpochEnd, wanted: Succession)
             before = epochs.run(epochs.plan(before, end)).end
             reach("follow.epoch")
         elif leader.successor is not None:
-            for end in _closings(log, planner, before, leader):
+            for end in _closings(planner, before, leader, _given(log, planner, leader)):
                 epochs.run(epochs.plan(epochs.committed_end(), end))
             return True
         else:
+            for refusal in _given(log, planner, leader).refusals(planner.program, before.times):
+                raise refusal
             epochs.rest()
             watch.wait(WAIT_SECONDS)
         wanted.tell()
     return False
 
 
-def _closings(log: Log, planner: Planner, before: EpochEnd, leader: ApplicationState) -> Iterator[EpochEnd]:
-    """The epochs without records in which windows close that the leader has closed so."""
+def _given(log: Log, planner: Planner, leader: ApplicationState) -> GivenResults:
+    """Up to which times the leader has given its results, by the waits of this program."""
     stores = frozenset(store.name for store in planner.program.stores)
-    known = Continuation(planner.program, leader, _program_of(log, leader), rebuilt=stores)
-    if (end := planner.closed_end(before, known.closed_times(leader))) is not None:
+    return Continuation(planner.program, leader, _program_of(log, leader), rebuilt=stores).given_results(leader)
+
+
+def _closings(planner: Planner, before: EpochEnd, leader: ApplicationState, given: GivenResults) -> Iterator[EpochEnd]:
+    """
+    The epochs without records in which windows close that the leader has closed.
+
+    A warning says what is lost, if anything: the leader writes no more, so it is too late for a refusal.
+    """
+    for refusal in given.refusals(planner.program, before.times):
+        _logger.warning("%s has been taken over all the same: %s", leader.name, refusal)
+    if (end := planner.closed_end(before, given.closed)) is not None:
         yield end
         before = end
     if leader.drained and (end := planner.closing_end(before)) is not None:

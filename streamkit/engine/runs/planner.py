@@ -36,6 +36,7 @@ from streamkit.engine.epoch.stream_time import (
     of_arrival,
     of_bootstrap,
     of_closed,
+    of_closings,
     of_expired,
     of_input,
     of_partition,
@@ -196,10 +197,12 @@ class Planner:
 
     def closed_end(self, before: EpochEnd, closed: StreamTimes) -> EpochEnd | None:
         """The epoch without records that closes windows up to these times, by name; None if all have closed so far."""
-        if all(before.times.get(name, NO_TIME) >= time for name, time in closed.items()):
+        reached = {of_closed(one.store): of_closings(before.times, one, self.topic_ids) for one in self._windowings()}
+        further = {name: time for name, time in closed.items() if reached.get(name, time) < time}
+        if not further:
             return None
         now = self._now_ms(before)
-        times = self._clocked({**self._open_again(before).times, **closed}, now)
+        times = self._clocked({**self._open_again(before).times, **further}, now)
         return EpochEnd(before.epoch + 1, before.positions, times, 0, now)
 
     def _open_again(self, before: EpochEnd) -> EpochEnd:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 
-from streamkit.engine.epoch.stream_time import StreamTimes
 from streamkit.engine.evolution.adoption import Adoption
 from streamkit.engine.evolution.replaying import Stretch, check_records, rebuilt_stores, replayed_program, stretches
+from streamkit.engine.evolution.waits import GivenResults
 from streamkit.engine.runs.local_epochs import LocalEpochs
 from streamkit.engine.runs.start import StoreRebuild, remove_rebuilding, start
 from streamkit.errors import FencedError, StreamKitError
@@ -56,7 +56,8 @@ def rebuild_stores(log: Log, program: Program, wanted: Rebuild) -> None:
     Fill stores of the program's application again from their topics, as if the program had always been as it is now.
 
     An application that has read nothing yet has nothing to fill. ConfigError for stores that cannot be rebuilt so, OffsetOutOfRangeError if
-    topics have lost records that count, FencedError if the application is started meanwhile, RebuildStoppedError if it is stopped.
+    topics have lost records that count, OrphanedStateError if results would come twice or never, FencedError if the application is started
+    meanwhile, RebuildStoppedError if it is stopped.
     """
     stores = rebuilt_stores(program, wanted.stores)
     known = next((one for one in log.catalog.applications.every() if one.name == program.application), None)
@@ -66,8 +67,8 @@ def rebuild_stores(log: Log, program: Program, wanted: Rebuild) -> None:
         part = replayed_program(program, stores)
         check_records(part, _stretches(log, part, {}, known.positions), wanted.subject)
 
-    def replay(program: Program, state: ApplicationState, closed: StreamTimes) -> Adoption:
-        return _replay(log, program, stores, state, closed, wanted)
+    def replay(program: Program, state: ApplicationState, given: GivenResults) -> Adoption:
+        return _replay(log, program, stores, state, given, wanted)
 
     settings = log.settings
     start(
@@ -88,7 +89,7 @@ def _stretches(log: Log, part: Program, since: GivenOffsets, until: GivenOffsets
 
 
 def _replay(
-    log: Log, program: Program, stores: frozenset[str], state: ApplicationState, closed: StreamTimes, wanted: Rebuild
+    log: Log, program: Program, stores: frozenset[str], state: ApplicationState, given: GivenResults, wanted: Rebuild
 ) -> Adoption:
     """Run the part of a program that leads to the stores, up to where the application stands."""
     part = replayed_program(program, stores)
@@ -108,7 +109,7 @@ def _replay(
             Upkeep(log, own.id, own.generation, interval_ms=0),  # from now on retention keeps what is to be read
             closing(LocalEpochs(log, planner, wanted.threads)) as epochs,
         ):
-            _read_again(log, epochs, state, closed, wanted)
+            _read_again(log, epochs, state, given, wanted)
     reach("replay.ended")
     return Adoption(log.catalog.applications.get(part.application), tuple(sorted(stores)))
 
@@ -125,7 +126,7 @@ def _goes_on(log: Log, part: Program, state: ApplicationState) -> bool:
     return True
 
 
-def _read_again(log: Log, epochs: LocalEpochs, state: ApplicationState, closed: StreamTimes, wanted: Rebuild) -> None:
+def _read_again(log: Log, epochs: LocalEpochs, state: ApplicationState, given: GivenResults, wanted: Rebuild) -> None:
     """Run epochs up to the positions of the application; behind them windows close that it has closed without a record."""
     planner, before = epochs.planner, epochs.committed_end()
     found = _stretches(log, planner.program, before.positions, state.positions)
@@ -147,7 +148,9 @@ def _read_again(log: Log, epochs: LocalEpochs, state: ApplicationState, closed: 
         done += end.records
         wanted.tell(done, total)
         reach("replay.epoch")
-    if (end := planner.closed_end(before, closed)) is not None:
+    for refusal in given.refusals(planner.program, before.times):
+        raise refusal
+    if (end := planner.closed_end(before, given.closed)) is not None:
         before = epochs.run(epochs.plan(before, end)).end
     if state.drained and (end := planner.closing_end(before)) is not None:
         epochs.run(epochs.plan(before, end))

@@ -12,10 +12,10 @@ from streamkit.clock import Clock, SystemClock
 from streamkit.config import Settings, load_settings
 from streamkit.engine.epoch.anchor import Anchor
 from streamkit.engine.epoch.epoch import Application, OutputTopic, StoreNames
-from streamkit.engine.epoch.stream_time import StreamTimes
 from streamkit.engine.evolution.adoption import Adoption
 from streamkit.engine.evolution.continuation import Continuation, continued
 from streamkit.engine.evolution.migration import Migration, unread_store
+from streamkit.engine.evolution.waits import GivenResults
 from streamkit.engine.runs.planner import EVERYTHING, STREAM_KINDS, Planner
 from streamkit.errors import ConfigError, OrphanedStateError
 from streamkit.failpoints import reach
@@ -59,7 +59,7 @@ class StoreRebuild:
     """
 
     stores: frozenset[str]
-    replay: Callable[[Program, ApplicationState, StreamTimes], Adoption]
+    replay: Callable[[Program, ApplicationState, GivenResults], Adoption]
 
 
 def start(
@@ -116,7 +116,7 @@ def start(
         remove_rebuilding(catalog, storage, local_dir, program.application)
     clock = clock or SystemClock()
     topic_ids = tuple(topic.id for topic in inputs)
-    adoption = rebuild.replay(program, state, found.closed_times(state)) if rebuild is not None else None
+    adoption = rebuild.replay(program, state, found.given_results(state)) if rebuild is not None else None
     migration = Migration(catalog, storage, program, state, found.before, tuple(found.evolved), found.filled, topic_ids, adoption)
     migration.commit(clock.now_ms())
     inline_bytes = 0 if has_copies(storage) else settings.inline_slab_bytes  # the catalog would keep one copy

@@ -340,6 +340,10 @@ class Aggregate(Operator):
         return self.window.size_ms + self.window.grace_ms if self.window else 0
 
     @property
+    def waits_ms(self) -> tuple[int, ...]:
+        return (self.window.grace_ms,) if self.window is not None and "final" in self.modes else ()
+
+    @property
     def rows_per_record(self) -> int:
         return self.window.rows_per_record(self.modes) if self.window and not self.folded else 1
 

@@ -195,7 +195,11 @@ class StreamStreamJoinRows(Operator):
 
     @property
     def longest_wait_ms(self) -> int:
-        return max((self.close_ms(side) for side in self.preserved), default=0)
+        return max(self.waits_ms, default=0)
+
+    @property
+    def waits_ms(self) -> tuple[int, ...]:
+        return tuple(self.close_ms(side) for side in self.preserved)
 
     @property
     def windowing(self) -> Windowing:

@@ -191,6 +191,14 @@ class Suppress(Operator):
         return self.window.size_ms + self.span_ms
 
     @property
+    def waits_ms(self) -> tuple[int, ...]:
+        return (self.window.size_ms,)
+
+    @property
+    def waits_for_more(self) -> bool:
+        return not self.bounds
+
+    @property
     def windowing(self) -> Windowing:
         return self.window
 

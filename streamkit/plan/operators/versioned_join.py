@@ -57,6 +57,10 @@ class VersionedJoin(Operator):
         return self.grace_ms or 0
 
     @property
+    def waits_ms(self) -> tuple[int, ...]:
+        return () if self.grace_ms is None else (self.grace_ms,)
+
+    @property
     def windowing(self) -> Windowing | None:
         return None if self.grace_ms is None else Windowing(0, 1, self.grace_ms, self.streams, self.waiting)
 

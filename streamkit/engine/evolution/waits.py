@@ -1,0 +1,98 @@
+"""
+Results that wait for stream time, beside the program before, where stores are filled again or a second version takes over.
+
+What the program before has given comes no second time, and what waited there comes once. A result comes when stream time has passed what it is
+of by a wait: the grace of windows, the limit of suppress(), the time in which a partner may come. Both programs have given the same results
+where the one's stream time is ahead of the other's by as much as its wait is longer. So by a longer wait, or where stream time had come further
+before, what was given is closed without a record. By a shorter wait, or where stream time comes further now, a replay would give results to
+nobody that were never given: that is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from streamkit.engine.epoch.stream_time import NO_TIME, StreamTimes, of_closed, of_store
+from streamkit.errors import OrphanedStateError
+from streamkit.plan.duration import duration_text
+from streamkit.plan.operator import Operator
+from streamkit.plan.program import Program
+
+
+@dataclass(frozen=True)
+class GivenResults:
+    """
+    Up to which times the program before has given results, by the waits of the program now.
+
+    `closed` are these times, by the names of what is closed without a record; `reached` is where records alone have brought them, by store.
+    """
+
+    closed: StreamTimes = field(default_factory=dict)
+    reached: StreamTimes = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, before: Program, program: Program, stores: frozenset[str], times: StreamTimes) -> GivenResults:
+        """Those of the operators that keep some of these stores in both programs; `times` are those that the program before left."""
+        closed, reached = dict[str, int](), dict[str, int]()
+        for earlier, operator in _of_both(before, program, stores):
+            if earlier.windowing is None or operator.windowing is None or of_store(earlier.windowing.store) not in times:
+                continue
+            name = operator.windowing.store
+            # The times of windows with another grace have been moved by that already.
+            grown_ms = 0 if operator.traits.closes_windows else _grown_wait_ms(earlier, operator) or 0
+            reached[name] = times[of_store(earlier.windowing.store)] + grown_ms
+            closed[of_closed(name)] = max(reached[name], times.get(of_closed(earlier.windowing.store), NO_TIME) + grown_ms)
+        return cls(closed, reached)
+
+    def refusals(self, program: Program, times: StreamTimes) -> Iterator[OrphanedStateError]:
+        """Why a program whose replay has come to these times cannot go on, an error for each operator whose results would come twice or never."""
+        for operator in program.operators:
+            if operator.windowing is None or not operator.waits_ms:
+                continue
+            name = operator.windowing.store
+            now, before = times.get(of_store(name), NO_TIME), self.reached.get(name)
+            if before is None or now == before or (now <= self.closed[of_closed(name)] and not operator.waits_for_more):
+                continue
+            yield OrphanedStateError(
+                f"stream time of the store {name!r} comes to {now} ms when its records are read again, and had come to "
+                f"{before} ms before: results that were due in between would {'never come' if now > before else 'come twice, or never'}. Leave the "
+                "streams that it reads, their timestamp= and their max_jump= as they were; or give the step another name, and drop its stores by "
+                f"app.drop_store({', '.join(map(repr, operator.stores))}){_at(program, operator)}"
+            )
+
+
+def changed_waits(before: Program, program: Program, stores: frozenset[str]) -> Iterator[OrphanedStateError]:
+    """Why these stores of both programs cannot be filled again, an error for each operator whose results would come twice or never."""
+    for earlier, operator in _of_both(before, program, stores):
+        if _grown_wait_ms(earlier, operator) is not None:
+            continue
+        was, now = (" and ".join(map(duration_text, dict.fromkeys(one.waits_ms))) for one in (earlier, operator))
+        other = f"or give the step another name, and drop its stores by app.drop_store({', '.join(map(repr, operator.stores))})"
+        way = "change it at a later start, which fills nothing again" if operator.traits.closes_windows else other
+        yield OrphanedStateError(
+            f"results of the store {operator.stores[0]!r} of {program.application!r} waited for {was}, and wait for {now} now: when its records are "
+            f"read again, some would come twice, or never. Leave that as it was; {way}{_at(program, operator)}"
+        )
+
+
+def _of_both(before: Program, program: Program, stores: frozenset[str]) -> Iterator[tuple[Operator, Operator]]:
+    """The operators that keep some of these stores, as they were before and as they are now."""
+    earlier = {name: one for one in before.operators for name in one.stores}
+    for operator in program.operators:
+        if (name := next((one for one in operator.stores if one in stores and one in earlier), None)) is not None:
+            yield earlier[name], operator
+
+
+def _grown_wait_ms(before: Operator, now: Operator) -> int | None:
+    """How much longer the results of an operator wait than in the program before; None if what was given cannot be told by that."""
+    if before.kind != now.kind or len(before.waits_ms) != len(now.waits_ms):
+        return 0  # the results are others
+    grown = {new - old for old, new in zip(before.waits_ms, now.waits_ms, strict=True)} or {0}
+    if len(grown) > 1 or min(grown) < 0 or (now.waits_for_more and grown != {0}):
+        return None
+    return grown.pop()
+
+
+def _at(program: Program, operator: Operator) -> str:
+    return f"\n  at {program.lines[operator.id]}" if operator.id in program.lines else ""
