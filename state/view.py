@@ -159,18 +159,29 @@ class StoreView:
         """All rows as dicts, or the first ones."""
         return list(rows_of(None, self.to_arrow(limit)))
 
-    def to_spark(self, spark: Any) -> Any:
+    def to_spark(self, spark: Any, *, where: str | None = None) -> Any:
         """
-        All rows as a DataFrame of a SparkSession, which reads the newest epoch each time when it plans an action.
+        All rows as a DataFrame of a SparkSession, or those for which `where` is true; they are of the epoch of its first action.
 
-        Filters of key columns, and of `window_start` and `window_end`, choose what is read (docs/queries.md). Within `at_now`, and of a
-        log in memory, the DataFrame has the rows of that epoch, which travel through this process.
+        `where` is a condition in SQL; what it says of key columns, and of `window_start` and `window_end`, chooses what is read
+        (docs/queries.md). Within `at_now`, and of a log in memory, the DataFrame has the rows of that epoch, which travel through this
+        process. ConfigError for a condition that cannot be said of the rows, and for anything but a SparkSession.
         """
+        from streamkit.expressions.analysis.row_condition import RowCondition  # all functions, which no other call needs
+
         self._wait()
+        if not hasattr(spark, "createDataFrame"):
+            raise ConfigError(
+                f"to_spark() takes a SparkSession, as SparkSession.builder.getOrCreate() gives one; found {spark!r}"
+            )
+        condition = None if where is None else RowCondition.of(where, Schema.parse(self.schema))
         if self.reader.position() is not None or not os.path.isabs(self.log.root):
-            return spark.createDataFrame(self.to_arrow())
+            rows = self.to_arrow()
+            if condition is not None:
+                rows = pa.Table.from_batches(map(condition.kept, rows.to_batches()), rows.schema)
+            return spark.createDataFrame(rows)
         options = {"store": f"{self.application}/{self.store.name}", "log": self.log.location}
-        return spark.read.format("streamkit").options(**options).load()
+        return spark.read.format("streamkit").options(**options, **({} if where is None else {"where": where})).load()
 
     def at_least(self, sent: Any, timeout: float = TIMEOUT_SECONDS) -> StoreView:
         """

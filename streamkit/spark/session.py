@@ -27,7 +27,6 @@ AT_START = {
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.python.filterPushdown.enabled": "true",  # for DataFrames of topics
     "spark.locality.wait.process": "1s",  # for which a task waits for its executor, instead of 3 s, whose batch waits with it
 }
 SET_BY_ANOTHER = {"spark.locality.wait.process": "spark.locality.wait"}  # whoever sets the second means the first, too

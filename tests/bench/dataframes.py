@@ -25,10 +25,11 @@ def dataframe_rows(session: SparkSession, folder: Path) -> Iterator[Row]:
     """Rates of a batch on Spark, median of three rounds behind one that warms up; the sides take turns."""
     rows = Rows(RECORDS)
     log, files = str(log_of(rows, folder)), parquet_of(rows, folder)
-    session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    topic = session.read.format("streamkit").options(log=log, topic=TOPIC)
     parquet = session.read.schema(SCHEMA).parquet(str(files))
     written = folder / "written"
+
+    def topic(**options: str) -> DataFrame:
+        return session.read.format("streamkit").options(log=log, topic=TOPIC, **options).load()
 
     def to_topic() -> None:
         shutil.rmtree(written, ignore_errors=True)
@@ -36,13 +37,12 @@ def dataframe_rows(session: SparkSession, folder: Path) -> Iterator[Row]:
             target.create_topic(TOPIC, SCHEMA, key="user", timestamp="ts", config={"retention.ms": -1})
         parquet.write.format("streamkit").options(log=str(written), topic=TOPIC).mode("append").save()
 
-    ours_read = topic.option("columns", "user,amount,ts")
     works: tuple[tuple[str, Callable[[], object], Callable[[], object]], ...] = (
-        ("DataFrame read, 3 columns", lambda: _read(ours_read.load()), lambda: _read(parquet)),
-        ("DataFrame read, one column", lambda: _sum(topic.option("columns", "amount").load()), lambda: _sum(parquet)),
+        ("DataFrame read, 3 columns", lambda: _read(topic(columns="user,amount,ts")), lambda: _read(parquet)),
+        ("DataFrame read, one column", lambda: _sum(topic(columns="amount")), lambda: _sum(parquet)),
         (
             "DataFrame read, a tenth by time",
-            lambda: _read(topic.option("columns", "user,amount,_timestamp").load().where(TENTH.replace("ts", "_timestamp", 1))),
+            lambda: _read(topic(columns="user,amount,_timestamp", where=TENTH.replace("ts", "_timestamp", 1))),
             lambda: _read(parquet.where(TENTH)),
         ),
         ("DataFrame write", to_topic, lambda: parquet.write.mode("overwrite").parquet(str(folder / "written-parquet"))),

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from streamkit.log.consume.reader import TimeRange
 from streamkit.log.opening import open_existing_log
-from streamkit.spark.dataframe.filters import FilterBounds, push
+from streamkit.spark.dataframe.filters import FilterBounds
 from streamkit.spark.dataframe.options import ReadOptions
 from streamkit.spark.dataframe.scan import partition_bounds, plan_scan, read_scan
+from streamkit.spark.dataframe.table import topic_condition
 
 
 class TopicReader(DataSourceReader):
@@ -21,12 +22,13 @@ class TopicReader(DataSourceReader):
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
-        self._bounds = FilterBounds()
 
     def partitions(self) -> Sequence[InputPartition]:
-        options, bounds = self._options, self._bounds
+        options = self._options
         with open_existing_log(options.log) as log:
             topic = log.catalog.topics.get(options.topic)
+            condition = topic_condition(topic, options.where)
+            bounds = FilterBounds() if condition is None else FilterBounds.of(condition)
             standing = partition_bounds(log, topic)
             starts, ends = options.start.offsets(topic, standing), options.end.offsets(topic, standing)
             starts = {at: max(offset, bounds.offsets.start) for at, offset in starts.items()}
@@ -35,15 +37,7 @@ class TopicReader(DataSourceReader):
             times = TimeRange.of(options.start_ms, options.end_ms)
             times = TimeRange(max(times.start_ms, bounds.times.start), min(times.end_ms, bounds.times.end))
             later = {at: start for at, start in starts.items() if start > standing[at][0]}  # retention may move the others
-            return list(plan_scan(log, topic, self._schema, later, ends, sorted(wanted), times))
+            return list(plan_scan(log, topic, self._schema, later, ends, sorted(wanted), times, condition))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_scan(partition)
-
-
-class FilteringReader(TopicReader):
-    """A reader that takes filters of time, partition and offset: where `spark.sql.python.filterPushdown.enabled` is true."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
-        self._bounds, left = push(filters)
-        return left

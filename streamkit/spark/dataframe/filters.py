@@ -1,16 +1,22 @@
-"""Filters that Spark pushes into a scan: comparisons of a row's time, partition and offset with constants."""
+"""
+Filters of a scan of a topic: comparisons of a row's time, partition and offset with constants.
+
+They choose what is read, and the condition from which they come is checked once more on each row.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, IsNotNull, LessThan, LessThanOrEqual
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
 
 from streamkit.log.consume.reader import EVER
 from streamkit.names import OFFSET, PARTITION, TIMESTAMP
+
+if TYPE_CHECKING:
+    from streamkit.expressions.analysis.row_condition import RowCondition
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MILLISECOND = dt.timedelta(milliseconds=1)
@@ -36,6 +42,16 @@ class FilterBounds:
     offsets: Range = Range(0, _OFFSET_MAX)
     partitions: frozenset[int] | None = None
 
+    @classmethod
+    def of(cls, condition: RowCondition) -> FilterBounds:
+        """What a condition leaves, and perhaps more."""
+        from streamkit.spark.dataframe.comparisons import comparisons
+
+        bounds = cls()
+        for filter in comparisons(condition.predicate):
+            bounds = narrowed(bounds, filter)
+        return bounds
+
     def within(self, name: str, wanted: Range) -> FilterBounds:
         """These bounds and one more of a column."""
         if name == TIMESTAMP:
@@ -49,18 +65,16 @@ class FilterBounds:
         return replace(self, partitions=wanted if self.partitions is None else self.partitions & wanted)
 
 
-def narrowed(bounds: FilterBounds, filter: Filter) -> FilterBounds | None:
-    """The bounds with a filter applied in full; None if it is not one of those that can be."""
+def narrowed(bounds: FilterBounds, filter: Filter) -> FilterBounds:
+    """The bounds with one filter more; of another kind, or of another column, it changes nothing."""
     path: tuple[str, ...] = getattr(filter, "attribute", ())
     name = path[0] if len(path) == 1 else ""
     if name not in (TIMESTAMP, OFFSET, PARTITION):
-        return None
-    if isinstance(filter, IsNotNull):
-        return bounds  # none of them ever is
+        return bounds
     if isinstance(filter, In) and name == PARTITION and all(map(_is_whole, filter.value)):
         return bounds.of_partitions(frozenset(filter.value))
     wanted = _wanted(filter, name)
-    return None if wanted is None else bounds.within(name, wanted)
+    return bounds if wanted is None else bounds.within(name, wanted)
 
 
 def _wanted(filter: Filter, name: str) -> Range | None:
@@ -95,15 +109,3 @@ def _steps(value: Any, name: str) -> tuple[int, int] | None:
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def push(filters: Iterable[Filter]) -> tuple[FilterBounds, list[Filter]]:
-    """The bounds of all filters that can be applied in full, and the others, which are Spark's to apply."""
-    bounds, left = FilterBounds(), []
-    for filter in filters:
-        found = narrowed(bounds, filter)
-        if found is None:
-            left.append(filter)
-        else:
-            bounds = found
-    return bounds, left

@@ -18,10 +18,11 @@ EARLIEST, LATEST = "earliest", "latest"
 _KAFKAS_OFFSETS = {-2: EARLIEST, -1: LATEST}
 SPARKS_OWN = ("checkpointlocation", "queryname")  # options of the stream that it gives to source and sink too
 READ = (
-    "topic", "log", "columns", "includeHeaders", "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp",
+    "topic", "log", "columns", "where", "includeHeaders", "startingOffsets", "endingOffsets", "startingTimestamp",
+    "endingTimestamp",
 )  # fmt: skip
 STREAM_READ = ("topic", "log", "columns", "includeHeaders", "startingOffsets", "startingTimestamp", "maxRecordsPerTrigger")
-STORE_READ = ("store", "log", "columns")
+STORE_READ = ("store", "log", "columns", "where")
 WRITE = ("topic", "log", "id", "sequence")
 STREAM_WRITE = ("topic", "log", "id")
 
@@ -55,7 +56,7 @@ class Positions:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What is read: of which topic and log (None: the setting), from where to where, in event times of ms too."""
+    """What is read: of which topic and log (None: the setting), from where to where, in event times of ms too, and of which rows in SQL."""
 
     topic: str
     log: str | None = None
@@ -66,16 +67,18 @@ class ReadOptions:
     start_ms: int | None = None
     end_ms: int | None = None
     records_max: int | None = None
+    where: str | None = None
 
 
 @dataclass(frozen=True)
 class StoreOptions:
-    """Which store is read: of which application and log (None: the setting), and which of its columns."""
+    """Which store is read: of which application and log (None: the setting), which of its columns, and which rows in SQL."""
 
     application: str
     store: str
     log: str | None = None
     columns: tuple[str, ...] | None = None
+    where: str | None = None
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,7 @@ def store_options(options: Mapping[str, str]) -> StoreOptions:
         raise ConfigError(
             f'store is {given.text("store")!r}; expected the application and the store, as in .option("store", "flight-delays/delays")'
         )
-    return StoreOptions(application, store, given.text("log"), given.columns())
+    return StoreOptions(application, store, given.text("log"), given.columns(), given.text("where"))
 
 
 def refuse_store(options: Mapping[str, str], what: str) -> None:
@@ -165,6 +168,7 @@ def _read(given: _GivenTexts) -> ReadOptions:
         start_ms=given.moment("startingTimestamp"),
         end_ms=given.moment("endingTimestamp"),
         records_max=given.count("maxRecordsPerTrigger", least=1),
+        where=given.text("where"),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -19,6 +20,9 @@ from streamkit.log.topic.topic import Topic
 from streamkit.recast import recast
 from streamkit.spark.dataframe.table import arrow_schema, log_columns
 from streamkit.spark.task_storage import StoragePlace, place_of, task_storage
+
+if TYPE_CHECKING:
+    from streamkit.expressions.analysis.row_condition import RowCondition
 
 ATTEMPTS = 5
 PARTITION_BYTES = 128 << 20  # of frames; what spark.sql.files.maxPartitionBytes gives a task
@@ -41,6 +45,13 @@ class Scan:
     topic: Topic
     schema: pa.Schema
     times: TimeRange
+    condition: RowCondition | None
+
+    @property
+    def columns(self) -> list[str]:
+        """What is read of frames: the columns that are asked for, and those of the condition."""
+        others = () if self.condition is None else self.condition.columns.names
+        return log_columns(tuple(dict.fromkeys((*self.schema.names, *others))))
 
 
 class ScanPartition(InputPartition):
@@ -72,13 +83,13 @@ def plan_scan(
     end: Mapping[int, int],
     partitions: Sequence[int] | None = None,
     times: TimeRange = EVER,
+    condition: RowCondition | None = None,
 ) -> list[ScanPartition]:
     """The tasks that read what lies between these offsets as the log stands now; none if that is nothing."""
-    form = arrow_schema(topic, schema)
-    scan = Scan(place_of(log), topic, form, times)
+    scan = Scan(place_of(log), topic, arrow_schema(topic, schema), times, condition)
     for left in reversed(range(ATTEMPTS)):
         storage = log.storage_now()
-        reader = Reader(storage, log.catalog, topic, log_columns(form.names), partitions, start, end, times)
+        reader = Reader(storage, log.catalog, topic, scan.columns, partitions, start, end, times)
         pieces = [FramePiece(extent, *reader.bounds_of(extent)) for extent in reader.extents]
         try:
             return [ScanPartition(scan, group, storage.bytes_of(one.extent.path for one in group)) for group in _groups(pieces)]
@@ -94,7 +105,7 @@ def read_scan(partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return
     scan = partition.scan
     storage = storage_with(task_storage(scan.place), partition.inline)
-    columns = log_columns(scan.schema.names)
+    columns = scan.columns
     for piece in partition.pieces:
         try:
             rows = read_placed(storage, scan.topic, columns, piece.extent, piece.start, piece.end)
@@ -104,6 +115,8 @@ def read_scan(partition: InputPartition) -> Iterator[pa.RecordBatch]:
                 "make the DataFrame again"
             ) from error
         rows = rows_within(scan.times, piece.extent, rows)
+        if scan.condition is not None:
+            rows = scan.condition.kept(rows)
         if rows.num_rows:
             yield _cast(rows, scan.schema)
 

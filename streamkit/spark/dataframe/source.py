@@ -6,8 +6,6 @@ Spark imports this file in a Python process for each step of planning, so what d
 
 from __future__ import annotations
 
-import sys
-
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -16,9 +14,6 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 from pyspark.sql.types import StructType
-
-# Spark refuses a reader that takes filters where they are switched off, and asks for filters in a process of another module.
-_PROCESS_OF_FILTERS = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 class TopicSource(DataSource):
@@ -40,15 +35,20 @@ class TopicSource(DataSource):
         return table_ddl(table_options(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from streamkit.spark.dataframe.batch_reader import FilteringReader, TopicReader
+        """
+        A reader of a topic or a store. None takes the filters that Spark pushes (`pushFilters`).
+
+        Spark 4.2 plans a read once for a DataFrame, with the filters of its first action, and reads by that plan in all later ones, which
+        would then miss the rows that those filters leave out. The option `where` says it once for all actions.
+        """
+        from streamkit.spark.dataframe.batch_reader import TopicReader
         from streamkit.spark.dataframe.options import names_store, read_options, store_options
 
-        takes_filters = _PROCESS_OF_FILTERS in sys.modules
         if names_store(self.options):
-            from streamkit.spark.dataframe.store_reader import FilteringStoreReader, StoreReader
+            from streamkit.spark.dataframe.store_reader import StoreReader
 
-            return (FilteringStoreReader if takes_filters else StoreReader)(store_options(self.options), schema)
-        return (FilteringReader if takes_filters else TopicReader)(read_options(self.options), schema)
+            return StoreReader(store_options(self.options), schema)
+        return TopicReader(read_options(self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
         from streamkit.spark.dataframe.options import refuse_store, stream_options

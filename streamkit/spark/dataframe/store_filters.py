@@ -1,16 +1,17 @@
 """
-Filters that Spark pushes into a scan of a store: comparisons of its key columns, and of the times of its windows, with constants.
+Filters of a scan of a store: comparisons of its key columns, and of the times of its windows, with constants.
 
-They choose what is read, and Spark checks them once more: so what they choose may have rows too many, and never one too few.
+They choose what is read, and the condition from which they come is checked once more on each row: so what they choose may have
+rows too many, and never one too few.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -32,6 +33,9 @@ from streamkit.schema import Schema
 from streamkit.state.single_key import after
 from streamkit.state.stored_rows import StoredRows, WantedRows
 
+if TYPE_CHECKING:
+    from streamkit.expressions.analysis.row_condition import RowCondition
+
 KEYS_MAX = 10_000  # of keys that are looked up one by one, in place of a scan
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MILLISECOND = dt.timedelta(milliseconds=1)
@@ -51,6 +55,16 @@ class StoreFilters:
     """What filters leave of a store, by column."""
 
     columns: Mapping[str, ColumnBounds] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, condition: RowCondition) -> StoreFilters:
+        """What a condition leaves, and perhaps more."""
+        from streamkit.spark.dataframe.comparisons import comparisons
+
+        found = cls()
+        for filter in comparisons(condition.predicate):
+            found = found.with_filter(filter)
+        return found
 
     def with_filter(self, filter: Filter) -> StoreFilters:
         """With one filter more; of another kind than those above, or of a field of a column, it changes nothing."""
@@ -138,14 +152,6 @@ class StoreFilters:
         lows = [(value - _EPOCH) // _MILLISECOND for value in low if _is_time(value)]
         highs = [-((_EPOCH - value) // _MILLISECOND) for value in high if _is_time(value)]
         return max(lows, default=None), min(highs, default=None)
-
-
-def pushed(filters: Iterable[Filter]) -> StoreFilters:
-    """What all filters together leave."""
-    found = StoreFilters()
-    for filter in filters:
-        found = found.with_filter(filter)
-    return found
 
 
 def _of_values(bounds: ColumnBounds, values: tuple[Any, ...]) -> ColumnBounds:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from streamkit.plan.earlier_program import read_program
 from streamkit.recast import recast
 from streamkit.spark.dataframe.options import StoreOptions
 from streamkit.spark.dataframe.store_filters import StoreFilters
-from streamkit.spark.dataframe.store_table import asked_schema
+from streamkit.spark.dataframe.store_table import asked_schema, store_condition
 from streamkit.spark.task_storage import StoragePlace, place_of, task_storage
 from streamkit.state.changelog import CommittedChanges
 from streamkit.state.format import is_earlier
@@ -29,6 +30,9 @@ from streamkit.state.snapshot import StateSnapshot, find_store, snapshot_of_stor
 from streamkit.state.state_reader import warn_once
 from streamkit.state.stored_rows import StoredRows, WantedRows
 from streamkit.state.task_state import Share, StoreAheadError, TaskState, read_changelogs, read_state
+
+if TYPE_CHECKING:
+    from streamkit.expressions.analysis.row_condition import RowCondition
 
 ATTEMPTS = 5
 
@@ -44,6 +48,7 @@ class StoreScan:
     is_earlier: bool
     schema: pa.Schema
     wanted: WantedRows
+    condition: RowCondition | None
 
     def stored(self) -> StoredRows:
         program = read_program(self.program)
@@ -77,25 +82,25 @@ class StorePartition(InputPartition):
         return f"StorePartition({self.scan.store}, key groups {self.groups.start} to {self.groups.stop - 1}{found})"
 
 
-def plan_store_scan(log: Log, options: StoreOptions, schema: StructType, filters: StoreFilters) -> list[StorePartition]:
-    """The tasks that read a store as of the newest epoch, as far as filters leave anything of it."""
+def plan_store_scan(log: Log, options: StoreOptions, schema: StructType) -> list[StorePartition]:
+    """The tasks that read a store as of the newest epoch, as far as `where` leaves anything of it."""
     for left in reversed(range(ATTEMPTS)):
         log.storage_now()
         found = log.catalog.read(lambda transaction: snapshot_of_store(transaction, options.application, options.store))
         try:
-            return list(_planned(log, found, options, schema, filters))
+            return list(_planned(log, found, options, schema))
         except FileNotFoundError:  # maintenance has moved what was found a moment ago into a file
             if not left:
                 raise
     raise AssertionError("the last attempt returns or raises")
 
 
-def _planned(
-    log: Log, found: StateSnapshot, options: StoreOptions, schema: StructType, filters: StoreFilters
-) -> Iterator[StorePartition]:
+def _planned(log: Log, found: StateSnapshot, options: StoreOptions, schema: StructType) -> Iterator[StorePartition]:
     store, application = find_store(found.program, options.store), found.application
     stored = StoredRows(found.program, store, application.stores[store.name].number, is_earlier(application))
     form = asked_schema(f"{options.application}/{options.store}", stored.schema, schema)
+    condition = store_condition(stored.schema, options.where)
+    filters = StoreFilters() if condition is None else StoreFilters.of(condition)
     scan = StoreScan(
         place_of(log),
         json.dumps(found.program.to_json()),
@@ -104,6 +109,7 @@ def _planned(
         stored.is_earlier,
         form,
         filters.wanted(stored),
+        condition,
     )
     keys = filters.keys(stored)
     whole = filters.whole_key(stored) if keys is None else keys
@@ -167,6 +173,8 @@ def _read(
                 state.close()
                 state = from_changelogs()
                 rows = _rows(stored, state, partition, groups)
+            if partition.scan.condition is not None:
+                rows = partition.scan.condition.kept(rows)
             if rows.num_rows:
                 yield _cast(rows, partition.scan.schema)
     finally:

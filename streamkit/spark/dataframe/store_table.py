@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -13,12 +15,25 @@ from streamkit.schema import Schema, SchemaColumn
 from streamkit.spark.dataframe.options import StoreOptions
 from streamkit.state.view import open_view
 
+if TYPE_CHECKING:
+    from streamkit.expressions.analysis.row_condition import RowCondition
+
 
 def store_ddl(options: StoreOptions) -> str:
-    """The columns that options ask for, as SQL text; SchemaError for one that the store does not have."""
+    """The columns that options ask for, as SQL text; SchemaError or ConfigError for one that the store does not have."""
     with open_existing_log(options.log) as log:
         view = open_view(log, options.application, options.store)
+        store_condition(view.schema, options.where)  # what is wrong with it is said at once
         return store_schema(f"{options.application}/{options.store}", view.schema, options.columns).ddl()
+
+
+def store_condition(rows: pa.Schema, where: str | None) -> RowCondition | None:
+    """What `where` says of a store's rows; ConfigError if it cannot be said of them."""
+    if where is None:
+        return None
+    from streamkit.expressions.analysis.row_condition import RowCondition  # all functions of SQL, which takes 0.2 s
+
+    return RowCondition.of(where, Schema.parse(rows))
 
 
 def store_schema(store: str, rows: pa.Schema, columns: tuple[str, ...] | None) -> Schema:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import datetime as dt
+import operator
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.datasource import GreaterThanOrEqual, In, LessThan
+from hypothesis import given
+from hypothesis import strategies as st
 
-from streamkit.errors import CorruptionError, OffsetOutOfRangeError, SchemaError
+from streamkit.errors import ConfigError, CorruptionError, OffsetOutOfRangeError, SchemaError
 from streamkit.log.consume.reader import read_placed
 from streamkit.log.log import Log
 from streamkit.log.topic.topic import Topic
 from streamkit.spark.dataframe import scan
-from streamkit.spark.dataframe.batch_reader import FilteringReader
-from streamkit.spark.dataframe.options import ReadOptions, read_options
+from streamkit.spark.dataframe.options import ReadOptions
+from streamkit.spark.dataframe.source import TopicSource
 from streamkit.spark.dataframe.table import table_schema
+from tests.kit.engine_run import fresh_log
+from tests.kit.sampling import examples
 from tests.unit.spark.dataframe.conftest import COLUMNS, ROW, T0, order, read, rows_of, scatter, spark_schema
 
 
@@ -74,27 +78,117 @@ def test_times(log, source):
     assert sum(pieces(partitions)) == 3
 
 
-def test_filters_are_pushed_into_the_plan(log, source):
-    """Comparisons of time, partition and offset choose frames and rows; the others come back to Spark."""
-    reader = FilteringReader(read_options(source().options), ROW)
-    other = In(("user",), ("u1",))
-    left = reader.pushFilters(
-        [GreaterThanOrEqual(("_timestamp",), T0 + dt.timedelta(seconds=25)), In(("_partition",), (0, 2, 7)), LessThan(("_offset",), 12), other]
-    )  # fmt: skip
+def test_where_chooses_what_is_read(log, source):
+    """Comparisons of time, partition and offset choose frames; the rows are those for which the whole condition is true."""
+    condition = (
+        "_timestamp >= timestamp'2026-03-01 00:00:25' and _partition in (0, 2, 7) and _offset < 12 and upper(user) != 'U1'"
+    )
+    reader = source(where=condition).reader(ROW)
     wanted = expected(log, partitions=[0, 2], end=12, start_time=T0 + dt.timedelta(seconds=25))
+    wanted = [row for row in wanted if row["user"] != "u1"]
     partitions = reader.partitions()
-    assert left == [other]
     assert rows_of(reader, partitions) == wanted
     assert len(wanted) > 3
     assert sum(pieces(partitions)) < 8
 
 
+MOMENT = st.integers(-1_500, 41_500).map(lambda ms: T0 + dt.timedelta(milliseconds=ms))
+CONSTANTS = {
+    "_timestamp": MOMENT.map(lambda time: (f"timestamp'{time:%Y-%m-%d %H:%M:%S.%f}'", time)),
+    "_partition": st.integers(-1, 4).map(lambda number: (str(number), number)),
+    "_offset": st.integers(-2, 20).map(lambda number: (str(number), number)),
+    "user": st.integers(0, 8).map(lambda number: (f"'u{number}'", f"u{number}")),
+    "amount": st.integers(-4, 90).map(lambda number: (f"{number / 2}D", number / 2)),
+}
+SIGNS = {
+    "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@st.composite
+def comparison(draw):
+    """A comparison as SQL, and what Python says of a row; null passes none."""
+    name, sign = draw(st.sampled_from([*CONSTANTS])), draw(st.sampled_from([*SIGNS, "in"]))
+    if sign == "in":
+        texts, values = zip(*draw(st.lists(CONSTANTS[name], min_size=1, max_size=3)), strict=True)
+        return f"{name} in ({', '.join(texts)})", lambda row: row[name] is not None and row[name] in values
+    text, value = draw(CONSTANTS[name])
+    sql = draw(st.sampled_from([f"{name} {sign} {text}", f"{text} {TURNED.get(sign, sign)} {name}"]))
+    return sql, lambda row: row[name] is not None and SIGNS[sign](row[name], value)
+
+
+@st.composite
+def condition(draw):
+    """Comparisons joined by and, some of them by or."""
+    texts, checks = [], []
+    for _ in range(draw(st.integers(1, 4))):
+        (left, is_left), (right, is_right) = draw(comparison()), draw(comparison())
+        text, check = draw(
+            st.sampled_from([(left, is_left), (f"({left} or {right})", lambda row, a=is_left, b=is_right: a(row) or b(row))])
+        )
+        texts.append(text)
+        checks.append(check)
+    return " and ".join(texts), lambda row: all(check(row) for check in checks)
+
+
+@examples(400)
+@given(condition())
+def test_where_of_all_kinds(read_only, some):
+    """Whatever is compared, a row is read if and only if the condition is true of it, and deletions have null in their columns."""
+    text, is_wanted = some
+    log, make = read_only
+    assert read(make(where=text)) == [row for row in expected(log) if is_wanted(row)], text
+
+
+@pytest.fixture(scope="module")
+def read_only():
+    """A log that no test changes: orders, and some deletions."""
+    with fresh_log(on_disk=True) as opened:
+        opened.create_topic("orders", "user string, amount double", key="user", partitions=3, config={"retention.ms": -1})
+        for first in range(0, 40, 10):
+            with opened.producer() as producer:
+                producer.send_batch("orders", [order(number) for number in range(first, first + 10)])
+                producer.delete("orders", {"user": f"u{first // 10}"}, timestamp_ms=int(T0.timestamp() * 1000) + first * 1000)
+        yield opened, lambda **options: TopicSource({"topic": "orders", "log": opened.root, **options})
+
+
+def test_where_needs_columns_that_are_not_asked_for(log, source):
+    """A condition may name columns that are not among those read, headers too."""
+    log.alter_topic("copy", schema="user string, amount double, note string")
+    with log.producer() as producer:
+        producer.send_batch(
+            "copy",
+            [{"user": f"u{n}", "amount": None, "note": None, "_headers": [("h", b"1")] if n % 2 else None} for n in range(6)],
+        )
+    users = spark_schema(pa.schema([("user", pa.string())]))
+    text = "size(_headers) = 1 and note is null and not _deleted and user > 'u1'"
+    found = read(source("copy", columns="user", where=text), users)
+    assert sorted(row["user"] for row in found) == ["u3", "u5"]
+    assert len(read(source("copy", columns="user", where="true"), users)) == 6
+    assert read(source("copy", columns="user", where="null"), users) == []
+
+
+def test_where_that_cannot_be_said(source):
+    """What is wrong is named, with the columns that there are; it is said when the DataFrame is made."""
+    with pytest.raises(
+        ConfigError, match="where is 'price > 3': there is no column 'price'; the columns are user, amount, _time"
+    ):
+        source(where="price > 3").schema()
+    with pytest.raises(ConfigError, match="a condition must be boolean; 'amount' is double"):
+        source(where="amount").schema()
+    with pytest.raises(ConfigError, match="where is 'amount >': syntax error"):
+        source(where="amount >").schema()
+    with pytest.raises(ConfigError, match="where is 'nofunction"):
+        source(where="nofunction(user)").reader(ROW).partitions()
+    with pytest.raises(ConfigError, match="the option where is unknown; a stream"):
+        source(where="amount > 1").streamReader(ROW)
+
+
 def test_filter_below_what_retention_has_left(log, source):
-    """A filter that lets deleted offsets through is no error; an offset of the options is."""
+    """A condition that lets deleted offsets through is no error; an offset of the options is."""
     log.delete_records("orders", {0: 4})
-    reader = FilteringReader(read_options(source().options), ROW)
-    reader.pushFilters([GreaterThanOrEqual(("_offset",), 1)])
-    assert rows_of(reader, reader.partitions()) == [row for row in expected(log) if row["_offset"] >= 1]
+    assert read(source(where="_offset >= 1")) == [row for row in expected(log) if row["_offset"] >= 1]
     with pytest.raises(OffsetOutOfRangeError, match="topic orders, partition 0: offset 1 was deleted"):
         source(startingOffsets='{"0": 1}').reader(ROW).partitions()
 
