@@ -111,6 +111,7 @@ def _replay(
         ):
             _read_again(log, epochs, state, given, wanted)
     reach("replay.ended")
+    _check_turn(log, state)  # a start in between has removed the replay
     return Adoption(log.catalog.applications.get(part.application), tuple(sorted(stores)))
 
 

@@ -428,6 +428,24 @@ def test_another_start_fences_a_rebuild(log):
     assert held(log) == from_the_beginning(sums, range(1), version=1)[0][0]
 
 
+def test_two_rebuilds_at_once(log):
+    """The later one goes on; the first is fenced, also when it has read everything."""
+    append_part(log, 0)
+    run(log, topology(sums, 1))
+    app = topology(sums, 2)
+    has_begun: list[int] = []
+
+    def rebuild_again() -> None:
+        if not has_begun:
+            has_begun.append(1)
+            rebuild(log, app, "one")
+
+    with armed("replay.ended", rebuild_again), pytest.raises(FencedError):
+        rebuild(log, app, "one")
+    run(log, app)
+    assert held(log) == from_the_beginning(sums, range(1))[0][0]
+
+
 def test_a_running_application_is_fenced(log):
     """A run of the application ends when its stores are rebuilt; what it has read is read again."""
     append_part(log, 0)
