@@ -187,10 +187,17 @@ def _check_following(transaction: Transaction, state: ApplicationState, follows:
     if follows is not None and state.follows is None and not state.epoch:
         _note(transaction, state, FOLLOWS_METRIC, follows)
     elif follows != state.follows:
-        way = f"streamkit apps take-over {state.name}" if follows is None else f"streamkit apps reset {state.name}"
+        way = f"that as before, or `streamkit apps reset {state.name}` first, or another name"
+        if state.follows is not None and follows is None:
+            is_handed_over = get(transaction, state.follows).successor == state.name
+            way = f"that as before (--from {state.follows}), " + (
+                f"since it has taken {state.follows} over and has not read yet what that one has read"
+                if is_handed_over
+                else f"or `streamkit apps take-over {state.name}` first, or another name"
+            )
         raise ConfigError(
             f"the application {state.name!r} {_following_text(state.follows)}; this start asks for one that {_following_text(follows)}: expected "
-            f"that as before, or `{way}` first, or another name"
+            f"{way}"
         )
 
 

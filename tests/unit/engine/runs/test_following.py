@@ -240,6 +240,19 @@ def test_who_may_run(log):
     begin("t2")
 
 
+def test_a_take_over_that_has_not_caught_up(log):
+    """A start that would write before all is read says that the take-over goes on by the same command."""
+    append_part(log, 0)
+    run(log, topology("t"))
+    with armed("follow.epoch", die), suppress(DiedError):
+        follow_along(log, topology("t2"))
+    log.catalog.applications.hand_over("t2")
+    with pytest.raises(ConfigError, match=r"as before \(--from t\), since it has taken t over and has not read yet what"):
+        run(log, topology("t2"))
+    assert follow_along(log, topology("t2"))
+    run(log, topology("t2"))
+
+
 def test_a_second_version_begins_again(log):
     """One that is reset follows from the beginning again, and so does the name of one that was taken over."""
     append_part(log, 0)
