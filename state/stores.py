@@ -29,7 +29,7 @@ from streamkit.state.store import MemoryStore, Store
 from streamkit.state.tiered_store import TieredStore
 
 HELD_MAX = 32  # stores that a process holds open at most, since each has files open
-FLUSH_SECONDS = 10.0  # for how long what was written may be in memory alone
+FLUSH_SECONDS = 2.0  # for how long what was written may be in memory alone
 
 _logger = logging.getLogger(__name__)
 
