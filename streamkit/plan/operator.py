@@ -143,6 +143,11 @@ class Operator:
         return False
 
     @property
+    def waits_for_windows(self) -> bool:
+        """Whether results wait for the close of windows, behind which no more can come to wait."""
+        return False
+
+    @property
     def rows_per_record(self) -> int:
         """How many rows one row becomes inside the operator, at most."""
         return 1

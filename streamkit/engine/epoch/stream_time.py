@@ -21,7 +21,7 @@ METRIC = TIMES_METRIC  # (name, time) pairs in the metrics of an epoch; those of
 CLOCK_SEEN = "clock/seen"  # among the stream times: when the last epoch was, by the wall clock, if operators ask for ticks
 CLOSED = "closed/"  # begins the names of the times up to which windows were closed without a record
 BOOTSTRAP = "bootstrap/"  # begins the names of the offsets up to which tables are read before all streams
-STORE, GRACE, PURGE, PARTITION = "store/", "grace/", "purge/", "partition/"
+STORE, GIVEN, GRACE, PURGE, PARTITION = "store/", "given/", "grace/", "purge/", "partition/"
 ARRIVAL, CLOCK_START = "arrival/", "clock/start/"  # begin the names of other times
 NO_TIME = -(2**63)  # before every event time
 UNKNOWN = -((1 << 63) - 1) // 1000  # before all event times: that of a record whose column says none: it moves no time
@@ -40,6 +40,11 @@ def of_store(name: str) -> str:
 def of_closed(name: str) -> str:
     """The name under which it is kept up to which stream time the windows of a store were closed without a record."""
     return f"{CLOSED}{name}"
+
+
+def of_given(name: str) -> str:
+    """The name under which it is kept up to which stream time results of a store came ahead of it, if records have come since."""
+    return f"{GIVEN}{name}"
 
 
 def of_grace(name: str) -> str:

@@ -13,7 +13,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.engine.epoch.stream_time import StreamTimes, committed_times, of_closed, of_expired, of_grace, of_purge, of_store
+from streamkit.engine.epoch.stream_time import (
+    StreamTimes,
+    committed_times,
+    of_closed,
+    of_expired,
+    of_given,
+    of_grace,
+    of_purge,
+    of_store,
+)
 from streamkit.engine.rows.rows import concatenate, last_of_each
 from streamkit.log.catalog.applications import ApplicationState, StoreState
 from streamkit.log.catalog.catalog import Catalog
@@ -52,7 +61,7 @@ class Adoption:
 
         Up to when the records of their changelogs have expired is among them, since the replay may keep windows for longer.
         """
-        names = {of(name): of(name) for name in self.stores for of in (of_store, of_closed, of_grace, of_purge)}
+        names = {of(name): of(name) for name in self.stores for of in (of_store, of_closed, of_given, of_grace, of_purge)}
         changelogs = [(self.replayed.stores[name], own.stores[name]) for name in self.stores]
         names |= {of_expired(made.changelog_topic_id): of_expired(held.changelog_topic_id) for made, held in changelogs}
         kept = {name: time for name, time in committed_times(own, topic_ids).items() if name not in names.values()}

@@ -21,7 +21,7 @@ from streamkit.engine.evolution.definition import (
 )
 from streamkit.engine.evolution.shifted_times import shifted_times
 from streamkit.engine.evolution.stale_times import stale_times
-from streamkit.engine.evolution.waits import GivenResults, changed_waits
+from streamkit.engine.evolution.waits import GivenResults, hindrances, waiting_otherwise
 from streamkit.engine.evolution.young_stores import ApplicationContent, Filling, Way, filling_of, way_to, young_keepers
 from streamkit.errors import OrphanedStateError, TopologyError
 from streamkit.log.catalog.applications import ApplicationState
@@ -89,10 +89,16 @@ class Continuation:
 
     @property
     def shifted_times(self) -> StreamTimes:
-        """The stream times that the program goes on from in place of those kept, because windows got another grace or retention."""
+        """
+        The stream times that the program goes on from in place of those kept, because windows got another grace or retention.
+
+        What a later rebuild must know of the change is among them.
+        """
         if self.known is None or self.before is None:
             return {}
-        return shifted_times(committed_times(self.known, ()), self.before, self.program, self.compared)
+        times = committed_times(self.known, ())
+        noted = waiting_otherwise(self.before, self.program, self.compared, times)
+        return {**shifted_times(times, self.before, self.program, self.compared), **noted}
 
     def given_results(self, state: ApplicationState) -> GivenResults:
         """Up to which times the results of stores that are filled again had come in this state; they come no second time."""
@@ -202,7 +208,8 @@ class Continuation:
         """Why the program cannot go on, an error for each reason."""
         if self.before is not None:
             yield from changed_encodings(self.before, self.program, self.written)
-            yield from changed_waits(self.before, self.program, self.rebuilt)
+            if self.known is not None:
+                yield from hindrances(self.before, self.program, self.rebuilt, committed_times(self.known, ()))
         if self.orphaned:
             yield self._orphans()
         for name, different in self.differing.items():

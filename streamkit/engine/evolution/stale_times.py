@@ -14,6 +14,7 @@ from streamkit.engine.epoch.stream_time import (
     BOOTSTRAP,
     CLOCK_START,
     CLOSED,
+    GIVEN,
     GRACE,
     PARTITION,
     PURGE,
@@ -21,6 +22,7 @@ from streamkit.engine.epoch.stream_time import (
     StreamTimes,
     clock_start,
     of_closed,
+    of_given,
     of_grace,
     of_purge,
     of_store,
@@ -43,7 +45,7 @@ def stale_times(
     return sorted(
         name
         for name in times
-        if name.startswith((STORE, CLOSED, GRACE, PURGE, CLOCK_START, PARTITION, BOOTSTRAP, ARRIVAL))
+        if name.startswith((STORE, CLOSED, GIVEN, GRACE, PURGE, CLOCK_START, PARTITION, BOOTSTRAP, ARRIVAL))
         and name not in kept
         and name.rpartition("/")[0] not in kept
     )
@@ -52,7 +54,7 @@ def stale_times(
 def _of_operators(program: Program, young: Collection[str]) -> Iterator[str]:
     for operator in program.operators:
         if (window := operator.windowing) is not None and window.store not in young:
-            yield from (of(window.store) for of in (of_store, of_closed, of_grace, of_purge))
+            yield from (of(window.store) for of in (of_store, of_closed, of_given, of_grace, of_purge))
         if operator.ticks_ms:
             yield clock_start(operator.id)
 

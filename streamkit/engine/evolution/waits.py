@@ -10,14 +10,16 @@ nobody that were never given: that is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from streamkit.engine.epoch.stream_time import NO_TIME, StreamTimes, of_closed, of_store
+from streamkit.engine.epoch.stream_time import NO_TIME, StreamTimes, of_closed, of_given, of_store
 from streamkit.errors import OrphanedStateError
 from streamkit.plan.duration import duration_text
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
+
+ALWAYS_AHEAD = (1 << 63) - 1  # which results have come is not known at any stream time
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class GivenResults:
             # The times of windows with another grace have been moved by that already.
             grown_ms = 0 if operator.traits.closes_windows else _grown_wait_ms(earlier, operator) or 0
             reached[name] = times[of_store(earlier.windowing.store)] + grown_ms
-            closed[of_closed(name)] = max(reached[name], times.get(of_closed(earlier.windowing.store), NO_TIME) + grown_ms)
+            ahead = [times.get(of(earlier.windowing.store), NO_TIME) for of in (of_closed, of_given)]
+            closed[of_closed(name)] = max(reached[name], *(time + grown_ms for time in ahead))
         return cls(closed, reached)
 
     def refusals(self, program: Program, times: StreamTimes) -> Iterator[OrphanedStateError]:
@@ -62,18 +65,66 @@ class GivenResults:
             )
 
 
-def changed_waits(before: Program, program: Program, stores: frozenset[str]) -> Iterator[OrphanedStateError]:
-    """Why these stores of both programs cannot be filled again, an error for each operator whose results would come twice or never."""
+def hindrances(before: Program, program: Program, stores: frozenset[str], times: StreamTimes) -> Iterator[OrphanedStateError]:
+    """
+    Why these stores of both programs cannot be filled again, an error for each operator whose results would come twice or never.
+
+    `times` are those that the program before left.
+    """
     for earlier, operator in _of_both(before, program, stores):
-        if _grown_wait_ms(earlier, operator) is not None:
+        if operator.windowing is None or earlier.windowing is None:
             continue
         was, now = (" and ".join(map(duration_text, dict.fromkeys(one.waits_ms))) for one in (earlier, operator))
-        other = f"or give the step another name, and drop its stores by app.drop_store({', '.join(map(repr, operator.stores))})"
-        way = "change it at a later start, which fills nothing again" if operator.traits.closes_windows else other
+        store, other = earlier.windowing.store, "or give the step another name, and drop its stores by app.drop_store(…)"
+        given, reached = times.get(of_given(store), NO_TIME), times.get(of_store(store), NO_TIME)
+        if _grown_wait_ms(earlier, operator) is None:
+            way = "change it at a later start, which fills nothing again" if operator.traits.closes_windows else other
+            why = f"waited for {was}, and wait for {now} now: leave that as it was; {way}"
+        elif operator.waits_for_more and _moved_by(before, earlier) != _moved_by(program, operator):
+            why = f"wait with rows that come meanwhile, and what is in front of them waits or moves stream time otherwise: leave that as it was; {other}"
+        elif given == ALWAYS_AHEAD:
+            why = f"waited behind other streams or waits before an earlier start, and which ones is not known: leave them as they are; {other}"
+        elif operator.waits_ms and not operator.waits_for_windows and given > reached:
+            why = (
+                "came ahead of stream time, by a drain, by idle topics or by what was read again before, and which ones is not known: do it when "
+                f"stream time, which is {reached} ms, has come to {given} ms; {other}"
+            )
+        else:
+            continue
         yield OrphanedStateError(
-            f"results of the store {operator.stores[0]!r} of {program.application!r} waited for {was}, and wait for {now} now: when its records are "
-            f"read again, some would come twice, or never. Leave that as it was; {way}{_at(program, operator)}"
+            f"if the records of the store {operator.stores[0]!r} of {program.application!r} are read again, results would come twice, or never. They "
+            f"{why}{_at(program, operator)}"
         )
+
+
+def waiting_otherwise(before: Program, program: Program, stores: Collection[str], times: StreamTimes) -> StreamTimes:
+    """
+    The times to note, by name, of stores that go on, where what waits in them waits by other streams, or behind other waits, from now on.
+
+    Since when a row waits follows from all rows of its key before. So from now on what is read again may wait otherwise, for good.
+    """
+    return {
+        of_given(operator.windowing.store): ALWAYS_AHEAD
+        for earlier, operator in _of_both(before, program, frozenset(stores))
+        if operator.windowing is not None
+        and operator.waits_for_more
+        and _moved_by(before, earlier) != _moved_by(program, operator)
+        if of_store(operator.windowing.store) in times
+    }
+
+
+def _moved_by(program: Program, operator: Operator) -> tuple[object, ...]:
+    """What decides when results reach an operator that waits: the streams that move its time, and what waits in front of it."""
+    assert operator.windowing is not None, "it has a stream time"
+    inputs = [program.inputs[number] for number in operator.windowing.streams]
+    streams = sorted((one.topic, one.jump_ms or -1, repr(one.event_time)) for one in inputs)
+    above, pending = dict[str, Operator](), list(operator.sources)
+    while pending:
+        one = program.operator(pending.pop())
+        if one.id not in above:
+            above[one.id] = one
+            pending += one.sources
+    return streams, sorted(one.waits_ms for one in above.values() if one.waits_ms)
 
 
 def _of_both(before: Program, program: Program, stores: frozenset[str]) -> Iterator[tuple[Operator, Operator]]:

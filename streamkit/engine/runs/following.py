@@ -13,10 +13,11 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from streamkit.engine.epoch.epoch import EpochEnd
+from streamkit.engine.epoch.stream_time import committed_times
 from streamkit.engine.evolution.changed_encodings import changed_encodings
 from streamkit.engine.evolution.continuation import Continuation, written_outputs
 from streamkit.engine.evolution.replaying import check_records, stretches, withheld_program
-from streamkit.engine.evolution.waits import GivenResults, changed_waits
+from streamkit.engine.evolution.waits import GivenResults, hindrances
 from streamkit.engine.runs.commit import check_generation
 from streamkit.engine.runs.local_epochs import LocalEpochs
 from streamkit.engine.runs.planner import Planner
@@ -65,7 +66,7 @@ def follow(log: Log, program: Program, wanted: Succession) -> bool:
     led, stores = _program_of(log, leader), frozenset(store.name for store in program.stores)
     for refusal in (
         *changed_encodings(led, program, written_outputs(log.catalog, program)),
-        *changed_waits(led, program, stores),
+        *hindrances(led, program, stores, committed_times(leader, ())),
     ):
         raise refusal
     part = withheld_program(program)

@@ -24,6 +24,7 @@ from streamkit.engine.epoch.stream_time import (
     BOOTSTRAP,
     CLOCK_SEEN,
     CLOSED,
+    GIVEN,
     NO_TIME,
     UNKNOWN,
     StreamTimes,
@@ -38,8 +39,10 @@ from streamkit.engine.epoch.stream_time import (
     of_closed,
     of_closings,
     of_expired,
+    of_given,
     of_input,
     of_partition,
+    of_store,
     of_windows,
     without_sayings,
 )
@@ -206,14 +209,24 @@ class Planner:
         return EpochEnd(before.epoch + 1, before.positions, times, 0, now)
 
     def _open_again(self, before: EpochEnd) -> EpochEnd:
-        """The end of an epoch as the next begins: of what was closed without a record, only what rows are late for stays closed."""
-        kept = {
-            of_closed(one.windowing.store)
-            for one in self.program.operators
-            if one.windowing is not None and one.traits.closes_windows
-        }
-        times = {name: time for name, time in before.times.items() if not name.startswith(CLOSED) or name in kept}
-        return replace(before, times=times)
+        """
+        The end of an epoch as the next begins: of what was closed without a record, only what rows are late for stays closed.
+
+        Up to where the results of other operators came so is still known, for those who read the records again.
+        """
+        windowings = {of_closed(one.windowing.store): one for one in self.program.operators if one.windowing is not None}
+        times: dict[str, int] = {}
+        for name, time in before.times.items():
+            operator = windowings.get(name)
+            if not name.startswith(CLOSED) or (operator is not None and operator.traits.closes_windows):
+                times[name] = max(time, times.get(name, NO_TIME))
+            elif operator is not None and operator.windowing is not None and operator.waits_ms:
+                given = of_given(operator.windowing.store)
+                times[given] = max(time, before.times.get(given, NO_TIME))
+        passed = [
+            name for name in times if name.startswith(GIVEN) and times[name] <= times.get(of_store(name[len(GIVEN) :]), NO_TIME)
+        ]
+        return replace(before, times={name: time for name, time in times.items() if name not in passed})
 
     def _catching_up(self, before: EpochEnd, behind: StreamTimes) -> EpochEnd:
         """The epoch without records in which operators come to where inputs are that a restart gave them; their windows close by that."""

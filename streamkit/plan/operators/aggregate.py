@@ -344,6 +344,10 @@ class Aggregate(Operator):
         return (self.window.grace_ms,) if self.window is not None and "final" in self.modes else ()
 
     @property
+    def waits_for_windows(self) -> bool:
+        return bool(self.waits_ms)
+
+    @property
     def rows_per_record(self) -> int:
         return self.window.rows_per_record(self.modes) if self.window and not self.folded else 1
 

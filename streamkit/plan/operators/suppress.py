@@ -199,6 +199,10 @@ class Suppress(Operator):
         return not self.bounds
 
     @property
+    def waits_for_windows(self) -> bool:
+        return bool(self.bounds)
+
+    @property
     def windowing(self) -> Windowing:
         return self.window
 
