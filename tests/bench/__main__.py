@@ -41,6 +41,8 @@ from tests.bench.dataframes import dataframe_rows  # noqa: E402
 from tests.bench.driver import driver_rows  # noqa: E402
 from tests.bench.formats import format_rows  # noqa: E402
 from tests.bench.functions import function_rows  # noqa: E402
+from tests.bench.idle import idle_rows  # noqa: E402
+from tests.bench.large_state import large_state_rows  # noqa: E402
 from tests.bench.latency import WARM_UP_EPOCHS, spark_latencies_apart, streamkit_latencies  # noqa: E402
 from tests.bench.live import live_rows  # noqa: E402
 from tests.bench.log_rows import log_rows  # noqa: E402
@@ -51,6 +53,7 @@ from tests.bench.operators import OPERATORS  # noqa: E402
 from tests.bench.point_query import point_query_rows  # noqa: E402
 from tests.bench.row import Row  # noqa: E402
 from tests.bench.rows import Rows  # noqa: E402
+from tests.bench.small_commits import small_commit_rows  # noqa: E402
 from tests.bench.start import start_rows  # noqa: E402
 from tests.bench.takeover import takeover_rows  # noqa: E402
 from tests.bench.windowed import ROCKSDB, parquet_stream, spark_seconds, streamkit_seconds, topic_stream  # noqa: E402
@@ -191,6 +194,21 @@ def takeover(session: SparkSession, folder: Path) -> Iterator[Row]:
     yield from takeover_rows(folder)
 
 
+def small_commits(session: SparkSession, folder: Path) -> Iterator[Row]:
+    """`send` and `flush` of ten rows, beside an fdatasync."""
+    yield from small_commit_rows(folder)
+
+
+def idle(session: SparkSession, folder: Path) -> Iterator[Row]:
+    """What an application costs that has nothing to do."""
+    yield from idle_rows(folder)
+
+
+def large_state(session: SparkSession, folder: Path, fraction: float = 1) -> Iterator[Row]:
+    """State of millions of keys, beside Kafka Streams."""
+    yield from large_state_rows(folder, fraction)
+
+
 Work = Callable[[SparkSession, Path], Iterator[Row]]
 WORKS: dict[str, Work] = {
     "windowed": windowed,
@@ -199,6 +217,9 @@ WORKS: dict[str, Work] = {
     "live": live,
     "takeover": takeover,
     "point_query": point_query,
+    "small_commits": small_commits,
+    "idle": idle,
+    "large_state": large_state,
     "memory": memory,
     "log": log,
     "compaction": compaction,
@@ -215,6 +236,7 @@ SIZED: dict[str, Callable[..., Iterator[Row]]] = {
     **OPERATORS,
     "connect": connect,
     "connect_memory": connect_memory,
+    "large_state": large_state,
     "nexmark": nexmark_rows,
 }
 
