@@ -170,13 +170,13 @@ def run(log: Log, app: sk.Topology, *, drain: bool = False) -> None:
 
 
 def rebuild(log: Log, app: sk.Topology, kind: str) -> None:
-    rebuild_stores(log, compile(app, log), Rebuild(STORES.get(kind, ("A",)), records_max=7))
+    rebuild_stores(log, compile(app, log), Rebuild(STORES.get(kind, ("A",)), records_max=20))
 
 
 def take_over(log: Log, app: sk.Topology, kind: str) -> None:
     """Follow until a while has passed in which nothing came, so that a refusal would have been seen; then take over."""
     looks = iter(range(40))
-    follow(log, compile(app, log), Succession("t", records_max=7, is_stopped=lambda: next(looks, None) is None))
+    follow(log, compile(app, log), Succession("t", records_max=20, is_stopped=lambda: next(looks, None) is None))
     log.catalog.applications.hand_over(app.name)
     assert follow(log, compile(app, log), Succession("t"))
 
