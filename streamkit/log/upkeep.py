@@ -21,9 +21,10 @@ from streamkit.names import MAINTENANCE_HEARTBEATS, application_heartbeat, fresh
 
 BEAT_SECONDS = 0.5  # whoever stands by for the application takes it over some beats after the last one
 LOOK_SECONDS = 2.0  # between two looks whether small commits fill the catalog
-# So many bytes of small commits do not wait for the next pass. Flushed ones keep their room for 10 s more: at 3 MiB a second the
-# catalog still has less than the 64 MiB beyond which each small commit writes a file of its own.
-INLINE_BYTES = 16 << 20
+# So many bytes of small commits do not wait for the next pass. Flushed ones keep their room for 10 s more: at 2 MiB a second the
+# catalog still has less than the 64 MiB beyond which each small commit writes a file of its own. A flush slows the epochs of its
+# own process, so it comes no sooner than it must.
+INLINE_BYTES = 32 << 20
 
 _logger = logging.getLogger(__name__)
 
