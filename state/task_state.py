@@ -41,7 +41,7 @@ from streamkit.state.stores import ON_DISK, Stores
 from streamkit.state.tiered_store import StoreMovedOnError, TieredStore
 
 CHANGES_PER_WRITE = 400_000  # of few runs, few need to be merged
-CHANGES_PER_ENTRY = 4  # of ranges of which few entries are wanted so many changes for each are read at once
+CHANGES_PER_ENTRY = 4  # a scan for few entries reads so many changes at once for each of them
 
 _logger = logging.getLogger(__name__)
 
@@ -134,8 +134,9 @@ class Share:
     def last_begin(self, begun: Mapping[str, int]) -> int:
         """The last epoch in which stores without a log began empty that lie in these key groups, wholly or in part; 0 if they never did."""
         shares = ((*_named(name), epoch) for name, epoch in begun.items())
-        mine = (epoch for stage, groups, epoch in shares if stage == self.stage and _overlap(groups, self.groups))
-        return max(mine, default=0)
+        mine, end = self.groups.start, self.groups.stop
+        found = (epoch for stage, groups, epoch in shares if stage == self.stage and groups.start < end and mine < groups.stop)
+        return max(found, default=0)
 
     def covers(self, name: str) -> bool:
         """Whether all key groups of the share of this name are among its own, in the same stage."""
@@ -153,10 +154,6 @@ def _named(name: str) -> tuple[int, range]:
     stage, _, groups = name.partition("/")
     first, _, end = groups.partition("-")
     return int(stage), range(int(first), int(end))
-
-
-def _overlap(one: range, other: range) -> bool:
-    return one.start < other.stop and other.start < one.stop
 
 
 class StoreAheadError(CorruptionError):

@@ -35,7 +35,7 @@ class GivenResults:
 
     @classmethod
     def of(cls, before: Program, program: Program, stores: frozenset[str], times: StreamTimes) -> GivenResults:
-        """Those of the operators that keep some of these stores in both programs; `times` are those that the program before left."""
+        """The results of operators that keep some of these stores in both programs; the program before left these `times`."""
         closed, reached = dict[str, int](), dict[str, int]()
         for earlier, operator in _of_both(before, program, stores):
             if earlier.windowing is None or operator.windowing is None or of_store(earlier.windowing.store) not in times:

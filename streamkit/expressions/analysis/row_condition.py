@@ -33,7 +33,7 @@ class RowCondition:
         return cls(predicate, schema.select(name for name in schema.names if name in read).arrow)
 
     def kept(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows for which the condition is true, with all their columns, of which it must find its own; EvaluationError as in a filter."""
+        """The rows for which the condition is true, with all their columns; they must have its own. EvaluationError as in a filter."""
         columns = [recast(rows.column(field.name), field.type) for field in self.columns]
         kept = mask(self.predicate, pa.RecordBatch.from_arrays(columns, schema=self.columns))
         return rows if kept.true_count == rows.num_rows else rows.filter(kept)

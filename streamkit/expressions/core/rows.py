@@ -96,7 +96,7 @@ class Rows:
         return found
 
     def _known(self, expression: TypedExpression) -> Datum | None:
-        """The value of a repeated part that was computed before, of these rows or of those that they are some of."""
+        """The value of a repeated part that was computed before, for these rows, or for the rows from which they were chosen."""
         if self._shared and (own := self._shared.get(expression)) is not None:
             return own
         if not isinstance(self._source, Rows) or (known := self._source._known(expression)) is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -46,7 +45,7 @@ def comparisons(predicate: TypedExpression) -> Iterator[Filter]:
         yield IsNull(path)
         return
     try:
-        values = [_python_value(one) for one in others]
+        values = [evaluate(constant, _ONE_ROW)[0].as_py() for constant in others]
     except (ValueError, OverflowError):  # a time of a year that Python does not have
         return
     if name == "eq_null_safe":
@@ -55,7 +54,3 @@ def comparisons(predicate: TypedExpression) -> Iterator[Filter]:
         yield In(path, tuple(value for value in values if value is not None))
     elif name in _KINDS and values[0] is not None:
         yield _KINDS[name](path, values[0])
-
-
-def _python_value(constant: TypedExpression) -> Any:
-    return evaluate(constant, _ONE_ROW)[0].as_py()

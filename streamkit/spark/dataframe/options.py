@@ -56,7 +56,7 @@ class Positions:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What is read: of which topic and log (None: the setting), from where to where, in event times of ms too, and of which rows in SQL."""
+    """A topic in a log (None: that of the setting), bounds as positions and as event times in ms, and a condition in SQL."""
 
     topic: str
     log: str | None = None
@@ -72,7 +72,7 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class StoreOptions:
-    """Which store is read: of which application and log (None: the setting), which of its columns, and which rows in SQL."""
+    """A store of an application in a log (None: that of the setting), the columns to read, and a condition in SQL."""
 
     application: str
     store: str

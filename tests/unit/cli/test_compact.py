@@ -16,7 +16,7 @@ def fuller(root):
     """The log, with ten more records of two customers."""
     with sk.open_log(root) as log, log.producer() as producer:
         for number in range(10):
-            city = Random(number).randbytes(400).hex()  # more than the headers of frames, of which a small commit has one for all
+            city = Random(number).randbytes(400).hex()  # more than the header that a small commit writes for all partitions
             producer.send("customers", {"name": f"c{number % 2}", "city": city})
 
 

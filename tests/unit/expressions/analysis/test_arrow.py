@@ -154,7 +154,7 @@ def test_repeated_parts_are_computed_once():
 
 
 def test_repeated_parts_are_computed_when_they_are_asked_for(monkeypatch):
-    """Nothing is computed before, or on rows of which all is known; of a column with a dictionary each entry is taken once."""
+    """No part is computed before that, nor twice for the same rows; of a dictionary each entry is taken once."""
     seen = []
     original = OPERATIONS["upper"]
 

@@ -1,4 +1,4 @@
-"""Several parts of the same texts: they are split once, and what was split is let go with the texts."""
+"""Several parts of the same texts: the texts are split once, and the parts are freed with the texts."""
 
 from __future__ import annotations
 
