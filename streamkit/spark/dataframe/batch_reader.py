@@ -31,8 +31,9 @@ class TopicReader(DataSourceReader):
             bounds = FilterBounds() if condition is None else FilterBounds.of(condition)
             standing = partition_bounds(log, topic)
             starts, ends = options.start.offsets(topic, standing), options.end.offsets(topic, standing)
-            starts = {at: max(offset, bounds.offsets.start) for at, offset in starts.items()}
-            ends = {at: min(offset, bounds.offsets.end) for at, offset in ends.items()}
+            # A condition may compare with any number; readers take only offsets that the partition has.
+            starts = {at: max(offset, min(bounds.offsets.start, standing[at][1])) for at, offset in starts.items()}
+            ends = {at: min(offset, max(bounds.offsets.end, standing[at][0])) for at, offset in ends.items()}
             wanted = standing.keys() if bounds.partitions is None else bounds.partitions & standing.keys()
             times = TimeRange.of(options.start_ms, options.end_ms)
             times = TimeRange(max(times.start_ms, bounds.times.start), min(times.end_ms, bounds.times.end))

@@ -95,8 +95,10 @@ def test_where_chooses_what_is_read(log, source):
 MOMENT = st.integers(-1_500, 41_500).map(lambda ms: T0 + dt.timedelta(milliseconds=ms))
 CONSTANTS = {
     "_timestamp": MOMENT.map(lambda time: (f"timestamp'{time:%Y-%m-%d %H:%M:%S.%f}'", time)),
-    "_partition": st.integers(-1, 4).map(lambda number: (str(number), number)),
-    "_offset": st.integers(-2, 20).map(lambda number: (str(number), number)),
+    "_partition": (st.integers(-1, 4) | st.sampled_from([-(1 << 31), (1 << 31) - 1])).map(lambda number: (str(number), number)),
+    "_offset": (st.integers(-2, 20) | st.sampled_from([-(1 << 63) + 1, (1 << 63) - 1])).map(
+        lambda number: (f"{number}L", number)
+    ),
     "user": st.integers(0, 8).map(lambda number: (f"'u{number}'", f"u{number}")),
     "amount": st.integers(-4, 90).map(lambda number: (f"{number / 2}D", number / 2)),
 }
@@ -139,6 +141,26 @@ def test_where_of_all_kinds(read_only, some):
     text, is_wanted = some
     log, make = read_only
     assert read(make(where=text)) == [row for row in expected(log) if is_wanted(row)], text
+
+
+@pytest.mark.parametrize(
+    ("text", "is_wanted"),
+    [
+        ("_offset = -2", False),
+        ("_offset >= -2", True),
+        ("_offset < 0", False),
+        ("_offset > 1000", False),
+        ("_offset <= 9223372036854775807", True),
+        ("_offset > 9223372036854775807", False),
+        ("_partition = -1", False),
+        ("_partition > 2147483647L", False),
+        ("_partition between -2147483648 and 2147483647", True),
+    ],
+)
+def test_where_with_numbers_that_no_row_has(read_only, text, is_wanted):
+    """A condition compares with any number: an offset or partition that the topic does not have is no error."""
+    log, make = read_only
+    assert read(make(where=text)) == (expected(log) if is_wanted else [])
 
 
 @pytest.fixture(scope="module")
