@@ -5,26 +5,26 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import final
 
-from streamkit.errors import StreamKitError
+from streamkit.clock import SystemClock
+from streamkit.errors import SetupError, StreamKitError
 from streamkit.log.database.pulse import LAPSE_MS, Pulse
 from streamkit.log.database.sqlite import IN_MEMORY
 from streamkit.log.log import Log
-from streamkit.log.maintenance.maintenance import MaintenanceReport, maintain, relieve
 from streamkit.log.maintenance.throttle import StoppedError, Throttle
+from streamkit.log.maintenance_process import WORKS, MaintenanceProcess
 from streamkit.log.opening import open_log
 from streamkit.names import MAINTENANCE_HEARTBEATS, application_heartbeat, fresh_token, maintenance_heartbeat
 
 BEAT_SECONDS = 0.5  # whoever stands by for the application takes it over some beats after the last one
 LOOK_SECONDS = 2.0  # between two looks whether small commits fill the catalog
-# So many bytes of small commits do not wait for the next pass. Flushed ones keep their room for 10 s more: at 2 MiB a second the
-# catalog still has less than the 64 MiB beyond which each small commit writes a file of its own. A flush slows the epochs of its
-# own process, so it comes no sooner than it must.
-INLINE_BYTES = 32 << 20
+# So many bytes of small commits do not wait for the next pass. Flushed ones keep their room for 10 s more: at 3 MiB a second the
+# catalog still has less than the 64 MiB beyond which each small commit writes a file of its own.
+INLINE_BYTES = 16 << 20
 
 _logger = logging.getLogger(__name__)
 
@@ -32,11 +32,14 @@ _logger = logging.getLogger(__name__)
 @final
 class Upkeep:
     """
-    Heartbeats and maintenance of a running application, in threads of their own, until it is closed.
+    Heartbeats and maintenance of a running application until it is closed: the former in a thread, the latter in a process of its own.
 
     A pass every `interval_ms`, the first after one interval; 0 means none. Where small commits come fast, their rows move into files
     between passes, too. Of several applications on a log, one maintains.
     An error in a pass is logged, and never harms the application.
+
+    A log that no other process can open (in memory, with a password in its address or a clock of its own) is maintained in a thread,
+    and so is any where no process can be started.
     """
 
     def __init__(self, log: Log, application_id: int, generation: int, interval_ms: int | None = None) -> None:
@@ -49,6 +52,8 @@ class Upkeep:
         )
         self._throttle = Throttle(log.settings.maintenance_bytes_per_second)
         self._is_closed = threading.Event()
+        is_for_others = log.root != IN_MEMORY and not log.has_password and isinstance(log.clock, SystemClock)
+        self._process = MaintenanceProcess(log.location, log.settings) if is_for_others else None
         self._thread = threading.Thread(target=self._run, name="streamkit-maintenance", daemon=True)
         self.passes = 0
         if self._interval_ms:
@@ -64,6 +69,8 @@ class Upkeep:
         """End maintenance at its next step, then the heartbeats, after which the application holds no rows back."""
         self._is_closed.set()
         self._throttle.stop()
+        if (process := self._process) is not None:
+            process.close()
         if self._thread.is_alive():
             self._thread.join()
         self._pulse.close()
@@ -86,7 +93,7 @@ class Upkeep:
         """A pass that is due, or what cannot wait for it, if it is this application's turn; what cannot be told now is asked again."""
         try:
             if (is_due or self._log.catalog.inline_slabs.held_bytes() > INLINE_BYTES) and self._has_lease():
-                self._maintain(maintain if is_due else relieve)
+                self._do("maintain" if is_due else "relieve")
         except StreamKitError as error:
             _logger.warning("a pass of maintenance was left out: %s", error)
 
@@ -95,16 +102,30 @@ class Upkeep:
         ages = self._log.heartbeats.without_waiting().ages_ms(MAINTENANCE_HEARTBEATS)
         return min((name for name, age in ages.items() if age <= LAPSE_MS), default=self._lease) == self._lease
 
-    def _maintain(self, work: Callable[..., MaintenanceReport]) -> None:
+    def _do(self, work: str) -> None:
         try:
-            with _log_of_its_own(self._log) as log:
-                report = work(log, throttle=self._throttle)
-            self.passes += work is maintain
+            report = self._done_by_process(work) or self._done_here(work)
+            self.passes += work == "maintain"
             _logger.info("maintenance: %s", report)
         except StoppedError:
             pass
         except Exception:
             _logger.exception("a pass of maintenance failed; the next one goes on")
+
+    def _done_by_process(self, work: str) -> str | None:
+        """What its own process did; None if there is none, or can be none."""
+        if self._process is None:
+            return None
+        try:
+            return self._process.do(work)
+        except SetupError as error:
+            _logger.warning("maintenance goes on in a thread of this process, beside epochs: %s", error)
+            self._process = None
+            return None
+
+    def _done_here(self, work: str) -> str:
+        with _log_of_its_own(self._log) as log:
+            return str(WORKS[work](log, throttle=self._throttle))
 
 
 @contextmanager

@@ -75,21 +75,6 @@ def test_one_of_several_maintains(log):
     other.close()
 
 
-def test_pass_that_fails_is_logged(log, monkeypatch, caplog):
-    """An error in a pass is logged with its traceback, and the next pass is made."""
-    passes = iter([RuntimeError("a fault on purpose")])
-
-    def maintain(log, throttle):
-        for error in passes:
-            raise error
-
-    monkeypatch.setattr(upkeep, "maintain", maintain)
-    with Upkeep(log, 1, 1, interval_ms=5) as running:
-        wait_until(lambda: running.passes > 0)
-
-    assert "a fault on purpose" in caplog.text
-
-
 def test_switched_off(log):
     """With an interval of 0 there are heartbeats and no passes."""
     with Upkeep(log, 1, 1, interval_ms=0) as running:
