@@ -121,7 +121,9 @@ class KafkaSource(Source):
         """The next records, by topic."""
         kafka = library()
         try:
-            messages = self._client().consume(RECORDS_MAX, timeout or WAIT_SECONDS)
+            first = self._client().poll(timeout or WAIT_SECONDS)
+            # What is there, whatever time is left: the library would wait for so many records, or until that is over.
+            messages = [] if first is None else [first, *self._client().consume(RECORDS_MAX - 1, 0)]
         except kafka.KafkaException as error:
             raise meaning(error, self, self._errors) from error
         records = [message for message in messages if message.error() is None]

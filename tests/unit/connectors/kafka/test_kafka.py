@@ -401,6 +401,20 @@ def test_several_topics_and_tasks(broker, name, log):
         assert {row["value"] for row in log.read(f"from.{topic}").to_pylist()} == {f"{topic} {n}".encode() for n in range(30)}
 
 
+def test_a_poll_gives_what_is_there(broker, name):
+    """It waits for the first record, and not for as many as it could take."""
+    create(broker, name, 1)
+    produce(broker, name, [{"value": f"v{n}"} for n in range(3)])
+    source = source_of(broker, name, topic="rows")
+    source.open(dict.fromkeys(source.splits()))
+    begun, found = time.monotonic(), 0
+    while found < 3:
+        found += sum(rows.num_rows for rows in getattr(source.poll(30.0), "tables", {}).values())
+    source.close()
+
+    assert time.monotonic() - begun < 20
+
+
 def test_a_position_that_is_gone(broker, name, log):
     """A position that retention has overtaken is an error that says what is there and how to go on, not a gap."""
     create(broker, name, 1)
