@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import math
-from decimal import Decimal
 from typing import Any
 
-import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from streamkit.errors import SchemaError
 from streamkit.formats.decoded import Decoded
 from streamkit.formats.format import Format
 from streamkit.formats.json_columns import read_objects
 from streamkit.formats.json_numbers import refuse_constant
+from streamkit.formats.json_texts import as_json, json_objects
 from streamkit.schema import Schema
 
 
@@ -35,37 +31,9 @@ def write(format: Format, text: str | None, rows: pa.RecordBatch) -> pa.Array:
     SchemaError for a time outside the years 1 to 9999.
     """
     try:
-        found = rows.to_pylist(maps_as_pydicts="strict")
-        if any(_is_no_json(column) for column in rows.columns):
-            found = [_as_json(row) for row in found]
-        options = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS
-        return pa.array([orjson.dumps(row, _written, options) for row in found], pa.binary())
+        return json_objects(rows)
     except (ValueError, OverflowError, TypeError) as error:
         raise SchemaError(f"rows cannot be written as JSON: {error}") from error
-
-
-def _is_no_json(column: pa.Array) -> bool:
-    """Whether a column has a number that JSON has not, at any depth, or keys of maps that are written as other texts."""
-    kind = column.type
-    if pa.types.is_floating(kind):
-        return bool(pc.any(pc.invert(pc.is_finite(column))).as_py())
-    if pa.types.is_map(kind):
-        is_text = pa.types.is_binary(kind.key_type) or pa.types.is_decimal(kind.key_type)
-        return is_text or _is_no_json(column.keys) or _is_no_json(column.items)
-    if pa.types.is_list(kind) or pa.types.is_struct(kind):
-        return any(map(_is_no_json, [column.values] if pa.types.is_list(kind) else column.flatten()))
-    return False
-
-
-def _as_json(value: Any) -> Any:
-    """A value in which texts stand for numbers that JSON has not, and for keys that are bytes or decimals."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, dict):
-        return {
-            _written(name) if isinstance(name, bytes | Decimal) else _as_json(name): _as_json(one) for name, one in value.items()
-        }
-    return [_as_json(one) for one in value] if isinstance(value, list) else value
 
 
 def value_to_json(value: Any) -> bytes:
@@ -73,7 +41,7 @@ def value_to_json(value: Any) -> bytes:
     try:
         return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
     except ValueError as error:
-        if _as_json(value) == value:
+        if as_json(value) == value:
             raise
         raise ValueError(
             'JSON has no NaN and no infinities; write null, or the texts "NaN", "Infinity" and "-Infinity", which a column of numbers reads'
@@ -91,7 +59,3 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         raise ValueError(f"found the name {next(name for name in names if names.count(name) > 1)!r} twice in an object")
     return found
-
-
-def _written(value: Any) -> Any:
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,237 @@
+"""
+Rows as JSON objects, built by the column: Arrow joins the texts of all columns, with the names between them.
+
+Each text is the one that orjson writes for the value of Python, byte for byte, so a row has the same text whichever way wrote it. One by one
+are written: few rows, types that no column of a topic has, and what the quick way refuses, so that the error is that of the value.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.arrays import Integers
+
+_OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS
+_FEW_ROWS = 64  # one by one they are written before Arrow is done
+_CONTROLS_END = 32
+_ESCAPED = {ord(one): orjson.dumps(one).decode()[1:-1] for one in ("\\", '"', *map(chr, range(_CONTROLS_END)))}
+_UNITS = ("s", "ms", "us")
+_BOUNDS = {  # the first number of a unit in year 1, and the first after year 9999
+    unit: np.array(["0001-01-01", "10000-01-01"], f"M8[{unit}]").astype(np.int64).tolist() for unit in ("D", *_UNITS)
+}
+_QUOTE = '"'
+
+
+def json_objects(rows: pa.RecordBatch) -> pa.Array:
+    """The rows as JSON objects, binary; ValueError, OverflowError, TypeError or KeyError for what JSON cannot have."""
+    names = rows.schema.names
+    if rows.num_rows >= _FEW_ROWS and all(_is_quick(one.type) for one in rows.columns) and len(set(names)) == len(names):
+        try:
+            texts = _objects(names, rows.columns, rows.num_rows).cast(pa.binary())
+            texts.cast(pa.string())  # refuses what is not UTF-8
+            return texts
+        except (pa.ArrowException, ValueError):
+            pass
+    return _one_by_one(rows)
+
+
+def _one_by_one(rows: pa.RecordBatch) -> pa.Array:
+    found = rows.to_pylist(maps_as_pydicts="strict")
+    if any(_is_no_json(column) for column in rows.columns):
+        found = list(map(as_json, found))
+    return pa.array([orjson.dumps(row, _atom, _OPTIONS) for row in found], pa.binary())
+
+
+def _is_no_json(column: pa.Array) -> bool:
+    """Whether a column has a number that JSON has not, at any depth, or keys of maps that are written as other texts."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return bool(pc.any(pc.invert(pc.is_finite(column))).as_py())
+    if pa.types.is_map(kind):
+        is_text = pa.types.is_binary(kind.key_type) or pa.types.is_decimal(kind.key_type)
+        return is_text or _is_no_json(column.keys) or _is_no_json(column.items)
+    if pa.types.is_list(kind) or pa.types.is_struct(kind):
+        return any(map(_is_no_json, [column.values] if pa.types.is_list(kind) else column.flatten()))
+    return False
+
+
+def as_json(value: Any) -> Any:
+    """A value in which texts are written for numbers that JSON has not, and for keys that are bytes or decimals."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {_atom(name) if isinstance(name, bytes | Decimal) else as_json(name): as_json(one) for name, one in value.items()}
+    return [as_json(one) for one in value] if isinstance(value, list) else value
+
+
+def _atom(value: Any) -> Any:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+
+
+def _is_quick(kind: pa.DataType) -> bool:
+    """Whether the columns of a type can be written at once: those of topics, and words of a dictionary."""
+    if pa.types.is_struct(kind):
+        return len(set(kind.names)) == len(kind.names) and all(_is_quick(one.type) for one in kind)
+    if pa.types.is_map(kind):
+        return _is_quick(kind.key_type) and _is_quick(kind.item_type)
+    if pa.types.is_list(kind):
+        return _is_quick(kind.value_type)
+    if pa.types.is_dictionary(kind):
+        return bool(kind.value_type == pa.string())
+    if pa.types.is_timestamp(kind):
+        return kind.unit in _UNITS and kind.tz in (None, "UTC")
+    is_number = pa.types.is_integer(kind) or pa.types.is_decimal128(kind) or kind in (pa.float32(), pa.float64())
+    return is_number or kind in (pa.null(), pa.bool_(), pa.string(), pa.binary(), pa.date32())
+
+
+def _objects(names: list[str], columns: list[pa.Array], count: int) -> pa.Array:
+    """An object for each row. The marks around texts stand in the constants between the columns, unless one is null."""
+    pieces: list[Any] = []
+    before = "{"
+    for name, column in zip(names, columns, strict=True):
+        texts, mark = _texts(column)
+        if mark and texts.null_count:
+            texts, mark = pc.binary_join_element_wise(mark, texts, mark, ""), ""
+        pieces += [f"{before}{orjson.dumps(name).decode()}:{mark}", _with_nulls(texts)]
+        before = f"{mark},"
+    if not pieces:
+        return pa.repeat(pa.scalar("{}"), count)
+    return pc.binary_join_element_wise(*pieces, before.removesuffix(",") + "}", "")
+
+
+def _values(column: pa.Array) -> pa.Array:
+    """A text for each value, `null` for none."""
+    texts, mark = _texts(column)
+    return _with_nulls(pc.binary_join_element_wise(mark, texts, mark, "") if mark else texts)
+
+
+def _with_nulls(texts: pa.Array) -> pa.Array:
+    return texts.fill_null("null") if texts.null_count else texts
+
+
+def _texts(column: pa.Array) -> tuple[pa.Array, str]:
+    """The texts of a column, null where it is, and the mark that belongs on both sides of each."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return _texts(column.dictionary_decode())
+    if kind == pa.string():
+        return _escaped(column), _QUOTE
+    if kind == pa.binary():
+        return pa.array([None if value is None else _atom(value) for value in column.to_pylist()], pa.string()), _QUOTE
+    if pa.types.is_temporal(kind):
+        return _times(column), _QUOTE
+    if pa.types.is_decimal(kind):
+        return column.cast(pa.string()), _QUOTE
+    if pa.types.is_floating(kind):
+        return _floats(column), ""
+    if pa.types.is_struct(kind):
+        return _where_valid(column, _objects(kind.names, column.flatten(), len(column))), ""
+    if pa.types.is_map(kind):
+        return _maps(column), ""
+    if pa.types.is_list(kind):
+        joined = pc.binary_join(_lists(column, _values(column.flatten())), ",")
+        return pc.binary_join_element_wise("[", joined, "]", ""), ""
+    return column.cast(pa.string()), ""
+
+
+def _escaped(texts: pa.Array) -> pa.Array:
+    """Texts as they stand between quotes; the backslash goes first, as the escapes of the others have one."""
+    if not len(texts) or texts.buffers()[2] is None:
+        return texts
+    bounds = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1, texts.offset * 4)
+    data = np.frombuffer(texts.buffers()[2], np.uint8)[bounds[0] : bounds[-1]]
+    found = set(np.unique(data[(data < _CONTROLS_END) | (data == ord(_QUOTE)) | (data == ord("\\"))]).tolist())
+    for number, escape in _ESCAPED.items():
+        if number in found:
+            texts = pc.replace_substring(texts, chr(number), escape)
+    return texts
+
+
+def _times(column: pa.Array) -> pa.Array:
+    """Dates and times as ISO 8601 has them, a fraction of a second in six digits unless it is zero; ValueError beyond the years 1 to 9999."""
+    kind = column.type
+    unit = "D" if pa.types.is_date(kind) else kind.unit
+    numbers = column.cast(pa.int32() if unit == "D" else pa.int64())
+    first, end = _BOUNDS[unit]
+    least, most = pc.min_max(numbers).as_py().values()
+    if least is not None and not first <= least <= most < end:
+        raise ValueError("a time lies beyond the years 1 to 9999")
+    if unit == "D":
+        return column.cast(pa.string())
+    times = column.cast(pa.timestamp(unit))
+    seconds = pc.floor_temporal(times, unit="second")
+    texts = seconds.cast(pa.timestamp("s")).cast(pa.string())
+    if unit != "s" and pc.any(is_broken := pc.not_equal(seconds, times)).as_py():
+        texts = pc.if_else(is_broken, times.cast(pa.timestamp("us")).cast(pa.string()), texts)
+    texts = pc.binary_replace_slice(texts, start=10, stop=11, replacement="T")
+    return texts if kind.tz is None else pc.binary_join_element_wise(texts, "Z", "")
+
+
+def _floats(column: pa.Array) -> pa.Array:
+    """Numbers as orjson itself writes them, all in one list, which is cut at its commas."""
+    if not len(column):
+        return pa.array([], pa.string())
+    numbers = column.cast(pa.float64())
+    written = orjson.dumps(numbers.fill_null(0).to_numpy(), option=orjson.OPT_SERIALIZE_NUMPY)
+    texts = pc.split_pattern(pa.array([written[1:-1]], pa.string()), ",").flatten()
+    named = (
+        (pc.is_nan(numbers), '"NaN"'),
+        (pc.equal(numbers, math.inf), '"Infinity"'),
+        (pc.equal(numbers, -math.inf), '"-Infinity"'),
+    )
+    for is_so, name in named if not pc.all(pc.is_finite(numbers)).as_py() else ():
+        texts = pc.if_else(is_so.fill_null(False), name, texts)
+    return _where_valid(column, texts)
+
+
+def _maps(column: pa.MapArray) -> pa.Array:
+    """Maps as objects, a name for each key; ValueError for two keys of a map that are equal."""
+    kind = column.type
+    if not (kind.key_type == pa.string() or pa.types.is_integer(kind.key_type)):
+        dumps = partial(orjson.dumps, default=_atom, option=_OPTIONS)
+        values = column.to_pylist(maps_as_pydicts="strict")
+        return pa.array([None if value is None else dumps(as_json(value)) for value in values], pa.binary()).cast(pa.string())
+    keys, items = _entries(column)
+    codes = keys.dictionary_encode().indices.to_numpy().astype(np.int64)
+    maps = np.repeat(np.arange(len(column)), _counts(column))
+    if len(np.unique(maps * (len(keys) + 1) + codes)) < len(keys):
+        raise ValueError("two keys of a map are equal")
+    entries = pc.binary_join_element_wise(_QUOTE, _texts(keys)[0], '":', _values(items), "")
+    return pc.binary_join_element_wise("{", pc.binary_join(_lists(column, entries), ","), "}", "")
+
+
+def _entries(column: pa.MapArray) -> tuple[pa.Array, pa.Array]:
+    """The keys and the items of all maps; what lies below a null is left out."""
+    offsets = column.offsets.to_numpy()
+    start, end = offsets[[0, -1]].tolist()
+    keys, items = column.keys[start:end], column.items[start:end]
+    if column.null_count:
+        kept = pa.array(np.repeat(column.is_valid().to_numpy(zero_copy_only=False), np.diff(offsets)))
+        keys, items = keys.filter(kept), items.filter(kept)
+    return keys, items
+
+
+def _lists(column: pa.Array, elements: pa.Array) -> pa.Array:
+    """Lists of these elements in place of those of the column, null where it is."""
+    offsets = np.concatenate([[0], np.cumsum(_counts(column))]).astype(np.int32)
+    return _where_valid(column, pa.ListArray.from_arrays(pa.array(offsets), elements))
+
+
+def _counts(column: pa.Array) -> Integers:
+    """How many elements each list has; a null has none, whatever lies below it."""
+    counts: Integers = np.diff(column.offsets.to_numpy()).astype(np.int64)
+    return np.where(column.is_valid().to_numpy(zero_copy_only=False), counts, 0)
+
+
+def _where_valid(column: pa.Array, found: pa.Array) -> pa.Array:
+    """What was found, null where the column is."""
+    return pc.if_else(column.is_valid(), found, pa.scalar(None, found.type)) if column.null_count else found

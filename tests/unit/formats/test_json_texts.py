@@ -1,0 +1,182 @@
+"""Columns as JSON texts: whatever the types and the values, a batch has the texts that its rows have one by one."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamkit.errors import SchemaError
+from streamkit.formats import json, json_texts
+from streamkit.formats.format import Format
+
+FORMAT = Format("json")
+MOMENTS = {
+    "s": st.integers(-62_135_596_800, 253_402_300_799),
+    "ms": st.integers(-62_135_596_800_000, 253_402_300_799_999),
+    "us": st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999),
+}
+TEXTS = st.text(max_size=8) | st.text('\\"\n\t\x00\x1f\x7f/ü😀a', max_size=8)
+DOUBLES = st.floats() | st.sampled_from(
+    [0.0, -0.0, 1e15, 1e16, 1e-5, 9.99e-6, 1e21, 5e-324, 1.7976931348623157e308, math.nan, math.inf]
+)
+ATOMS = [
+    (pa.bool_(), st.booleans()),
+    (pa.int8(), st.integers(-128, 127)),
+    (pa.int32(), st.integers(-(1 << 31), (1 << 31) - 1)),
+    (pa.int64(), st.integers(-(1 << 63), (1 << 63) - 1)),
+    (pa.uint64(), st.integers(0, (1 << 64) - 1)),
+    (pa.float32(), st.floats(width=32)),
+    (pa.float64(), DOUBLES),
+    (pa.string(), TEXTS),
+    (pa.binary(), st.binary(max_size=7)),
+    (pa.null(), st.none()),
+    (pa.decimal128(38, 12), st.decimals(-(10**25), 10**25, places=12)),
+    (pa.decimal128(5, 0), st.decimals(-99_999, 99_999, places=0)),
+    (pa.date32(), st.dates()),
+    (pa.dictionary(pa.int32(), pa.string()), TEXTS),
+    (pa.float16(), st.floats(width=16).map(np.float16)),
+    (pa.time64("us"), st.times()),
+    (pa.timestamp("us", "Europe/Berlin"), st.integers(0, 1 << 50)),
+    *((pa.timestamp(unit, zone), MOMENTS[unit]) for unit in MOMENTS for zone in (None, "UTC")),
+]
+FAR = [(pa.date32(), st.integers(-(1 << 31), (1 << 31) - 1)), (pa.timestamp("us", "UTC"), st.integers(-(1 << 63), (1 << 63) - 1))]
+
+
+@st.composite
+def types(draw, depth=2):
+    """A type, and what draws its values."""
+    kind = draw(st.sampled_from(["atom"] * 3 + (["list", "map", "struct"] if depth else [])))
+    if kind == "atom":
+        return draw(st.sampled_from(ATOMS))
+    inner, values = draw(types(depth - 1))
+    values = st.none() | values
+    if kind == "list":
+        return pa.list_(inner), st.lists(values, max_size=3)
+    if kind == "map":
+        key, names = draw(st.sampled_from([one for one in ATOMS if one[0] != pa.null() and not pa.types.is_dictionary(one[0])]))
+        return pa.map_(key, inner), st.lists(st.tuples(names, values), max_size=3)
+    fields = {"a": (inner, values), **{name: draw(types(depth - 1)) for name in draw(st.lists(TEXTS, max_size=2, unique=True))}}
+    return (
+        pa.struct([pa.field(name, kind) for name, (kind, _) in fields.items()]),
+        st.fixed_dictionaries({name: st.none() | values for name, (_, values) in fields.items()}),
+    )
+
+
+@st.composite
+def batches(draw):
+    """Rows of random types; a part of longer columns."""
+    columns = draw(st.dictionaries(TEXTS, types() | st.sampled_from(FAR), max_size=3))
+    count = draw(st.integers(1, 4))
+    order = np.random.default_rng(draw(st.integers(0, 99))).integers(0, count, 80)
+    arrays = [
+        pa.array(draw(st.lists(st.none() | values, min_size=count, max_size=count)), kind).take(pa.array(order))
+        for kind, values in columns.values()
+    ]
+    if not arrays:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * 80, pa.struct([])))
+    return pa.RecordBatch.from_arrays(arrays, names=list(columns)).slice(draw(st.integers(0, 9)))
+
+
+def one_by_one(rows):
+    """The text of each row, as it is written when there is no other; whether there is an error."""
+    try:
+        return [json.write(FORMAT, None, rows.slice(row, 1))[0].as_py() for row in range(rows.num_rows)]
+    except (SchemaError, KeyError):
+        return "an error"
+
+
+def at_once(rows):
+    """The texts of a batch; whether there is an error."""
+    try:
+        return json.write(FORMAT, None, rows).to_pylist()
+    except (SchemaError, KeyError):
+        return "an error"
+
+
+@given(batches())
+@settings(max_examples=150, deadline=None)
+def test_a_batch_has_the_texts_of_its_rows(rows):
+    """Nested values, nulls everywhere, numbers at their ends, escapes, times of all units: byte for byte, and errors where they are."""
+    assert at_once(rows) == one_by_one(rows)
+
+
+def test_numbers_are_those_of_orjson():
+    """Doubles of any bits, and decimal ones near the places where an exponent begins, are written as orjson writes a number of Python."""
+    random = np.random.default_rng(7)
+    numbers = np.concatenate(
+        [
+            random.integers(-(1 << 63), (1 << 63) - 1, 50_000).view(np.float64),
+            np.round(random.normal(size=50_000) * 1e4, 2),
+            10.0 ** random.uniform(-10, 25, 50_000),
+            10.0 ** np.arange(-30, 40),
+        ]
+    )
+    numbers = numbers[np.isfinite(numbers)]
+
+    found = json.write(FORMAT, None, pa.record_batch({"n": numbers})).to_pylist()
+
+    assert found == [b'{"n":' + orjson.dumps(number) + b"}" for number in numbers.tolist()]
+
+
+PLAIN = {
+    "int": pa.array([1, None, -(1 << 63), (1 << 63) - 1]),
+    "double": pa.array([1.0, None, math.nan, -math.inf]),
+    "float": pa.array([0.1, None, 1.5, math.inf], pa.float32()),
+    "text": pa.array(['a"\\\n\x01ü😀', None, "", "\x7f"]),
+    "flag": pa.array([True, None, False, True]),
+    "decimal": pa.array([decimal.Decimal("1.50"), None, decimal.Decimal("-0.01"), decimal.Decimal(0)], pa.decimal128(20, 2)),
+    "at": pa.array([0, None, -1, 1_790_000_000_000_000], pa.timestamp("us", "UTC")),
+    "local": pa.array([0, None, -1, 1_790_000_000_500], pa.timestamp("ms")),
+    "day": pa.array([dt.date(1, 1, 1), None, dt.date(9999, 12, 31), dt.date(2026, 1, 2)]),
+    "bytes": pa.array([b"\x00hi", None, b"", b"abc"]),
+    "list": pa.array([[1, None], None, [], [3]], pa.list_(pa.int64())),
+    "map": pa.array([[("a", 1.5)], None, [], [('"', None), ("b", 2.0)]], pa.map_(pa.string(), pa.float64())),
+    "numbered": pa.array([[(1, "x")], None, [], [(-1, None)]], pa.map_(pa.int32(), pa.string())),
+    "struct": pa.array([{"x": 1, "y": ["u"]}, None, {"x": None, "y": None}, {"x": 2, "y": []}]),
+    "nothing": pa.nulls(4),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_the_types_of_topics_are_written_at_once(name, monkeypatch):
+    """No row of a batch is looked at alone, whatever type of a topic its columns have."""
+    rows = pa.record_batch({name: pa.concat_arrays([PLAIN[name]] * 30)})
+    expected = one_by_one(rows)
+    monkeypatch.setattr(json_texts, "_one_by_one", None)
+
+    assert at_once(rows) == expected
+
+
+@pytest.mark.parametrize("count", [0, 1, 63, 64, 200])
+def test_batches_of_any_length_are_written(count):
+    """No row, few rows and many: the way changes in between, and the texts do not."""
+    rows = pa.record_batch({"a": pa.array(range(count), pa.int64()), "b": pa.array([None] * count, pa.list_(pa.float64()))})
+
+    found = json.write(FORMAT, None, rows)
+
+    assert found.type == pa.binary()
+    assert found.to_pylist() == [b'{"a":%d,"b":null}' % number for number in range(count)]
+
+
+def test_a_text_that_is_no_utf8_is_refused():
+    """Bytes that are not UTF-8 in a column of texts are an error of the batch as of a row."""
+    broken = pa.array([b"\xff"] * 100, pa.binary()).view(pa.string())
+
+    with pytest.raises(SchemaError, match="cannot be written as JSON"):
+        json.write(FORMAT, None, pa.record_batch({"t": broken}))
+
+
+def test_a_time_that_json_cannot_have_is_refused():
+    """One far time among many rows has the error that it has alone."""
+    rows = pa.record_batch({"t": pa.array([0] * 99 + [1 << 62], pa.timestamp("us", "UTC"))})
+
+    with pytest.raises(SchemaError, match="cannot be written as JSON"):
+        json.write(FORMAT, None, rows)
