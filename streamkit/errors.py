@@ -17,6 +17,7 @@ StreamKitError
 ├── ColumnTooLargeError        take less at once (max_bytes_per_epoch, smaller batches): a column holds 2 GiB of texts
 ├── SuppressionFullError       raise max_rows of suppress(), or let it emit early
 ├── CorruptionError            restore from a copy: topic, partition, offset, file, position
+│   └── RecordBatchError       restore the topic of Kafka: its bytes are no record batch, or not the one that was written
 ├── CatalogLostError           rebuild the catalog (`streamkit rebuild`), or restore a newer copy
 ├── CatalogUnavailableError    start the catalog's server, or wait until it is back: it does not answer
 ├── FormatVersionError         upgrade StreamKit: the log was written by a newer one
@@ -182,6 +183,10 @@ class CorruptionError(StreamKitError):
 
     def __reduce__(self) -> tuple[type[CorruptionError], tuple[Any, ...]]:
         return type(self), (str(self), self.topic, self.partition, self.offset, self.next_offset)
+
+
+class RecordBatchError(CorruptionError):
+    """What came from Kafka is no record batch; `offset` is the batch's, None where only a part of one was looked at."""
 
 
 class CatalogLostError(StreamKitError):
