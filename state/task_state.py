@@ -91,7 +91,7 @@ class Share:
     A task's share of the state: its key groups, and the changelogs (topic ids) of its stage.
 
     `unlogged` are the stores without a log, each the topic id of its changes and its number. `others` are topic ids of changes that
-    the task's store may hold too, and that nobody asks for.
+    the task's store may hold too, and that nobody asks for. `numbers` are those of the stores, in the order of `changelog_ids`.
     """
 
     groups: range
@@ -101,6 +101,7 @@ class Share:
     stage: int = 0
     unlogged: tuple[tuple[int, int], ...] = ()
     others: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = ()
 
     @property
     def prefixes(self) -> tuple[bytes, bytes]:
@@ -309,6 +310,8 @@ def open_state(
     try:
         position = _position(store, share)
         _check_reached(folder, position, changes)
+        if share.unlogged and share.numbers:
+            position = _without_dropped(store, position, share)
         if (reason := distrust(storage, position, share, changes)) is not None:
             _tell_discarded(folder, UntrustedStoreError.of(folder, reason))
             store.close()
@@ -333,6 +336,29 @@ def open_state(
             _tell_discarded(folder, error)
             return open_state(storage, folder, share, changes, memory_bytes, stores, is_copy=is_copy)
         raise
+
+
+def _without_dropped(store: Store, position: StorePosition, share: Share) -> StorePosition:
+    """
+    Delete the rows of stores that the application has no more, and return the position without them.
+
+    A folder that has stores without a log cannot be discarded for that, since no log has all of them.
+    """
+    kept = {at: ends for at, ends in position.offsets.items() if at in (*share.changelog_ids, *share.others)}
+    if len(kept) == len(position.offsets):
+        return position
+    # A new store may have the number of one that went; a number has rows of its own once changes of its store have come here.
+    numbers = sorted(number for at, number in zip(share.changelog_ids, share.numbers, strict=True) if at in kept)
+    for group in share.groups:
+        start = range_prefix(group, 0)
+        for number in [*numbers, None]:
+            end = (group + 1).to_bytes(2, "big") if number is None else range_prefix(group, number)
+            while keys := store.scan(start, end, CHANGES_PER_WRITE)[0]:
+                store.write(pa.array(keys, pa.binary()), pa.nulls(len(keys), pa.binary()), position.encode())
+            start = end if number is None else range_end(group, number)
+    position = replace(position, offsets=kept)
+    store.write(_NOTHING, _NOTHING, position.encode())
+    return position
 
 
 def is_lost(position: StorePosition, share: Share, changes: CommittedChanges) -> bool:

@@ -184,6 +184,7 @@ def _open(
         tuple(
             (application.stores[name].changelog_id, application.stores[name].number) for name in names if name in program.unlogged
         ),
+        numbers=tuple(application.stores[name].number for name in names),
     )
     reach("state.before_open")
     return open_state(storage, folder, share, plan.changes, application.store_memory_bytes, stores)

@@ -404,6 +404,28 @@ def _as_root(world: World, name: str) -> Path:
     return root
 
 
+def test_a_store_that_is_dropped_takes_no_other_one_with_it(aged: World) -> None:
+    """The rows of a dropped store leave the folder, also where a new one gets its number, and the store without a log stays whole."""
+    first, second = topology(), topology()
+    first.stream("a").group_by_key().agg(most=F.max("n"), store="most").emit("every").to("most_out")
+    second.stream("a").group_by_key().agg(least=F.min("n"), store="least").emit("every").to("least_out")
+    aged.restart(1, first)
+    aged.take(2)
+    number = aged.log.catalog.applications.get("app").stores["most"].number
+    second.drop_store("most")
+    aged.restart(1, second)
+    assert aged.log.catalog.applications.get("app").stores["least"].number == number
+    aged.take()
+    assert aged.lost == 0 and aged.counts == counted(18)
+    assert {row["k"]: row["least"] for row in stored(aged.log, "app", "least")}.keys() >= set(KEYS)
+
+    third = topology()
+    third.drop_store("least")
+    aged.restart(1, third)
+    aged.take()
+    assert aged.lost == 0 and aged.counts == counted(19)
+
+
 def test_evolution_needs_a_log(aged: World) -> None:
     """What a start would read from the log, or rely on, is refused where there is none, by `streamkit plan` too, and nothing changes."""
     changed = sk.Topology("app")
