@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from streamkit.errors import ConfigError, EpochFailedError, FencedError
+from streamkit.errors import ConfigError, EpochFailedError, FencedError, SchemaError
 from streamkit.failpoints import reach
 from streamkit.log.catalog.producers import ProducerCommit, SequencedBatch
 from streamkit.log.log import Log
@@ -33,6 +33,8 @@ def plan_write(log: Log, options: WriteOptions, schema: StructType) -> WritePlan
     """Who writes the next commit; SchemaError if the columns are not those of the topic."""
     topic = check_writable(log.catalog.topics.get(options.topic))
     form = to_arrow_schema(schema, timezone="UTC")  # no row is needed to see whether it fits
+    if twice := [name for name, times in Counter(form.names).items() if times > 1]:
+        raise SchemaError(f"found the column {twice[0]!r} several times in the rows for topic {topic.name}; expected it once")
     records_of(topic, without_places(pa.RecordBatch.from_pylist([], schema=form)), log.clock.now_ms())
     known = log.catalog.producers.find(options.id) if options.id is not None else None
     state = known or log.catalog.producers.open(options.id)

@@ -123,6 +123,8 @@ def test_columns_that_do_not_fit(source):
         source("copy").writer(spark_schema(pa.schema([("user", pa.string()), ("price", pa.float64())])), False)
     with pytest.raises(SchemaError, match=r"topic copy: .*amount"):
         source("copy").writer(spark_schema(pa.schema([("user", pa.string()), ("amount", pa.binary())])), False)
+    with pytest.raises(SchemaError, match="found the column 'user' several times in the rows for topic copy"):
+        source("copy").writer(spark_schema(pa.schema([("user", pa.string()), ("user", pa.string())])), False)
     with pytest.raises(TopicNotFoundError):
         source("nowhere").writer(WRITTEN, False)
 
