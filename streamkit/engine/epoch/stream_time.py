@@ -24,6 +24,7 @@ BOOTSTRAP = "bootstrap/"  # begins the names of the offsets up to which tables a
 STORE, GIVEN, GRACE, PURGE, PARTITION = "store/", "given/", "grace/", "purge/", "partition/"
 ARRIVAL, CLOCK_START = "arrival/", "clock/start/"  # begin the names of other times
 NO_TIME = -(2**63)  # before every event time
+ALWAYS_AHEAD = (1 << 63) - 1  # of results that came ahead of stream time: which ones is not known at any stream time
 UNKNOWN = -((1 << 63) - 1) // 1000  # before all event times: that of a record whose column says none: it moves no time
 
 

@@ -13,13 +13,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from streamkit.engine.epoch.stream_time import NO_TIME, StreamTimes, of_closed, of_given, of_store
+from streamkit.engine.epoch.stream_time import ALWAYS_AHEAD, NO_TIME, StreamTimes, of_closed, of_given, of_store
 from streamkit.errors import OrphanedStateError
 from streamkit.plan.duration import duration_text
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
-
-ALWAYS_AHEAD = (1 << 63) - 1  # which results have come is not known at any stream time
+from streamkit.plan.windows import ASSIGNED
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,9 @@ class GivenResults:
             # The times of windows with another grace have been moved by that already.
             grown_ms = 0 if operator.traits.closes_windows else _grown_wait_ms(earlier, operator) or 0
             reached[name] = times[of_store(earlier.windowing.store)] + grown_ms
-            ahead = [times.get(of(earlier.windowing.store), NO_TIME) for of in (of_closed, of_given)]
+            # What is given of windows says that some closed early, not until when.
+            ahead_of = (of_closed,) if earlier.traits.closes_windows else (of_closed, of_given)
+            ahead = [times.get(of(earlier.windowing.store), NO_TIME) for of in ahead_of]
             closed[of_closed(name)] = max(reached[name], *(time + grown_ms for time in ahead))
         return cls(closed, reached)
 
@@ -77,12 +78,17 @@ def hindrances(before: Program, program: Program, stores: frozenset[str], times:
         was, now = (" and ".join(map(duration_text, dict.fromkeys(one.waits_ms))) for one in (earlier, operator))
         store, other = earlier.windowing.store, "or give the step another name, and drop its stores by app.drop_store(…)"
         given, reached = times.get(of_given(store), NO_TIME), times.get(of_store(store), NO_TIME)
-        if _grown_wait_ms(earlier, operator) is None:
+        if (early := _closed_early(before, earlier, times)) is not None:
+            why = (
+                f"depend on windows of the store {early!r} that a drain, idle topics or a shorter grace have closed before records came that "
+                f"would have gone into them, and which ones is not known: {other.removeprefix('or ')}"
+            )
+        elif _grown_wait_ms(earlier, operator) is None:
             way = "change it at a later start, which fills nothing again" if operator.traits.closes_windows else other
             why = f"waited for {was}, and wait for {now} now: leave that as it was; {way}"
         elif operator.waits_for_more and _moved_by(before, earlier) != _moved_by(program, operator):
             why = f"wait with rows that come meanwhile, and what is in front of them waits or moves stream time otherwise: leave that as it was; {other}"
-        elif given == ALWAYS_AHEAD:
+        elif operator.waits_for_more and given == ALWAYS_AHEAD:
             why = f"waited behind other streams or waits before an earlier start, and which ones is not known: leave them as they are; {other}"
         elif operator.waits_ms and not operator.waits_for_windows and given > reached:
             why = (
@@ -95,6 +101,21 @@ def hindrances(before: Program, program: Program, stores: frozenset[str], times:
             f"if the records of the store {operator.stores[0]!r} of {program.application!r} are read again, results would come twice, or never. They "
             f"{why}{_at(program, operator)}"
         )
+
+
+def _closed_early(program: Program, operator: Operator, times: StreamTimes) -> str | None:
+    """
+    The store of windows that closed ahead of stream time on which other windows depend, if records came after that.
+
+    A session that has closed takes no later record, nor does a sliding window see the rows of one; and what had come into a window when it
+    closed has gone on to the windows behind it. Read again, they would not close at that moment.
+    """
+    if not operator.traits.closes_windows or operator.windowing is None:
+        return None
+    above = [one for one in _above(program, operator) if one.traits.closes_windows]
+    depends_on = above if operator.windowing.assigner == ASSIGNED else [operator, *above]
+    stores = (one.windowing.store for one in depends_on if one.windowing is not None)
+    return next((store for store in stores if times.get(of_given(store)) == ALWAYS_AHEAD), None)
 
 
 def waiting_otherwise(before: Program, program: Program, stores: Collection[str], times: StreamTimes) -> StreamTimes:
@@ -118,13 +139,18 @@ def _moved_by(program: Program, operator: Operator) -> tuple[object, ...]:
     assert operator.windowing is not None, "it has a stream time"
     inputs = [program.inputs[number] for number in operator.windowing.streams]
     streams = sorted((one.topic, one.jump_ms or -1, repr(one.event_time)) for one in inputs)
+    return streams, sorted(one.waits_ms for one in _above(program, operator) if one.waits_ms)
+
+
+def _above(program: Program, operator: Operator) -> list[Operator]:
+    """The operators from which the rows of an operator come."""
     above, pending = dict[str, Operator](), list(operator.sources)
     while pending:
         one = program.operator(pending.pop())
         if one.id not in above:
             above[one.id] = one
             pending += one.sources
-    return streams, sorted(one.waits_ms for one in above.values() if one.waits_ms)
+    return list(above.values())
 
 
 def _of_both(before: Program, program: Program, stores: frozenset[str]) -> Iterator[tuple[Operator, Operator]]:

@@ -112,7 +112,11 @@ def _follow(log: Log, epochs: LocalEpochs, before: EpochEnd, wanted: Succession)
                 epochs.run(epochs.plan(epochs.committed_end(), end))
             return True
         else:
-            for refusal in _given(log, planner, leader).refusals(planner.program, before.times):
+            stores = frozenset(store.name for store in planner.program.stores)
+            for refusal in (
+                *hindrances(_program_of(log, leader), planner.program, stores, committed_times(leader, ())),
+                *_given(log, planner, leader).refusals(planner.program, before.times),
+            ):
                 raise refusal
             epochs.rest()
             watch.wait(WAIT_SECONDS)

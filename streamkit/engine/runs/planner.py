@@ -21,6 +21,7 @@ from streamkit.engine.epoch.frame_sizes import FrameSizes
 from streamkit.engine.epoch.frame_times import FrameTimes
 from streamkit.engine.epoch.order import Backlog, Cut, TimesAndOffsets, cut, times_before
 from streamkit.engine.epoch.stream_time import (
+    ALWAYS_AHEAD,
     BOOTSTRAP,
     CLOCK_SEEN,
     CLOSED,
@@ -212,17 +213,22 @@ class Planner:
         """
         The end of an epoch as the next begins: of what was closed without a record, only what rows are late for stays closed.
 
-        Up to where the results of other operators came so is still known, for those who read the records again.
+        Up to where the results of other operators came so is still known, for those who read the records again; and of windows for good
+        that some closed so, and records may have come since.
         """
         windowings = {of_closed(one.windowing.store): one for one in self.program.operators if one.windowing is not None}
         times: dict[str, int] = {}
         for name, time in before.times.items():
             operator = windowings.get(name)
-            if not name.startswith(CLOSED) or (operator is not None and operator.traits.closes_windows):
+            store = name[len(CLOSED) :]
+            if not name.startswith(CLOSED):
                 times[name] = max(time, times.get(name, NO_TIME))
-            elif operator is not None and operator.windowing is not None and operator.waits_ms:
-                given = of_given(operator.windowing.store)
-                times[given] = max(time, before.times.get(given, NO_TIME))
+            elif operator is not None and operator.traits.closes_windows:
+                times[name] = time
+                if operator.waits_ms and time > before.times.get(of_store(store), NO_TIME):
+                    times[of_given(store)] = ALWAYS_AHEAD
+            elif operator is not None and operator.waits_ms:
+                times[of_given(store)] = max(time, before.times.get(of_given(store), NO_TIME))
         passed = [
             name for name in times if name.startswith(GIVEN) and times[name] <= times.get(of_store(name[len(GIVEN) :]), NO_TIME)
         ]

@@ -219,6 +219,8 @@ def hand_over(transaction: Transaction, follower: str) -> ApplicationState:
     """
     state = get(transaction, follower)
     if state.follows is None:
+        if state.took_over is not None:
+            raise ConfigError(f"the application {follower!r} has taken over {state.took_over!r} already, and runs by itself")
         raise ConfigError(
             f"the application {follower!r} follows no other one, so there is none to take over; expected one that runs by "
             "streamkit run FILE --as NAME --from APP"

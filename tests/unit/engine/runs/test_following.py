@@ -237,6 +237,8 @@ def test_who_may_run(log):
     with pytest.raises(ConfigError, match=r"has been taken over by 't2'; expected --from t2"):
         follow_along(log, topology("t3"))
     assert follow_along(log, topology("t2"))
+    with pytest.raises(ConfigError, match=r"'t2' has taken over 't' already"):
+        log.catalog.applications.hand_over("t2")
     begin("t2")
 
 
