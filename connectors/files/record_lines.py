@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import io
 import json
 import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.chunks import one_array, one_batch
+from streamkit.formats.format import Format
+from streamkit.formats.json_texts import spaced_json_objects
+from streamkit.log.topic.formats import rows_of
 from streamkit.names import DELETED
 
 _HALF = re.compile("[\ud800-\udfff]")
@@ -22,6 +30,25 @@ def write_json(file: TextIO, records: Iterable[dict[str, Any]]) -> None:
         if not record.get(DELETED):
             record.pop(DELETED, None)
         file.write(json_text(record) + "\n")
+
+
+def json_lines(format: Format | None, rows: pa.Table) -> bytes:
+    """The rows as `write_json` writes them, by the column where that is possible; keys and values of a format are decoded."""
+    texts = None if format is not None or not rows.num_columns else _texts_at_once(rows)
+    if texts is not None:
+        text: bytes = pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], texts), "\n")[0].as_buffer().to_pybytes()
+        return text + b"\n"
+    file = io.StringIO()
+    write_json(file, rows_of(format, rows))
+    return file.getvalue().encode()
+
+
+def _texts_at_once(rows: pa.Table) -> pa.Array | None:
+    """The text of each row; None if they have to be written one by one."""
+    if DELETED not in rows.column_names:
+        return spaced_json_objects(one_batch(rows))
+    full, live = spaced_json_objects(one_batch(rows)), spaced_json_objects(one_batch(rows.drop_columns([DELETED])))
+    return None if full is None or live is None else pc.if_else(one_array(rows[DELETED]).fill_null(False), full, live)
 
 
 def write_csv(file: TextIO, columns: Sequence[str], records: Iterable[dict[str, Any]]) -> None:

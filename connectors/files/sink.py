@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from streamkit import failpoints
 from streamkit.connectors.files.open_file import compressed, sync
 from streamkit.connectors.files.record_file import FileFormat
-from streamkit.connectors.files.record_lines import write_csv, write_csv_line, write_json
+from streamkit.connectors.files.record_lines import json_lines, write_csv, write_csv_line
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.sink import Sink
 from streamkit.errors import ConfigError, SchemaError
@@ -206,13 +206,11 @@ class FileSink(Sink):
             sink = io.BytesIO()
             pq.write_table(chosen, sink)
             return sink.getvalue()
-        text = io.StringIO()
-        records = rows_of(declared.format, chosen)
         if form is FileFormat.JSON:
-            write_json(text, records)
-        else:
-            write_csv_line(text, chosen.column_names)
-            write_csv(text, chosen.column_names, records)
+            return json_lines(declared.format, chosen)
+        text = io.StringIO()
+        write_csv_line(text, chosen.column_names)
+        write_csv(text, chosen.column_names, rows_of(declared.format, chosen))
         return text.getvalue().encode()
 
     def _finish(self, mark: Mark) -> None:

@@ -1,14 +1,16 @@
 """
 Rows as JSON objects, built by the column: Arrow joins the texts of all columns, with the names between them.
 
-Each text is the one that orjson writes for the value of Python, byte for byte, so a row has the same text whichever way wrote it. One by one
-are written: few rows, types that no column of a topic has, and what the quick way refuses, so that the error is that of the value.
+Each text is the one that orjson writes for the value of Python, or in the spaced style Python's own json, byte for byte, so a row has the
+same text whichever way wrote it. One by one are written: few rows, types that no column of a topic has, and what the quick way refuses, so
+that the error is that of the value.
 """
 
 from __future__ import annotations
 
 import base64
 import math
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -31,17 +33,41 @@ _BOUNDS = {  # the first number of a unit in year 1, and the first after year 99
 _QUOTE = '"'
 
 
+@dataclass(frozen=True)
+class JsonStyle:
+    """What is written between the parts of a value, and whether numbers are spelled as Python's repr spells them."""
+
+    comma: str
+    colon: str
+    is_repr: bool
+
+
+_COMPACT = JsonStyle(",", ":", is_repr=False)
+_SPACED = JsonStyle(", ", ": ", is_repr=True)
+_REPR_RANGE = (1e-4, 1e16)  # of numbers that orjson spells as repr does: without an exponent
+
+
 def json_objects(rows: pa.RecordBatch) -> pa.Array:
     """The rows as JSON objects, binary; ValueError, OverflowError, TypeError or KeyError for what JSON cannot have."""
+    found = _at_once(rows, _COMPACT)
+    return _one_by_one(rows) if found is None else found.cast(pa.binary())
+
+
+def spaced_json_objects(rows: pa.RecordBatch) -> pa.Array | None:
+    """The rows as Python's json writes them, in UTF-8; None if they have to be written one by one."""
+    return _at_once(rows, _SPACED)
+
+
+def _at_once(rows: pa.RecordBatch, style: JsonStyle) -> pa.Array | None:
     names = rows.schema.names
-    if rows.num_rows >= _FEW_ROWS and all(_is_quick(one.type) for one in rows.columns) and len(set(names)) == len(names):
-        try:
-            texts = _objects(names, rows.columns, rows.num_rows).cast(pa.binary())
-            texts.cast(pa.string())  # refuses what is not UTF-8
-            return texts
-        except (pa.ArrowException, ValueError):
-            pass
-    return _one_by_one(rows)
+    if rows.num_rows < _FEW_ROWS or not all(_is_quick(one.type) for one in rows.columns) or len(set(names)) < len(names):
+        return None
+    try:
+        texts = _objects(style, names, rows.columns, rows.num_rows)
+        texts.cast(pa.binary()).cast(pa.string())  # refuses what is not UTF-8
+    except (pa.ArrowException, ValueError):
+        return None
+    return texts
 
 
 def _one_by_one(rows: pa.RecordBatch) -> pa.Array:
@@ -93,24 +119,24 @@ def _is_quick(kind: pa.DataType) -> bool:
     return is_number or kind in (pa.null(), pa.bool_(), pa.string(), pa.binary(), pa.date32())
 
 
-def _objects(names: list[str], columns: list[pa.Array], count: int) -> pa.Array:
+def _objects(style: JsonStyle, names: list[str], columns: list[pa.Array], count: int) -> pa.Array:
     """An object for each row. The marks around texts stand in the constants between the columns, unless one is null."""
     pieces: list[Any] = []
     before = "{"
     for name, column in zip(names, columns, strict=True):
-        texts, mark = _texts(column)
+        texts, mark = _texts(style, column)
         if mark and texts.null_count:
             texts, mark = pc.binary_join_element_wise(mark, texts, mark, ""), ""
-        pieces += [f"{before}{orjson.dumps(name).decode()}:{mark}", _with_nulls(texts)]
-        before = f"{mark},"
+        pieces += [f"{before}{orjson.dumps(name).decode()}{style.colon}{mark}", _with_nulls(texts)]
+        before = f"{mark}{style.comma}"
     if not pieces:
         return pa.repeat(pa.scalar("{}"), count)
-    return pc.binary_join_element_wise(*pieces, before.removesuffix(",") + "}", "")
+    return pc.binary_join_element_wise(*pieces, before.removesuffix(style.comma) + "}", "")
 
 
-def _values(column: pa.Array) -> pa.Array:
+def _values(style: JsonStyle, column: pa.Array) -> pa.Array:
     """A text for each value, `null` for none."""
-    texts, mark = _texts(column)
+    texts, mark = _texts(style, column)
     return _with_nulls(pc.binary_join_element_wise(mark, texts, mark, "") if mark else texts)
 
 
@@ -118,11 +144,11 @@ def _with_nulls(texts: pa.Array) -> pa.Array:
     return texts.fill_null("null") if texts.null_count else texts
 
 
-def _texts(column: pa.Array) -> tuple[pa.Array, str]:
+def _texts(style: JsonStyle, column: pa.Array) -> tuple[pa.Array, str]:
     """The texts of a column, null where it is, and the mark that belongs on both sides of each."""
     kind = column.type
     if pa.types.is_dictionary(kind):
-        return _texts(column.dictionary_decode())
+        return _texts(style, column.dictionary_decode())
     if kind == pa.string():
         return _escaped(column), _QUOTE
     if kind == pa.binary():
@@ -132,13 +158,13 @@ def _texts(column: pa.Array) -> tuple[pa.Array, str]:
     if pa.types.is_decimal(kind):
         return column.cast(pa.string()), _QUOTE
     if pa.types.is_floating(kind):
-        return _floats(column), ""
+        return _floats(style, column), ""
     if pa.types.is_struct(kind):
-        return _where_valid(column, _objects(kind.names, column.flatten(), len(column))), ""
+        return _where_valid(column, _objects(style, kind.names, column.flatten(), len(column))), ""
     if pa.types.is_map(kind):
-        return _maps(column), ""
+        return _maps(style, column), ""
     if pa.types.is_list(kind):
-        joined = pc.binary_join(_lists(column, _values(column.flatten())), ",")
+        joined = pc.binary_join(_lists(column, _values(style, column.flatten())), style.comma)
         return pc.binary_join_element_wise("[", joined, "]", ""), ""
     return column.cast(pa.string()), ""
 
@@ -176,13 +202,18 @@ def _times(column: pa.Array) -> pa.Array:
     return texts if kind.tz is None else pc.binary_join_element_wise(texts, "Z", "")
 
 
-def _floats(column: pa.Array) -> pa.Array:
+def _floats(style: JsonStyle, column: pa.Array) -> pa.Array:
     """Numbers as orjson itself writes them, all in one list, which is cut at its commas."""
     if not len(column):
         return pa.array([], pa.string())
     numbers = column.cast(pa.float64())
     written = orjson.dumps(numbers.fill_null(0).to_numpy(), option=orjson.OPT_SERIALIZE_NUMPY)
     texts = pc.split_pattern(pa.array([written[1:-1]], pa.string()), ",").flatten()
+    if style.is_repr:
+        sizes = pc.abs(numbers)
+        is_other = pc.and_not(pc.or_(pc.less(sizes, _REPR_RANGE[0]), pc.greater_equal(sizes, _REPR_RANGE[1])), pc.equal(sizes, 0))
+        is_other = is_other.fill_null(False)
+        texts = pc.replace_with_mask(texts, is_other, pa.array(map(repr, numbers.filter(is_other).to_pylist()), pa.string()))
     named = (
         (pc.is_nan(numbers), '"NaN"'),
         (pc.equal(numbers, math.inf), '"Infinity"'),
@@ -193,10 +224,12 @@ def _floats(column: pa.Array) -> pa.Array:
     return _where_valid(column, texts)
 
 
-def _maps(column: pa.MapArray) -> pa.Array:
+def _maps(style: JsonStyle, column: pa.MapArray) -> pa.Array:
     """Maps as objects, a name for each key; ValueError for two keys of a map that are equal."""
     kind = column.type
     if not (kind.key_type == pa.string() or pa.types.is_integer(kind.key_type)):
+        if style != _COMPACT:
+            raise ValueError("these keys are written one by one")
         dumps = partial(orjson.dumps, default=_atom, option=_OPTIONS)
         values = column.to_pylist(maps_as_pydicts="strict")
         return pa.array([None if value is None else dumps(as_json(value)) for value in values], pa.binary()).cast(pa.string())
@@ -205,8 +238,8 @@ def _maps(column: pa.MapArray) -> pa.Array:
     maps = np.repeat(np.arange(len(column)), _counts(column))
     if len(np.unique(maps * (len(keys) + 1) + codes)) < len(keys):
         raise ValueError("two keys of a map are equal")
-    entries = pc.binary_join_element_wise(_QUOTE, _texts(keys)[0], '":', _values(items), "")
-    return pc.binary_join_element_wise("{", pc.binary_join(_lists(column, entries), ","), "}", "")
+    entries = pc.binary_join_element_wise(_QUOTE, _texts(style, keys)[0], f"{_QUOTE}{style.colon}", _values(style, items), "")
+    return pc.binary_join_element_wise("{", pc.binary_join(_lists(column, entries), style.comma), "}", "")
 
 
 def _entries(column: pa.MapArray) -> tuple[pa.Array, pa.Array]:
