@@ -45,6 +45,7 @@ from tests.bench.idle import idle_rows  # noqa: E402
 from tests.bench.large_state import large_state_rows  # noqa: E402
 from tests.bench.latency import WARM_UP_EPOCHS, spark_latencies_apart, streamkit_latencies  # noqa: E402
 from tests.bench.live import live_rows  # noqa: E402
+from tests.bench.live_kafka import live_kafka_rows  # noqa: E402
 from tests.bench.log_rows import log_rows  # noqa: E402
 from tests.bench.memory import peak_megabytes  # noqa: E402
 from tests.bench.nexmark.rows import nexmark_rows  # noqa: E402
@@ -122,6 +123,11 @@ def latency(session: SparkSession, folder: Path) -> Iterator[Row]:
 def live(session: SparkSession, folder: Path) -> Iterator[Row]:
     """From `send` to `poll` while a producer commits every 10 ms, in processes of their own."""
     yield from live_rows(folder)
+
+
+def live_kafka(session: SparkSession, folder: Path) -> Iterator[Row]:
+    """From a record in Kafka to its result in Kafka, 1,000 records a second."""
+    yield from live_kafka_rows(folder)
 
 
 def point_query(session: SparkSession, folder: Path) -> Iterator[Row]:
@@ -215,6 +221,7 @@ WORKS: dict[str, Work] = {
     "one_key": one_key,
     "latency": latency,
     "live": live,
+    "live_kafka": live_kafka,
     "takeover": takeover,
     "point_query": point_query,
     "small_commits": small_commits,
