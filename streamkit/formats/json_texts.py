@@ -186,7 +186,7 @@ def _times(column: pa.Array) -> pa.Array:
     """Dates and times as ISO 8601 has them, a fraction of a second in six digits unless it is zero; ValueError beyond the years 1 to 9999."""
     kind = column.type
     unit = "D" if pa.types.is_date(kind) else kind.unit
-    numbers = column.cast(pa.int32() if unit == "D" else pa.int64())
+    numbers = column.cast(pa.int32()) if unit == "D" else column.cast(pa.int64())
     first, end = _BOUNDS[unit]
     least, most = pc.min_max(numbers).as_py().values()
     if least is not None and not first <= least <= most < end:

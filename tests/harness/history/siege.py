@@ -113,11 +113,13 @@ class Siege:
         actor, kind = self._random.choice(living), self._random.choice(("kill", "kill", "kill", "pause", "replace"))
         assert actor.process is not None
         if kind == "kill" and not self._is_stopped(actor.process):
-            os.kill(actor.process.pid or 0, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it came to its end by itself a moment ago
+                os.kill(actor.process.pid or 0, signal.SIGKILL)
             actor.process.join()
             self._start(actor)
         elif kind != "kill" and not self._is_stopped(actor.process):
-            os.kill(actor.process.pid or 0, signal.SIGSTOP)
+            with suppress(ProcessLookupError):
+                os.kill(actor.process.pid or 0, signal.SIGSTOP)
             self._stopped.append((time.monotonic() + self._random.uniform(0.05, PAUSE_SECONDS), actor.process))
             if kind == "replace" and actor.is_producer:
                 self._zombies.append(actor.process)

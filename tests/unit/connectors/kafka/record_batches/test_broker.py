@@ -15,6 +15,7 @@ from streamkit.connectors.kafka.record_batches.compression import CODECS
 from streamkit.connectors.kafka.record_batches.encoded_batches import BatchEncoding, encode
 from streamkit.connectors.kafka.record_batches.fetched_records import SCHEMA, AbortedTransaction, decode
 from tests.kit.kafka_requests import fetch_bytes, produce_bytes
+from tests.kit.waiting import wait_until
 
 pytestmark = pytest.mark.foreign("kafka")
 NAMES = itertools.count()
@@ -154,6 +155,7 @@ def test_transactions_of_kafka(broker, topic):
             producers[which].commit_transaction(30)
             count += 1
 
+    wait_until(lambda: fetched(broker, topic)[1] == 40 + count)  # a commit returns before its records can be read
     committed, end = fetched(broker, topic)
     everything, same_end = fetched(broker, topic, is_committed=False)
     assert end == same_end == 40 + count
