@@ -120,7 +120,7 @@ def _is_quick(kind: pa.DataType) -> bool:
 
 
 def _objects(style: JsonStyle, names: list[str], columns: list[pa.Array], count: int) -> pa.Array:
-    """An object for each row. The marks around texts stand in the constants between the columns, unless one is null."""
+    """An object for each row. The constants between the columns have the quotes around texts, unless a text is null."""
     pieces: list[Any] = []
     before = "{"
     for name, column in zip(names, columns, strict=True):

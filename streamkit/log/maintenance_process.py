@@ -167,7 +167,7 @@ def serve(begin: Mapping[str, Any]) -> None:
                     report = WORKS[work](log, throttle=throttle)
             except StoppedError:
                 answers.say(stopped=True)
-            except Exception:  # noqa: BLE001 (the application is told, whatever it is)
+            except Exception:  # noqa: BLE001 (the application logs any error)
                 answers.say(failed=traceback.format_exc())
             else:
                 answers.say(done=str(report))

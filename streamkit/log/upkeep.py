@@ -104,7 +104,10 @@ class Upkeep:
 
     def _do(self, work: str) -> None:
         try:
-            report = self._done_by_process(work) or self._done_here(work)
+            report = self._done_by_process(work)
+            if report is None:
+                with _log_of_its_own(self._log) as log:
+                    report = str(WORKS[work](log, throttle=self._throttle))
             self.passes += work == "maintain"
             _logger.info("maintenance: %s", report)
         except StoppedError:
@@ -122,10 +125,6 @@ class Upkeep:
             _logger.warning("maintenance goes on in a thread of this process, beside epochs: %s", error)
             self._process = None
             return None
-
-    def _done_here(self, work: str) -> str:
-        with _log_of_its_own(self._log) as log:
-            return str(WORKS[work](log, throttle=self._throttle))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ XERIAL_BLOCK_BYTES = 50
 
 @dataclass(frozen=True)
 class PlainRecord:
-    """A record as it stands in a batch."""
+    """A record of a batch."""
 
     key: bytes | None = None
     value: bytes | None = None
@@ -178,7 +178,7 @@ class Cursor:
 
 
 def batches_of(data):
-    """The batches that stand in these bytes, as `batch_bytes` was given them; the checksums are right."""
+    """The batches in these bytes, as `batch_bytes` was given them; the checksums are right."""
     found, cursor = [], Cursor(data)
     while cursor.at < len(data):
         base_offset, length, leader_epoch, magic, checksum = struct.unpack(">qiibI", cursor.take(21))

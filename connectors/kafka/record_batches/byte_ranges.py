@@ -1,4 +1,4 @@
-"""Ranges of bytes that stand behind their lengths, and the arrays they become."""
+"""Ranges of bytes, each after its length, and the arrays made of them."""
 
 from __future__ import annotations
 

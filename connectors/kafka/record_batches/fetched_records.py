@@ -181,7 +181,7 @@ class _AbortedProducers:
 
 
 def _control_type(batch: _Batch, buffer: pa.Buffer) -> int:
-    """The type that stands behind a version in the key of a control record."""
+    """The type in the key of a control record, which follows a version there."""
     try:
         data = decompress(batch.header.attributes & CODEC_MASK, buffer[batch.begin : batch.end]).to_pybytes()
         at = read_varint(data, 0)[1] + 1

@@ -102,7 +102,7 @@ def header_bytes(headers: pa.Array) -> pa.Array:
         varint_array(lengths_of(names)), names, varint_array(lengths_of(values)), values, _NOTHING,
         null_handling="replace", null_replacement=b"",
     )  # fmt: skip
-    # All pairs stand in one buffer, so the pairs of a record are one range of it.
+    # One buffer has all pairs, so those of a record are one range of it.
     edges = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=edges[1:])
     positions = np.frombuffer(each.buffers()[1], np.int32)[edges]

@@ -113,7 +113,7 @@ class Siege:
         actor, kind = self._random.choice(living), self._random.choice(("kill", "kill", "kill", "pause", "replace"))
         assert actor.process is not None
         if kind == "kill" and not self._is_stopped(actor.process):
-            with suppress(ProcessLookupError):  # it came to its end by itself a moment ago
+            with suppress(ProcessLookupError):  # it has ended by itself
                 os.kill(actor.process.pid or 0, signal.SIGKILL)
             actor.process.join()
             self._start(actor)

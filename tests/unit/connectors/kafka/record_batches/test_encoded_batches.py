@@ -144,7 +144,7 @@ def test_a_header_without_a_name_is_refused():
 
 
 def test_blocks_of_lz4_do_not_depend_on_each_other():
-    """A frame says that its blocks stand alone, and they do: each is decompressed by itself."""
+    """A frame says that its blocks are independent, and they are: each is decompressed by itself."""
     (batch,) = encode(values(5000, 100), BatchEncoding(1 << 20, "lz4"))
     frame = batch.data[HEADER.size :]
     assert frame[:7] == bytes.fromhex("04224d18 60 40 82")
