@@ -18,7 +18,7 @@ from streamkit.engine.runs.inline_plan import plan_with_inline
 from streamkit.engine.runs.local_epochs import LocalEpochs, PlannedEpoch, available_cores
 from streamkit.engine.runs.local_run import RELEASE_MS
 from streamkit.engine.runs.memory import keep_memory
-from streamkit.engine.runs.planner import WAIT_SECONDS, Planner
+from streamkit.engine.runs.planner import Planner
 from streamkit.errors import FencedError
 from streamkit.failpoints import reach
 from streamkit.log.log import Log
@@ -30,6 +30,7 @@ from streamkit.spark.task_storage import check_place
 Offset = Mapping[str, Any]  # an `EpochEnd` as plain values
 
 ANSWER_SECONDS = 5.0  # how long small epochs go on before Spark is answered
+IDLE_SECONDS = 2.0  # how long records are waited for before Spark is answered that there are none; an answer costs 7 ms of a core
 RETRY_SECONDS = 60.0  # for how long Spark runs all epochs after one has failed here
 BYTES_MAX = 32 << 20  # of the frames that an epoch reads which is run here
 FRAMES_MAX = 2_000  # of them, each of which is read for itself
@@ -69,7 +70,7 @@ class Epochs:
         """
         Where the next epoch stops that is for Spark; small ones before it are run here.
 
-        `start` if there is nothing to take, which is waited for half a second, because Spark asks again at once; a run with
+        `start` if there is nothing to take, which is waited for two seconds, because Spark asks again at once; a run with
         an end or an interval waits itself. Where small epochs go on for long, Spark is told to ask again: by `start` too, or, since a
         run with an end would end by that, by the end of the last one, behind which there is nothing for Spark to run.
         """
@@ -80,7 +81,7 @@ class Epochs:
             with job_log(job) as log:
                 local = self._local_epochs(log)
                 before = _committed_or(start, local.planner)
-                wait_s = WAIT_SECONDS[1] if job.is_continuous else 0.0
+                wait_s = IDLE_SECONDS if job.is_continuous else 0.0
                 while (end := _awaited_end(log, local, before, job, min(answer_by, time.monotonic() + wait_s))) is not None:
                     if not self._run_here(local, before, end):
                         local.release()  # Spark's tasks open the stores
