@@ -288,9 +288,9 @@ def test_an_answer_waits_for_something_to_take(log, begun, monkeypatch):
     run_as_spark(job, epochs, epochs.initial_offset(), known)
     asked = time.monotonic()
     assert epochs.latest_offset(known) == known
-    assert time.monotonic() - asked > 0.4
+    assert time.monotonic() - asked > epochs_module.IDLE_SECONDS - 0.1
 
-    monkeypatch.setattr(epochs_module, "WAIT_SECONDS", FOR_EVER)
+    monkeypatch.setattr(epochs_module, "IDLE_SECONDS", FOR_EVER[1])
     monkeypatch.setattr(planners, "WAIT_SECONDS", FOR_EVER)
     threading.Timer(0.1, send, [log, 1]).start()
     assert epochs.latest_offset(known)["records"] == 1
@@ -312,7 +312,7 @@ def asked_in_a_thread(epochs, start, found):
 
 def test_small_epochs_are_run_while_an_answer_waits(log, begun, monkeypatch):
     """What comes meanwhile is run as it comes, without Spark; it is answered when the time is over."""
-    monkeypatch.setattr(epochs_module, "WAIT_SECONDS", (0.0, 3.0))
+    monkeypatch.setattr(epochs_module, "IDLE_SECONDS", 3.0)
     _, epochs = begun(3)
     initial = epochs.initial_offset()
     found: list[object] = []
@@ -329,7 +329,7 @@ def test_small_epochs_are_run_while_an_answer_waits(log, begun, monkeypatch):
 
 def test_a_newer_start_ends_a_wait(log, begun, monkeypatch):
     """A process that waits holds stores, so it notices at once that they are another's."""
-    monkeypatch.setattr(epochs_module, "WAIT_SECONDS", FOR_EVER)
+    monkeypatch.setattr(epochs_module, "IDLE_SECONDS", FOR_EVER[1])
     monkeypatch.setattr(planners, "WAIT_SECONDS", FOR_EVER)
     _, epochs = begun(3)
     found: list[object] = []
@@ -344,7 +344,7 @@ def test_a_newer_start_ends_a_wait(log, begun, monkeypatch):
 @pytest.mark.parametrize("change", [{"until": True}, {"interval_ms": 100}, {"until": True, "drain": True}])
 def test_an_answer_does_not_wait_in_a_run_that_ends_or_has_an_interval(log, begun, monkeypatch, change):
     """There Spark ends the run, or waits itself."""
-    monkeypatch.setattr(epochs_module, "WAIT_SECONDS", FOR_EVER)
+    monkeypatch.setattr(epochs_module, "IDLE_SECONDS", FOR_EVER[1])
     monkeypatch.setattr(planners, "WAIT_SECONDS", FOR_EVER)
     ends = {log.topic("ins").id: log.end_offsets("ins")}
     job, epochs = begun(0, records_max=100, **(change | {"until": ends} if "until" in change else change))
