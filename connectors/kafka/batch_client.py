@@ -240,7 +240,7 @@ class BatchClient:
         names = list(topics)
         deadline = time.monotonic() + (self.settings["socket.timeout.ms"] / 1000 if seconds is None else seconds)
         while True:
-            for node in self._candidates():
+            for node in self.candidates():
                 answer = self.ask(_metadata_request(names), node, max(0.01, min(NODE_SECONDS, deadline - time.monotonic())))
                 if node < 0:
                     self.disconnect(node, CONTROL)  # the answer has the brokers
@@ -250,7 +250,7 @@ class BatchClient:
                 raise ConnectionError(f"{self.where} does not answer; {self.said or 'no connection was made'}")
             self.sleep(self.settings["retry.backoff.ms"] / 1000)
 
-    def _candidates(self) -> list[int]:
+    def candidates(self) -> list[int]:
         """Nodes to ask: those that are connected, then all, then the addresses of the settings, which have negative numbers."""
         open_ones = [node for (node, lane), one in self._connections.items() if lane == CONTROL and not one.closed and node >= 0]
         others = [node for node in self._nodes if node not in open_ones]
@@ -273,7 +273,7 @@ class BatchClient:
                         self._leaders[topic.name, one.partition_index] = one.leader_id
         return {name: self._codes[name] for name in names}
 
-    def _why_no_leader(self, place: KafkaPartition) -> int:
+    def why_no_leader(self, place: KafkaPartition) -> int:
         """The topic's own code, or else that of a partition without a leader, or of one that is not there."""
         code = self._codes.get(place[0], LEADER_NOT_AVAILABLE)
         is_there = place[1] < self._counts.get(place[0], 0)
@@ -288,6 +288,10 @@ class BatchClient:
             raise self.meaning(code, topic)
         return self._counts[topic]
 
+    def learn_node(self, node: int, host: str, port: int) -> None:
+        """Note where a node is that another answer than `refresh` has named."""
+        self._nodes[node] = (host, port)
+
     def leader_of(self, place: KafkaPartition) -> int | None:
         """The node that leads a partition, as it was last heard; None if it has none, or was not asked for."""
         return self._leaders.get(place)
@@ -300,7 +304,7 @@ class BatchClient:
     def features(self) -> Mapping[str, int]:
         """The levels of the cluster's features, such as transaction.version; asked once."""
         if self._features is None:
-            for node in self._candidates():
+            for node in self.candidates():
                 answer = self.ask(_features_request(), node, self.settings["socket.timeout.ms"] / 1000)
                 if answer is not None and answer.error_code == NONE:
                     self._features = {one.name: one.max_version_level for one in answer.finalized_features or ()}
@@ -335,7 +339,7 @@ class BatchClient:
         by_node: dict[int, dict[KafkaPartition, int]] = {}
         if any(place not in self._leaders for place in times):
             self.refresh({topic for topic, _ in times})
-        codes = {place: self._why_no_leader(place) for place in times if place not in self._leaders}
+        codes = {place: self.why_no_leader(place) for place in times if place not in self._leaders}
         for place, at in times.items():
             if place in self._leaders:
                 by_node.setdefault(self._leaders[place], {})[place] = at
@@ -379,13 +383,13 @@ class BatchClient:
 
     def ask_for_coordinator(self, group: str) -> Reply:
         """Ask who keeps the offsets of a group; `coordinator` reads the answer."""
-        return self.send(_coordinator_request(group), self._candidates()[0])
+        return self.send(_coordinator_request(group), self.candidates()[0])
 
     def coordinator(self, answer: Any) -> int | None:
         """The node that keeps the offsets; None while there is none."""
         if answer.error_code != NONE:
             return None
-        self._nodes[answer.node_id] = (answer.host, answer.port)
+        self.learn_node(answer.node_id, answer.host, answer.port)
         return int(answer.node_id)
 
     def commit_offsets(self, node: int, group: str, offsets: Mapping[KafkaPartition, int]) -> Reply:
@@ -515,7 +519,8 @@ def _uuid(known: str) -> uuid.UUID:
     return uuid.UUID(bytes=base64.b64decode(known + "=="))
 
 
-def _by_topic(places: Iterable[KafkaPartition]) -> dict[str, list[int]]:
+def topic_partitions(places: Iterable[KafkaPartition]) -> dict[str, list[int]]:
+    """The partitions by their topics, as requests have them."""
     found: dict[str, list[int]] = {}
     for topic, partition in places:
         found.setdefault(topic, []).append(partition)
@@ -553,7 +558,7 @@ def _commit_request(group: str, offsets: Mapping[KafkaPartition, int]) -> Any:
                 for one in ones
             ],
         )
-        for topic, ones in _by_topic(offsets).items()
+        for topic, ones in topic_partitions(offsets).items()
     ]  # fmt: skip
     return kind(
         group_id=group, generation_id_or_member_epoch=-1, member_id="", group_instance_id=None, retention_time_ms=-1, topics=topics,
@@ -571,7 +576,7 @@ def _offsets_request(times: Mapping[KafkaPartition, int], *, is_committed: bool)
                 topic_kind.ListOffsetsPartition(partition_index=one, current_leader_epoch=-1, timestamp=times[topic, one]) for one in ones
             ],
         )
-        for topic, ones in _by_topic(times).items()
+        for topic, ones in topic_partitions(times).items()
     ]  # fmt: skip
     return kind(replica_id=-1, isolation_level=int(is_committed), topics=topics, min_version=2, max_version=7)
 
@@ -586,7 +591,7 @@ def _fetch_request(
 ) -> Any:
     kind = _library().FetchRequest
     topic_kind = kind.FetchTopic
-    by_topic = _by_topic(offsets)
+    by_topic = topic_partitions(offsets)
     has_ids = by_topic.keys() <= ids.keys()
     topics = [
         topic_kind(

@@ -1,11 +1,11 @@
-"""Two requests of Kafka's protocol, sent by hand: bytes of record batches in, and out as a broker has them."""
+"""Requests of Kafka's protocol, sent by hand: bytes of record batches in, and out as a broker has them; levels of features."""
 
 from __future__ import annotations
 
 import socket
 import struct
 
-PRODUCE, FETCH = (0, 7), (1, 4)  # the key and the version; zstd is taken from 7 on
+PRODUCE, FETCH, FEATURES = (0, 7), (1, 4), (57, 1)  # the key and the version; zstd is taken from 7 on
 WAIT_MS, BYTES_MAX = 20_000, 1 << 26
 
 
@@ -43,3 +43,12 @@ def fetch_bytes(address, topic, offset, *, is_committed, bytes_max=BYTES_MAX):
     at += 16 * max(count, 0)
     (length,) = struct.unpack_from(">i", answer, at)
     return answer[at + 4 : at + 4 + length], aborted
+
+
+def raise_feature(address, name, level):
+    """Raise a feature of the cluster to a level; the error's code."""
+    no_tags = b"\0"
+    update = struct.pack(">b", len(name) + 1) + name.encode() + struct.pack(">hb", level, 1) + no_tags
+    body = no_tags + struct.pack(">ib", WAIT_MS, 1 + 1) + update + struct.pack(">b", 0) + no_tags
+    (error,) = struct.unpack_from(">h", ask(address, FEATURES, body), 1 + 4)
+    return error

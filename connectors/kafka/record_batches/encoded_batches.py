@@ -57,11 +57,17 @@ class EncodedBatch:
 
 @dataclass(frozen=True)
 class BatchEncoding:
-    """How records become batches: at most so many bytes each, and the codec by Kafka's name, at its default level unless given."""
+    """
+    How records become batches: at most so many bytes each, and the codec by Kafka's name, at its default level unless given.
+
+    A record may have as many bytes as a batch, or `record_bytes_max`, both with a batch's header; if it has more than a batch
+    may have, it is alone in its own.
+    """
 
     batch_bytes_max: int
     codec: str = "none"
     level: int | None = None
+    record_bytes_max: int | None = None
 
     def __post_init__(self) -> None:
         check_codec(self.codec, self.level)
@@ -78,14 +84,15 @@ def encode(
     The rows of `records` as batches, in their order.
 
     The columns are `key`, `value`, `timestamp_ms` and `headers`, as `decode` gives them; the last two may be missing, and
-    others are not looked at. The first batch has the producer's next sequence, and each further one goes on from there. A
-    record that is larger than a batch may be, before it is compressed, is a RecordTooLargeError with its row; then nothing
-    is encoded. So no batch is larger: one that the codec does not make smaller is left as it is.
+    others are not looked at. The first batch has the producer's next sequence, and each further one goes on from there.
+    Records that are larger than one may be, before they are compressed, are a RecordTooLargeError with their rows, as far as it
+    looked; then nothing is encoded. So no batch is larger: one that the codec does not make smaller is left as it is.
     """
     batches: list[EncodedBatch] = []
     for first_row, chunk in _chunks(records):
         columns = _Columns.of(chunk)
-        edges = columns.edges(encoding.batch_bytes_max, first_row)
+        columns.check(encoding.record_bytes_max or encoding.batch_bytes_max, first_row)
+        edges = columns.edges(encoding.batch_bytes_max)
         for body, (begin, end) in zip(columns.bodies(edges), pairwise(edges.tolist())):
             times_ms = columns.times_ms[begin:end]
             sequence = _behind(producer.next_sequence, first_row + begin)
@@ -144,18 +151,25 @@ class _Columns:
             sizes += sizes_of(zigzag(lengths)) + np.maximum(lengths, 0)
         return cls(keys, values, times_ms, written, key_lengths, value_lengths, sizes)
 
-    def edges(self, batch_bytes_max: int, first_row: int) -> Integers:
-        """The first row of each batch, and behind the last: as many rows a batch as surely fit, with the largest deltas there are."""
-        room = batch_bytes_max - HEADER.size
-        alone = self.sizes + 2  # the deltas of a batch's first record are 0
-        alone += sizes_of(zigzag(alone))
-        if alone.max() > room:
-            row = int(np.argmax(alone > room))
+    def check(self, record_bytes_max: int, first_row: int) -> None:
+        """Refuse records that are too large even as the first of a batch, where their deltas are 0."""
+        alone = self.sizes + 2
+        alone += sizes_of(zigzag(alone)) + HEADER.size
+        if alone.max() > record_bytes_max:
+            too_large = np.flatnonzero(alone > record_bytes_max)
             raise RecordTooLargeError(
-                f"row {first_row + row}: found a record of {HEADER.size + int(alone[row])} bytes with the header of a batch; "
-                f"expected at most {batch_bytes_max}",
-                (first_row + row,),
+                f"row {first_row + too_large[0]}: found a record of {alone[too_large[0]]} bytes with the header of a batch; "
+                f"expected at most {record_bytes_max}",
+                tuple((first_row + too_large).tolist()),
             )
+
+    def edges(self, batch_bytes_max: int) -> Integers:
+        """
+        The first row of each batch, and behind the last: as many rows a batch as surely fit, with the largest deltas there are.
+
+        A record that has no room in any batch is alone.
+        """
+        room = batch_bytes_max - HEADER.size
         rows = len(self.sizes)
         span_ms = int(self.times_ms.max()) - int(self.times_ms.min())
         most = self.sizes + _varint_bytes(span_ms) + _varint_bytes(rows)

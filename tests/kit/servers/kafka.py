@@ -12,7 +12,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.kit.kafka_requests import raise_feature
+from tests.kit.waiting import wait_until
+
 VERSION = "4.3.0"
+TRANSACTION_VERSION = 2  # of a cluster that is new; what is formatted here has the one before
 START_SECONDS = 90
 MAVEN_SECONDS = 300
 JARS = Path(tempfile.gettempdir()) / f"streamkit-kafka-{VERSION}"
@@ -158,4 +162,8 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes], output: Path) -> 
 def start_broker(keystore: Path | None = None) -> Broker | None:
     """A broker, whose secured address is encrypted by the key in `keystore`; None where Java, Maven or the artifacts are missing."""
     jars = jars_of(JARS, POM)
-    return None if jars is None else Broker(jars, keystore)
+    if jars is None:
+        return None
+    broker = Broker(jars, keystore)
+    wait_until(lambda: raise_feature(broker.address, "transaction.version", TRANSACTION_VERSION) == 0)
+    return broker

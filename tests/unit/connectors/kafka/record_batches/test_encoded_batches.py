@@ -60,7 +60,8 @@ def test_records_are_those_of_the_rows(rows, batch_bytes_max, codec, is_transact
         if too_large:
             with pytest.raises(RecordTooLargeError) as error:
                 encode(table, BatchEncoding(batch_bytes_max, codec))
-            assert error.value.rows == (too_large[0],)
+            found = error.value.rows
+            assert found == tuple(too_large[: len(found)])
             return
         batches = encode(
             table, BatchEncoding(batch_bytes_max, codec), ProducerIdentity(12, 3, sequence), is_transactional=is_transactional
@@ -110,6 +111,20 @@ def test_the_row_that_is_too_large_is_named():
         encode(table, BatchEncoding(4000, "gzip"))
 
     assert error.value.rows == (300,)
+
+
+def test_a_record_may_be_larger_than_a_batch():
+    """Where that is said, it is alone in a batch; those that are larger than any record may be are all named."""
+    small, large = values(300), values(1, 5000)
+    table = pa.concat_tables([small, large, small, large])
+    batches = encode(table, BatchEncoding(4000, record_bytes_max=6000))
+
+    assert [batch.first_row for batch in batches if batch.record_count == 1] == [300, 601]
+    assert all(len(batch.data) <= 4000 for batch in batches if batch.record_count > 1)
+    assert [record[1] for record in visible(batches_of(written(batches)))] == table["value"].to_pylist()
+    with pytest.raises(RecordTooLargeError) as error:
+        encode(table, BatchEncoding(4000, record_bytes_max=5000))
+    assert error.value.rows == (300, 601)
 
 
 def test_rows_of_a_slice():
