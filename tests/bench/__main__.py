@@ -42,6 +42,7 @@ from tests.bench.driver import driver_rows  # noqa: E402
 from tests.bench.formats import format_rows  # noqa: E402
 from tests.bench.functions import function_rows  # noqa: E402
 from tests.bench.idle import idle_rows  # noqa: E402
+from tests.bench.kafka_sink import kafka_sink_rows  # noqa: E402
 from tests.bench.large_state import large_state_rows  # noqa: E402
 from tests.bench.latency import WARM_UP_EPOCHS, spark_latencies_apart, streamkit_latencies  # noqa: E402
 from tests.bench.live import live_rows  # noqa: E402
@@ -128,6 +129,11 @@ def live(session: SparkSession, folder: Path) -> Iterator[Row]:
 def live_kafka(session: SparkSession, folder: Path) -> Iterator[Row]:
     """From a record in Kafka to its result in Kafka, 1,000 records a second."""
     yield from live_kafka_rows(folder)
+
+
+def kafka_sink(session: SparkSession, folder: Path, fraction: float = 1) -> Iterator[Row]:
+    """Processor time of a record on its way out to Kafka."""
+    yield from kafka_sink_rows(folder, fraction)
 
 
 def point_query(session: SparkSession, folder: Path) -> Iterator[Row]:
@@ -222,6 +228,7 @@ WORKS: dict[str, Work] = {
     "latency": latency,
     "live": live,
     "live_kafka": live_kafka,
+    "kafka_sink": kafka_sink,
     "takeover": takeover,
     "point_query": point_query,
     "small_commits": small_commits,
@@ -243,6 +250,7 @@ SIZED: dict[str, Callable[..., Iterator[Row]]] = {
     **OPERATORS,
     "connect": connect,
     "connect_memory": connect_memory,
+    "kafka_sink": kafka_sink,
     "large_state": large_state,
     "nexmark": nexmark_rows,
 }

@@ -32,8 +32,8 @@ from streamkit.errors import RecordTooLargeError
 
 CHUNK_BYTES = 1 << 26  # of keys and values that are encoded at once
 _ATTRIBUTES_BYTES = 1
-_NOTHING = pa.scalar(b"", pa.binary())
-_NO_HEADERS = pa.scalar(b"\0", pa.binary())  # their count
+_NOTHING = b""
+_NO_HEADERS = b"\0"  # their count
 SEQUENCES = 1 << 31  # the sequence behind the last is 0
 
 
@@ -145,7 +145,7 @@ class _Columns:
         headers = records.column("headers") if "headers" in names else None
         written = header_bytes(headers) if headers is not None and headers.null_count < len(headers) else None
         key_lengths, value_lengths = lengths_of(keys), lengths_of(values)
-        sizes = np.full(len(keys), len(_NO_HEADERS.as_py())) if written is None else lengths_of(written)
+        sizes = np.full(len(keys), len(_NO_HEADERS)) if written is None else lengths_of(written)
         sizes += _ATTRIBUTES_BYTES
         for lengths in (key_lengths, value_lengths):
             sizes += sizes_of(zigzag(lengths)) + np.maximum(lengths, 0)

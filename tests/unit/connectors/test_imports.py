@@ -16,6 +16,7 @@ from streamkit.errors import ConfigError
 
 FOREIGN = (
     "confluent_kafka",
+    "kafka",
     "adbc_driver_postgresql",
     "psycopg",
     "deltalake",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import itertools
 import json
+import random
 import threading
 import time
 from typing import Any, ClassVar
 
 import confluent_kafka as kafka
+import pyarrow as pa
 import pytest
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
@@ -25,6 +28,7 @@ import streamkit as sk
 from streamkit.connectors import run
 from streamkit.connectors.kafka import KafkaSink, KafkaSource
 from streamkit.connectors.kafka.client import Errors, written_ends
+from streamkit.connectors.kafka.record_batches.compression import CODECS
 from streamkit.connectors.kafka.target_positions import PartitionClaim, key_of, positions_topic, read_claims
 from streamkit.connectors.runtime.sink_task import SinkTask
 from streamkit.connectors.runtime.task import Orders
@@ -38,6 +42,7 @@ pytestmark = pytest.mark.foreign("kafka")
 NAMES = itertools.count()
 READY = {"enable.sparse.connections": "false"}  # else a client looks for a connection that is ready, twice a second
 SOON = {**READY, "fetch.wait.max.ms": 20}  # a broker tells the end of a partition when a fetch has waited for so long
+WAYS = {"batches": {}, "messages": {"kafka.client.rack": "here"}}  # the second by a setting that the batch client does not know
 
 
 @pytest.fixture(autouse=True)
@@ -173,14 +178,16 @@ class TestSource(SourceContract):
 
 
 class TestSink(SinkContract):
-    """A topic that the sink creates."""
+    """A topic that the sink creates, by either client."""
+
+    WAYS = tuple(WAYS)
 
     @pytest.fixture(autouse=True)
-    def _topic(self, broker, name):
-        self.broker, self.name = broker, name
+    def _topic(self, broker, name, way):
+        self.broker, self.name, self.client = broker, name, WAYS[way]
 
     def sink(self, tasks=1):
-        return sink_of(self.broker, self.name, topics="numbers", **{"tasks.max": tasks})
+        return sink_of(self.broker, self.name, topics="numbers", **{"tasks.max": tasks}, **self.client)
 
     def written(self):
         rows = [json.loads(message.value()) for message in consume(self.broker, self.name)]
@@ -202,15 +209,19 @@ class TestSink(SinkContract):
 class TestRefused(RefusingContract):
     """Records too large for the topic or for the client."""
 
-    WAYS = ("topic", "client")
+    WAYS = ("topic", "client", "topic messages", "client messages")
 
     @pytest.fixture(autouse=True)
     def _topic(self, broker, name, way):
-        self.broker, self.name, self.why = broker, name, way
+        self.broker, self.name = broker, name
+        self.why, _, client = way.partition(" ")
+        self.client = WAYS[client or "batches"]
 
     def refusing(self, batch_rows, errors):
         settings = {"kafka.message.max.bytes": "2000"} if self.why == "client" else {}
-        return sink_of(self.broker, self.name, topics="numbers", **{"batch.rows": batch_rows}, **errors, **settings)
+        return sink_of(
+            self.broker, self.name, topics="numbers", **{"batch.rows": batch_rows}, **errors, **settings, **self.client
+        )
 
     def begin(self, refused):
         create(self.broker, self.name, 1, **({"max.message.bytes": "2000"} if self.why == "topic" else {}))
@@ -225,14 +236,15 @@ class TestRefused(RefusingContract):
         return [json.loads(message.value())["n"] for message in consume(self.broker, self.name)]
 
 
-def test_records_that_the_broker_refuses(broker, name, log):
+@pytest.mark.parametrize("way", WAYS)
+def test_records_that_the_broker_refuses(broker, name, log, way):
     """A compacted topic takes no record without a key, and with it its whole batch: the others are written."""
     create(broker, name, 1, **{"cleanup.policy": "compact"})
     log.create_topic(name, format="bytes", partitions=1)
     records = [(None if n in (3, 4, 11) else b"k", b"%d" % n) for n in range(20)]
     with log.producer() as producer:
         producer.send_batch(name, [{"key": key, "value": value} for key, value in records])
-    SinkTask(sink_of(broker, name, topics=name, **RefusingContract.ERRORS), 0, 1, log, is_once=True).run(Orders())
+    SinkTask(sink_of(broker, name, topics=name, **RefusingContract.ERRORS, **WAYS[way]), 0, 1, log, is_once=True).run(Orders())
     assert [message.value() for message in consume(broker, name)] == [value for key, value in records if key]
     letters = log.read("bad", columns=["value", "_headers"]).to_pylist()
     assert sorted(int(one["value"]) for one in letters) == [3, 4, 11]
@@ -311,6 +323,75 @@ def test_partitions_of_kafkas_own_partitioner(broker, name, log):
     run([sink_of(broker, name, connector="out", topics="words")], log, once=True)
     places = [{(message.key(), message.partition()) for message in consume(broker, topic)} for topic in (name, f"{name}-own")]
     assert places[0] == places[1]
+
+
+def test_the_way_is_told(broker, name, log, caplog):
+    """One line of the diagnostic log says why a sink writes record by record; by the batch there is none."""
+    log.create_topic("words", format="bytes", partitions=1)
+    for connector, given in WAYS.items():
+        caplog.clear()
+        run([sink_of(broker, name, connector=connector, topics="words", **given)], log, once=True)
+        said = [one.getMessage() for one in caplog.records if "record by record" in one.getMessage()]
+        assert len(said) == len(given)
+        assert all("kafka.client.rack" in line for line in said)
+
+
+def all_kinds(count):
+    """Rows of bytes with keys, values and headers of all kinds."""
+    chance = random.Random(count)
+    return [
+        {
+            "key": chance.choice([None, b"", b"key", b"%d" % number, chance.randbytes(60)]),
+            "value": chance.choice([None, b"", b"v%d" % number, chance.randbytes(chance.randrange(4000)), b"same" * 400]),
+            "_timestamp": dt.datetime(2026, 11, 27, tzinfo=dt.UTC) + dt.timedelta(milliseconds=chance.randrange(5_000)),
+            "_headers": chance.choice([None, [("ä", b"1"), ("ä", None)], [("", b"")], [("b", bytes(200))]]),
+        }
+        for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_both_ways_write_the_same(broker, name, log, codec):
+    """Record by record what confluent-kafka writes, in the same partitions: by key where there is one, at both isolation levels."""
+    log.create_topic("words", format="bytes", partitions=2)
+    with log.producer() as producer:
+        for row in all_kinds(600):
+            producer.send("words", row)
+    found = []
+    for way, given in WAYS.items():
+        create(broker, f"{name}-{way}", 3)
+        settings = {"batch.rows": 250, "kafka.compression.type": codec, **given}
+        run([sink_of(broker, f"{name}-{way}", connector=f"{name}-{way}", topics="words", **settings)], log, once=True)
+        found.append(list(consume(broker, f"{name}-{way}")))
+    with_key, without = [
+        [
+            [(one.partition(), one.key(), one.value(), one.timestamp(), one.headers()) for one in messages if (one.key() is None) == is_null]
+            for messages in found
+        ]
+        for is_null in (False, True)
+    ]  # fmt: skip
+    assert with_key[0] == with_key[1] and len(with_key[0]) > 400
+    assert sorted(map(repr, (row[1:] for row in without[0]))) == sorted(map(repr, (row[1:] for row in without[1])))
+
+
+@pytest.mark.parametrize("partitioner", ["murmur2_random", "murmur2"])
+def test_partitions_of_records_without_a_key(broker, name, log, monkeypatch, partitioner):
+    """They are spread by runs in which they keep their order, unless the partitioner takes no key for an empty one."""
+    monkeypatch.setattr("streamkit.connectors.kafka.sink_records.SPREAD_ROWS", 10)
+    log.create_topic("words", format="bytes", partitions=1)
+    with log.producer() as producer:
+        producer.send_batch("words", [{"key": None, "value": b"%03d" % n} for n in range(100)])
+    places = []
+    for way, given in WAYS.items():
+        create(broker, f"{name}-{way}", 5)
+        settings = {"kafka.partitioner": partitioner, **given}
+        run([sink_of(broker, f"{name}-{way}", connector=f"{name}-{way}", topics="words", **settings)], log, once=True)
+        messages = consume(broker, f"{name}-{way}")
+        assert sorted(message.value() for message in messages) == [b"%03d" % n for n in range(100)]
+        by_partition = [[one.value() for one in messages if one.partition() == partition] for partition in range(5)]
+        assert by_partition == [sorted(values) for values in by_partition]
+        places.append([len(values) for values in by_partition])
+    assert places[0] == (places[1] if partitioner == "murmur2" else [20] * 5)
 
 
 def test_open_and_aborted_transactions(broker, name, log):
@@ -459,7 +540,8 @@ def limit(broker, name, size):
     admin.incremental_alter_configs([resource])[resource].result(30)
 
 
-def test_what_the_broker_finds_too_large(broker, name, log):
+@pytest.mark.parametrize("way", WAYS)
+def test_what_the_broker_finds_too_large(broker, name, log, way):
     """A batch that is too large for the topic is cut; a record that is stops the task and is named, or is a dead letter; with room it goes."""
     create(broker, name, 1, **{"max.message.bytes": "2000"})
     log.create_topic(name, format="bytes", partitions=1)
@@ -469,7 +551,7 @@ def test_what_the_broker_finds_too_large(broker, name, log):
             producer.send_batch(name, [{"key": None, "value": value} for value in values])
 
     def send(connector, **settings):
-        sink = sink_of(broker, name, connector=connector, topics=name, **settings)
+        sink = sink_of(broker, name, connector=connector, topics=name, **settings, **WAYS[way])
         SinkTask(sink, 0, 1, log, is_once=True).run(Orders())
 
     small = [b"%03d" % n * 100 for n in range(30)]
@@ -492,6 +574,46 @@ def test_what_the_broker_finds_too_large(broker, name, log):
     send("again", **RefusingContract.ERRORS)
     assert [message.value() for message in consume(broker, name)][32:] == [*small, b"small"]
     assert [row["value"] for row in log.read("bad").to_pylist()] == [b"large" * 1000]
+
+
+def test_limits_of_a_topic(broker, name, log, monkeypatch):
+    """A record that is small enough once it is compressed goes, and one for which the limit was raised; a limit that is not told is found."""
+    create(broker, name, 1, **{"max.message.bytes": "2000"})
+    log.create_topic(name, format="bytes", partitions=1)
+    place, chance = TopicPartition(name, 0), random.Random(5)
+    expected: list[bytes] = []
+
+    def opened(**settings):
+        sink = sink_of(broker, name, topics=name, **settings)
+        sink.topic(log.topic(name))
+        sink.open(1, [place])
+        return sink
+
+    def send(sink, *values):
+        with log.producer() as producer:
+            producer.send_batch(name, [{"key": None, "value": value} for value in values])
+        rows = log.read(name)
+        rows = rows.append_column("_topic", pa.repeat(name, rows.num_rows))
+        sink.put(rows.slice(rows.num_rows - len(values)), {place: rows.num_rows})
+        expected.extend(values)
+
+    sink = opened(**{"kafka.compression.type": "gzip"})
+    send(sink, b"same" * 5_000, *(chance.randbytes(900) for _ in range(5)))
+    with pytest.raises(SchemaError, match=r"a record of 2500 bytes .* at most max\.message\.bytes=2000") as raised:
+        send(sink, b"small", chance.randbytes(2_500), b"small", chance.randbytes(2_600))
+    assert raised.value.rows == (1, 3)
+    limit(broker, name, 3_000)
+    send(sink, chance.randbytes(2_500))
+    sink.close()
+    monkeypatch.setattr("streamkit.connectors.kafka.batch_writer.largest_batch", lambda *_: None)
+    sink = opened()
+    send(sink, *(chance.randbytes(1_000) for _ in range(9)))
+    with pytest.raises(SchemaError, match="a record of 4000 bytes") as raised:
+        send(sink, chance.randbytes(2_500), chance.randbytes(4_000))
+    assert raised.value.rows == (1,)
+    send(sink, chance.randbytes(2_500))
+    sink.close()
+    assert [message.value() for message in consume(broker, name)] == expected
 
 
 @pytest.mark.skipif(not TAKES_ALL, reason="kills a broker: make torture")
