@@ -43,6 +43,7 @@ from tests.bench.formats import format_rows  # noqa: E402
 from tests.bench.functions import function_rows  # noqa: E402
 from tests.bench.idle import idle_rows  # noqa: E402
 from tests.bench.kafka_sink import kafka_sink_rows  # noqa: E402
+from tests.bench.kafka_source import kafka_source_rows  # noqa: E402
 from tests.bench.large_state import large_state_rows  # noqa: E402
 from tests.bench.latency import WARM_UP_EPOCHS, spark_latencies_apart, streamkit_latencies  # noqa: E402
 from tests.bench.live import live_rows  # noqa: E402
@@ -134,6 +135,11 @@ def live_kafka(session: SparkSession, folder: Path) -> Iterator[Row]:
 def kafka_sink(session: SparkSession, folder: Path, fraction: float = 1) -> Iterator[Row]:
     """Processor time of a record on its way out to Kafka."""
     yield from kafka_sink_rows(folder, fraction)
+
+
+def kafka_source(session: SparkSession, folder: Path, fraction: float = 1) -> Iterator[Row]:
+    """Processor time of a record on its way in from Kafka."""
+    yield from kafka_source_rows(folder, fraction)
 
 
 def point_query(session: SparkSession, folder: Path) -> Iterator[Row]:
@@ -229,6 +235,7 @@ WORKS: dict[str, Work] = {
     "live": live,
     "live_kafka": live_kafka,
     "kafka_sink": kafka_sink,
+    "kafka_source": kafka_source,
     "takeover": takeover,
     "point_query": point_query,
     "small_commits": small_commits,
@@ -251,6 +258,7 @@ SIZED: dict[str, Callable[..., Iterator[Row]]] = {
     "connect": connect,
     "connect_memory": connect_memory,
     "kafka_sink": kafka_sink,
+    "kafka_source": kafka_source,
     "large_state": large_state,
     "nexmark": nexmark_rows,
 }

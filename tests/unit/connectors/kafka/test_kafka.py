@@ -26,8 +26,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 import streamkit as sk
 from streamkit.connectors import run
-from streamkit.connectors.kafka import KafkaSink, KafkaSource
+from streamkit.connectors.kafka import KafkaSink, KafkaSource, target_positions
+from streamkit.connectors.kafka.batch_reader import BatchReader
 from streamkit.connectors.kafka.client import Errors, written_ends
+from streamkit.connectors.kafka.message_reader import MessageReader
 from streamkit.connectors.kafka.record_batches.compression import CODECS
 from streamkit.connectors.kafka.target_positions import PartitionClaim, key_of, positions_topic, read_claims
 from streamkit.connectors.runtime.sink_task import SinkTask
@@ -138,8 +140,9 @@ def consume(broker, name):
 
 
 class TestSource(SourceContract):
-    """A topic of three partitions, of bytes."""
+    """A topic of three partitions, of bytes, by either client."""
 
+    WAYS = tuple(WAYS)
     CHANGES: ClassVar[dict[str, str]] = {
         "transforms": "held",
         "transforms.held.type": "HoistField$Value",
@@ -147,8 +150,8 @@ class TestSource(SourceContract):
     }
 
     @pytest.fixture(autouse=True)
-    def _topic(self, broker, name):
-        self.broker, self.name = broker, name
+    def _topic(self, broker, name, way):
+        self.broker, self.name, self.client = broker, name, WAYS[way]
         create(broker, name, 3)
 
     def make_again(self):
@@ -165,7 +168,7 @@ class TestSource(SourceContract):
         return True
 
     def source(self, **settings):
-        return source_of(self.broker, self.name, **{"topic": "numbers", **settings})
+        return source_of(self.broker, self.name, **{"topic": "numbers", **self.client, **settings})
 
     def add(self, first, count):
         produce(self.broker, self.name, [{"key": str(n), "value": f"text {n}"} for n in range(first, first + count)])
@@ -394,7 +397,8 @@ def test_partitions_of_records_without_a_key(broker, name, log, monkeypatch, par
     assert places[0] == (places[1] if partitioner == "murmur2" else [20] * 5)
 
 
-def test_open_and_aborted_transactions(broker, name, log):
+@pytest.mark.parametrize("way", WAYS)
+def test_open_and_aborted_transactions(broker, name, log, way):
     """Records of a transaction that was aborted are not read, and gaps in offsets do not matter."""
     create(broker, name, 1)
     producer = kafka.Producer({**client_of(broker), "transactional.id": name})
@@ -404,16 +408,16 @@ def test_open_and_aborted_transactions(broker, name, log):
         producer.produce(name, f"v{n}")
         producer.flush(30)  # a record that never left would leave nothing to abort
         (producer.abort_transaction if n % 2 else producer.commit_transaction)()
-    source = source_of(broker, name, topic="rows")
+    source = source_of(broker, name, topic="rows", **WAYS[way])
     for _ in range(2):
         run([source], log, once=True)
     assert [row["value"] for row in log.read("rows").to_pylist()] == [b"v0", b"v2"]
 
 
 @contextlib.contextmanager
-def committed_when_asked(monkeypatch, module, producer):
-    """A transaction that is open until somebody has asked where the partitions end: as a commit whose records cannot be read yet."""
-    ask = written_ends
+def committed_when_asked(monkeypatch, asked, producer):
+    """A transaction that is open until somebody has `asked` where the partitions end: as a commit whose records cannot be read yet."""
+    ask = asked.written_ends
 
     def ask_and_commit(*arguments):
         found = ask(*arguments)
@@ -421,16 +425,17 @@ def committed_when_asked(monkeypatch, module, producer):
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(f"streamkit.connectors.kafka.{module}.written_ends", ask_and_commit)
+        patched.setattr(asked, "written_ends", ask_and_commit)
         yield
 
 
-def test_transactions_that_are_being_committed(broker, name, log, monkeypatch):
+@pytest.mark.parametrize("way", WAYS)
+def test_transactions_that_are_being_committed(broker, name, log, monkeypatch, way):
     """What is there now has transactions that are being committed, but does not wait for one that stays open."""
     create(broker, name, 2)
     producer = kafka.Producer({**client_of(broker), "transactional.id": name})
     producer.init_transactions(30)
-    source = source_of(broker, name, topic="rows")
+    source = source_of(broker, name, topic="rows", **WAYS[way])
     for number in range(2):
         producer.begin_transaction()
         producer.produce(name, f"v{number}")
@@ -440,7 +445,7 @@ def test_transactions_that_are_being_committed(broker, name, log, monkeypatch):
             run([source], log, once=True)
             producer.abort_transaction(30)
         else:
-            with committed_when_asked(monkeypatch, "source", producer):
+            with committed_when_asked(monkeypatch, {"batches": BatchReader, "messages": MessageReader}[way], producer):
                 run([source], log, once=True)
         assert [row["value"] for row in log.read("rows").to_pylist()] == [b"v0"]
 
@@ -468,7 +473,7 @@ def test_positions_that_are_being_committed(broker, name, monkeypatch):
     producer.begin_transaction()
     producer.produce(topic, PartitionClaim("writer", 3, 17).to_bytes(), key_of(place))
     producer.flush(30)
-    with committed_when_asked(monkeypatch, "target_positions", producer):
+    with committed_when_asked(monkeypatch, target_positions, producer):
         assert read_claims(sink, Errors(), [place]) == {place: PartitionClaim("writer", 3, 17)}
 
 
@@ -482,11 +487,12 @@ def test_several_topics_and_tasks(broker, name, log):
         assert {row["value"] for row in log.read(f"from.{topic}").to_pylist()} == {f"{topic} {n}".encode() for n in range(30)}
 
 
-def test_a_poll_gives_what_is_there(broker, name):
+@pytest.mark.parametrize("way", WAYS)
+def test_a_poll_gives_what_is_there(broker, name, way):
     """It waits for the first record, and not for as many as it could take."""
     create(broker, name, 1)
     produce(broker, name, [{"value": f"v{n}"} for n in range(3)])
-    source = source_of(broker, name, topic="rows")
+    source = source_of(broker, name, topic="rows", **WAYS[way])
     source.open(dict.fromkeys(source.splits()))
     begun, found = time.monotonic(), 0
     while found < 3:
@@ -496,11 +502,12 @@ def test_a_poll_gives_what_is_there(broker, name):
     assert time.monotonic() - begun < 20
 
 
-def test_a_position_that_is_gone(broker, name, log):
+@pytest.mark.parametrize("way", WAYS)
+def test_a_position_that_is_gone(broker, name, log, way):
     """A position that retention has overtaken is an error that says what is there and how to go on, not a gap."""
     create(broker, name, 1)
     produce(broker, name, [{"value": f"v{n}"} for n in range(10)])
-    source = source_of(broker, name, topic="rows")
+    source = source_of(broker, name, topic="rows", **WAYS[way])
     run([source], log, once=True)
     produce(broker, name, [{"value": "later"} for _ in range(5)])
     admin = AdminClient(client_of(broker))
