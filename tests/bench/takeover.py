@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -46,6 +47,7 @@ def takeover_rows(folder: Path) -> Iterator[Row]:
 
 def takeover_seconds(folder: Path, engine: str) -> float:
     """Seconds from the kill of a warm run to the first result that holds what was sent after it."""
+    shutil.rmtree(folder, ignore_errors=True)  # the standby would start an application of an earlier measurement
     with open_log(folder) as log:
         log.create_topic("payments", "user string, amount double, sent bigint", key="user", partitions=4)
     file = folder / "topology.py"
