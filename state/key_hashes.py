@@ -42,16 +42,13 @@ class KeyHashes:
         shift, starts = self._directory
         wanted = (hashes >> _SHIFT).astype(np.uint32)
         slots = wanted >> shift
-        places, ends = starts[slots].astype(np.int64), starts[slots + np.uint32(1)]
+        firsts = starts[slots].astype(np.int64)
+        counts = starts[slots + np.uint32(1)] - firsts
+        # Each hash looks at all entries of its slot at once: they are few, and a turn for each of them would cost more than its hashes.
+        looking = np.repeat(np.arange(len(hashes)), counts)
+        places = np.arange(len(looking)) + np.repeat(firsts - np.cumsum(counts) + counts, counts)
         found = np.zeros(len(hashes), bool)
-        looking = np.flatnonzero(places < ends)
-        # Each hash looks at the entries of its slot, one at a turn, up to the first that is not below it.
-        while len(looking):
-            there, own = self.prefixes[places[looking]], wanted[looking]
-            found[looking[there == own]] = True
-            looking = looking[there < own]
-            places[looking] += 1
-            looking = looking[places[looking] < ends[looking]]
+        found[looking[self.prefixes[places] == wanted[looking]]] = True
         return found
 
     @cached_property

@@ -75,20 +75,17 @@ class SortedRun:
             return self._found_one_by_one(keys, hashes)
         shift, starts = self._directory
         slots = (hashes >> shift).astype(np.int64)
-        rows, ends = starts[slots].astype(np.int64), starts[slots + 1]
+        firsts = starts[slots].astype(np.int64)
+        counts = starts[slots + 1] - firsts
+        # Each key looks at all rows of its slot at once: they are few, and a turn for each of them would cost more than its rows.
+        looking = np.repeat(np.arange(len(keys)), counts)
+        rows = np.arange(len(looking)) + np.repeat(firsts - np.cumsum(counts) + counts, counts)
+        alike = np.flatnonzero(self.hashes[rows] == hashes[looking])
+        looking, rows = looking[alike], rows[alike]
         found = np.full(len(keys), NOWHERE, np.int64)
-        looking = np.flatnonzero(rows < ends)
-        # Each key looks at the rows of its slot, one at a turn, up to the first whose hash is not below its own.
-        while len(looking):
-            there, own = self.hashes[rows[looking]], hashes[looking]
-            candidates = looking[there == own]
-            if len(candidates):
-                at = rows[candidates]
-                equal = pc.equal(keys.take(pa.array(candidates)), self.keys.take(pa.array(at))).to_numpy(zero_copy_only=False)
-                found[candidates[equal]] = at[equal]
-            looking = looking[there <= own]
-            rows[looking] += 1
-            looking = looking[(found[looking] == NOWHERE) & (rows[looking] < ends[looking])]
+        if len(rows):
+            equal = pc.equal(keys.take(pa.array(looking)), self.keys.take(pa.array(rows))).to_numpy(zero_copy_only=False)
+            found[looking[equal]] = rows[equal]
         return found
 
     def _found_one_by_one(self, keys: pa.BinaryArray, hashes: UnsignedIntegers) -> Integers:
