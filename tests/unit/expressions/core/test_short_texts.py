@@ -41,16 +41,26 @@ def test_each_code_stands_for_its_text(monkeypatch, longest: int, cut: int) -> N
         check_codes(column)
 
 
-@pytest.mark.parametrize("length", range(1, 9))
+@pytest.mark.parametrize("length", [*range(1, 10), 15, 16, 17, 24, 30])
 @pytest.mark.parametrize("rows", [1, 2, 3, 9, 60])
 def test_texts_of_one_length_have_their_codes_as_well(monkeypatch, length: int, rows: int) -> None:
-    """Each text is told from every other, also by its last byte, and also the last rows, behind which no bytes are."""
+    """Each text is told from every other, also by its last byte, a zero, too; and the last rows, behind which no bytes are; long ones begin alike."""
     monkeypatch.setattr(short_texts, "ROWS_MIN", 1)
     for seed in range(20):
         chance = random.Random(seed)
-        column = pa.array(["".join(chance.choices("ab\x7f", k=length)) for _ in range(rows + 3)])[3:]
+        ends = ["".join(chance.choices("ab\x7f\0", k=min(length, 8))) for _ in range(rows + 3)]
+        column = pa.array(["x" * (length - len(end)) + end for end in ends])[3:]
         assert set(map(len, column.to_pylist())) == {length}
         check_codes(column)
+
+
+@pytest.mark.parametrize("length", [9, 16, 17, 30])
+def test_long_texts_that_begin_otherwise_are_not_taken(monkeypatch, length: int) -> None:
+    """One byte before the last eight is enough, wherever it is."""
+    monkeypatch.setattr(short_texts, "ROWS_MIN", 1)
+    for place in range(length - 8):
+        other = "x" * place + "y" + "x" * (length - place - 1)
+        assert short_text_codes(pa.array(["x" * length, other, "x" * length])) is None
 
 
 @pytest.mark.parametrize(
