@@ -51,6 +51,7 @@ _USED = {
     "kafka.net.transport:KafkaTCPTransport": ("net", "sock", "host"),
     "kafka.net.transport:KafkaTCPTransport.handshake": (),
     "kafka.net.transport:KafkaTCPTransport.abort": ("error",),
+    "kafka.net.transport:KafkaTCPTransport._sock_recv": (),
     "kafka.net.transport:KafkaSSLTransport": ("net", "sock", "host", "configs"),
     "kafka.net.connection:KafkaConnection": ("net", "node_id", "configs"),
     "kafka.net.connection:KafkaConnection.connection_made": ("transport",),
@@ -128,10 +129,22 @@ def _library() -> SimpleNamespace:
         module, _, path = place.partition(":")
         if "." not in path:
             found[path] = getattr(importlib.import_module(module), path)
+    for name in ("KafkaTCPTransport", "KafkaSSLTransport"):
+        found[name] = _to_the_end(found[name])
     for place in _MESSAGES:
         module, name = place.split(".")
         found[name] = getattr(importlib.import_module(f"kafka.protocol.{module}"), name)
     return SimpleNamespace(**found)
+
+
+def _to_the_end(transport: Any) -> Any:
+    """A kind of transport that hands on what comes together with the end of a connection, such as why it ends; the library's own drops it."""
+
+    def receive(self: Any) -> tuple[bytes, Exception | None]:
+        data, error = transport._sock_recv(self)
+        return data, None if data else error
+
+    return type(transport.__name__, (transport,), {"_sock_recv": receive})
 
 
 def _written_once() -> list[Any]:

@@ -25,6 +25,7 @@ from streamkit.connectors.kafka.writer import PositionRecord
 from streamkit.errors import ConfigError, RecordTooLargeError, SchemaError
 from streamkit.log.topic.formats import KEY, VALUE
 
+REACH_SECONDS = 30.0  # for a broker to answer: one that starts again is away for so long
 PIECE_BYTES = 1 << 27  # of a put that become batches at once, so that their memory has a bound
 _HASHES_NULLS = "murmur2"  # the partitioner that takes no key for an empty one
 
@@ -50,6 +51,7 @@ class BatchWriter:
         self._limits: dict[str, int] = {}  # the most bytes that such a topic takes, as far as that is known
         self._client = BatchClient(connector.name, self._servers, connector.settings["kafka."])
         try:
+            self._client.refresh((), REACH_SECONDS)
             self._transactions = TransactionalWriter(self._client, writer)
         except BaseException:
             self._client.close()

@@ -26,14 +26,14 @@ from streamkit.connectors.kafka.record_batches.batch_header import (
 )
 from streamkit.connectors.kafka.record_batches.byte_ranges import lengths_of
 from streamkit.connectors.kafka.record_batches.compression import CODECS, check_codec, compress
-from streamkit.connectors.kafka.record_batches.header_columns import header_bytes
+from streamkit.connectors.kafka.record_batches.few_records import DELTAS_MIN, FewRecords, record_too_large
+from streamkit.connectors.kafka.record_batches.header_columns import NO_HEADERS, header_bytes
 from streamkit.connectors.kafka.record_batches.varints import LONG_BYTES_MAX, sizes_of, varint_array, zigzag
 from streamkit.errors import RecordTooLargeError
 
 CHUNK_BYTES = 1 << 26  # of keys and values that are encoded at once
 _ATTRIBUTES_BYTES = 1
 _NOTHING = b""
-_NO_HEADERS = b"\0"  # their count
 SEQUENCES = 1 << 31  # the sequence behind the last is 0
 
 
@@ -90,16 +90,16 @@ def encode(
     """
     batches: list[EncodedBatch] = []
     for first_row, chunk in _chunks(records):
-        columns = _Columns.of(chunk)
+        columns = FewRecords.of(chunk) if FewRecords.are_few(chunk) else _RecordColumns.of(chunk)
         columns.check(encoding.record_bytes_max or encoding.batch_bytes_max, first_row)
         edges = columns.edges(encoding.batch_bytes_max)
-        for body, (begin, end) in zip(columns.bodies(edges), pairwise(edges.tolist())):
-            times_ms = columns.times_ms[begin:end]
+        for body, (begin, end) in zip(columns.bodies(edges), pairwise(edges)):
+            first_ms, greatest_ms = columns.span_ms(begin, end)
             sequence = _behind(producer.next_sequence, first_row + begin)
             header = BatchHeader(
                 base_offset=0, length=0, leader_epoch=-1, magic=MAGIC, checksum=0,
                 attributes=IS_TRANSACTIONAL if is_transactional else 0, last_offset_delta=end - begin - 1,
-                base_timestamp_ms=int(times_ms[0]), max_timestamp_ms=int(times_ms.max()),
+                base_timestamp_ms=first_ms, max_timestamp_ms=greatest_ms,
                 producer_id=producer.producer_id, producer_epoch=producer.epoch, base_sequence=sequence,
                 record_count=end - begin,
             )  # fmt: skip
@@ -124,7 +124,7 @@ def _chunks(records: pa.RecordBatch | pa.Table) -> Iterator[tuple[int, pa.Record
 
 
 @dataclass(frozen=True)
-class _Columns:
+class _RecordColumns:
     """What the records of a part consist of, and how large each is but for the deltas, which depend on the batch it gets into."""
 
     keys: pa.Array
@@ -136,7 +136,7 @@ class _Columns:
     sizes: Integers
 
     @classmethod
-    def of(cls, records: pa.RecordBatch) -> _Columns:
+    def of(cls, records: pa.RecordBatch) -> _RecordColumns:
         keys, values = records.column("key"), records.column("value")
         names = records.schema.names
         times_ms = np.full(len(keys), NO_TIMESTAMP, np.int64)
@@ -145,7 +145,7 @@ class _Columns:
         headers = records.column("headers") if "headers" in names else None
         written = header_bytes(headers) if headers is not None and headers.null_count < len(headers) else None
         key_lengths, value_lengths = lengths_of(keys), lengths_of(values)
-        sizes = np.full(len(keys), len(_NO_HEADERS)) if written is None else lengths_of(written)
+        sizes = np.full(len(keys), len(NO_HEADERS)) if written is None else lengths_of(written)
         sizes += _ATTRIBUTES_BYTES
         for lengths in (key_lengths, value_lengths):
             sizes += sizes_of(zigzag(lengths)) + np.maximum(lengths, 0)
@@ -153,17 +153,13 @@ class _Columns:
 
     def check(self, record_bytes_max: int, first_row: int) -> None:
         """Refuse records that are too large even as the first of a batch, where their deltas are 0."""
-        alone = self.sizes + 2
+        alone = self.sizes + DELTAS_MIN
         alone += sizes_of(zigzag(alone)) + HEADER.size
         if alone.max() > record_bytes_max:
             too_large = np.flatnonzero(alone > record_bytes_max)
-            raise RecordTooLargeError(
-                f"row {first_row + too_large[0]}: found a record of {alone[too_large[0]]} bytes with the header of a batch; "
-                f"expected at most {record_bytes_max}",
-                tuple((first_row + too_large).tolist()),
-            )
+            raise record_too_large(tuple((first_row + too_large).tolist()), int(alone[too_large[0]]), record_bytes_max)
 
-    def edges(self, batch_bytes_max: int) -> Integers:
+    def edges(self, batch_bytes_max: int) -> list[int]:
         """
         The first row of each batch, and behind the last: as many rows a batch as surely fit, with the largest deltas there are.
 
@@ -179,9 +175,9 @@ class _Columns:
             begin = edges[-1]
             before = int(ends[begin - 1]) if begin else 0
             edges.append(max(int(np.searchsorted(ends, before + room, side="right")), begin + 1))
-        return np.array(edges, np.int64)
+        return edges
 
-    def bodies(self, edges: Integers) -> list[pa.Buffer]:
+    def bodies(self, edges: list[int]) -> list[pa.Buffer]:
         """The records of each batch. All are written at once, so a batch is a range of one buffer."""
         counts = np.diff(edges)
         deltas = np.arange(edges[-1]) - np.repeat(edges[:-1], counts)
@@ -194,10 +190,14 @@ class _Columns:
             self.values,
         ]
         parts = [part for part in parts if part.null_count < len(part)]
-        parts.append(_NO_HEADERS if self.headers is None else self.headers)
+        parts.append(NO_HEADERS if self.headers is None else self.headers)
         written = pc.binary_join_element_wise(*parts, _NOTHING, null_handling="replace", null_replacement=b"")
         positions = np.frombuffer(written.buffers()[1], np.int32)[edges].tolist()
         return [written.buffers()[2][begin:end] for begin, end in pairwise(positions)]
+
+    def span_ms(self, begin: int, end: int) -> tuple[int, int]:
+        """The time of the first of these records, and the greatest."""
+        return int(self.times_ms[begin]), int(self.times_ms[begin:end].max())
 
 
 def _varint_bytes(number: int) -> int:

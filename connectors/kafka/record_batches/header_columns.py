@@ -13,6 +13,7 @@ from streamkit.errors import RecordBatchError, SchemaError
 from streamkit.log.slab.frame import HEADERS_TYPE
 
 HEADER_BYTES_MIN = 2  # a byte for each length
+NO_HEADERS = b"\0"  # their count
 _NOTHING = b""
 IN_STEP_MIN = 32  # records whose headers are read together; of fewer, Python reads them sooner than numpy
 

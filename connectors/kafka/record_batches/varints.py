@@ -11,6 +11,7 @@ from streamkit.errors import RecordBatchError
 INT_BYTES_MAX, LONG_BYTES_MAX = 5, 10
 _LOW = np.uint8(127)
 _ONE = np.uint64(1)
+_SIGN = 1 << 63
 
 
 def read_varints(data: Bytes, at: Integers, stops: Integers, bytes_max: int = INT_BYTES_MAX) -> tuple[Integers, Integers]:
@@ -57,6 +58,18 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
         if shift == 7 * INT_BYTES_MAX:
             raise RecordBatchError(f"found a number of more than {INT_BYTES_MAX} bytes")
+
+
+def varint(number: int) -> bytes:
+    """The bytes of one number; as with those of numpy, one beyond 64 bits is what is left of it in 64."""
+    wrapped = (number + _SIGN) % (2 * _SIGN) - _SIGN
+    left = (wrapped << 1) ^ (wrapped >> 63)
+    found = bytearray()
+    while left > 127:
+        found.append(left & 127 | 128)
+        left >>= 7
+    found.append(left)
+    return bytes(found)
 
 
 def check(are_sound: Mask, what: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit.connectors.kafka.record_batches import encoded_batches
+from streamkit.connectors.kafka.record_batches import encoded_batches, few_records
 from streamkit.connectors.kafka.record_batches.batch_header import HEADER
 from streamkit.connectors.kafka.record_batches.compression import CODECS
 from streamkit.connectors.kafka.record_batches.encoded_batches import BatchEncoding, EncodedBatch, ProducerIdentity, encode
@@ -24,6 +24,7 @@ SMALL = st.none() | st.binary(max_size=5) | st.integers(60, 140).map(bytes)
 TIMES = st.none() | st.integers(0, 1 << 45) | st.integers(1_790_000_000_000, 1_790_000_000_300) | st.just((1 << 63) - 1)
 PAIRS = st.lists(st.fixed_dictionaries({"key": st.text(max_size=3), "value": SMALL}), max_size=3)
 ROWS = st.lists(st.tuples(SMALL, SMALL, TIMES, st.none() | PAIRS), max_size=40)
+FEW = st.sampled_from([0, 64])  # rows that are written one by one
 WANTED = SCHEMA.remove(SCHEMA.get_field_index("offset"))
 
 
@@ -48,8 +49,8 @@ def written(batches):
 
 
 @examples(600, share=20)
-@given(ROWS, st.integers(300, 2000), st.sampled_from(CODECS), st.booleans(), st.integers(0, (1 << 31) - 1), st.integers(1, 40))
-def test_records_are_those_of_the_rows(rows, batch_bytes_max, codec, is_transactional, sequence, chunk_rows):
+@given(ROWS, st.integers(300, 2000), st.sampled_from(CODECS), st.booleans(), st.integers(0, (1 << 31) - 1), st.integers(1, 40), FEW)
+def test_records_are_those_of_the_rows(rows, batch_bytes_max, codec, is_transactional, sequence, chunk_rows, few_rows):
     """Batches have the rows in their order, with their sequences, whatever is cut; no batch is larger than it may be."""
     table = table_of(rows)
     table = pa.concat_tables([table.slice(0, chunk_rows), table.slice(chunk_rows)])
@@ -57,6 +58,7 @@ def test_records_are_those_of_the_rows(rows, batch_bytes_max, codec, is_transact
     too_large = [row for row, (batch,) in enumerate(alone) if len(batch.data) > batch_bytes_max]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(encoded_batches, "CHUNK_BYTES", 400)
+        patch.setattr(few_records, "FEW_ROWS", few_rows)
         if too_large:
             with pytest.raises(RecordTooLargeError) as error:
                 encode(table, BatchEncoding(batch_bytes_max, codec))
@@ -79,6 +81,18 @@ def test_records_are_those_of_the_rows(rows, batch_bytes_max, codec, is_transact
         assert found.base_sequence == (sequence + batch.first_row) % (1 << 31)
         assert found.max_time == max(times)
         assert [record.offset_delta for record in found.records] == list(range(batch.record_count))
+
+
+@examples(100)
+@given(ROWS.filter(bool), st.integers(0, (1 << 31) - 1))
+def test_few_records_are_the_same(rows, sequence):
+    """One by one they are written to the byte as they are together."""
+    with pytest.MonkeyPatch.context() as patch:
+        found = []
+        for few_rows in (0, 64):
+            patch.setattr(few_records, "FEW_ROWS", few_rows)
+            found.append(encode(table_of(rows), BatchEncoding(1 << 20), ProducerIdentity(12, 3, sequence)))
+    assert found[0] == found[1]
 
 
 def test_batches_are_as_full_as_they_can_be():
