@@ -29,7 +29,6 @@ from streamkit.connectors.kafka.record_batches.compression import CODECS, check_
 from streamkit.connectors.kafka.record_batches.few_records import DELTAS_MIN, FewRecords, record_too_large
 from streamkit.connectors.kafka.record_batches.header_columns import NO_HEADERS, header_bytes
 from streamkit.connectors.kafka.record_batches.varints import LONG_BYTES_MAX, sizes_of, varint_array, zigzag
-from streamkit.errors import RecordTooLargeError
 
 CHUNK_BYTES = 1 << 26  # of keys and values that are encoded at once
 _ATTRIBUTES_BYTES = 1

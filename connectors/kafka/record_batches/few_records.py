@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -59,8 +60,7 @@ class FewRecords:
 
     def bodies(self, edges: list[int]) -> list[pa.Buffer]:
         """The records of each batch."""
-        pairs = zip(edges[:-1], edges[1:], strict=True)
-        return [pa.py_buffer(b"".join(self._record(row, begin) for row in range(begin, end))) for begin, end in pairs]
+        return [pa.py_buffer(b"".join(self._record(row, begin) for row in range(begin, end))) for begin, end in pairwise(edges)]
 
     def span_ms(self, begin: int, end: int) -> tuple[int, int]:
         """The time of the first of these records, and the greatest."""

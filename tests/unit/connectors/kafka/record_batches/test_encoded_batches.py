@@ -49,7 +49,9 @@ def written(batches):
 
 
 @examples(600, share=20)
-@given(ROWS, st.integers(300, 2000), st.sampled_from(CODECS), st.booleans(), st.integers(0, (1 << 31) - 1), st.integers(1, 40), FEW)
+@given(
+    ROWS, st.integers(300, 2000), st.sampled_from(CODECS), st.booleans(), st.integers(0, (1 << 31) - 1), st.integers(1, 40), FEW
+)
 def test_records_are_those_of_the_rows(rows, batch_bytes_max, codec, is_transactional, sequence, chunk_rows, few_rows):
     """Batches have the rows in their order, with their sequences, whatever is cut; no batch is larger than it may be."""
     table = table_of(rows)
