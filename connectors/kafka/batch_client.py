@@ -40,7 +40,7 @@ KafkaPartition = tuple[str, int]  # a topic of Kafka and the number of a partiti
 EARLIEST, LATEST = -2, -1  # in place of a time
 VERSIONS = ((3, 0, 12), (3, 1))  # of kafka-python: from the first on, before the second
 LEADER_SECONDS = 10.0  # for a partition to get a leader, and a topic that was made a moment ago to be known
-NODE_SECONDS = 5.0  # for one of several nodes to answer
+NODE_SECONDS, NODE_SECONDS_MIN = 5.0, 0.5  # for one of several nodes to answer
 CONTROL, FETCH = "control", "fetch"  # connections of their own: a broker answers in order, and a fetch may wait
 _LOGGER = logger_of(__name__)
 
@@ -248,13 +248,16 @@ class BatchClient:
         """
         Ask for the partitions and leaders of topics; the code of each topic.
 
-        Any broker is asked, known ones first, until one answers; ConnectionError if none does within `seconds`.
+        Any broker is asked, known ones first, until one answers; ConnectionError if none does within `seconds`. One that says nothing has
+        its share of them.
         """
         names = list(topics)
         deadline = time.monotonic() + (self.settings["socket.timeout.ms"] / 1000 if seconds is None else seconds)
         while True:
-            for node in self.candidates():
-                answer = self.ask(_metadata_request(names), node, max(0.01, min(NODE_SECONDS, deadline - time.monotonic())))
+            nodes = self.candidates()
+            for number, node in enumerate(nodes):
+                share = (deadline - time.monotonic()) / (len(nodes) - number)
+                answer = self.ask(_metadata_request(names), node, min(NODE_SECONDS, max(NODE_SECONDS_MIN, share)))
                 if node < 0:
                     self.disconnect(node, CONTROL)  # the answer has the brokers
                 if answer is not None and answer.brokers:

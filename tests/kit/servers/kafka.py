@@ -1,4 +1,4 @@
-"""A Kafka broker of one node on the loopback, started once a run from Maven artifacts; Connect's jars lie beside it."""
+"""A Kafka broker on the loopback, alone or with others, started once a run from Maven artifacts; Connect's jars lie beside it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.kit.kafka_requests import raise_feature
@@ -27,8 +28,8 @@ POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 </dependencies></project>
 """
 PROPERTIES = """process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller}
+node.id={node}
+controller.quorum.voters={voters}
 listeners=PLAINTEXT://127.0.0.1:{broker},SASL_PLAINTEXT://127.0.0.1:{secured},CONTROLLER://127.0.0.1:{controller}
 advertised.listeners=PLAINTEXT://127.0.0.1:{broker},SASL_PLAINTEXT://127.0.0.1:{secured}
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
@@ -39,14 +40,14 @@ inter.broker.listener.name=PLAINTEXT
 log.dirs={data}
 num.partitions=3
 auto.create.topics.enable=false
-offsets.topic.replication.factor=1
+offsets.topic.replication.factor={replicas}
 offsets.topic.num.partitions=3
-transaction.state.log.replication.factor=1
+transaction.state.log.replication.factor={replicas}
 transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=3
 log.retention.check.interval.ms=500
 log.retention.ms=-1
-share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor={replicas}
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 """
@@ -56,41 +57,61 @@ ssl.key.password=storepass
 """
 FORMATTED = """version=1
 cluster.id=MkU3OEVBNTcwNTJENDM2Qg
-node.id=1
-directory.id=8iPWg0kmRbqkVZT1DRVuLw
+node.id={node}
+directory.id=8iPWg0kmRbqkVZT1DRV{node}Lw
 """  # as `kafka-storage format` writes it, which is a JVM of its own
 
 
 class Broker:
-    """A broker: where clients find it, and how it stands still or starts again."""
+    """
+    A broker: where clients find it, and how it stands still or starts again.
 
-    def __init__(self, jars: Path, keystore: Path | None = None) -> None:
+    Of a cluster it is the `node`, from 1 on, and `controllers` are the ports of all nodes' controllers; it does not start by itself.
+    """
+
+    def __init__(self, jars: Path, keystore: Path | None = None, node: int = 1, controllers: Sequence[int] = ()) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="skkafka-"))
         self._jars = jars
-        broker, secured, controller = free_ports(3)
+        is_alone = not controllers
+        broker, secured, *own = free_ports(3 if is_alone else 2)
+        controllers = controllers or own
         self.address = f"127.0.0.1:{broker}"
         self.secured_address = f"127.0.0.1:{secured}"
         self._port = broker
         self._properties = self.folder / "server.properties"
         self._properties.write_text(
-            PROPERTIES.format(broker=broker, secured=secured, controller=controller, data=self.folder / "log"), encoding="utf-8"
-        )
+            PROPERTIES.format(
+                broker=broker, secured=secured, controller=controllers[node - 1], data=self.folder / "log", node=node, replicas=len(controllers),
+                voters=",".join(f"{number}@127.0.0.1:{port}" for number, port in enumerate(controllers, 1)),
+            ),
+            encoding="utf-8",
+        )  # fmt: skip
         if keystore is not None:
             encrypted = self._properties.read_text(encoding="utf-8").replace(
                 "SASL_PLAINTEXT:SASL_PLAINTEXT", "SASL_PLAINTEXT:SASL_SSL"
             )
             self._properties.write_text(encrypted + ENCRYPTED.format(keystore=keystore), encoding="utf-8")
         (self.folder / "log").mkdir()
-        (self.folder / "log" / "meta.properties").write_text(FORMATTED, encoding="utf-8")
+        (self.folder / "log" / "meta.properties").write_text(FORMATTED.format(node=node), encoding="utf-8")
         self.process: subprocess.Popen[bytes] | None = None
-        self.start()
+        if is_alone:
+            self.start()
 
     def start(self) -> None:
         """Start and wait until a client could connect."""
+        self.launch()
+        self.wait()
+
+    def launch(self) -> None:
+        """Start; of a cluster, more than half of the nodes have to be there before clients can connect."""
         with (self.folder / "server.txt").open("ab") as output:
             self.process = subprocess.Popen(
                 [*java(self._jars, "400m"), "kafka.Kafka", str(self._properties)], stdout=output, stderr=output
             )
+
+    def wait(self) -> None:
+        """Wait until a client could connect."""
+        assert self.process is not None
         wait_for_port(self._port, self.process, self.folder / "server.txt")
 
     def kill(self) -> None:
@@ -167,3 +188,17 @@ def start_broker(keystore: Path | None = None) -> Broker | None:
     broker = Broker(jars, keystore)
     wait_until(lambda: raise_feature(broker.address, "transaction.version", TRANSACTION_VERSION) == 0)
     return broker
+
+
+def start_cluster_of(count: int) -> list[Broker]:
+    """Brokers of one cluster; none where Java, Maven or the artifacts are missing."""
+    jars = jars_of(JARS, POM)
+    if jars is None:
+        return []
+    controllers = free_ports(count)
+    brokers = [Broker(jars, None, node, controllers) for node in range(1, count + 1)]
+    for broker in brokers:
+        broker.launch()
+    for broker in brokers:
+        broker.wait()
+    return brokers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import socket
 import struct
 import time
 from contextlib import closing
@@ -339,6 +340,15 @@ def test_every_error_code_of_a_reader(broker, name, request_name):
     passing = {code for code in CODES if kafka_python.errors.for_code(code).retriable}
     assert raised & (passing | {CUT, LOSE}) == set()
     assert raised >= {code for code in (2, 29, 35, 87) if code in CODES}
+
+
+def test_a_node_that_says_nothing(broker, name):
+    """An address behind which nobody answers leaves time for the others."""
+    create(broker, name)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        servers = f"127.0.0.1:{silent.getsockname()[1]},{broker.address}"
+        with closing(BatchClient("x", servers, SOON)) as other:
+            assert other.partitions_of(name, 2.0) == 2
 
 
 def test_no_broker():
