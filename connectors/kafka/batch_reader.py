@@ -26,7 +26,7 @@ class BatchReader:
         self._client = BatchClient(connector, servers, _LARGE_ANSWERS | dict(given))
         self._fetcher = RawFetcher(self._client)
         self._group = GroupOffsets(self._client, group)
-        self.positions: dict[KafkaPartition, int] = {}  # behind what was handed out; the fetcher is ahead of them
+        self._assigned: list[KafkaPartition] = []
 
     def partitions_of(self, topic: str) -> int | None:
         """How many partitions a topic has; None if there is none."""
@@ -40,8 +40,8 @@ class BatchReader:
 
     def assign(self, offsets: Mapping[KafkaPartition, int | None]) -> None:
         """Read these partitions from now on, each from an offset, or from its beginning where there is none."""
+        self._assigned = list(offsets)
         self._fetcher.assign({place: EARLIEST if offset is None else offset for place, offset in offsets.items()})
-        self.positions = {place: self._fetcher.position_of(place) for place in offsets}
 
     def poll(self, seconds: float) -> RecordsRead | None:
         """What is there, at once; else what comes first within so many seconds, or None."""
@@ -49,22 +49,25 @@ class BatchReader:
         parts: dict[str, list[tuple[int, pa.Table]]] = {}
         ends: dict[KafkaPartition, int] = {}
         old: list[KafkaPartition] = []
+        unread: set[KafkaPartition] = set()
         for batches in self._fetcher.poll(seconds):
             place = batches.place
-            if batches.offset != self.positions[place]:  # fetched behind batches that were not read to their end
+            if place in unread:  # behind batches that were not read to their end
                 continue
             try:
                 found = self._decoded(batches)
             except RecordBatchError:
+                unread.add(place)
                 self._fetcher.seek(place, batches.offset)
                 if not ends:
                     raise
                 continue  # others are handed out first
             if found.next_offset < batches.next_offset:
+                unread.add(place)
                 self._fetcher.seek(place, found.next_offset)
                 old += [place] if found.is_old_format else []
             if found.next_offset > batches.offset:
-                ends[place] = self.positions[place] = found.next_offset
+                ends[place] = found.next_offset
             if found.records.num_rows:
                 parts.setdefault(place[0], []).append((place[1], found.records))
         tables = {topic: _joined(topic, some) for topic, some in parts.items()}
@@ -85,11 +88,12 @@ class BatchReader:
     def ended(self) -> dict[KafkaPartition, int]:
         """Of partitions that were read to where their committed records end, that offset."""
         ends = self._fetcher.ends
-        return {place: at for place, at in self.positions.items() if place in ends and at >= ends[place]}
+        positions = {place: self._fetcher.position_of(place) for place in self._assigned}
+        return {place: at for place, at in positions.items() if place in ends and at >= ends[place]}
 
     def written_ends(self) -> dict[KafkaPartition, int]:
         """Where partitions end now, with what is not committed yet."""
-        found = self._client.offsets_for(dict.fromkeys(self.positions, LATEST), is_committed=False)
+        found = self._client.offsets_for(dict.fromkeys(self._assigned, LATEST), is_committed=False)
         return {place: end or 0 for place, end in found.items()}
 
     def close(self) -> None:

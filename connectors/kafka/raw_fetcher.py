@@ -66,20 +66,26 @@ class RawFetcher:
         self._topic_ids: dict[str, str] = {}
         self._failed: dict[KafkaPartition, Exception] = {}
         self._ready: list[FetchedBatches] = []
+        self._unread: set[KafkaPartition] = set()  # read from the beginning, wherever that is
         self.ends: dict[KafkaPartition, int] = {}  # where the records end that can be read, as it was last heard
         self.high_watermarks: dict[KafkaPartition, int] = {}
 
     def assign(self, positions: Mapping[KafkaPartition, int]) -> None:
-        """Read these partitions from now on, each from an offset, EARLIEST or LATEST; what is under way is let go."""
+        """
+        Read these partitions from now on, each from an offset, EARLIEST or LATEST; what is under way is let go.
+
+        Where one begins is asked once it is not at 0: so a partition without a leader keeps the others waiting for nothing.
+        """
         self.let_go()
         self._positions, self._ready, self._failed, self._paused, self._lost_since = {}, [], {}, {}, {}
         self.ends, self.high_watermarks = {}, {}
         for topic, code in self._client.refresh({topic for topic, _ in positions}).items():
             if code not in PASSING and code != NONE:
                 raise self._client.meaning(code, topic)
-        asked = {place: offset for place, offset in positions.items() if offset in (EARLIEST, LATEST)}
+        asked = {place: offset for place, offset in positions.items() if offset == LATEST}
         found = self._client.offsets_for(asked, is_committed=self._is_committed)
-        self._positions = {place: offset if offset >= 0 else int(found[place] or 0) for place, offset in positions.items()}
+        self._positions = {place: offset if offset >= 0 else int(found.get(place) or 0) for place, offset in positions.items()}
+        self._unread = {place for place, offset in positions.items() if offset == EARLIEST}
         self._topic_ids = {topic: known for topic, _ in positions if (known := self._client.id_of(topic)) is not None}
 
     def let_go(self) -> None:
@@ -169,6 +175,7 @@ class RawFetcher:
     def _take_share(self, share: FetchedPartition, offset: int) -> None:
         place = share.place
         self._lost_since.pop(place, None)
+        self._unread.discard(place)
         self.high_watermarks[place] = share.high_watermark
         self.ends[place] = (
             share.last_stable_offset if self._is_committed and share.last_stable_offset >= 0 else share.high_watermark
@@ -210,6 +217,9 @@ class RawFetcher:
             end = self._client.offsets_for({place: LATEST}, is_committed=False)[place] or 0
         except (ConnectionError, TopicNotFoundError):
             self._pause(place)
+            return
+        if place in self._unread:
+            self._positions[place] = earliest
             return
         if earliest <= offset <= end:
             self._pause(place)

@@ -7,6 +7,7 @@ import socket
 import struct
 import threading
 from collections import defaultdict, deque
+from collections.abc import Callable
 from typing import Any
 
 from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
@@ -56,7 +57,7 @@ class KafkaProxy:
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port = self._server.getsockname()[1]
         self.address = f"127.0.0.1:{self.port}"
-        self.orders: dict[str, deque[int | str]] = defaultdict(deque)
+        self.orders: dict[str, deque[int | str | Callable[[Any], None]]] = defaultdict(deque)
         self.asked: dict[str, int] = defaultdict(int)
         threading.Thread(target=self._serve, daemon=True).start()
 
@@ -88,6 +89,8 @@ class KafkaProxy:
                     answer = response_type.decode(_frame(broker), version=version, header=True)
                     if order == LOSE:
                         return
+                    if callable(order):
+                        order(answer)
                 self._show_proxy(name, answer)
                 answer._header = None  # that of the broker
                 answer.API_VERSION = version

@@ -330,6 +330,8 @@ def test_every_error_code_of_a_reader(broker, name, request_name):
             fetcher = RawFetcher(client)
             proxy.orders[request_name].append(order)
             try:
+                if request_name == "ListOffsets":
+                    assert client.offsets_for({place: EARLIEST}, is_committed=True) == {place: 0}
                 fetcher.assign({place: EARLIEST})
                 found = fetch(fetcher, place, 2)
             except (StreamKitError, ConnectionError):

@@ -12,6 +12,7 @@ from contextlib import closing
 from typing import Any
 
 import confluent_kafka as kafka
+import pyarrow as pa
 import pytest
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
@@ -25,6 +26,7 @@ from streamkit.connectors.kafka.message_reader import MessageReader
 from streamkit.connectors.kafka.record_batches.compression import CODECS
 from streamkit.errors import RecordBatchError
 from tests.kit.sampling import TAKES_ALL, in_turn
+from tests.kit.servers.kafka_proxy import KafkaProxy
 from tests.kit.waiting import wait_until
 
 pytestmark = pytest.mark.foreign("kafka")
@@ -248,7 +250,32 @@ def test_damaged_records(broker, name):
                     values += found.tables[name]["value"].to_pylist() if found is not None else []
             assert (raised.value.topic, raised.value.partition) == (name, 0)
         assert values == [b"0", b"1"]
-        assert reader.positions == {(name, 0): 2}
+
+
+def test_a_partition_without_a_leader(broker, name):
+    """It keeps the others waiting for nothing, from the beginning on, and is read once it has one; its first records may be gone."""
+    create(broker, name, 2)
+    for partition in range(2):
+        produce(broker, name, [{"value": b"%d" % n, "partition": partition} for n in range(5)])
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin.delete_records([kafka.TopicPartition(name, 1, 3)])[kafka.TopicPartition(name, 1)].result(30)
+
+    def without_leader(answer):
+        for one in answer.topics[0].partitions:
+            one.leader_id = -1 if one.partition_index == 1 else one.leader_id
+
+    with closing(KafkaProxy(broker.address)) as proxy:
+        proxy.orders["Metadata"].extend([without_leader] * 20)
+        with closing(BatchReader("in", proxy.address, {"retry.backoff.ms": "50"}, "g")) as reader:
+            reader.assign({(name, 0): None, (name, 1): None})
+            rows: list[tuple[int, int]] = []
+            while len(rows) < 7:
+                found = reader.poll(10.0)
+                table = found.tables[name] if found is not None else pa.table({"_partition": [], "_offset": []})
+                rows += zip(table["_partition"].to_pylist(), table["_offset"].to_pylist(), strict=True)
+                if len(rows) == 5:
+                    assert proxy.orders["Metadata"]
+    assert rows == [*((0, n) for n in range(5)), (1, 3), (1, 4)]
 
 
 def test_offsets_of_the_group(broker, name):
