@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -11,11 +12,13 @@ from streamkit.connectors.classes import CLASS, class_of, connector_of
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.placeholders import has_placeholder
 from streamkit.connectors.runtime.worker import Worker
+from streamkit.connectors.runtime.worker_process import WorkerProcess, worker_processes
 from streamkit.connectors.setting import secrets_of
 from streamkit.connectors.source import Source
 from streamkit.dsl.topology import Topology
+from streamkit.engine.runs.local_epochs import available_cores
 from streamkit.engine.runs.options import Options
-from streamkit.errors import ConfigError, TopicNotFoundError
+from streamkit.errors import ConfigError, SetupError, TopicNotFoundError
 from streamkit.log.log import Log
 from streamkit.plan.connection import Connection
 from streamkit.plan.program import Program
@@ -24,6 +27,8 @@ Where = Literal["here", "external"]
 PLACES = ("here", "external")
 TOPIC_SECONDS = 60.0  # how long the first rows of a source may take, where they say what its topic holds
 WAIT_SECONDS = 0.05
+
+_logger = logging.getLogger(__name__)
 _PARTITIONS, _TOPIC_CONFIG = "topic.partitions", "topic.config."
 
 
@@ -57,24 +62,31 @@ def begin_connections(
 
 
 class Connections:
-    """Connectors in threads of this process, beside a query: what a run takes as its companion."""
+    """
+    Connectors beside a query: what a run takes as its companion.
+
+    Those of a run that goes on are in processes of their own, one for the sources and one for the sinks, or as many as a connector has
+    tasks and the host has cores, so that they hold no epoch up. Those of a bounded run, where nothing runs beside them, are in threads of
+    this process; so are all where no other process could open the log, or make the connectors.
+    """
 
     def __init__(self, connections: Sequence[Connection], log: Log, *, is_bounded: bool) -> None:
         self._topics = {one.topic: one.name for one in connections if one.is_source}
         made = [connector_of(one.name, configuration(one)) for one in connections]
         self._sources = [one for one in made if isinstance(one, Source)]
         self._sinks = [one for one in made if not isinstance(one, Source)]
+        self._configurations = {one.name: configuration(one) for one in connections}
         self._log = log
         self._is_bounded = is_bounded
-        self._running: list[Worker] = []
-        self._source_worker: Worker | None = None
+        self._running: list[Worker | WorkerProcess] = []
+        self._source_workers: list[Worker | WorkerProcess] = []
         atexit.register(self.stop)
 
     def begin(self, is_stopped: Callable[[], bool]) -> None:
         """Start the sources, and wait for their end if the run is bounded, else for their topics."""
-        self._source_worker = self._started(self._sources)
+        self._source_workers = self._started(self._sources)
         if self._is_bounded:
-            self._wait_for_end(self._source_worker, is_stopped)
+            self._wait_for_end(self._source_workers, is_stopped)
         self._wait_for_topics(is_stopped)
 
     def follow(self) -> None:
@@ -84,7 +96,7 @@ class Connections:
 
     def check(self) -> None:
         """Raise the error of a connector that has failed."""
-        for worker in self._running:
+        for worker in list(self._running):
             worker.check()
 
     def finish(self) -> None:
@@ -95,8 +107,8 @@ class Connections:
 
     def stop_sources(self) -> None:
         """End the sources after what they are doing."""
-        if self._source_worker is not None:
-            self._end(self._source_worker)
+        for worker in self._source_workers:
+            self._end(worker)
 
     def stop(self) -> None:
         """End all after what they are doing."""
@@ -104,23 +116,36 @@ class Connections:
         for worker in list(self._running):
             self._end(worker)
 
-    def _started(self, connectors: Sequence[Connector]) -> Worker | None:
+    def _started(self, connectors: Sequence[Connector]) -> list[Worker | WorkerProcess]:
         if not connectors:
-            return None
-        worker = Worker(connectors, self._log, is_once=self._is_bounded).start()
-        self._running.append(worker)
-        return worker
+            return []
+        found = self._started_apart(connectors) or [Worker(connectors, self._log, is_once=self._is_bounded).start()]
+        self._running += found
+        return found
 
-    def _end(self, worker: Worker) -> None:
+    def _started_apart(self, connectors: Sequence[Connector]) -> list[Worker | WorkerProcess]:
+        """The connectors in processes of their own; none where they have to be in this one."""
+        if self._is_bounded or not self._log.opens_elsewhere:
+            return []
+        count = min(available_cores(), max(int(one.settings["tasks.max"]) for one in connectors))
+        chosen = {one.name: self._configurations[one.name] for one in connectors}
+        try:
+            return list(worker_processes(chosen, self._log, count))
+        except (SetupError, TypeError) as error:  # the latter for settings that are no JSON
+            _logger.info("%s run in threads of this process, beside epochs: %s", ", ".join(chosen), error)
+            return []
+
+    def _end(self, worker: Worker | WorkerProcess) -> None:
         if worker in self._running:
             self._running.remove(worker)
             worker.stop()
 
-    def _wait_for_end(self, worker: Worker | None, is_stopped: Callable[[], bool]) -> None:
-        while worker is not None and not worker.wait(WAIT_SECONDS):
-            if is_stopped():
-                self._end(worker)
-                return
+    def _wait_for_end(self, workers: Sequence[Worker | WorkerProcess], is_stopped: Callable[[], bool]) -> None:
+        for worker in workers:
+            while not worker.wait(WAIT_SECONDS):
+                if is_stopped():
+                    self._end(worker)
+                    return
 
     def _wait_for_topics(self, is_stopped: Callable[[], bool]) -> None:
         until = time.monotonic() + (0.0 if self._is_bounded else TOPIC_SECONDS)

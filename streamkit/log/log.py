@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, final
 
 import pyarrow as pa
 
-from streamkit.clock import Clock
+from streamkit.clock import Clock, SystemClock
 from streamkit.config import Settings
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.consume.assignment import Assignment, FixedAssignment, WholeTopics, topic_names
@@ -28,6 +28,7 @@ from streamkit.log.consume.pin import Pin
 from streamkit.log.consume.reader import OffsetBounds, Reader, TimeBound, TimeRange, check_bounds, check_columns
 from streamkit.log.consume.time_lookup import offsets_for_times
 from streamkit.log.database.heartbeats import Heartbeats, heartbeats_at
+from streamkit.log.database.sqlite import IN_MEMORY
 from streamkit.log.maintenance import compaction, maintenance
 from streamkit.log.maintenance.maintenance import lapsed_holders
 from streamkit.log.maintenance.merge import Merged, merge_topic
@@ -88,6 +89,11 @@ class Log:
 
     def __repr__(self) -> str:
         return f"Log({self.location!r})"
+
+    @property
+    def opens_elsewhere(self) -> bool:
+        """Whether another process can open it by its location alone: none in memory, with a password, or with a clock of its own."""
+        return self.root != IN_MEMORY and not self.has_password and isinstance(self.clock, SystemClock)
 
     @property
     def storage(self) -> InlineStorage:

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import final
 
-from streamkit.clock import SystemClock
 from streamkit.errors import SetupError, StreamKitError
 from streamkit.log.database.pulse import LAPSE_MS, Pulse
 from streamkit.log.database.sqlite import IN_MEMORY
@@ -52,8 +51,7 @@ class Upkeep:
         )
         self._throttle = Throttle(log.settings.maintenance_bytes_per_second)
         self._is_closed = threading.Event()
-        is_for_others = log.root != IN_MEMORY and not log.has_password and isinstance(log.clock, SystemClock)
-        self._process = MaintenanceProcess(log.location, log.settings) if is_for_others else None
+        self._process = MaintenanceProcess(log.location, log.settings) if log.opens_elsewhere else None
         self._thread = threading.Thread(target=self._run, name="streamkit-maintenance", daemon=True)
         self.passes = 0
         if self._interval_ms:

@@ -17,6 +17,7 @@ LAYERS = (
         "errors",
         "chunks",
         "civil_dates",
+        "background_process",
         "clock",
         "conditionals",
         "config",
