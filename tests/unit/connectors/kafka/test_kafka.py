@@ -230,7 +230,7 @@ class TestRefused(RefusingContract):
         )
 
     def begin(self, refused):
-        create(self.broker, self.name, 1, **({"max.message.bytes": "2000"} if self.why == "topic" else {}))
+        create(self.broker, self.name, 3, **({"max.message.bytes": "2000"} if self.why == "topic" else {}))
 
     def bad(self, n):
         return (n, "x" * (3000 + n))

@@ -24,7 +24,7 @@ SMALL = st.none() | st.binary(max_size=5) | st.integers(60, 140).map(bytes)
 TIMES = st.none() | st.integers(0, 1 << 45) | st.integers(1_790_000_000_000, 1_790_000_000_300) | st.just((1 << 63) - 1)
 PAIRS = st.lists(st.fixed_dictionaries({"key": st.text(max_size=3), "value": SMALL}), max_size=3)
 ROWS = st.lists(st.tuples(SMALL, SMALL, TIMES, st.none() | PAIRS), max_size=40)
-FEW = st.sampled_from([0, 64])  # rows that are written one by one
+WAYS = st.tuples(st.sampled_from([0, 64]), st.sampled_from([400, 1 << 26]))  # FEW_ROWS and CHUNK_BYTES
 WANTED = SCHEMA.remove(SCHEMA.get_field_index("offset"))
 
 
@@ -50,17 +50,17 @@ def written(batches):
 
 @examples(600, share=20)
 @given(
-    ROWS, st.integers(300, 2000), st.sampled_from(CODECS), st.booleans(), st.integers(0, (1 << 31) - 1), st.integers(1, 40), FEW
+    ROWS, st.integers(300, 2000), st.sampled_from(CODECS), st.booleans(), st.integers(0, (1 << 31) - 1), st.integers(1, 40), WAYS
 )
-def test_records_are_those_of_the_rows(rows, batch_bytes_max, codec, is_transactional, sequence, chunk_rows, few_rows):
+def test_records_are_those_of_the_rows(rows, batch_bytes_max, codec, is_transactional, sequence, chunk_rows, way):
     """Batches have the rows in their order, with their sequences, whatever is cut; no batch is larger than it may be."""
     table = table_of(rows)
     table = pa.concat_tables([table.slice(0, chunk_rows), table.slice(chunk_rows)])
     alone = [encode(table.slice(row, 1), BatchEncoding(1 << 20)) for row in range(len(rows))]
     too_large = [row for row, (batch,) in enumerate(alone) if len(batch.data) > batch_bytes_max]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoded_batches, "CHUNK_BYTES", 400)
-        patch.setattr(few_records, "FEW_ROWS", few_rows)
+        patch.setattr(few_records, "FEW_ROWS", way[0])
+        patch.setattr(encoded_batches, "CHUNK_BYTES", way[1])
         if too_large:
             with pytest.raises(RecordTooLargeError) as error:
                 encode(table, BatchEncoding(batch_bytes_max, codec))
