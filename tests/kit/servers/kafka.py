@@ -17,7 +17,7 @@ from tests.kit.kafka_requests import raise_feature
 from tests.kit.waiting import wait_until
 
 VERSION = "4.3.0"
-TRANSACTION_VERSION = 2  # of a cluster that is new; what is formatted here has the one before
+TRANSACTION_VERSION = 2
 START_SECONDS = 90
 MAVEN_SECONDS = 300
 JARS = Path(tempfile.gettempdir()) / f"streamkit-kafka-{VERSION}"
@@ -188,7 +188,7 @@ def start_broker(keystore: Path | None = None) -> Broker | None:
     if jars is None:
         return None
     broker = Broker(jars, keystore)
-    wait_until(lambda: raise_feature(broker.address, "transaction.version", TRANSACTION_VERSION) == 0)
+    _raise_transactions(broker)
     return broker
 
 
@@ -203,4 +203,10 @@ def start_cluster_of(count: int) -> list[Broker]:
         broker.launch()
     for broker in brokers:
         broker.wait()
+    _raise_transactions(brokers[0])
     return brokers
+
+
+def _raise_transactions(broker: Broker) -> None:
+    """Have the version of transactions that a new cluster has; what is formatted here has the one before."""
+    wait_until(lambda: raise_feature(broker.address, "transaction.version", TRANSACTION_VERSION) == 0)
