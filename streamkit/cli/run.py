@@ -19,6 +19,7 @@ from streamkit.log.log import Log
 from streamkit.log.opening import existing_location, has_log, open_existing_log
 from streamkit.plan.inputs import is_declared
 
+HOW_RUNS_BEGIN_AND_END = ("once", "drain", "rebuild", "leader", "accept_loss")  # the options of a run that a standby refuses
 ApplicationFile = Annotated[str, typer.Argument(metavar="FILE", help="A Python file with one topology at module level.")]
 
 
@@ -48,7 +49,7 @@ def stand_by_file(file: str, arguments: Arguments) -> None:
 
 
 run = with_file(run_file, ApplicationFile)
-standby = with_file(stand_by_file, ApplicationFile)
+standby = with_file(stand_by_file, ApplicationFile, unlisted=HOW_RUNS_BEGIN_AND_END)
 
 
 def explain(

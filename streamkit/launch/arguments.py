@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -81,18 +82,27 @@ def arguments_of(
     )
 
 
-def with_file(run: Callable[[str, Arguments], None], file: Any) -> Callable[..., None]:
-    """A command that takes a file, annotated so, beside the options of a run."""
+def with_file(run: Callable[[str, Arguments], None], file: Any, unlisted: Collection[str] = ()) -> Callable[..., None]:
+    """A command that takes a file, annotated so, beside the options of a run; help does not show the `unlisted` ones, which it refuses."""
 
     @functools.wraps(run)
     def command(file: str, **given: Any) -> None:
         run(file, arguments_of(**given))
 
-    options = inspect.signature(arguments_of, eval_str=True).parameters.values()
+    parameters = inspect.signature(arguments_of, eval_str=True).parameters
+    options = [_unlisted(one) if name in unlisted else one for name, one in parameters.items()]
     first = inspect.Parameter("file", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=file)
     command.__signature__ = inspect.Signature([first, *options])  # type: ignore[attr-defined]
     command.__annotations__ = {}
     return command
+
+
+def _unlisted(option: inspect.Parameter) -> inspect.Parameter:
+    """An option that is taken, and that help does not show."""
+    (said,) = option.annotation.__metadata__
+    hidden = copy.copy(said)
+    hidden.hidden = True
+    return option.replace(annotation=Annotated[option.annotation.__origin__, hidden])
 
 
 def parse_arguments(topology: Topology, words: Sequence[str] | None) -> Arguments:

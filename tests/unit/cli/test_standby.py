@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from contextlib import contextmanager
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
+from streamkit.cli.main import program
 from streamkit.cli.run import standby
 from streamkit.log.opening import open_log
 from tests.kit.program import Program
@@ -137,6 +140,17 @@ def test_what_could_not_take_over_ends_at_once(root):
     code, _, errors = refused.rest()
     assert code == 1
     assert "ConfigError: a start of amounts would be refused, so this process could not take it over: tasks=999" in errors
+
+
+def test_help_shows_no_option_that_is_refused():
+    """Each option of a run that `streamkit standby --help` does not show is refused, in words that say why; all others are shown."""
+    shown, of_a_run = (CliRunner().invoke(program, [name, "--help"]).output.split("Options:")[1] for name in ("standby", "run"))
+    hidden = set(re.findall("--[a-z-]+", of_a_run)) - set(re.findall("--[a-z-]+", shown))
+    assert hidden == {"--once", "--drain", "--rebuild", "--from", "--accept-loss"}
+    values = {"--rebuild": ["totals_of"], "--from": ["other", "--as", "more"]}
+    for option in sorted(hidden):
+        refused = CliRunner().invoke(program, ["standby", "amounts.py", option, *values.get(option, [])])
+        assert refused.exit_code == 2 and "expected" in refused.output, (option, refused.output)
 
 
 @pytest.mark.parametrize("option", ["once", "drain"])
