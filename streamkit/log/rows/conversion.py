@@ -8,12 +8,12 @@ A timestamp without zone counts as UTC, a whole number for a timestamp as millis
 A date that no timestamp can hold is refused: its column may become one.
 Values from Python and pandas may also go from double to float, and from whole doubles to integers, since that is how both hold
 such columns. What becomes of one does not depend on those beside it.
+A column of pandas without a value fits any type: pandas has no type for nothing, so an empty column of a CSV is one of doubles.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import math
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -61,9 +61,10 @@ def convert_python(column: SchemaColumn, values: Any) -> pa.Array:
 def convert_headers(values: Any, first_row: int = 0) -> pa.Array:
     """Headers as they are stored, from an Arrow array or from lists of pairs of a name and bytes; SchemaError as above."""
     what, expected = HEADERS, "pairs of a name and bytes"
+    values = values if isinstance(values, pa.Array) else _objects(values)
     if isinstance(values, pa.Array):
         return _naming_row(what, expected, values, lambda part: _named(_sound(part).cast(HEADERS_TYPE)), first_row)
-    return _naming_row(what, expected, list(values), lambda part: _named(pa.array(map(_pairs, part), HEADERS_TYPE)), first_row)
+    return _naming_row(what, expected, values, lambda part: _named(pa.array(map(_pairs, part), HEADERS_TYPE)), first_row)
 
 
 def _with_row(column: SchemaColumn, values: Any, convert: Callable[[Any], pa.Array], first_row: int) -> pa.Array:
@@ -132,17 +133,13 @@ def _reason(error: BaseException, expected: str) -> str:
 
 
 def _objects(values: Any) -> Any:
-    """A Series as a list, what pandas takes for null as None; as an Arrow array if it is kept in one."""
+    """A Series as a list, what pandas takes for null as None; as an Arrow array if it is kept in one, and has a value."""
     if isinstance(values, list):
         return values
     if hasattr(values.dtype, "pyarrow_dtype"):
-        return _array(values)
-    return [None if _is_missing(value) else value for value in values]
-
-
-def _is_missing(value: Any) -> bool:
-    is_nan = isinstance(value, float) and math.isnan(value)
-    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
+        found = _array(values)
+        return found if found.null_count < len(found) else [None] * len(found)
+    return _without_missing(values)
 
 
 def _objects_of_mixtures(values: Any) -> Any:
@@ -161,14 +158,20 @@ def _objects_of_mixtures(values: Any) -> Any:
         return values
     if classes == {str, float} and pd.api.types.infer_dtype(values, skipna=True) == "string":  # all of these floats are NaN
         return values
-    objects = values.to_numpy(dtype=object, copy=True)
+    return _without_missing(values)
+
+
+def _without_missing(series: Any) -> list[Any]:
+    """The values of a Series, what pandas takes for null as None."""
+    objects = series.to_numpy(dtype=object, copy=True)
     try:
-        missing = values.isna()
+        missing = series.isna()
     except ArithmeticError:  # pandas cannot compare a signalling NaN
         objects[[isinstance(one, Decimal) and one.is_snan() for one in objects]] = None
-        missing = type(values)(objects, dtype=object).isna()
+        missing = type(series)(objects, dtype=object).isna()
     objects[missing.to_numpy()] = None
-    return objects.tolist()
+    found: list[Any] = objects.tolist()
+    return found
 
 
 def _array(series: Any) -> pa.Array:
@@ -180,7 +183,10 @@ def _python_cast(values: Any, target: pa.DataType) -> pa.Array:
     def cast(part: pa.Array) -> pa.Array:
         return _cast(_sound(part), target, is_loose=True)
 
-    return array_of_python(values, target, cast) if isinstance(values, list) else cast(_array(values))
+    if isinstance(values, list):
+        return array_of_python(values, target, cast)
+    found = _sound(_array(values))
+    return pa.nulls(len(found), target) if found.null_count == len(found) else _cast(found, target, is_loose=True)
 
 
 def _sound(values: pa.Array) -> pa.Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import enum
+import io
 import random
 import uuid
 from collections.abc import Callable, Sequence
@@ -167,6 +168,74 @@ def test_what_fits_alone_fits_beside_others(type_name, one, other, way):
     topic = declare_topic("t", f"v {type_name}")
     for values in ([one, None, other], [other, None, one]):
         assert made(topic, way, values) == ([found for value in values for found in made(topic, way, [value])[0]], None)
+
+
+SERIES: dict[str, list[Any]] = {  # dtypes of pandas, and cells of them
+    "float64": [float("nan"), 1.0, 1.5, 300.0, 1e300, float("inf")],
+    "float32": [float("nan"), 1.0, 0.1],
+    "Float64": [pd.NA, 1.0, 1.5],
+    "int64": [1, 300, 2**31],
+    "Int64": [pd.NA, 1, 300, 2**53 + 1],
+    "UInt8": [pd.NA, 200],
+    "bool": [True, False],
+    "boolean": [pd.NA, True],
+    "string": [pd.NA, "a", "1"],
+    "string[pyarrow]": [pd.NA, "a"],
+    "category": [None, "a", "b"],
+    "datetime64[ns]": [pd.NaT, pd.Timestamp("2020-01-01"), pd.Timestamp("2020-01-01T00:00:00.123456789")],
+    "datetime64[us, UTC]": [pd.NaT, pd.Timestamp("2020-01-01", tz="UTC")],
+    "datetime64[s, Europe/Berlin]": [pd.NaT, pd.Timestamp("2020-01-01", tz="Europe/Berlin")],
+    "timedelta64[ns]": [pd.NaT, pd.Timedelta(1, "s")],
+    "double[pyarrow]": [pd.NA, 1.0, 1.5],
+    "int64[pyarrow]": [pd.NA, 1, 300],
+    "date32[day][pyarrow]": [pd.NA, DAY],
+    "timestamp[us][pyarrow]": [pd.NaT, NOON],
+    "null[pyarrow]": [pd.NA],
+    "object": [None, float("nan"), np.float32("nan"), pd.NA, pd.NaT, D("NaN"), np.datetime64("NaT"), "a", 1, D("0.1"), DAY],
+}
+
+
+def made_of(topic, series):
+    """The cells of a Series as they are stored, each as a text; None if one is refused, with its row."""
+    try:
+        (batch,) = records_of(topic, pd.DataFrame({"v": series}), NOW_MS)
+    except SchemaError as error:
+        return None, error.rows[0]
+    return [repr(value) for value in python_values(batch["v"])], None
+
+
+@pytest.mark.parametrize("dtype", SERIES)
+@pytest.mark.parametrize("type_name", [*TYPES, *(layout.format("int") for layout, _ in list(AROUND.values())[1:])])
+def test_a_cell_of_a_series_depends_on_no_other(type_name, dtype):
+    """Of every dtype: what pandas takes for null is null in a column of any type, alone too, and a value what it is alone."""
+    topic = declare_topic("t", f"v {type_name}")
+    every = pd.Series(SERIES[dtype], dtype=dtype)
+    cells = [every.iloc[[place]] for place in range(len(every))]
+    alone = [made_of(topic, cell)[0] for cell in cells]
+    for cell, found in zip(cells, alone, strict=True):
+        if cell.isna().all():
+            assert found == ["None"], f"{cell.iloc[0]!r} of {dtype}"
+    for seed in seeds(8):
+        chance = random.Random(seed)
+        order = chance.choices(range(len(cells)), k=chance.choice([1, 2, 2, 5]))
+        refused = next((place for place, number in enumerate(order) if alone[number] is None), None)
+        expected = None if refused is not None else [found for number in order for found in alone[number]]
+        assert made_of(topic, every.iloc[order]) == (expected, refused), every.iloc[order]
+
+
+def test_an_empty_column_of_a_csv_is_null():
+    """Which pandas reads as one of doubles, whatever the column is elsewhere; headers and marks of deletion too."""
+    columns = {f"c{number}": kind for number, kind in enumerate([*TYPES, "array<int>", "struct<a:int>", "map<string,int>"])}
+    topic = declare_topic("t", "id bigint, " + ", ".join(f"{name} {kind}" for name, kind in columns.items()))
+    beside = ["_timestamp", "_deleted", "_headers"]
+    header = ",".join(["id", *columns, *beside])
+    frame = pd.read_csv(io.StringIO(f"{header}\n" + "".join(f"{row}{',' * (header.count(','))}\n" for row in range(2))))
+    assert set(frame.dtypes[1:]) == {np.dtype("float64")}
+    (batch,) = records_of(topic, frame, NOW_MS)
+    assert batch.drop_columns(["_timestamp", "_headers"]).to_pylist() == [
+        {"id": row, **dict.fromkeys(columns)} for row in range(2)
+    ]
+    assert batch["_headers"].null_count == 2
 
 
 def test_what_is_a_null_in_pandas_is_one_beside_texts():
