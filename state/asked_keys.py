@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from streamkit.arrays import Integers
 from streamkit.errors import ConfigError
+from streamkit.log.rows.given_rows import is_pandas
 from streamkit.schema import Schema
 from streamkit.state.key_value import key_values
 from streamkit.state.moment import whole_milliseconds
@@ -49,10 +51,13 @@ def by_name(asked: Any, choices: Sequence[Sequence[str]], store: str) -> Mapping
 
     ConfigError for columns that are missing or unknown; `store` is named there.
     """
+    if is_pandas(asked):
+        found = [*map(str, asked.columns)]
+        names = _chosen(len(found), choices)
+        _check_names(found, names, store)
+        return {name: _of_series(asked.iloc[:, found.index(name)]) for name in names}
     if hasattr(asked, "to_arrow") and not isinstance(asked, pa.Table):
         asked = asked.to_arrow()
-    elif type(asked).__module__.partition(".")[0] == "pandas" and hasattr(asked, "columns"):
-        asked = pa.Table.from_pandas(asked, preserve_index=False)
     if isinstance(asked, pa.Table | pa.RecordBatch):
         names = _chosen(len(asked.schema.names), choices)
         _check_names(asked.schema.names, names, store)
@@ -80,6 +85,20 @@ def by_name(asked: Any, choices: Sequence[Sequence[str]], store: str) -> Mapping
         for row in rows
     ]
     return {name: [values[place] for values in tuples] for place, name in enumerate(names)}
+
+
+def _of_series(series: Any) -> Any:
+    """
+    A column of a DataFrame as an array, or a list where pandas holds objects; what it takes for null is null.
+
+    Arrow would look for one type that all objects have, and for its own sake take times for dates, or 1 for 1.0.
+    """
+    if series.dtype != object:
+        with suppress(pa.ArrowException):  # there is no such type in Arrow, or a category holds a mixture
+            return pa.array(series, from_pandas=True)
+    objects = series.to_numpy(dtype=object, copy=True)
+    objects[series.isna().to_numpy()] = None
+    return objects.tolist()
 
 
 def _chosen(count: int, choices: Sequence[Sequence[str]]) -> Sequence[str]:

@@ -1,8 +1,9 @@
 """
 What a user may give as a value of a key column: one rule, for all verbs of a view.
 
-It is stricter than Arrow, which makes a date of a datetime or a decimal, null of NaN, and 1.0 of True: a look-up by such a value would
-answer for a key that nobody asked for.
+It is stricter than Arrow, which makes a date of a datetime or a decimal, null of NaN, 1.0 of True, and "1" of 1: a look-up by such a value
+would answer for a key that nobody asked for, or that there is none where the column of keys is the wrong one.
+An array is what the list of its values is.
 """
 
 from __future__ import annotations
@@ -25,14 +26,13 @@ from streamkit.expressions.python.python_functions import exact_array
 from streamkit.recast import recast
 from streamkit.schema import SchemaColumn
 
-_TEXTS = (str, bytes, bytearray, memoryview)
 _KINDS: Mapping[Callable[[pa.DataType], bool], tuple[type, ...]] = {  # of columns, and the classes of their values
     pa.types.is_boolean: (bool, np.bool_),
     pa.types.is_integer: (int, float, decimal.Decimal, np.integer, np.floating),  # a fraction is refused further on
     pa.types.is_floating: (int, float, np.integer, np.floating),
     pa.types.is_decimal: (int, decimal.Decimal),
-    pa.types.is_string: _TEXTS,
-    pa.types.is_binary: _TEXTS,
+    pa.types.is_string: (str,),
+    pa.types.is_binary: (bytes, bytearray, memoryview),
     pa.types.is_date: (dt.date,),
     pa.types.is_timestamp: (dt.datetime, int, np.integer),
 }
@@ -41,10 +41,17 @@ _ARRAYS: Mapping[Callable[[pa.DataType], bool], tuple[Callable[[pa.DataType], bo
     pa.types.is_integer: (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
     pa.types.is_floating: (pa.types.is_floating, pa.types.is_integer),
     pa.types.is_decimal: (pa.types.is_decimal, pa.types.is_integer),
+    pa.types.is_string: (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    pa.types.is_binary: (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary),
     pa.types.is_date: (pa.types.is_date,),
-    pa.types.is_timestamp: (pa.types.is_timestamp, pa.types.is_integer, pa.types.is_date),
+    pa.types.is_timestamp: (pa.types.is_timestamp, pa.types.is_integer),
 }
-_READ = (pa.types.is_null, pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)  # into any type, or refused
+_ONE_BY_ONE = (  # arrays that Arrow would cast to other values than Python's: the type of the column, and theirs
+    (pa.types.is_timestamp, pa.types.is_integer),  # for it microseconds
+    (pa.types.is_integer, pa.types.is_floating),
+    (pa.types.is_integer, pa.types.is_decimal),
+    (pa.types.is_float32, pa.types.is_float64),  # beyond the greatest float infinity
+)
 UNFIT = (pa.ArrowException, TypeError, ValueError, OverflowError, ArithmeticError)
 
 
@@ -67,16 +74,16 @@ def key_values(given: Any, column: SchemaColumn, store: str) -> GivenValues:
     array = one_array(given, column.name)
     array = array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
     type = column.arrow.type
+    is_cut = np.zeros(len(array), bool)
+    if array.null_count == len(array):
+        return GivenValues(pa.nulls(len(array), type), is_cut)
     if not _may_become(array.type, type):
         raise ConfigError(
             f"found keys with {column.name} as {array.type}; {store} has {column.name} {column.type}: expected that type"
         )
-    if pa.types.is_integer(array.type) and pa.types.is_timestamp(type):  # Arrow would take them for microseconds
+    if any(is_kind(type) and is_found(array.type) for is_kind, is_found in _ONE_BY_ONE):
         return _of_list(array.to_pylist(), column, store)
-    if pa.types.is_integer(type) and not pa.types.is_integer(array.type) and not any(is_read(array.type) for is_read in _READ):
-        return _of_list(array.to_pylist(), column, store)
-    is_cut = np.zeros(len(array), bool)
-    if pa.types.is_timestamp(type) and pa.types.is_timestamp(array.type) and array.type.unit == "ns":
+    if pa.types.is_timestamp(type) and array.type.unit == "ns":
         cut = pc.floor_temporal(array, unit="microsecond")
         is_cut = pc.not_equal(cut, array).fill_null(False).to_numpy(zero_copy_only=False)
         array = cut
@@ -117,7 +124,8 @@ def _fits(value: Any, type: pa.DataType) -> bool:
     if isinstance(value, bool):
         return bool in classes or classes == (object,)
     if isinstance(value, dt.datetime):
-        return not pa.types.is_date(type) and not math.isnan(value.year)  # that of NaT, which pandas calls a datetime
+        is_time = not pa.types.is_date(type) and not math.isnan(value.year)  # that of NaT, which pandas calls a datetime
+        return is_time and (value.tzinfo is None or type.tz is not None)
     return True
 
 
@@ -141,7 +149,9 @@ def _in_microseconds(given: list[Any]) -> tuple[list[Any], Mask]:
 
 
 def _may_become(found: pa.DataType, type: pa.DataType) -> bool:
-    if found == type or any(is_read(found) for is_read in _READ):
+    if found == type:
         return True
+    if pa.types.is_timestamp(found) and pa.types.is_timestamp(type) and found.tz is not None and type.tz is None:
+        return False
     kinds = next((kinds for is_kind, kinds in _ARRAYS.items() if is_kind(type)), None)
     return kinds is None or any(is_kind(found) for is_kind in kinds)

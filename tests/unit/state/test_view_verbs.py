@@ -99,6 +99,7 @@ def test_many(application: Application, store: str) -> None:
     if store in WINDOWED:
         names += ["window_start", "window_end"] if store in WITH_SESSIONS else ["window_start"]
     chosen = random.Random(store)
+    columns = pa.schema([view.schema.field(name) for name in names])
     for number in (0, 1, 40):
         picked = [chosen.choice(rows) for _ in range(number)]
         asked = [one for row in picked for one in rows_of_key(store, rows, [(name, place(row[name])) for name in names])]
@@ -109,10 +110,28 @@ def test_many(application: Application, store: str) -> None:
         given: dict[str, Any] = {
             "dicts": [*keys, *absent],
             "tuples": [tuple(key.values()) for key in keys],
-            "table": pa.Table.from_pylist(keys, pa.schema([view.schema.field(name) for name in names])),
+            "table": pa.Table.from_pylist(keys, columns),
+            "batch": pa.RecordBatch.from_pylist(keys, columns),
         }
         for kind, some in given.items():
             check(view.many(some), asked, f"many of {number} {kind}")
+        numbers = [row for row in keys if place(row["d"]) != (2,)]  # NaN is null in a DataFrame
+        asked = [one for one in asked if place(one["d"]) != (2,)]
+        check(view.many(pd.DataFrame(numbers, columns=names, dtype=object)), asked, f"many of {number} in a DataFrame")
+        if number:  # a value of another type among them, in each way
+            name, wrong = chosen.choice([("s", b"a"), ("s", 1), ("n", "1"), ("d", True), ("d", "1.5")])
+            others = [wrong if chosen.random() < 0.5 else None for _ in keys[1:]] + [wrong]
+            spoilt = [{**key, name: other} for key, other in zip(keys, others, strict=True)]
+            types = [pa.field(name, pa.array([wrong]).type) if field.name == name else field for field in columns]
+            for some in (
+                spoilt,
+                [tuple(key.values()) for key in spoilt],
+                pa.Table.from_pylist(spoilt, pa.schema(types)),
+                pd.DataFrame(spoilt, dtype=object),
+                pa.Table.from_pylist(spoilt, pa.schema(types)).to_pandas(types_mapper=pd.ArrowDtype),
+            ):
+                with pytest.raises(ConfigError, match=f"found (the key|keys with) {name} .* the store '{store}' has {name} "):
+                    view.many(some)
     if view.store.key.names != view.key.names and store not in WITH_SESSIONS:  # one column more tells rows apart
         names = [*view.store.key.names, *names[len(KEY) :]]
         picked = [chosen.choice(rows) for _ in range(20)]
@@ -385,6 +404,13 @@ WRONG: dict[str, tuple[str, Callable[[StoreView], Any], str]] = {
         "counts",
         lambda view: view.many([("a", "b", 1.0)]),
         r"found the key n = 'b' \(str\); .* has n bigint: expected a",
+    ),
+    "bytes for a text": ("tumbling", lambda view: view.windows(b"a", 1, 1.0), "found the key s = b'a' .bytes.; .* has s string"),
+    "bytes for the text of a session": ("sessions", lambda view: view.sessions(b"a", 1, 1.0), "has s string"),
+    "a number for a text in history": (
+        "newest",
+        lambda view: view.as_of(0, 1, 1, 1.0),
+        "found the key s = 1 .int.; .* has s string",
     ),
     "true for a number": ("counts", lambda view: view.get("a", 1, True), r"found the key d = True \(bool\); .* has d double"),
     "no keys": ("counts", lambda view: view.many("abc"), "found the keys 'abc'"),
