@@ -14,7 +14,7 @@ from streamkit.arrays import Integers
 from streamkit.chunks import few_batches
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.kafka.batch_client import BatchClient, KafkaPartition
-from streamkit.connectors.kafka.client import Errors, largest_batch
+from streamkit.connectors.kafka.client import Errors, largest_batch, missing_topic
 from streamkit.connectors.kafka.client_settings import BATCH_BYTES
 from streamkit.connectors.kafka.record_batches.batch_header import HEADER
 from streamkit.connectors.kafka.record_batches.encoded_batches import BatchEncoding, encode
@@ -26,6 +26,7 @@ from streamkit.errors import ConfigError, RecordTooLargeError, SchemaError
 from streamkit.log.topic.formats import KEY, VALUE
 
 REACH_SECONDS = 30.0  # for a broker to answer: one that starts again is away for so long
+COUNT_SECONDS = 10.0  # between two looks how many partitions a topic has: one may get more
 PIECE_BYTES = 1 << 27  # of a put that become batches at once, so that their memory has a bound
 _HASHES_NULLS = "murmur2"  # the partitioner that takes no key for an empty one
 
@@ -48,6 +49,7 @@ class BatchWriter:
         self._servers = str(connector.settings["bootstrap.servers"])
         self._positions = positions_topic(connector.name)
         self._batch_bytes: dict[str, int] = {}  # of topics that have refused batches
+        self._counts: dict[str, tuple[int, float]] = {}  # the partitions of topics, and when that was asked
         self._limits: dict[str, int] = {}  # the most bytes that such a topic takes, as far as that is known
         self._client = BatchClient(connector.name, self._servers, connector.settings["kafka."])
         try:
@@ -78,7 +80,7 @@ class BatchWriter:
 
     def _is_produced(self, records: SinkRecords | None, positions: Sequence[PositionRecord]) -> bool:
         """Send all; False if batches were refused that are smaller the next time. Nothing is kept then, nor behind an error of records."""
-        pieces = [] if records is None else list(_pieces(records, self._client.settings["partitioner"] == _HASHES_NULLS))
+        pieces = [] if records is None else list(_pieces(records, self._placed(records)))
         for number in range(max(len(pieces), 1)):
             try:
                 batches = [] if records is None else self._batches(records, *pieces[number])
@@ -93,6 +95,28 @@ class BatchWriter:
                 self._refuse([(batches[one.number], one) for one in refused], records)
                 return False
         return True
+
+    def _placed(self, records: SinkRecords) -> Integers:
+        """The partition of each record."""
+        if records.keeps_partitions:
+            return records.own_partitions()
+        count, asked_at = self._counts.get(records.topic, (0, 0.0))
+        if not count or time.monotonic() > asked_at + COUNT_SECONDS:
+            count = self._counted(records.topic) or count
+            self._counts[records.topic] = (count, time.monotonic())
+        return records.placed_by_key(count, hashes_nulls=self._client.settings["partitioner"] == _HASHES_NULLS)
+
+    def _counted(self, topic: str) -> int:
+        """How many partitions a topic has now; 0 while no broker says it. TopicNotFoundError for one that was deleted."""
+        try:
+            count = self._client.partitions_of(topic)
+        except ConnectionError:
+            if topic not in self._counts:
+                raise
+            return 0
+        if count is None:
+            raise missing_topic(topic, self._connector)
+        return count
 
     def _position_batch(self, positions: Sequence[PositionRecord]) -> _RowBatch:
         columns = [pa.array(column, pa.binary()) for column in zip(*positions, strict=True)]
@@ -183,9 +207,8 @@ class BatchWriter:
         self._batch_bytes[topic] = max(1, fitting - HEADER.size)
 
 
-def _pieces(records: SinkRecords, hashes_nulls: bool) -> Iterator[tuple[pa.RecordBatch, Integers, int]]:
+def _pieces(records: SinkRecords, partitions: Integers) -> Iterator[tuple[pa.RecordBatch, Integers, int]]:
     """The records by parts that are encoded at once: their columns, their partitions, and the number of the first row."""
-    partitions = records.placed(hashes_nulls=hashes_nulls)
     columns = {"key": records.rows[KEY], "value": records.rows[VALUE], "timestamp_ms": records.times_ms}
     if records.headers is not None:
         columns["headers"] = records.headers

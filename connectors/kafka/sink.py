@@ -126,7 +126,7 @@ class KafkaSink(Sink):
         if rows.num_rows:
             name = rows[TOPIC_COLUMN][0].as_py()
             keeps_partitions = self._counts[name] == self._topics[name].partitions
-            records = SinkRecords(rows, self._target(name), self._counts[name], keeps_partitions)
+            records = SinkRecords(rows, self._target(name), keeps_partitions)
         self._writer.write(records, self._claims(ends), lambda: failpoints.reach("connect.in_target"))
 
     def close(self) -> None:

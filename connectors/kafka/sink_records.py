@@ -22,11 +22,10 @@ SPREAD_ROWS = 1_000  # so many without a key, one behind the other, go to one pa
 
 @dataclass(frozen=True)
 class SinkRecords:
-    """Rows, the topic of Kafka that they go to, and its partitions; a row keeps its own, if it `keeps_partitions`."""
+    """Rows, the topic of Kafka that they go to, and whether each keeps the partition that it has in the log."""
 
     rows: pa.Table
     topic: str
-    partitions: int
     keeps_partitions: bool
 
     @property
@@ -40,24 +39,25 @@ class SinkRecords:
         has_any = HEADERS in self.rows.column_names and self.rows[HEADERS].null_count < self.rows.num_rows
         return self.rows[HEADERS] if has_any else None
 
-    def placed(self, *, hashes_nulls: bool) -> Integers:
+    def own_partitions(self) -> Integers:
+        """The partition of each record in the log."""
+        return np.asarray(one_array(self.rows[PARTITION]), np.int64)
+
+    def placed_by_key(self, partitions: int, *, hashes_nulls: bool) -> Integers:
         """
-        The partition of each record: its own, or that of its key where any Kafka client would put it.
+        The partition of each record among so many: that of its key, where any Kafka client would put it.
 
         Records without a key are spread by runs from a partition on that chance says, unless all have that of an empty key.
         """
-        if self.keeps_partitions:
-            return np.asarray(one_array(self.rows[PARTITION]), np.int64)
-        found: Integers = np.concatenate([keys.partitions([key], self.partitions) for key in self.rows[KEY].chunks]).astype(
-            np.int64
-        )
+        chunks = self.rows[KEY].chunks
+        found: Integers = np.concatenate([keys.partitions([key], partitions) for key in chunks]).astype(np.int64)
         without = np.flatnonzero(found < 0)
         if hashes_nulls:
-            found[without] = keys.partitions([pa.array([b""], pa.binary())], self.partitions)[0]
+            found[without] = keys.partitions([pa.array([b""], pa.binary())], partitions)[0]
         elif len(without):
-            run = max(-(-len(without) // self.partitions), SPREAD_ROWS)
-            begin = random.randrange(self.partitions)  # noqa: S311  not for secrets
-            found[without] = (begin + np.arange(len(without)) // run) % self.partitions
+            run = max(-(-len(without) // partitions), SPREAD_ROWS)
+            begin = random.randrange(partitions)  # noqa: S311  not for secrets
+            found[without] = (begin + np.arange(len(without)) // run) % partitions
         return found
 
     def too_large(self, numbers: Sequence[int], servers: str, limit: str) -> RecordTooLargeError:

@@ -9,6 +9,7 @@ import json
 import random
 import threading
 import time
+from collections import Counter
 from typing import Any, ClassVar
 
 import confluent_kafka as kafka
@@ -19,6 +20,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    NewPartitions,
     NewTopic,
     OffsetSpec,
     ResourceType,
@@ -378,6 +380,33 @@ def test_both_ways_write_the_same(broker, name, log, codec):
     ]  # fmt: skip
     assert with_key[0] == with_key[1] and len(with_key[0]) > 400
     assert sorted(map(repr, (row[1:] for row in without[0]))) == sorted(map(repr, (row[1:] for row in without[1])))
+
+
+def test_a_topic_that_gets_more_partitions(broker, name, log, monkeypatch):
+    """While a sink writes: keys go where Kafka's own producers send them from then on."""
+    monkeypatch.setattr("streamkit.connectors.kafka.batch_writer.COUNT_SECONDS", 0.0)
+    log.create_topic("words", format="bytes", partitions=1)
+    create(broker, name, 2)
+    sink = sink_of(broker, name, topics="words")
+    sink.topic(log.topic("words"))
+    sink.open(1, [TopicPartition("words", 0)])
+    with log.producer() as producer:
+        producer.send_batch("words", [{"key": b"%d" % n, "value": b""} for n in range(40)])
+    rows = log.read("words")
+    rows = rows.append_column("_topic", pa.repeat("words", rows.num_rows))
+    sink.put(rows, {TopicPartition("words", 0): 40})
+    admin = AdminClient(client_of(broker))
+    admin.create_partitions([NewPartitions(name, 5)])[name].result(30)
+    wait_until(lambda: len(admin.list_topics(name, 30).topics[name].partitions) == 5)
+    sink.put(rows, {TopicPartition("words", 0): 80})
+    sink.close()
+    create(broker, f"{name}-own", 5)
+    records = [{"key": b"%d" % n, "value": b""} for n in range(40)]
+    produce(broker, f"{name}-own", records, partitioner="murmur2_random")
+    found, own = (Counter((one.key(), one.partition()) for one in consume(broker, topic)) for topic in (name, f"{name}-own"))
+    before = found - own
+    assert (before.total(), found.total()) == (40, 80)
+    assert {partition for _, partition in before} == {0, 1}
 
 
 @pytest.mark.parametrize("partitioner", ["murmur2_random", "murmur2"])
