@@ -48,14 +48,18 @@ class BackgroundProcess:
         self.is_closed = False
 
     def start(self) -> bool:
-        """Start it, unless it runs; False if it was closed. SetupError if no such process can run here."""
+        """
+        Start it, unless it runs; False if it was closed. SetupError if no such process can run here.
+
+        One that a signal ends before it is ready has merely died: the answer that does not come says so.
+        """
         with self._lock:
             if self.is_closed:
                 return False
             if self._process is not None:
                 return True
-            # Ctrl-C in a terminal is for the application, which ends this process in its own way.
-            mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+            # Ctrl-C in a terminal, and SIGTERM to a group, are for the application, which ends this process in its own way.
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])
             try:
                 self._process = subprocess.Popen(
                     [sys.executable, "-I", "-c", self._program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -64,9 +68,10 @@ class BackgroundProcess:
                 raise SetupError(f"no process can be started by {sys.executable!r}: {error}") from error
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        self.tell({"path": sys.path, **self._begin})
+        self.tell({"path": [place for place in sys.path if isinstance(place, str)], **self._begin})  # Python passes over others
         kind, content = self.answer() or ("ended", f"a process of {sys.executable!r} {self.end} before it was ready")
-        if kind != "ready" and not self.is_closed:
+        is_killed = kind == "ended" and (self._code or 0) < 0
+        if kind != "ready" and not is_killed and not self.is_closed:
             while self.answer() is not None:  # until it has ended, with what it has said
                 pass
             raise SetupError(str(content))
@@ -172,6 +177,7 @@ class _Answers(logging.Handler):
 
     def __init__(self, output: TextIO) -> None:
         super().__init__()
+        self.setFormatter(logging.Formatter("%(message)s"))  # the application adds what its own handlers say of logger and level
         self._output = output
         self._writing = threading.Lock()
 

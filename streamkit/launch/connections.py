@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -80,6 +81,7 @@ class Connections:
         self._is_bounded = is_bounded
         self._running: list[Worker | WorkerProcess] = []
         self._source_workers: list[Worker | WorkerProcess] = []
+        self._process = os.getpid()
         atexit.register(self.stop)
 
     def begin(self, is_stopped: Callable[[], bool]) -> None:
@@ -111,7 +113,9 @@ class Connections:
             self._end(worker)
 
     def stop(self) -> None:
-        """End all after what they are doing."""
+        """End all after what they are doing; nothing in a process that was forked from theirs."""
+        if os.getpid() != self._process:
+            return
         atexit.unregister(self.stop)
         for worker in list(self._running):
             self._end(worker)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -72,6 +73,7 @@ class Run(ABC):
         self._backlog = 0
         self._records_before: int | None = None
         self._companion: Companion | None = None
+        self._process = os.getpid()
         self._has_ended = threading.Event()  # its work is done, it was stopped, or it failed
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -121,7 +123,13 @@ class Run(ABC):
         return ended
 
     def stop(self) -> None:
-        """Stop now: the epoch under way is finished or leaves no trace; so do the connectors that the topology asks for."""
+        """
+        Stop now: the epoch under way is finished or leaves no trace; so do the connectors that the topology asks for.
+
+        In a process that was forked from the run's own this does nothing: it has neither the threads nor the log.
+        """
+        if os.getpid() != self._process:
+            return
         if self._companion is not None:
             self._companion.stop_sources()
         try:

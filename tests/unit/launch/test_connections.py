@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 
 import pytest
@@ -243,3 +245,28 @@ def test_export_of_bytes_with_a_format(folder):
     (found,) = exported(app)
     source = connector_of(found["name"], found["config"])
     assert (source.settings["topic.schema"], list(source.settings["key"])) == ("`id` bigint NOT NULL, `n` int", ["id"])
+
+
+FORKING = """
+import os, sys
+import streamkit as sk
+
+app = sk.Topology("copy")
+app.stream(sk.files(sys.argv[2], topic="numbers"), schema="n int").to("copied")
+with sk.open_log(sys.argv[1]) as log:
+    running = sk.run(app, log=log, engine="local")
+    if os.fork() == 0:
+        sys.exit(0)
+    pid, status = os.wait()
+    print("ended", os.waitstatus_to_exitcode(status), running.is_active, flush=True)
+    running._companion.check()
+    running.stop()
+"""
+
+
+def test_a_process_that_was_forked_ends(root, folder):
+    """It leaves the run and its connectors to the process that has them."""
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING, root, folder], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.returncode) == ("ended 0 True\n", 0), done.stderr

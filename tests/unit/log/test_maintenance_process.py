@@ -17,6 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from streamkit import background_process
 from streamkit.clock import HandClock
 from streamkit.log.maintenance.throttle import StoppedError
 from streamkit.log.maintenance_process import FailedPassError, MaintenanceProcess
@@ -115,7 +116,8 @@ def test_a_pass_that_fails_is_logged(log, caplog):
         wait_until(lambda: running.passes > passes)
 
     assert "Traceback" in caplog.text and "CorruptionError" in caplog.text
-    assert any(record.name == "streamkit.log.maintenance.failures" for record in caplog.records)
+    told = [record for record in caplog.records if record.name == "streamkit.log.maintenance.failures"]
+    assert told and not any("WARNING" in record.getMessage() or record.name in record.getMessage() for record in told)
 
 
 def test_a_process_that_is_killed(log, caplog):
@@ -187,13 +189,34 @@ def test_it_ends_with_the_application(log):
             os.kill(fork, signal.SIGKILL)
 
 
-def test_an_interrupt_in_the_terminal_is_for_the_application(log, apart):
-    """Ctrl-C reaches all processes of a terminal; the one for maintenance goes on until it is closed."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_to_a_group_are_for_the_application(log, apart, number):
+    """Ctrl-C and the end of a service reach all processes of a group; the one for maintenance goes on until it is closed."""
     apart.do("maintain")
     (process,) = processes()
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     apart.do("maintain")
     assert processes() == [process]
+
+
+def test_one_that_is_killed_before_it_is_ready(log, monkeypatch):
+    """The next pass starts another; a thread takes its place only where no process can run."""
+    with monkeypatch.context() as patch:
+        patch.setattr(background_process, "PROGRAM", "import os; os.kill(os.getpid(), 9)")
+        apart = MaintenanceProcess(log.location, log.settings)
+    for _ in range(2):
+        with pytest.raises(FailedPassError, match=f"ended with -{signal.SIGKILL.value}; the next pass starts another"):
+            apart.do("maintain")
+
+
+def test_places_of_imports_that_are_no_texts(log, monkeypatch):
+    """Python passes over them, and so does the process."""
+    monkeypatch.setattr(sys, "path", [*sys.path, Path("/nowhere"), b"/nowhere", 1])
+    append(log, 8)
+    with closing(MaintenanceProcess(log.location, log.settings)) as apart:
+        assert "extents=8" in apart.do("relieve")
+
+
 
 
 def test_modules_of_the_working_folder_are_not_imported(log, apart, tmp_path, monkeypatch):
