@@ -52,16 +52,18 @@ def _snapshot(database: Database, name: str, stage: int) -> StateSnapshot:
 
 
 def _report(name: str, found: VerifiedTask, findings: Findings) -> None:
-    delete = "stop the application and delete the folder; it is restored from the changelogs"
+    delete = f"stop the application and delete the folder; then {found.what_follows}"
     match found.situation:
         case "damaged" if found.is_unseen:
             findings.error("store", str(found.folder), found.reason, delete)
         case "damaged" | "untrusted":
-            action = "none: it is discarded and restored when it is next opened"
+            action = f"none: it is discarded when it is next opened, and {found.what_follows}"
             findings.information("untrusted-store", str(found.folder), found.reason, action)
         case "equal" | "different":
             rows, wrong = sum(one.rows for one in found.stores), sum(one.differences for one in found.stores)
             findings.counts["local_stores"] += 1
+            if found.is_outdated:
+                findings.information("untrusted-store", str(found.folder), found.reason)
             findings.counts["store_rows"] += rows
             if wrong:
                 first = min(difference.key for one in found.stores for difference in one.first)

@@ -32,7 +32,7 @@ TAKEN = "taken.sst"  # the file of a write, until RocksDB has it
 BLOCK_BYTES = 4 * 1024  # a look-up beyond the cache decodes one: 6 µs a key, and with 16 KiB 9
 KEYS_AT_ONCE = 1 << 15  # what each key takes is freed in between
 DAMAGED = "DAMAGED"  # a file that marks a damaged store, and says why; RocksDB ignores names other than its own
-RESTORED = "it is discarded and restored from its changelog when the application opens it again"
+DISCARDED = "it is discarded when its application opens it again"  # `what_follows` says what takes its place
 
 
 class RocksStore:
@@ -159,7 +159,7 @@ class RocksStore:
                 if self._is_open and not is_in(self.folder):
                     found = EpochFailedError(
                         f"the files of the local store in {self.folder} were deleted while it was used; run the epoch again: the store is "
-                        "restored from its changelog"
+                        "made again"
                     )
                 mark_damaged(self.folder, found)
             raise found from error
@@ -182,8 +182,8 @@ def check_undamaged(folder: Path) -> None:
     if is_damaged(folder):
         found = ""
         with suppress(OSError):
-            found = (folder / DAMAGED).read_text(errors="replace").removesuffix(f"; {RESTORED}")
-        raise CorruptionError(f"the local store in {folder} was found to be damaged{found and f': {found}'}; {RESTORED}")
+            found = (folder / DAMAGED).read_text(errors="replace").removesuffix(f"; {DISCARDED}")
+        raise CorruptionError(f"the local store in {folder} was found to be damaged{found and f': {found}'}; {DISCARDED}")
 
 
 def mark_damaged(folder: Path, reason: Exception) -> None:
@@ -235,7 +235,7 @@ def _translated(error: Exception, folder: Path) -> Exception:
         return StorageFailedError(
             f"the local store in {folder} cannot be used: {reason}; raise the limit of open files", errno.EMFILE, reason
         )
-    return CorruptionError(f"the local store in {folder} cannot be used: {text}; {RESTORED}")
+    return CorruptionError(f"the local store in {folder} cannot be used: {text}; {DISCARDED}")
 
 
 def _refuse_to_unpickle(_: bytes) -> object:

@@ -22,7 +22,7 @@ import pyarrow as pa
 from streamkit.errors import CorruptionError
 from streamkit.names import fresh_token
 from streamkit.state.key_hashes import KeyHashes
-from streamkit.state.rocksdb import RESTORED
+from streamkit.state.rocksdb import DISCARDED
 from streamkit.state.sorted_run import SortedRun
 
 RUNS = "RUNS"
@@ -67,11 +67,11 @@ class RunList:
             return None
         text = data[CHECKSUM_LENGTH + 1 :]
         if data[: CHECKSUM_LENGTH + 1] != b"%08x " % google_crc32c.value(text):
-            raise CorruptionError(f"{RUNS} of the local store in {folder} is damaged; {RESTORED}")
+            raise CorruptionError(f"{RUNS} of the local store in {folder} is damaged; {DISCARDED}")
         plain = json.loads(text)
         if plain["format"] != FORMAT:
             found = plain["format"]
-            raise CorruptionError(f"{RUNS} of the local store in {folder} has format {found}; expected {FORMAT}; {RESTORED}")
+            raise CorruptionError(f"{RUNS} of the local store in {folder} has format {found}; expected {FORMAT}; {DISCARDED}")
         keys = None if plain["keys"] is None else RunFile(**plain["keys"])
         return cls(tuple(RunFile(**one) for one in plain["runs"]), plain["below"], plain["moving"], keys)
 
@@ -156,10 +156,10 @@ class RunFolder:
                 data = mapped.read_buffer()
         except (OSError, pa.ArrowInvalid) as error:  # an empty file cannot be mapped
             raise CorruptionError(
-                f"the file {file.name} of the local store in {self.folder} cannot be read: {error}; {RESTORED}"
+                f"the file {file.name} of the local store in {self.folder} cannot be read: {error}; {DISCARDED}"
             ) from error
         if google_crc32c.value(np.frombuffer(data, np.uint8)) != file.checksum:
-            raise CorruptionError(f"the file {file.name} of the local store in {self.folder} is damaged; {RESTORED}")
+            raise CorruptionError(f"the file {file.name} of the local store in {self.folder} is damaged; {DISCARDED}")
         return data
 
 

@@ -39,7 +39,7 @@ from streamkit.state.rocksdb import StoreBusyError
 from streamkit.state.run_folder import RUNS
 from streamkit.state.snapshot import application_of, find_store
 from streamkit.state.store import MemoryStore
-from streamkit.state.task_state import Share, StorePosition, TaskState, UntrustedStoreError, distrust, is_lost
+from streamkit.state.task_state import Share, StorePosition, TaskState, UntrustedStoreError, distrust, is_lost, told_unread
 from streamkit.state.tiered_store import StoreMovedOnError, TieredStore
 from streamkit.state.view_position import ViewPosition
 
@@ -54,11 +54,11 @@ _LOGGER = logging.getLogger(__name__)
 _WARNED: set[str] = set()  # as long as local stores are damaged, which is seldom
 
 
-def warn_once(error: BaseException | None) -> None:
+def warn_once(told: str) -> None:
     """Log that a local store is not read, and why: once in the life of the process, however often it is asked."""
-    if (reason := str(error)) not in _WARNED:
-        _WARNED.add(reason)
-        _LOGGER.warning("%s; until then it is read from the changelog, which takes longer", reason)
+    if told not in _WARNED:
+        _WARNED.add(told)
+        _LOGGER.warning("%s", told)
 
 
 class OpenLog(Protocol):
@@ -134,10 +134,11 @@ class _OpenState:
 
 @dataclass(frozen=True)
 class _HeldEpoch:
-    """One committed epoch that all calls see: where the application stood, and the extents of the changelogs."""
+    """One committed epoch that all calls see: where the application stood, the extents of the changelogs, and what is kept without a log."""
 
     position: ViewPosition
     extents: Mapping[Place, Sequence[Extent]]
+    kept: CommittedChanges
 
 
 class StateReader:
@@ -212,9 +213,8 @@ class StateReader:
                 try:
                     opened = self._caught_up(known, opened, parts)
                     return [self._looked(part, groups, look) for part, groups in zip(opened, parts, strict=True)]
-                except _OtherwiseError as error:  # all again, so that all parts are of one epoch
-                    if not isinstance(error.__cause__, StoreMovedOnError):
-                        warn_once(error.__cause__)
+                except _OtherwiseError:  # all again, so that all parts are of one epoch
+                    pass
                 finally:
                     self._let_go(opened)
 
@@ -224,12 +224,15 @@ class StateReader:
         except (CorruptionError, StorageFullError, StoreBusyError) as error:
             if part.local is None:
                 raise
-            task = self.known().task(part.groups.start)
+            known = self.known()
+            task = known.task(part.groups.start)
             if (
                 not isinstance(error, StoreMovedOnError) or self._held is not None
             ):  # what is there now may be ahead of the epoch held
                 self._distrusted.add(task)
             self._drop(task)
+            if not isinstance(error, StoreMovedOnError):
+                self._tell_unread(known, part.groups, error)
             raise _OtherwiseError from error
 
     def _part(self, known: ReadProgram, groups: range) -> _OpenState:
@@ -282,11 +285,16 @@ class StateReader:
             except StoreMovedOnError:  # between the two
                 continue
             except CorruptionError as error:
-                warn_once(error)
+                self._tell_unread(known, known.groups(task), error)
                 return None
             except (StorageFullError, StoreBusyError):  # RocksDB writes a log of its own even to read
                 return None
         return None
+
+    def _tell_unread(self, known: ReadProgram, groups: range, error: Exception) -> None:
+        """Warn of a local store that cannot be used, with what the catalog says of those that have no log."""
+        changes = self._log.catalog.read(lambda found: self._kept(found, known, self._counters(found, known, groups)))
+        warn_once(told_unread(error, self._share(known, groups), changes))
 
     def _drop(self, task: int) -> None:
         part = self._local.pop(task, None)
@@ -302,6 +310,7 @@ class StateReader:
         if self._held is not None:
             missing: dict[int, dict[Place, list[Extent]]] = {}
             for part, groups in zip(opened, asked, strict=True):
+                self._check_copy(known, part, self._held.kept)
                 missing.setdefault(id(part), {}).update(self._held_extents(known, part, groups))
         else:
             opened, missing = self._log.catalog.read(lambda transaction: self._missing(transaction, known, opened, asked))
@@ -321,8 +330,11 @@ class StateReader:
         missing: dict[int, dict[Place, list[Extent]]] = {}
         for part, groups in zip(opened, asked, strict=True):
             counted = self._counters(transaction, known, groups)
-            self._check_log(transaction, known, part, counted)
-            part = part if self._is_usable(transaction, known, part, counted) else self._replaced(known, part, groups)
+            kept = self._kept(transaction, known, counted)
+            self._check_copy(known, part, kept)
+            if not self._is_usable(transaction, known, part, counted, kept):
+                part = self._replaced(known, part, groups)
+                self._check_copy(known, part, kept)
             lacking = {
                 place: span.extents_since(transaction, place[0], counters, part.next_offset(place))
                 for place, counters in counted.items()
@@ -352,36 +364,53 @@ class StateReader:
         return moment
 
     def _is_usable(
-        self, transaction: Transaction, known: ReadProgram, part: _OpenState, counted: Mapping[Place, PartitionCounters]
+        self,
+        transaction: Transaction,
+        known: ReadProgram,
+        part: _OpenState,
+        counted: Mapping[Place, PartitionCounters],
+        kept: CommittedChanges,
     ) -> bool:
         """Whether a part may go on from where it is: what it holds was committed, and it lacks no deletion that has left the changelog."""
         if not part.is_checked:
             if (reason := self._distrust(transaction, known, part)) is not None:
                 assert part.local is not None, "the changelogs are trusted"
                 error = UntrustedStoreError.of(part.local.folder, reason)
-                warn_once(error)
+                warn_once(told_unread(error, self._share(known, part.groups), kept))
                 return False
             part.is_checked = True
         return not any(0 < part.next_offset(place) < counters.purged_below for place, counters in counted.items())
 
-    def _check_log(
-        self, transaction: Transaction, known: ReadProgram, part: _OpenState, counted: Mapping[Place, PartitionCounters]
-    ) -> None:
-        """StoreLostError if a store without a log is asked for, and the part is no copy of it that can be caught up."""
-        program, stores = known.program, known.application.stores
-        if not (unlogged := [name for name in self._stores if name in program.unlogged]):
-            return
-        stage = find_store(program, unlogged[0]).stage
-        ids = tuple((stores[name].changelog_topic_id, stores[name].number) for name in unlogged)
-        share = Share(part.groups, program.key_groups, program.changelog_partitions, tuple(one for one, _ in ids), stage, ids)
-        position = share.origin if part.position is None else part.position
-        reached = {topic_id: {at: part.next_offset((topic_id, at)) for at in share.partitions} for topic_id, _ in ids}
+    def _kept(self, transaction: Transaction, known: ReadProgram, counted: Mapping[Place, PartitionCounters]) -> CommittedChanges:
+        """What decides whether a copy of stores without a log can be caught up, and whether their changelogs have all; nothing if all have a log."""
+        if not self._unlogged(known):
+            return CommittedChanges(0, "", {}, {}, (), {})
         purged: dict[int, dict[int, int]] = {}
         for (topic_id, partition), counters in counted.items():
             purged.setdefault(topic_id, {})[partition] = counters.purged_below
         begun = begun_of(applications.get(transaction, self._application).metrics)
-        changes = CommittedChanges(0, "", {}, {}, (), {}, purged_below=purged, begun=begun)
-        if is_lost(replace(position, offsets=reached), share, changes):
+        return CommittedChanges(0, "", {}, {}, (), {}, purged_below=purged, begun=begun)
+
+    def _unlogged(self, known: ReadProgram) -> list[str]:
+        """The stores without a log that are asked for."""
+        return [name for name in self._stores if name in known.program.unlogged]
+
+    def _share(self, known: ReadProgram, groups: range) -> Share:
+        """The share of the stage in these key groups; of its stores without a log it tells those that are asked for."""
+        program, stores = known.program, known.application.stores
+        stage = find_store(program, self._stores[0]).stage
+        own = tuple(stores[store.name].changelog_topic_id for store in program.stores if store.stage == stage)
+        unlogged = tuple((stores[name].changelog_topic_id, stores[name].number) for name in self._unlogged(known))
+        return Share(groups, program.key_groups, program.changelog_partitions, own, stage, unlogged)
+
+    def _check_copy(self, known: ReadProgram, part: _OpenState, kept: CommittedChanges) -> None:
+        """StoreLostError if a store without a log is asked for, and the part is no copy of it that can be caught up."""
+        if not (unlogged := self._unlogged(known)):
+            return
+        share = self._share(known, part.groups)
+        position = share.origin if part.position is None else part.position
+        reached = {at: {place: part.next_offset((at, place)) for place in share.partitions} for at in share.unlogged_ids}
+        if is_lost(replace(position, offsets=reached), share, kept):
             if part.local is not None:
                 self._drop(known.task(part.groups.start))  # it may be another one by the next call
             raise StoreLostError(
@@ -394,10 +423,7 @@ class StateReader:
         if part.position is None:  # it holds nothing
             return None
         assert self._moment is not None, "the application is looked at first"
-        program, stores = known.program, known.application.stores
-        stage = find_store(program, self._stores[0]).stage
-        own = tuple(stores[store.name].changelog_topic_id for store in program.stores if store.stage == stage)
-        share = Share(part.groups, program.key_groups, program.changelog_partitions, own)
+        share = self._share(known, part.groups)
         epoch, token = epochs.newest_known(transaction, known.application.id, part.position.epoch)
         tokens = {epoch: token} if epoch else {}
         committed = CommittedChanges(self._moment.epoch, self._moment.token, {}, {}, (), tokens)
@@ -424,15 +450,16 @@ class StateReader:
         known = self.known()
         self._check_moment(transaction, known)
         counted = self._counters(transaction, known, range(known.program.key_groups))
+        kept = self._kept(transaction, known, counted)
         for part in list(self._local.values()):
-            self._check_log(transaction, known, part, {place: counted[place] for place in self._places(known, part.groups)})
+            self._check_copy(known, part, kept)
         for task, part in list(self._local.items()):
-            if not self._is_usable(transaction, known, part, counted):
+            if not self._is_usable(transaction, known, part, counted, kept):
                 self._distrusted.add(task)
                 self._drop(task)
         extents = {place: span.whole_extents(transaction, *place) for place in counted}
         self._known = replace(known, application=applications.get(transaction, self._application))
-        return _HeldEpoch(view_position(transaction, self._known.application), extents)
+        return _HeldEpoch(view_position(transaction, self._known.application), extents, kept)
 
     def _read_program(self, transaction: Transaction) -> ReadProgram:
         state, program = application_of(transaction, self._application)

@@ -156,9 +156,7 @@ class HeldStores:
             return held
         if held is not None and held.is_lost:
             place = StorePlace.parse(str(folder)) or folder.name
-            _logger.warning(
-                "%s: the files of the local store in %s were deleted; it is restored from its changelog", place, folder
-            )
+            _logger.warning("%s: the files of the local store in %s were deleted; it is made again", place, folder)
         self._let_go(folder)
         share = max(1, memory_bytes * self._at_once // self._open_max)
         if len(self._held) >= HELD_MAX:

@@ -35,7 +35,7 @@ from streamkit.state.changelog import (
 from streamkit.state.key import range_end, range_prefix
 from streamkit.state.key_group import changelog_partitions_of
 from streamkit.state.restoring import RestoreReport
-from streamkit.state.rocksdb import RESTORED, StoreBusyError, is_damaged
+from streamkit.state.rocksdb import DISCARDED, StoreBusyError, is_damaged
 from streamkit.state.store import MemoryStore, SortedKeys, Store, StoredKey, StoredValue
 from streamkit.state.stores import ON_DISK, Stores
 from streamkit.state.tiered_store import StoreMovedOnError, TieredStore
@@ -167,7 +167,11 @@ class UntrustedStoreError(CorruptionError):
     @classmethod
     def of(cls, folder: Path, reason: str) -> UntrustedStoreError:
         """The error that names the folder, and why it is not."""
-        return cls(f"the local store in {folder} cannot be trusted: {reason}; {RESTORED}")
+        return cls(f"the local store in {folder} cannot be trusted: {reason}; {DISCARDED}")
+
+
+class OutdatedStoreError(CorruptionError):
+    """The stores without a log in a folder cannot be brought to the committed epoch: they begin empty when the folder is next opened."""
 
 
 class StoreBehindError(StreamKitError):
@@ -301,10 +305,10 @@ def open_state(
     except StoreBusyError:
         try:
             return open_beside(storage, folder, share, changes, memory_bytes)
-        except (UntrustedStoreError, StoreAheadError, StoreMovedOnError) as error:
+        except (UntrustedStoreError, OutdatedStoreError, StoreAheadError, StoreMovedOnError) as error:
             raise EpochFailedError(f"{error}; another task or process has it open; run the epoch again") from error
     except CorruptionError as error:
-        _tell_discarded(folder, error)
+        _tell_discarded(folder, error, share, changes)
         stores.discard(folder)
         store = stores.open(folder, memory_bytes)
     try:
@@ -313,7 +317,7 @@ def open_state(
         if share.unlogged and share.numbers:
             position = _without_dropped(store, position, share)
         if (reason := distrust(storage, position, share, changes)) is not None:
-            _tell_discarded(folder, UntrustedStoreError.of(folder, reason))
+            _tell_discarded(folder, UntrustedStoreError.of(folder, reason), share, changes)
             store.close()
             stores.discard(folder)
             reach("state.untrusted")
@@ -333,7 +337,7 @@ def open_state(
         if isinstance(error, CorruptionError) and is_damaged(folder):
             return open_state(storage, folder, share, changes, memory_bytes, stores, is_copy=is_copy)
         if isinstance(error, EpochFailedError) and isinstance(store, TieredStore):
-            _tell_discarded(folder, error)
+            _tell_discarded(folder, error, share, changes)
             return open_state(storage, folder, share, changes, memory_bytes, stores, is_copy=is_copy)
         raise
 
@@ -379,6 +383,15 @@ def is_lost(position: StorePosition, share: Share, changes: CommittedChanges) ->
     )
 
 
+def what_follows(share: Share, changes: CommittedChanges, names: Sequence[str] = ()) -> str:
+    """What becomes of a share's stores where its folder is discarded, or is not there; `names` are those of its stores without a log, if known."""
+    if not is_lost(share.origin, share, changes):
+        return "its stores are restored from their changelogs"
+    empty = f"{', '.join(names)}, which {'has' if len(names) == 1 else 'have'} no log," if names else "its stores without a log"
+    rest = "; the others are restored from their changelogs" if share.logged.changelog_ids else ""
+    return f"{empty} {'begins' if len(names) == 1 else 'begin'} empty, because older changes are not kept{rest}"
+
+
 def _begin_empty(
     store: Store, position: StorePosition, share: Share, changes: CommittedChanges, folder: Path, *, is_copy: bool
 ) -> StorePosition:
@@ -410,9 +423,9 @@ def _begin_empty(
     return emptied
 
 
-def _tell_discarded(folder: Path, reason: Exception) -> None:
-    """Log in one line which task restores its stores, and why."""
-    _logger.warning("%s: %s", StorePlace.parse(str(folder)) or folder.name, reason)
+def _tell_discarded(folder: Path, reason: Exception, share: Share, changes: CommittedChanges) -> None:
+    """Log in one line which task loses its stores, why, and what takes their place."""
+    _logger.warning("%s: %s; then %s", StorePlace.parse(str(folder)) or folder.name, reason, what_follows(share, changes))
 
 
 def catch_up(
@@ -471,10 +484,18 @@ def read_state(storage: Storage, folder: Path, share: Share, changes: CommittedC
         except StoreAheadError:
             raise
         except CorruptionError as error:
-            _logger.warning("%s; until then it is read from the changelog, which takes longer", error)
+            _logger.warning("%s", told_unread(error, share, changes))
         except (StorageFullError, StoreBusyError):  # RocksDB writes a log of its own even to read
             pass
     return read_changelogs(storage, share, changes)
+
+
+def told_unread(error: object, share: Share, changes: CommittedChanges) -> str:
+    """What to tell of a folder that cannot be used, as the error says: how its stores are read until its application opens it again."""
+    if not is_lost(share.origin, share, changes):
+        return f"{error}; until then it is read from the changelog, which takes longer"
+    begins = "" if isinstance(error, OutdatedStoreError) else f"; then {what_follows(share, changes)}"
+    return f"{error}{begins}; until then stores without a log cannot be read here"
 
 
 def read_changelogs(storage: Storage, share: Share, changes: CommittedChanges) -> TaskState:
@@ -491,15 +512,17 @@ def open_beside(
     """
     The store as another process left it, with what it lacks in memory.
 
-    UntrustedStoreError if it cannot be trusted, StoreAheadError if that is because it holds a later epoch.
+    UntrustedStoreError if it cannot be trusted, StoreAheadError if that is because it holds a later epoch, OutdatedStoreError if its stores
+    without a log cannot be caught up.
     """
     store = TieredStore(folder, read_only=True, memory_bytes=memory_bytes)
     try:
         _check_reached(folder, _position(store, share), changes)
         position = trusted_position(storage, store, folder, share, changes)
         if is_lost(position, share, changes):
-            raise UntrustedStoreError.of(
-                folder, "it has no log, and is not what was committed, or lacks changes that are kept no more"
+            raise OutdatedStoreError(
+                f"the local store in {folder} has stores without a log that are not what was committed, or lack changes that are not kept any "
+                "more: they begin empty when its application opens it again"
             )
         missing: dict[StoredKey, StoredValue | None] = {}
         for place, extents in _missing_extents(storage, position, share, changes).items():

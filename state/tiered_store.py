@@ -28,7 +28,7 @@ from streamkit.failpoints import reach
 from streamkit.log.database.system_error import naming, system_error
 from streamkit.log.values.byte_order import byte_order
 from streamkit.state.key_hashes import KeyHashes
-from streamkit.state.rocksdb import RESTORED, RocksStore, StoreBusyError, check_undamaged, is_in, mark_damaged
+from streamkit.state.rocksdb import DISCARDED, RocksStore, StoreBusyError, check_undamaged, is_in, mark_damaged
 from streamkit.state.run_folder import RunFolder, RunList
 from streamkit.state.sorted_run import NOWHERE, SortedRun, hash_keys
 from streamkit.state.store import SortedKeys, StoredKey, StoredValue
@@ -256,7 +256,7 @@ class TieredStore:
         self._below_keys = self._files.keys() if self._has_below else KeyHashes.none()
         self._may_be_below = None if is_alone else {self._below_position, *(run.position for run in self._runs)}
         if listed.below is not None and not self._has_below:
-            raise CorruptionError(f"the local store in {self.folder} lacks what its runs were written upon; {RESTORED}")
+            raise CorruptionError(f"the local store in {self.folder} lacks what its runs were written upon; {DISCARDED}")
         if listed.moving is not None and self._has_below:
             moving = bytes.fromhex(listed.moving)
             self._may_be_below = {*(self._may_be_below or ()), moving}
@@ -271,7 +271,7 @@ class TieredStore:
                 position = below.position()
                 if self._may_be_below is not None and position not in self._may_be_below:
                     error = (StoreMovedOnError if self.read_only else CorruptionError)(
-                        f"the local store in {self.folder} has runs that do not follow what lies below them; {RESTORED}"
+                        f"the local store in {self.folder} has runs that do not follow what lies below them; {DISCARDED}"
                     )
                     if not self.read_only:
                         mark_damaged(self.folder, error)
@@ -342,7 +342,7 @@ class TieredStore:
             if self.is_lost:
                 raise EpochFailedError(
                     f"the files of the local store in {self.folder} were deleted while it was used; run the epoch again: the store is "
-                    "restored from its changelog"
+                    "made again"
                 ) from error
             raise system_error("write the local store in", str(self.folder), error) from error
 

@@ -38,7 +38,9 @@ from streamkit.state.task_state import (
     StoreAheadError,
     StorePosition,
     UntrustedStoreError,
+    is_lost,
     trusted_position,
+    what_follows,
 )
 from streamkit.state.tiered_store import TieredStore, UnfindableKeyError
 
@@ -85,6 +87,8 @@ class VerifiedTask:
 
     `reason` says why nothing was compared: the folder is damaged, holds what was not committed, or is not there. The last two are no
     fault: such a store is restored. `is_unseen` says that who opens the folder does not see the damage, and goes on with it.
+    `what_follows` says what becomes of the stores once the folder has been discarded or deleted. `is_outdated` says of a folder that is trusted
+    that its stores without a log are not what was committed, or lack changes that are not kept any more: they begin empty when it is opened.
     """
 
     stage: int
@@ -97,6 +101,8 @@ class VerifiedTask:
     local_epoch: int = 0
     stores: tuple[VerifiedStore, ...] = ()
     is_unseen: bool = False
+    what_follows: str = ""
+    is_outdated: bool = False
 
     @property
     def is_sound(self) -> bool:
@@ -139,7 +145,7 @@ def verify_task(
             return None
         beside = _Beside.of(storage_now(), snapshot, root, task, store)
         if not beside.folder.exists():
-            return beside.found("absent", "there is no local store on this host: it would be restored from the changelogs")
+            return beside.replaced("absent", "there is no local store on this host: when its task runs here,")
         try:
             with closing(TieredStore(beside.folder, read_only=True)) as opened:
                 # What is open stays as it is. So the catalog of now is not behind it, unless somebody has set it back.
@@ -160,7 +166,7 @@ def verify_task(
     if isinstance(reason, UnfindableKeyError):
         return replace(beside.found("damaged", str(reason)), is_unseen=True)
     is_untrusted = isinstance(reason, UntrustedStoreError | StoreAheadError)
-    return beside.found("untrusted" if is_untrusted else "damaged", str(reason))
+    return beside.replaced("untrusted" if is_untrusted else "damaged", f"{reason}; then")
 
 
 @dataclass(frozen=True)
@@ -203,6 +209,20 @@ class _Beside:
         purged = self.snapshot.changes.purged_below.get(self.changelog_id(store), {})
         return not position.begun and not any(purged.get(partition) for partition in self.share.partitions)
 
+    @cached_property
+    def unlogged(self) -> tuple[str, ...]:
+        """The stores of the stage that have no log."""
+        found = self.snapshot.program
+        return tuple(one.name for one in found.stores if one.stage == self.snapshot.stage and one.name in found.unlogged)
+
+    @cached_property
+    def what_follows(self) -> str:
+        return what_follows(self.share, self.snapshot.changes, self.unlogged)
+
+    def replaced(self, situation: Situation, reason: str) -> VerifiedTask:
+        """The task whose folder cannot be used, with what takes its place behind the reason."""
+        return self.found(situation, f"{reason} {self.what_follows}")
+
     def ranges(self, store: str, groups: Sequence[int]) -> list[KeyRange]:
         """Where the keys of a store are, in these key groups."""
         number = self.snapshot.application.stores[store].number
@@ -212,23 +232,31 @@ class _Beside:
         """What there is to say of the task; of its stores nothing, if they were not compared."""
         application = self.snapshot.application
         told = tuple(stores or map(VerifiedStore, self.stores))
-        return VerifiedTask(
-            self.snapshot.stage, self.task, application.tasks, self.folder, application.epoch, situation, reason, epoch, told
-        )
+        where = (self.snapshot.stage, self.task, application.tasks, self.folder, application.epoch)
+        return VerifiedTask(*where, situation, reason, epoch, told, what_follows=self.what_follows)
 
 
 def _verified(beside: _Beside, opened: Store) -> VerifiedTask:
     position = trusted_position(beside.storage, opened, beside.folder, beside.share, beside.snapshot.changes)
     if position == beside.share.origin:
-        return beside.found("absent", "the local store holds nothing yet: it would be restored from the changelogs")
+        return beside.replaced("absent", "the local store holds nothing yet: when its task runs here,")
+    is_outdated = is_lost(position, beside.share, beside.snapshot.changes)
+    left_out = {name for name in beside.stores if not beside.has_log(name, position) or (is_outdated and name in beside.unlogged)}
     stores = [
-        _compared(beside, opened, position, name) if beside.has_log(name, position) else VerifiedStore(name, has_log=False)
+        VerifiedStore(name, has_log=False) if name in left_out else _compared(beside, opened, position, name)
         for name in beside.stores
     ]
     if beside.is_whole and (stray := _stray_keys(beside, opened)) is not None:
         stores.append(stray)
     situation: Situation = "different" if any(one.differences for one in stores) else "equal"
-    return beside.found(situation, epoch=position.epoch, stores=stores)
+    found = beside.found(situation, epoch=position.epoch, stores=stores)
+    if not is_outdated:
+        return found
+    reason = (
+        f"the local store in {beside.folder} has rows of stores without a log ({', '.join(beside.unlogged)}) that are not what was committed, or "
+        "lack changes that are not kept any more; these begin empty when its application opens it again"
+    )
+    return replace(found, reason=reason, is_outdated=True)
 
 
 def _compared(beside: _Beside, opened: Store, position: StorePosition, store: str) -> VerifiedStore:

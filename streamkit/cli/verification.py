@@ -44,7 +44,7 @@ def verify(
     Compare local stores with their changelogs.
 
     It goes task by task, also while the application runs. A store is the fold of its changelog, so both have the same rows as of the epoch that its files have.
-    Nothing is verified where a host has no folder, or one that is discarded and restored when it is next opened: the table says so.
+    Nothing is verified where a host has no folder, or one that is discarded when it is next opened: it says so, and what takes its place.
     Ends with 0 if nothing is wrong, 1 if a store differs or is damaged, 2 if it could not be verified; then --json prints an object with `error`.
     """
     try:
@@ -80,9 +80,12 @@ def _described(log: Log, app: str, task: VerifiedTask) -> Iterator[dict[str, Any
     is_from_earlier = is_earlier(log.catalog.applications.get(app))
     for one in task.stores:
         is_compared = task.situation in ("equal", "different") and one.has_log
-        situation = (
-            ("different" if one.differences else "equal") if is_compared else (task.situation if one.has_log else "without a log")
-        )
+        if is_compared:
+            situation = "different" if one.differences else "equal"
+        elif one.has_log:
+            situation = task.situation
+        else:
+            situation = "untrusted" if task.is_outdated else "without a log"
         yield {
             "store": one.store,
             "stage": task.stage,
@@ -218,14 +221,30 @@ def _text(row: Mapping[str, Any] | None, as_bytes: str | None, first: int | None
 
 
 def _advice(app: str, found: Sequence[VerifiedTask]) -> str:
-    folders = ", ".join(visible(str(task.folder)) for task in found if task.situation == "different" or task.is_unseen)
-    return f"{app} must not go on with these stores: stop it and delete {folders}; they are restored from the changelogs"
+    wrong = [task for task in found if task.situation == "different" or task.is_unseen]
+    folders = ", ".join(visible(str(task.folder)) for task in wrong)
+    follows = "; ".join(dict.fromkeys(task.what_follows for task in wrong))
+    return f"{app} must not go on with these stores: stop it and delete {folders}; then {follows}"
 
 
 def _summary(app: str, found: Sequence[VerifiedTask]) -> str:
-    equal = sum(task.situation == "equal" for task in found)
-    others = {name: sum(task.situation == name for task in found) for name in ("damaged", "untrusted", "absent")}
-    parts = [f"{count} {name}" for name, count in others.items() if count]
-    return f"{app}: what {counted(equal, 'task')} of {len(found)} keep here is what the changelogs say" + (
-        f"; {', '.join(parts)}: restored when next opened" if parts else ""
-    )
+    """What was compared, what was not, and what becomes of the folders that cannot be used."""
+    equal = [task for task in found if task.situation == "equal"]
+    compared = [task for task in equal if any(one.has_log for one in task.stores)]
+    left_out = sorted({str(one.store) for task in equal for one in task.stores if not one.has_log})
+    if compared or not left_out:
+        text = f"{app}: what {counted(len(compared), 'task')} of {len(found)} keep here is what the changelogs say"
+    else:
+        text = f"{app}: nothing was compared"
+    if left_out:
+        text += f"; without a log, and not compared: {', '.join(left_out)}"
+    situations: dict[str, list[str]] = {}
+    for task in found:
+        if task.situation != "equal":
+            situations.setdefault(task.what_follows, []).append(task.situation)
+    for follows, names in situations.items():
+        parts = [f"{names.count(name)} {name}" for name in ("damaged", "untrusted", "absent") if name in names]
+        text += f"; {', '.join(parts)}: when next opened, {follows}"
+    if outdated := sum(task.is_outdated for task in found):
+        text += f"; in {counted(outdated, 'task')} what has no log is out of date, and begins empty when next opened"
+    return text

@@ -29,7 +29,7 @@ from streamkit.state.format import is_earlier
 from streamkit.state.snapshot import StateSnapshot, find_store, snapshot_of_store
 from streamkit.state.state_reader import warn_once
 from streamkit.state.stored_rows import StoredRows, WantedRows
-from streamkit.state.task_state import Share, StoreAheadError, TaskState, read_changelogs, read_state
+from streamkit.state.task_state import Share, StoreAheadError, TaskState, read_changelogs, read_state, told_unread
 
 if TYPE_CHECKING:
     from streamkit.expressions.analysis.row_condition import RowCondition
@@ -169,7 +169,7 @@ def _read(
             try:
                 rows = _rows(stored, state, partition, groups)
             except CorruptionError as error:
-                warn_once(error)
+                warn_once(told_unread(error, partition.share, partition.changes))
                 state.close()
                 state = from_changelogs()
                 rows = _rows(stored, state, partition, groups)

@@ -93,8 +93,8 @@ def test_a_damaged_folder_is_no_traceback(as_program, application, root):
 
     assert (code, errors.strip()) == (1, "")
     assert ["orders_of", "1", "of", "2", "damaged"] in [row[:5] for row in rows(output)]
-    assert "task 1 of 2: the file" in output and "is damaged; it is discarded and restored" in output
-    assert "1 damaged: restored when next opened" in output
+    assert "task 1 of 2: the file" in output and "is damaged; it is discarded when its application opens it again" in output
+    assert "1 damaged: when next opened, its stores are restored from their changelogs" in output
 
 
 def test_without_a_folder_nothing_is_verified(streamkit, application, root):
@@ -103,7 +103,7 @@ def test_without_a_folder_nothing_is_verified(streamkit, application, root):
     output = streamkit("store", "verify", application)
 
     assert [row[4] for row in rows(output) if row[0] in ("orders_of", "hourly")] == ["absent"] * 4
-    assert "there is no local store on this host: it would be restored" in output
+    assert "there is no local store on this host: when its task runs here, its stores are restored" in output
     assert "what 0 tasks of 2 keep here is what the changelogs say; 2 absent" in output
 
 

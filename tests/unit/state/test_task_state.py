@@ -23,7 +23,6 @@ from streamkit.names import DELETED, TIMESTAMP, SlabName, fresh_token
 from streamkit.state import rocksdb, task_state, tiered_store
 from streamkit.state.changelog import CommittedChanges, PlanFile
 from streamkit.state.key_group import changelog_partitions_of, key_group_range, task_of_key_group
-from streamkit.state.rocksdb import RESTORED
 from streamkit.state.run_folder import CHECKSUM_LENGTH, RUNS
 from streamkit.state.store import MemoryStore
 from streamkit.state.stores import DiskStores
@@ -231,7 +230,9 @@ def test_a_store_whose_values_are_damaged_is_restored(log: Changelog, tmp_path: 
 
     garble_blocks(tmp_path / "db")
     store = TieredStore(tmp_path / "db")
-    with pytest.raises(CorruptionError, match=r"the local store in .* cannot be used: .*restored from its changelog"):
+    with pytest.raises(
+        CorruptionError, match=r"the local store in .* cannot be used: .*it is discarded when its application opens it again"
+    ):
         store.scan(b"", b"\xff")
     store.close()
     assert dump(open_state(log.storage, tmp_path / "db", share_of(), changes)) == log.folded
@@ -374,7 +375,11 @@ def test_why_a_store_is_discarded_is_logged(log: Changelog, tmp_path: Path, capl
     (line,) = [record.getMessage() for record in caplog.records]
     assert re.search(reason, line)
     assert line.startswith("points, stage 3, task 0 of 1: ")
-    assert str(folder) in line and "\n" not in line and line.endswith(RESTORED)
+    assert (
+        str(folder) in line
+        and "\n" not in line
+        and line.endswith(f"{rocksdb.DISCARDED}; then its stores are restored from their changelogs")
+    )
     assert dump(state) == (log.folded if changes.epoch else {})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import random
+import re
 import shutil
 import tempfile
 import time
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 
 import streamkit as sk
 from streamkit import functions as F
+from streamkit.cli.verification import _described, _summary
 from streamkit.clock import HandClock
 from streamkit.engine.runs import start as starting
 from streamkit.engine.runs.compile import compile, explain
@@ -32,16 +34,20 @@ from streamkit.failpoints import armed
 from streamkit.log.catalog import retention
 from streamkit.log.catalog.catalog import CatalogRetention
 from streamkit.log.log import Log
+from streamkit.log.rescue.findings import Findings
 from streamkit.plan.program import Program
-from streamkit.state import task_state
+from streamkit.state import state_reader, task_state
+from streamkit.state.check import check_stores
 from streamkit.state.stores import DiskStores
-from streamkit.state.task_state import Share
+from streamkit.state.task_state import Share, StorePosition
+from streamkit.state.tiered_store import TieredStore
 from streamkit.state.verification import verify_stores
 from tests.kit import program as programs
 from tests.kit.commit_bugs import Patch
 from tests.kit.engine_run import MEMORY, DiedError, append, die, stored
 from tests.kit.forked import outcome_in_child
 from tests.kit.sampling import TAKES_ALL, examples
+from tests.kit.stored import put
 
 START = 1_700_000_000_000
 MINUTE = 60_000
@@ -372,6 +378,107 @@ def test_views_and_verification_say_what_they_can(aged: World) -> None:
     with pytest.raises(StoreLostError, match="the store 'counts' of app has no log, and this host has no copy"):
         stored(aged.log, "app", "counts")
     assert {row["s"] for row in stored(aged.log, "app", "sums")} == {15, 1}
+
+
+def _held_rows(world: World) -> list[dict[str, object]]:
+    with world.log.store("app", "counts").at_now() as held:
+        return held.to_rows()
+
+
+def damage(world: World) -> None:
+    for file in world.stores.rglob("*.run"):
+        file.write_bytes(b"\xff" * 40 + file.read_bytes()[40:])
+
+
+def half_write(world: World) -> None:
+    """The list of the runs names some that are not there."""
+    for file in world.stores.rglob("*.run"):
+        file.unlink()
+
+
+def move_position(world: World, **changed: object) -> None:
+    (folder,) = world.stores.rglob("*-of-*")
+    store = TieredStore(folder)
+    position = store.position()
+    assert position is not None
+    put(store, [], [], replace(StorePosition.decode(position), **changed).encode())  # type: ignore[arg-type]
+    store.close()
+
+
+def outdate(world: World) -> None:
+    """A copy of another host comes back too late."""
+    world.keep_copy()
+    world.take(20)
+    world.maintain()
+    world.move()
+
+
+BROKEN: dict[str, tuple[Callable[[World], None], str, str]] = {  # what happens to a folder, how it is found, and why
+    "damaged": (damage, "damaged", "is damaged"),
+    "half-written": (half_write, "damaged", "cannot be read"),
+    "stale": (lambda world: move_position(world, epoch=99), "untrusted", "holds epoch 99"),
+    "foreign": (lambda world: move_position(world, token="other"), "untrusted", "is not the one that was committed|was set back"),
+    "deleted": (World.lose_stores, "absent", "there is no local store on this host"),
+    "outdated": (outdate, "untrusted", "lack changes that are not kept any more"),
+}
+LOST = "counts, which has no log, begins empty"
+RESTORED = "its stores are restored from their changelogs"
+
+
+@pytest.mark.parametrize(
+    ("why", "is_aged"), [*((why, True) for why in BROKEN), *((why, False) for why in BROKEN if why != "outdated")]
+)
+def test_what_is_told_of_a_folder_is_what_happens(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, why: str, is_aged: bool
+) -> None:
+    """Verification, its summary, fsck, views and the task promise rows only where they are, and all say so where a store will begin empty."""
+    monkeypatch.setattr(state_reader, "_WARNED", set())
+    happen, situation, reason = BROKEN[why]
+    world.take(15 if is_aged else 5)
+    world.maintain()
+    happen(world)
+    (found,) = verify_stores(world.log, "app")
+    (counts,) = (one for one in _described(world.log, "app", found) if one["store"] == "counts")
+    assert counts["situation"] == situation and re.search(reason, found.reason)
+    findings = Findings()
+    check_stores(world.log.root, world.log.storage, world.log.catalog.database, findings)
+    told = [found.reason, _summary("app", [found]), *(one.action for one in findings.report("", True).of("untrusted-store"))]
+    if why == "outdated":
+        assert "begin empty when its application opens it again" in told[0] and "begins empty when next opened" in told[1]
+    else:
+        assert all((LOST if is_aged else RESTORED) in text and (RESTORED if is_aged else LOST) not in text for text in told), told
+    with caplog.at_level(logging.WARNING):
+        if is_aged:
+            view = world.log.store("app", "counts")
+            for look in (view.to_rows, lambda: view.get("a"), lambda: _held_rows(world)):
+                with pytest.raises(StoreLostError):
+                    look()
+        else:
+            assert {row["k"]: row["n"] for row in stored(world.log, "app", "counts")} == world.counts
+        assert "until then it is read from the changelog" not in caplog.text or not is_aged
+        assert {row["k"]: row["s"] for row in stored(world.log, "app", "sums")} == world.sums
+        caplog.clear()
+        world.may_lose = True
+        lost = world.lost
+        world.take()
+    assert world.lost - lost == int(is_aged)
+    discarded = [record.getMessage() for record in caplog.records if "is discarded" in record.getMessage()]
+    assert len(discarded) == int(why not in ("deleted", "outdated"))
+    assert all(
+        ("its stores without a log begin empty" in text) == is_aged and (RESTORED in text) != is_aged for text in discarded
+    )
+
+
+def test_a_comparison_that_was_not_made_is_not_claimed(aged: World) -> None:
+    """What is without a log is named in the summary; where nothing else is there, it says that nothing was compared."""
+    found = list(verify_stores(aged.log, "app"))
+    assert _summary("app", found).endswith(
+        "what 1 task of 1 keep here is what the changelogs say; without a log, and not compared: counts"
+    )
+    found = list(verify_stores(aged.log, "app", "counts"))
+    assert _summary("app", found) == "app: nothing was compared; without a log, and not compared: counts"
+    found = list(verify_stores(aged.log, "app", "sums"))
+    assert _summary("app", found) == "app: what 1 task of 1 keep here is what the changelogs say"
 
 
 def test_a_standby_copies_what_it_can(aged: World) -> None:
