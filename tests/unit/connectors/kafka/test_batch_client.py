@@ -53,7 +53,7 @@ def delete(broker, name):
 
 def produce(broker, name, values, partition=0, is_committed=None, first_ms=1_790_000_000_000):
     """One batch of records, whose times are a second apart; in a transaction, if it is said how that ends."""
-    config = {"bootstrap.servers": broker.address, "linger.ms": 20}
+    config = {"bootstrap.servers": broker.address, "linger.ms": 5000}  # a flush does not wait for it
     producer = kafka.Producer(config if is_committed is None else {**config, "transactional.id": f"of-{name}-{next(NAMES)}"})
     if is_committed is not None:
         producer.init_transactions(30)

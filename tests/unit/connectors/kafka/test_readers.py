@@ -48,7 +48,7 @@ def create(broker, name, partitions=1, **config):
 
 def produce(broker, name, records, **config):
     """Records as dicts of what `produce` takes, in one batch as far as there is room."""
-    producer = kafka.Producer({"bootstrap.servers": broker.address, "linger.ms": 20, **config})
+    producer = kafka.Producer({"bootstrap.servers": broker.address, "linger.ms": 5000, **config})
     for record in records:
         producer.produce(name, **record)
     assert producer.flush(30) == 0
