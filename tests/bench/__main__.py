@@ -42,6 +42,7 @@ from tests.bench.driver import driver_rows  # noqa: E402
 from tests.bench.formats import format_rows  # noqa: E402
 from tests.bench.functions import function_rows  # noqa: E402
 from tests.bench.idle import idle_rows  # noqa: E402
+from tests.bench.kafka_backlog import kafka_backlog_rows  # noqa: E402
 from tests.bench.kafka_sink import kafka_sink_rows  # noqa: E402
 from tests.bench.kafka_source import kafka_source_rows  # noqa: E402
 from tests.bench.large_state import large_state_rows  # noqa: E402
@@ -130,6 +131,11 @@ def live(session: SparkSession, folder: Path) -> Iterator[Row]:
 def live_kafka(session: SparkSession, folder: Path) -> Iterator[Row]:
     """From a record in Kafka to its result in Kafka, 1,000 records a second."""
     yield from live_kafka_rows(folder)
+
+
+def kafka_backlog(session: SparkSession, folder: Path, fraction: float = 1) -> Iterator[Row]:
+    """Records that wait in Kafka, counted into Kafka, beside Kafka Streams."""
+    yield from kafka_backlog_rows(folder, fraction)
 
 
 def kafka_sink(session: SparkSession, folder: Path, fraction: float = 1) -> Iterator[Row]:
@@ -234,6 +240,7 @@ WORKS: dict[str, Work] = {
     "latency": latency,
     "live": live,
     "live_kafka": live_kafka,
+    "kafka_backlog": kafka_backlog,
     "kafka_sink": kafka_sink,
     "kafka_source": kafka_source,
     "takeover": takeover,
@@ -257,6 +264,7 @@ SIZED: dict[str, Callable[..., Iterator[Row]]] = {
     **OPERATORS,
     "connect": connect,
     "connect_memory": connect_memory,
+    "kafka_backlog": kafka_backlog,
     "kafka_sink": kafka_sink,
     "kafka_source": kafka_source,
     "large_state": large_state,

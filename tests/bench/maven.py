@@ -20,6 +20,7 @@ DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><versi
 
 def jars(folder: Path, artifacts: Sequence[str]) -> Path | None:
     """The folder with these artifacts (`group:name:version`) and all that they need; None where they cannot be had."""
+    folder = folder.resolve()  # Maven would look for it from the project's folder on
     project = PROJECT.format(dependencies="\n".join(DEPENDENCY.format(*artifact.split(":")) for artifact in artifacts))
     complete = folder / "complete"
     if complete.exists() and complete.read_text() == project:
