@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, final
 
-from streamkit.background_process import ServedApplication, BackgroundProcess
+from streamkit.background_process import BackgroundProcess, ServedApplication
 from streamkit.config import Settings
 from streamkit.connectors.classes import connector_of
 from streamkit.connectors.connector import Connector

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, final
 
-from streamkit.background_process import ServedApplication, BackgroundProcess
+from streamkit.background_process import BackgroundProcess, ServedApplication
 from streamkit.config import Settings
 from streamkit.log.maintenance.maintenance import MaintenanceReport, maintain, relieve
 from streamkit.log.maintenance.throttle import StoppedError, Throttle

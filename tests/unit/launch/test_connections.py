@@ -266,7 +266,5 @@ with sk.open_log(sys.argv[1]) as log:
 
 def test_a_process_that_was_forked_ends(root, folder):
     """It leaves the run and its connectors to the process that has them."""
-    done = subprocess.run(
-        [sys.executable, "-c", FORKING, root, folder], check=False, capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-c", FORKING, root, folder], check=False, capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.returncode) == ("ended 0 True\n", 0), done.stderr

@@ -217,8 +217,6 @@ def test_places_of_imports_that_are_no_texts(log, monkeypatch):
         assert "extents=8" in apart.do("relieve")
 
 
-
-
 def test_modules_of_the_working_folder_are_not_imported(log, apart, tmp_path, monkeypatch):
     """A file named like a module of Python does no harm where the application itself does not import it."""
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place])

@@ -106,7 +106,7 @@ def test_a_task_that_fails(log, folder):
     try:
         (folder / "1.json").write_text("no JSON\n")
         with pytest.raises(sk.StreamKitError, match=r"1\.json"):
-            wait_until(lambda: running.check())
+            wait_until(running.check)
         assert len(processes()) == 1
     finally:
         running.stop()
