@@ -16,7 +16,7 @@ import socket
 import ssl
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -63,7 +63,7 @@ _USED = {
     "kafka.net.connection:KafkaConnection.closed": None,
     "kafka.net.selector:NetworkSelector": ("configs",),
     "kafka.net.selector:NetworkSelector.poll": ("timeout_ms",),
-    "kafka.net.selector:NetworkSelector.call_soon_with_future": ("coro",),
+    "kafka.net.selector:NetworkSelector.call_soon": ("task",),
     "kafka.net.selector:NetworkSelector.call_later": ("delay", "task"),
     "kafka.net.selector:NetworkSelector.cancel": ("task",),
     "kafka.net.selector:NetworkSelector.close": (),
@@ -182,24 +182,30 @@ class FetchedPartition:
 class Reply:
     """An answer that comes, or does not."""
 
-    def __init__(self, client: BatchClient, future: Any) -> None:
+    def __init__(self, client: BatchClient, coming: Awaitable[Any]) -> None:
         self._client = client
-        self._future = future
+        self._coming = coming
+        self._answer: Any = None
+        self._error: BaseException | None = None
+        self.is_done = False
 
-    @property
-    def is_done(self) -> bool:
-        return bool(self._future.is_done)
+    async def wait(self) -> None:
+        """Wait until the answer is there, or the reason why it does not come."""
+        try:
+            self._answer = await self._coming
+        except BaseException as error:  # noqa: BLE001  (whoever takes the answer gets it)
+            self._error = error
+        self.is_done = True
 
     def take(self) -> Any:
         """The answer; None if the connection broke before it came. ConfigError if the broker does not let the client in."""
-        if not self._future.is_done:
+        if not self.is_done:
             raise AssertionError("the answer is not there yet")
-        error = self._future.exception
-        if error is None:
-            return self._future.value
-        if not isinstance(error, Exception):  # an interrupt that came while a connection was served
-            raise error
-        self._client.hear(error)
+        if self._error is None:
+            return self._answer
+        if not isinstance(self._error, Exception):  # an interrupt that came while a connection was served
+            raise self._error
+        self._client.hear(self._error)
         return None
 
 
@@ -437,7 +443,9 @@ class BatchClient:
 
     def send(self, request: Any, node: int, lane: str = CONTROL) -> Reply:
         """Send a question, once there is a connection; its answer comes while someone waits."""
-        return Reply(self, self._net.call_soon_with_future(lambda: self._exchange(request, node, lane)))
+        reply = Reply(self, self._exchange(request, node, lane))
+        self._net.call_soon(reply.wait)
+        return reply
 
     def ask(self, request: Any, node: int, seconds: float | None = None) -> Any:
         """The answer to a question; None if it does not come."""
@@ -480,7 +488,7 @@ class BatchClient:
                 security_protocol=self.settings["security.protocol"].upper(), sasl_mechanism=self.settings["sasl.mechanisms"],
                 sasl_plain_username=self.settings["sasl.username"], sasl_plain_password=self.settings["sasl.password"],
             )  # fmt: skip
-            self._net.call_soon_with_future(lambda: self._connect(connection, *address))
+            self._net.call_soon(self._connect(connection, *address))
         await connection.init_future
         return connection
 

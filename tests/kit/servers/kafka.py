@@ -114,7 +114,11 @@ class Broker:
     def wait(self) -> None:
         """Wait until a client could connect."""
         assert self.process is not None
-        wait_for_port(self._port, self.process, self.folder / "server.txt")
+        try:
+            wait_for_port(self._port, self.process, self.folder / "server.txt")
+        except AssertionError:
+            self.kill()  # nobody else would
+            raise
 
     def kill(self) -> None:
         """End the process at once."""
