@@ -19,6 +19,7 @@ from streamkit.engine.evolution.definition import (
     keeping_ahead,
     original_of,
 )
+from streamkit.engine.evolution.replaying import rebuilt_stores, rebuilt_with
 from streamkit.engine.evolution.shifted_times import shifted_times
 from streamkit.engine.evolution.stale_times import stale_times
 from streamkit.engine.evolution.waits import GivenResults, hindrances, waiting_otherwise
@@ -214,11 +215,19 @@ class Continuation:
             yield self._orphans()
         for name, different in self.differing.items():
             if differences(self._held(name, frozenset()), self._made(name)):
-                yield _other_store(self.program, name, different, self.hindrance(name))
+                yield _other_store(self.program, name, different, self.hindrance(name), self._rebuild_of(name))
             else:
                 yield _of_gone_topics(self.program, name, sorted(self.gone))
         for name, way in self.unfilled.items():
-            yield _young_store(self.program, name, way)
+            yield _young_store(self.program, name, way, self._rebuild_of(name))
+
+    def _rebuild_of(self, store: str) -> str:
+        """The options that fill a store again from its topics, with the stores that go with it; none if that would be refused, too."""
+        named = rebuilt_with(self.program, store)
+        if named and self.before is not None and self.known is not None:
+            stores, times = rebuilt_stores(self.program, named), committed_times(self.known, ())
+            named = () if any(hindrances(self.before, self.program, stores, times)) else named
+        return " ".join(f"--rebuild {name}" for name in named)
 
     def program_in_stored_order(self) -> Program:
         """The program with aggregates and columns of each store that goes on in the order in which they are stored."""
@@ -347,12 +356,13 @@ def _line_of(program: Program, store: str, words: str) -> str:
     return f"{words} {lines[0]}" if lines else ""
 
 
-def _young_store(program: Program, name: str, way: Way) -> OrphanedStateError:
+def _young_store(program: Program, name: str, way: Way, rebuild: str) -> OrphanedStateError:
+    run = "run the changed topology under another application name"
     return OrphanedStateError(
         f"the store {name!r} of {program.application!r} is new, and rows that it should have were read already, of {', '.join(way.sources)}: "
-        f"it would begin without them. It cannot be filled with them: {way.hindrance}. Fill it from its topics by --rebuild {name}; or run the "
-        f"changed topology under another application name; or start from scratch with `streamkit apps reset {program.application}`"
-        f"{_line_of(program, name, _NEW_LINE + 'at')}"
+        f"it would begin without them. It cannot be filled with them: {way.hindrance}. "
+        f"{f'Fill it from its topics by {rebuild}; or {run}' if rebuild else run.capitalize()}; or start from scratch with "
+        f"`streamkit apps reset {program.application}`{_line_of(program, name, _NEW_LINE + 'at')}"
     )
 
 
@@ -367,11 +377,13 @@ def _of_gone_topics(program: Program, name: str, topics: Sequence[str]) -> Orpha
     )
 
 
-def _other_store(program: Program, name: str, different: Sequence[Difference], why: str | None) -> OrphanedStateError:
+def _other_store(
+    program: Program, name: str, different: Sequence[Difference], why: str | None, rebuild: str
+) -> OrphanedStateError:
     return OrphanedStateError(
         f"the store {name!r} of {program.application!r} holds something else than the topology now makes of it: "
-        f"{'; '.join(map(str, different))}{f' ({why})' if why else ''}. Declare it as before, with columns of the types as before; or fill it again "
-        f"from its topics by --rebuild {name}; or run the changed topology under another application name; or start from scratch with "
-        f"`streamkit apps reset {program.application}`"
+        f"{'; '.join(map(str, different))}{f' ({why})' if why else ''}. Declare it as before, with columns of the types as before; "
+        f"{f'or fill it again from its topics by {rebuild}; ' if rebuild else ''}or run the changed topology under another application name; or "
+        f"start from scratch with `streamkit apps reset {program.application}`"
         f"{_line_of(program, name, _NEW_LINE + 'at')}"
     )

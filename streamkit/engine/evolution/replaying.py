@@ -54,6 +54,18 @@ def rebuilt_stores(program: Program, named: Collection[str]) -> frozenset[str]:
     return frozenset(stores)
 
 
+def rebuilt_with(program: Program, store: str) -> tuple[str, ...]:
+    """The stores that a user names so that one is filled again, itself first; none if no replay can fill it."""
+    keepers = _together(program, [program.keeper(store)])
+    others = (original_of(program, one.stores[0]) or one.stores[0] for one in keepers if store not in one.stores)
+    named = tuple(dict.fromkeys((store, *others)))
+    try:
+        rebuilt_stores(program, named)
+    except ConfigError:
+        return ()
+    return named
+
+
 def replayed_program(program: Program, stores: Collection[str]) -> Program:
     """
     The part of a program that leads to some stores, under the name of the application that fills them; it writes to no topic.

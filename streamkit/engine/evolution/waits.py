@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from streamkit.engine.epoch.stream_time import ALWAYS_AHEAD, NO_TIME, StreamTimes, of_closed, of_given, of_store
 from streamkit.errors import OrphanedStateError
 from streamkit.plan.duration import duration_text
+from streamkit.plan.earlier_program import has_steps
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
 from streamkit.plan.windows import ASSIGNED
@@ -74,6 +75,12 @@ def hindrances(before: Program, program: Program, stores: frozenset[str], times:
     """
     for earlier, operator in _of_both(before, program, stores):
         if operator.windowing is None or earlier.windowing is None:
+            continue
+        if not has_steps(before):
+            yield OrphanedStateError(
+                f"the store {operator.stores[0]!r} of {program.application!r} cannot be filled again by this start: an earlier version of StreamKit ran "
+                f"it last, and did not keep what its results wait for. Start it once without --rebuild, and then with it{_at(program, operator)}"
+            )
             continue
         was, now = (" and ".join(map(duration_text, dict.fromkeys(one.waits_ms))) for one in (earlier, operator))
         store, other = earlier.windowing.store, "or give the step another name, and drop its stores by app.drop_store(…)"

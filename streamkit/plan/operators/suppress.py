@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, TypeAlias
@@ -205,6 +205,11 @@ class Suppress(Operator):
     @property
     def windowing(self) -> Windowing:
         return self.window
+
+    @property
+    def declared_times(self) -> Mapping[str, str]:
+        since = "the end of a window" if self.bounds else "the first update"
+        return {f"how long it holds rows back from {since} on": duration_text(self.window.size_ms)}
 
     @property
     def closing(self) -> Windowing:

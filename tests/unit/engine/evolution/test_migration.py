@@ -9,7 +9,9 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
+from streamkit.engine.evolution.replaying import rebuilt_with
 from streamkit.engine.runs.compile import compile
+from streamkit.engine.runs.rebuild import Rebuild, rebuild_stores
 from streamkit.engine.runs.start import start
 from streamkit.errors import OrphanedStateError
 from streamkit.failpoints import armed
@@ -134,6 +136,18 @@ def test_another_type_of_an_argument_is_refused_before_state_is_converted(log):
     with pytest.raises(OrphanedStateError, match=r"'amount_avg' was avg\(amount int\).* is avg\(amount bigint\)"):
         begin(log)
     start(log.catalog, log.storage, program)
+
+
+def test_stores_are_filled_again_behind_the_first_start(log):
+    """What results waited for was not kept before: the first start refuses to read records again, and says what to do."""
+    program = compile(earlier.topology(), log)
+    store = next(one.name for one in program.stores if one.window_size_ms is not None)
+    named = rebuilt_with(program, store)
+    assert store in named
+    with pytest.raises(OrphanedStateError, match=r"an earlier version of StreamKit ran it last.*Start it once without --rebuild"):
+        rebuild_stores(log, program, Rebuild(named))
+    start(log.catalog, log.storage, program)
+    rebuild_stores(log, program, Rebuild(named))
 
 
 def two_joins(second):

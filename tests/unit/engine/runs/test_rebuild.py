@@ -11,7 +11,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.evolution.replaying import replayed_program
+from streamkit.engine.evolution.replaying import rebuilt_with, replayed_program
 from streamkit.engine.runs.compile import compile
 from streamkit.engine.runs.local import run_next
 from streamkit.engine.runs.local_run import run_locally
@@ -684,12 +684,42 @@ def test_an_application_that_has_read_nothing(log):
     assert held(log) == from_the_beginning(sums, range(1))[0][0]
 
 
-def test_a_refusal_says_how_to_rebuild(log):
-    """A start that is refused, because a store holds something else, says which option fills it again."""
+def held_back(app, version):
+    """Updates that wait for another time: which ones were given nobody knows."""
+    sums = app.stream("in").group_by("g").agg(n=F.sum("v"), store="one")
+    return sums.suppress(until=sk.time_limit(f"{version} s"), name="held").to("out")
+
+
+def joined_earlier(app, version):
+    """Rows without a partner that wait less long."""
+    within = sk.within("30 ms" if version == 1 else "10 ms", grace="1 s")
+    rows = app.stream("in").select("v").join(app.stream("more").select(w="v"), within=within, how="left", name="one")
+    return rows.select("v", "w").to("out")
+
+
+@pytest.mark.parametrize("name", [*CHANGED, "another time limit", "a join that waits less long"])
+def test_a_refusal_recommends_a_rebuild_that_is_done(log, name):
+    """A start that is refused, because a store holds something else, names the options that fill it again; none if that is refused, too."""
+    make = {**CHANGED, "another time limit": held_back, "a join that waits less long": joined_earlier}[name]
     append_part(log, 0)
-    run(log, topology(sums, 1))
-    with pytest.raises(OrphanedStateError, match="or fill it again from its topics by --rebuild one"):
-        start(log.catalog, log.storage, compile(topology(sums, 2), log))
+    run(log, topology(make, 1))
+    try:
+        start(log.catalog, log.storage, compile(topology(make, 2), log))
+        return  # it goes on
+    except OrphanedStateError as error:
+        text = str(error)
+    stores = re.findall(r"--rebuild ([\w-]+)", text)
+    if name in CHANGED:
+        assert "or fill it again from its topics by --rebuild" in text
+        rebuild(log, topology(make, 2), *stores)
+        start(log.catalog, log.storage, compile(topology(make, 2), log))
+        return
+    assert stores == [] and "fill it again" not in text
+    if name == "another time limit":
+        assert "how long it holds rows back from the first update on was 1 second, and is 2 seconds" in text
+    every = rebuilt_with(compile(topology(make, 2), log), {"another time limit": "held"}.get(name, "one-left"))
+    with pytest.raises(OrphanedStateError, match="results would come twice, or never"):
+        rebuild(log, topology(make, 2), *every)
 
 
 def test_the_name_of_the_rebuild_is_no_name_of_a_topology():
