@@ -33,6 +33,15 @@ from streamkit.state.stored_rows import EVERYTHING, GROUP_BYTES, MOMENT_BYTES, S
 from streamkit.state.task_state import TaskState
 
 Result = TypeVar("Result")
+EVERY_STORE = (
+    "get",
+    "find",
+    "many",
+    "range",
+    "prefix",
+    "count",
+    "to_arrow",
+)  # verbs that fit all stores; `to_pandas` and its like, too
 SCANNED_KEYS = 8  # so many are looked for by ranges of their own; for more, all of the store is read
 KeysAndValues: TypeAlias = tuple[pa.BinaryArray, pa.BinaryArray]  # of rows in the state
 
@@ -280,16 +289,13 @@ class StoreCall:
     def windows(self, key: Sequence[Any], named: Mapping[str, Any], start: Any, end: Any, limit: int | None) -> pa.Table:
         """What `StoreView.windows` gives."""
         if not self.stored.has_windows:
-            raise ConfigError(
-                f"the store {self.store.name!r} has no windows; it is read by get, many, range, prefix{self._more_verbs()}"
-            )
+            raise ConfigError(f"the store {self.store.name!r} has no windows; it is read by {self._verbs}")
         return self._of_windows(key, named, WantedRows(start_ms=bound_ms(start), end_ms=bound_ms(end)), limit)
 
     def sessions(self, key: Sequence[Any], named: Mapping[str, Any], start: Any, end: Any, limit: int | None) -> pa.Table:
         """What `StoreView.sessions` gives."""
         if not self.stored.has_sessions:
-            verbs = "windows, range, prefix" if self.stored.has_windows else f"get, many, range, prefix{self._more_verbs()}"
-            raise ConfigError(f"the store {self.store.name!r} has no sessions; it is read by {verbs}")
+            raise ConfigError(f"the store {self.store.name!r} has no sessions; it is read by {self._verbs}")
         return self._of_windows(key, named, WantedRows(ends_from_ms=bound_ms(start), end_ms=bound_ms(end)), limit)
 
     def _of_windows(self, key: Sequence[Any], named: Mapping[str, Any], wanted: WantedRows, limit: int | None) -> pa.Table:
@@ -300,8 +306,15 @@ class StoreCall:
         found = found.sort_by(WINDOW_START) if self.stored.layout.has_lists and not self.stored.layout.after else found
         return found if limit is None else found.slice(0, _checked(limit))
 
-    def _more_verbs(self) -> str:
-        return ", as_of" if self.stored.kind == "versioned" or self.former else ""
+    @property
+    def _verbs(self) -> str:
+        """The verbs of a view that fit the store."""
+        some = {
+            "windows": self.stored.has_windows,
+            "sessions": self.stored.has_sessions,
+            "as_of": self.stored.kind == "versioned" or self.former is not None,
+        }
+        return ", ".join([*EVERY_STORE, *(verb for verb, fits in some.items() if fits)])
 
     @property
     def _tasks(self) -> list[range]:
@@ -341,7 +354,8 @@ class StoreCall:
         history_ms = former.history_ms if former else stored.store.retention_ms if stored.kind == "versioned" else None
         if history_ms is None:
             raise ConfigError(
-                f"the store {self.store.name!r} keeps no history; expected that of a table with versioned=, or a processor's versioned_store"
+                f"the store {self.store.name!r} keeps no history; expected that of a table with versioned=, or a processor's versioned_store; "
+                f"it is read by {self._verbs}"
             )
         columns = self._key_columns(stored.key, key, named) if key or named else []
         if columns is None:

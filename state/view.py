@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -41,7 +42,7 @@ class StoreView:
     """
     A store of an application, read from outside; each call sees the newest committed epoch, whole.
 
-    Keys are given by name (`get(origin="EWR", airline="Delta")`) or in the order of the key columns; windows by their start,
+    Keys are given by name (`get(origin="EWR", airline="Delta Air Lines Inc.")`) or in the order of the key columns; windows by their start,
     `window_start=`. Without it all sessions or sliding windows of a key are found. Times are datetimes, ISO
     8601 text or milliseconds since 1970, UTC unless they have a zone; ConfigError if a time is none of these.
 
@@ -196,6 +197,9 @@ class StoreView:
                 f"at_least() of a view of at_now(): its calls see epoch {held.epoch} of {self.application!r} and wait for "
                 "nothing; call view.at_least(…).at_now(), or at_least() of the view outside the block"
             )
+        seconds = timeout if isinstance(timeout, numbers.Real) and not isinstance(timeout, bool) else None
+        if seconds is None or not seconds >= 0:
+            raise ConfigError(f"timeout={timeout!r}; expected seconds, 0 or more")
         wanted = ViewPosition.behind(sent)
         return replace(self, awaited=(wanted if self.awaited is None else self.awaited[0].joined(wanted), timeout))
 

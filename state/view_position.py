@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,9 +37,10 @@ class ViewPosition:
         if isinstance(sent, Receipt):
             return cls(0, _behind_receipts([sent]))
         if isinstance(sent, Mapping) and all(isinstance(offsets, Mapping) for offsets in sent.values()):
-            return cls(
-                0, {str(topic): {int(at): int(offset) for at, offset in offsets.items()} for topic, offsets in sent.items()}
-            )
+            with suppress(TypeError, ValueError):  # then one of them is no number
+                return cls(
+                    0, {str(topic): {int(at): int(offset) for at, offset in offsets.items()} for topic, offsets in sent.items()}
+                )
         if isinstance(sent, Iterable) and not isinstance(sent, str | Mapping):
             receipts = list(sent)
             if all(isinstance(one, Receipt) for one in receipts):

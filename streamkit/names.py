@@ -252,7 +252,19 @@ def local_root(root: str, local_dir: str) -> str:
     if not local_dir:
         return root
     digest = hashlib.sha256(root.encode()).hexdigest()[:DIGEST_LENGTH]
-    return os.path.join(os.path.abspath(os.path.expanduser(local_dir)), f"{os.path.basename(root)}-{digest}")
+    return os.path.join(absolute_path(local_dir, "setting local_dir"), f"{os.path.basename(root)}-{digest}")
+
+
+def absolute_path(path: str, what: str) -> str:
+    """A path from the root on, `~` and `~name` being homes of users; ConfigError, which says `what` it is, if there is no such user."""
+    expanded = os.path.expanduser(path)
+    if expanded.startswith("~"):
+        user = expanded.partition("/")[0]
+        raise ConfigError(
+            f"the {what} {path!r} cannot be used: there is no user {user[1:]!r} here; expected a path such as /data/log, or ./{user} for a folder "
+            "of that name"
+        )
+    return os.path.abspath(expanded)
 
 
 @dataclass(frozen=True)

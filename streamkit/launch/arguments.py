@@ -78,7 +78,15 @@ def arguments_of(
     options = Options(tasks, AVAILABLE_NOW if once else None, max_records_per_epoch, drain)
     where = cast(Literal["here", "external"], connectors)
     return Arguments(
-        log, options, local, verbose, where, rebuild=tuple(rebuild or ()), accepts_loss=accept_loss, name=name, leader=leader
+        log,
+        options,
+        local,
+        verbose,
+        where,
+        rebuild=tuple(dict.fromkeys(rebuild or ())),
+        accepts_loss=accept_loss,
+        name=name,
+        leader=leader,
     )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from streamkit.dsl.handover import hand_over
 from streamkit.dsl.topology import Topology
-from streamkit.errors import FencedError, StreamKitError
+from streamkit.errors import ConfigError, FencedError, StreamKitError, TopologyError
 from streamkit.names import spark_log_path
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def _exit_code(topology: Topology, arguments: Arguments) -> int:
 
     console = Console(stderr=True)
     spark_log: Path | None = None
-    topology = topology if arguments.name is None else topology.with_name(arguments.name)
     try:
+        topology = topology if arguments.name is None else _named(topology, arguments.name)
         with stop_signals() as stopped, open_log_of(topology, arguments.log) as log:
             if not (arguments.is_verbose or arguments.is_local):
                 spark_log = Path(log.root, spark_log_path(topology.name))
@@ -97,6 +97,15 @@ def _exit_code(topology: Topology, arguments: Arguments) -> int:
         _show_error(error, console, spark_log)
         return 1
     return 128 + stopped.arrived[0] if stopped.arrived else 0
+
+
+def _named(topology: Topology, name: str) -> Topology:
+    """The topology under the name of `--as`; ConfigError without a line, which is none of the user's, if it cannot have it."""
+    try:
+        return topology.with_name(name)
+    except (TopologyError, ConfigError) as error:
+        reason = str(error).removesuffix(f"\n  at {error.at}")
+        raise ConfigError(f"--as {name}: {reason}") from None
 
 
 def _rebuild(topology: Topology, arguments: Arguments, log: Log, stopped: StopSignals, console: Console) -> bool:

@@ -24,5 +24,7 @@ def rebuild_with(
 ) -> None:
     """Fill stores of a topology again from their topics in this process, with the options of the run that follows."""
     program = topology if isinstance(topology, Program) else compile_with_settings(topology, log)
-    wanted = Rebuild(tuple(stores), accepts_loss, available_cores(), options.max_records_per_epoch, is_stopped, tell)
+    wanted = Rebuild(
+        tuple(dict.fromkeys(stores)), accepts_loss, available_cores(), options.max_records_per_epoch, is_stopped, tell
+    )
     rebuild_stores(log, program, wanted)

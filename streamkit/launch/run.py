@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
 from streamkit.dsl.topology import Topology
@@ -124,8 +124,12 @@ def _rebuilt(
     from streamkit.launch.log_of_run import open_log_of
     from streamkit.launch.rebuilding import rebuild_with
 
-    if isinstance(stores, str):
-        raise ConfigError(f"rebuild={stores!r}; expected a list of names of stores, as in rebuild=[{stores!r}]")
+    if isinstance(stores, str) or not isinstance(stores, Iterable):
+        example = [stores] if isinstance(stores, str) else ["totals"]
+        raise ConfigError(f"rebuild={stores!r}; expected a list of names of stores, as in rebuild={example!r}")
+    stores = list(stores)
+    if wrong := [one for one in stores if not isinstance(one, str)]:
+        raise ConfigError(f"rebuild={stores!r}: found {wrong[0]!r}; expected names of stores")
     opened = log if isinstance(log, Log) else open_log_of(topology, log)
     rebuild_with(topology, opened, options, stores, accept_loss)
     return opened

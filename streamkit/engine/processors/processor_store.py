@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 from streamkit.engine.folding.sequential import NamedValues
 from streamkit.engine.processors.call import ProcessorCall
 from streamkit.engine.processors.store_overlay import EntryValues, StoreOverlay
+from streamkit.engine.processors.store_time import milliseconds
 from streamkit.expressions.python.exact_values import UNFIT, exactly
 from streamkit.plan.function_digest import type_name
 from streamkit.plan.processing import RefusedCallError
@@ -45,6 +46,13 @@ class ProcessorStore(Generic[Definition]):
 
     def _begin(self) -> None:
         self._call.check(f"the store {self._definition.name!r}")
+
+    def _time(self, call: str, moment: Any, read: Callable[[Any], int] = milliseconds) -> int:
+        """A time in ms that was given to a call of this store, by its signature; RefusedCallError names both if it is none."""
+        try:
+            return read(moment)
+        except RefusedCallError as error:
+            raise RefusedCallError(f"{call} of the store {self._definition.name!r}: {error}") from None
 
     def _put(self, key: bytes, value: Any) -> None:
         values = None if value is None else self._value.of_dict(value)

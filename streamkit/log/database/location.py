@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from streamkit.errors import ConfigError
+from streamkit.names import absolute_path
 
 
 def location_text(location: str | os.PathLike[str]) -> str:
@@ -32,7 +33,7 @@ def absolute_folder(folder: str | os.PathLike[str], what: str) -> str:
     text = os.fspath(folder) if isinstance(folder, os.PathLike) else folder
     if not isinstance(text, str) or not text or "\0" in text or not _is_encodable(text):
         raise ConfigError(f"the {what} {folder!r} cannot be used: it is not a path; expected one such as /data/log")
-    return os.path.abspath(os.path.expanduser(text))
+    return absolute_path(text, what)
 
 
 def _is_encodable(text: str) -> bool:

@@ -47,6 +47,8 @@ def test_every_option_arrives():
         "one",
         "--rebuild",
         "two",
+        "--rebuild",
+        "one",
         "--accept-loss",
         "--as",
         "other",

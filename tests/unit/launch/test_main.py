@@ -202,6 +202,16 @@ def test_a_second_signal_leaves_the_epoch(folder):
     assert epoch(folder) == 0
 
 
+def test_a_name_of_the_command_line_is_no_line_of_the_file(folder, capsys):
+    """A name that no application can have is told by its option, without a line: the user wrote none."""
+    for name, reason in (("a/b", "the topology name 'a/b' cannot be used"), ("a.rebuild", "fills stores")):
+        with pytest.raises(SystemExit) as end:
+            main(flight_delays.app, ["--as", name, "--local", "--once", "--log", folder])
+        printed = capsys.readouterr().err
+        assert end.value.code == 1
+        assert f"--as {name}: " in printed and reason in printed and "  at " not in printed
+
+
 def test_errors_end_it_with_1(folder, capsys):
     """An error is one message without a traceback, and the code 1; a log that does not exist is one."""
     with open_log(folder) as log:

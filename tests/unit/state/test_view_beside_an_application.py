@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 import textwrap
@@ -114,6 +115,20 @@ def test_a_fixed_view_is_not_waited_with(log: Log) -> None:
             fixed.at_least(fixed.position)
     with view(log).at_least(receipts, TIMEOUT_S).at_now() as fixed:
         assert fixed.position.offsets["in"] == log.end_offsets("in")
+
+
+@pytest.mark.parametrize("timeout", ["x", None, -1, True, math.nan, "5"])
+def test_a_timeout_is_seconds(log: Log, timeout: Any) -> None:
+    """Anything else is refused at once, and not by the first call."""
+    with pytest.raises(ConfigError, match=r"timeout=.*; expected seconds, 0 or more"):
+        view(log).at_least(send(log), timeout)
+
+
+@pytest.mark.parametrize("sent", [5, "in", {"in": 5}, {"in": {"x": 1}}, {"in": {0: None}}, [7]])
+def test_what_is_waited_for_is_a_position(log: Log, sent: Any) -> None:
+    """Offsets that are no numbers, too."""
+    with pytest.raises(ConfigError, match=r"found .* to wait for; expected the position of a view"):
+        view(log).at_least(sent)
 
 
 ALL = {

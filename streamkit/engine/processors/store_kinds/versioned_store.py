@@ -43,7 +43,7 @@ class VersionedStore(ProcessorStore[VersionedStoreDefinition]):
     def put(self, key: Any, value: Mapping[str, Any] | None, timestamp: StoreTime) -> Put:
         """Set the value that is valid from a time on, until the next version; None: from then on there is none. The same time replaces."""
         self._begin()
-        time_ms, values = milliseconds(timestamp), self._key.to_put(key)
+        time_ms, values = self._time("put(key, value, timestamp)", timestamp), self._key.to_put(key)
         earliest = self._earliest(self._definition.retention_ms)
         if earliest is not None and time_ms < earliest:
             self._call.count("expired")
@@ -58,7 +58,7 @@ class VersionedStore(ProcessorStore[VersionedStoreDefinition]):
         """The newest version of a key, or the one valid at a time; None if there is none."""
         self._begin()
         versions = self._versions(self._key.of(key))
-        time_ms = LAST_MS if as_of is None else bound(as_of)
+        time_ms = LAST_MS if as_of is None else self._time("get(key, as_of)", as_of, bound)
         earliest = self._earliest(self._definition.retention_ms)
         if earliest is not None and time_ms < earliest:
             versions = versions[-1:]
@@ -74,8 +74,8 @@ class VersionedStore(ProcessorStore[VersionedStoreDefinition]):
         if order not in (ASCENDING, DESCENDING):
             raise RefusedCallError(f"get_range() was given order={order!r}; expected {ASCENDING!r} or {DESCENDING!r}")
         versions = self._versions(self._key.of(key))
-        lowest = -LAST_MS if first is None else bound(first)
-        highest = LAST_MS if last is None else bound(last)
+        lowest = -LAST_MS if first is None else self._time("get_range(key, first, last)", first, bound)
+        highest = LAST_MS if last is None else self._time("get_range(key, first, last)", last, bound)
         if lowest > highest:
             return []
         earliest = self._earliest(self._definition.retention_ms)
@@ -89,6 +89,8 @@ class VersionedStore(ProcessorStore[VersionedStoreDefinition]):
 
     def delete(self, key: Any, timestamp: StoreTime) -> Version | None:
         """End what is valid at a time; returns it. Nothing happens if the time is too old."""
+        self._begin()
+        self._time("delete(key, timestamp)", timestamp)
         before = self.get(key, timestamp)
         return before if self.put(key, None, timestamp).is_put else None
 

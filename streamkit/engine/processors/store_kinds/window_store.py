@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from streamkit.engine.folding.sequential import NamedValues
 from streamkit.engine.processors.processor_store import ProcessorStore, processor_store
 from streamkit.engine.processors.store_overlay import EntryValues, StoreOverlay
-from streamkit.engine.processors.store_time import LAST_MS, StoreTime, bound, milliseconds
+from streamkit.engine.processors.store_time import LAST_MS, StoreTime, bound
 from streamkit.plan.store_kinds.window_store import WindowStoreDefinition
 from streamkit.state.key import range_prefix
 from streamkit.state.single_key import after
@@ -34,7 +34,7 @@ class WindowStore(ProcessorStore[WindowStoreDefinition]):
     def put(self, key: Any, value: Mapping[str, Any] | None, start: StoreTime) -> None:
         """Set the value of a key in the window that starts then, or delete it with None; a store that retains duplicates adds a value."""
         self._begin()
-        start_ms, values = milliseconds(start), self._key.to_put(key)
+        start_ms, values = self._time("put(key, value, start)", start), self._key.to_put(key)
         if self._is_gone(start_ms):
             self._call.count("expired")
         elif not self._definition.retain_duplicates:
@@ -45,28 +45,21 @@ class WindowStore(ProcessorStore[WindowStoreDefinition]):
 
     def get(self, key: Any, start: StoreTime) -> NamedValues | None:
         """The value of a key in the window that starts then; None if there is none. The last one of duplicates."""
-        found = self.fetch(key, start, start)
-        return found[-1].value if found else None
+        found = self._fetched("get(key, start)", key, start, start)
+        return self._named(found[-1][1]) or {} if found else None
 
     def fetch(
         self, key: Any, first: StoreTime | None = None, last: StoreTime | None = None, *, reverse: bool = False
     ) -> list[WindowEntry]:
         """The windows of a key that start from one time to another, both included, by their starts; None leaves an end open."""
-        self._begin()
-        values = self._key.of(key)
-        if first is not None and first == last:
-            start_ms = bound(first)
-            found = [] if self._is_gone(start_ms) else self._in_window(values, start_ms)
-            return self._entries(found, reverse)
-        width = 1 + len(values)
-        return self._entries([one for one in self._between(first, last) if one[0][1:width] == values], reverse)
+        return self._entries(self._fetched("fetch(key, first, last)", key, first, last), reverse)
 
     def fetch_all(
         self, first: StoreTime | None = None, last: StoreTime | None = None, *, reverse: bool = False
     ) -> list[WindowEntry]:
         """The windows of all keys that start from one time to another, both included, by their starts, then keys."""
         self._begin()
-        return self._entries(self._between(first, last), reverse)
+        return self._entries(self._between("fetch_all(first, last)", first, last), reverse)
 
     def all(self, *, reverse: bool = False) -> list[WindowEntry]:
         """All windows of all keys, by their starts, then keys."""
@@ -86,6 +79,17 @@ class WindowStore(ProcessorStore[WindowStoreDefinition]):
     def _at(self, values: EntryValues, start_ms: int) -> bytes:
         return range_prefix(self._call.group, self._overlay.number, start_ms) + self._overlay.encode(values)
 
+    def _fetched(
+        self, call: str, key: Any, first: StoreTime | None, last: StoreTime | None
+    ) -> list[tuple[EntryValues, EntryValues]]:
+        self._begin()
+        values = self._key.of(key)
+        if first is not None and first == last:
+            start_ms = self._time(call, first, bound)
+            return [] if self._is_gone(start_ms) else self._in_window(values, start_ms)
+        width = 1 + len(values)
+        return [one for one in self._between(call, first, last) if one[0][1:width] == values]
+
     def _in_window(self, values: EntryValues, start_ms: int) -> list[tuple[EntryValues, EntryValues]]:
         start = self._at(values, start_ms)
         if self._definition.retain_duplicates:
@@ -93,11 +97,11 @@ class WindowStore(ProcessorStore[WindowStoreDefinition]):
         found = self._overlay.get(start)
         return [] if found is None else [((start_ms, *values), found)]
 
-    def _between(self, first: StoreTime | None, last: StoreTime | None) -> list[tuple[EntryValues, EntryValues]]:
+    def _between(self, call: str, first: StoreTime | None, last: StoreTime | None) -> list[tuple[EntryValues, EntryValues]]:
         earliest = self._earliest(self._definition.retention_ms)
         lowest = -LAST_MS if earliest is None else earliest + 1
-        start = lowest if first is None else max(lowest, bound(first))
-        end = LAST_MS + 1 if last is None else bound(last) + 1
+        start = lowest if first is None else max(lowest, self._time(call, first, bound))
+        end = LAST_MS + 1 if last is None else self._time(call, last, bound) + 1
         group, number = self._call.group, self._overlay.number
         return self._overlay.scan(range_prefix(group, number, start), range_prefix(group, number, end))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -979,6 +980,45 @@ def test_errors_name_the_record_and_the_line(processor, message):
         given(counted(processor), ROW)
     assert str(error.value).startswith("topic in, partition 0, offset 0, key k = 'a': the processor lambda, in process")
     assert "test_process.py" in str(error.value)
+
+
+KINDS = [
+    sk.window_store("windows", key="k string", value="n int", size="1 s", retention="1 h"),
+    sk.session_store("sessions", key="k string", value="n int", retention="1 h"),
+    sk.versioned_store("versions", key="k string", value="n int", history_retention="1 h"),
+]
+
+
+@pytest.mark.parametrize(
+    ("store", "call", "signature"),
+    [
+        ("windows", lambda store, wrong: store.put("a", wrong, {"n": 1}), "put(key, value, start)"),
+        ("windows", lambda store, wrong: store.put("a", {"n": 1}, wrong), "put(key, value, start)"),
+        ("windows", lambda store, wrong: store.get("a", wrong), "get(key, start)"),
+        ("windows", lambda store, wrong: store.fetch("a", wrong, 1), "fetch(key, first, last)"),
+        ("windows", lambda store, wrong: store.fetch("a", wrong, wrong), "fetch(key, first, last)"),
+        ("windows", lambda store, wrong: store.fetch_all(1, wrong), "fetch_all(first, last)"),
+        ("sessions", lambda store, wrong: store.put("a", wrong, 1, 2), "put(key, start, end, value)"),
+        ("sessions", lambda store, wrong: store.put("a", 1, wrong, None), "put(key, start, end, value)"),
+        ("sessions", lambda store, wrong: store.remove("a", 1, wrong), "remove(key, start, end)"),
+        ("sessions", lambda store, wrong: store.get("a", wrong, 1), "get(key, start, end)"),
+        ("sessions", lambda store, wrong: store.find_sessions("a", wrong), "find_sessions(key, earliest_end, latest_start)"),
+        ("sessions", lambda store, wrong: store.find_sessions("a", 1, wrong), "find_sessions(key, earliest_end, latest_start)"),
+        ("versions", lambda store, wrong: store.put("a", wrong, {"n": 1}), "put(key, value, timestamp)"),
+        ("versions", lambda store, wrong: store.get("a", wrong), "get(key, as_of)"),
+        ("versions", lambda store, wrong: store.get_range("a", wrong), "get_range(key, first, last)"),
+        ("versions", lambda store, wrong: store.get_range("a", 1, wrong), "get_range(key, first, last)"),
+        ("versions", lambda store, wrong: store.delete("a", wrong), "delete(key, timestamp)"),
+    ],
+)
+def test_a_wrong_time_is_told_with_its_call(store, call, signature):
+    """Stores take times in different places, so the error has the arguments of the call, and the store."""
+    app = sk.Topology("app")
+    rows = app.stream("in", schema="k string, v int", key="k")
+    rows.process(lambda record, context: call(context.store(store), {"x": 1}), "n int", stores=KINDS, name="p").to("out")
+    found = r"found the time \{'(x|n)': 1\}; expected whole milliseconds"
+    with pytest.raises(EvaluationError, match=f"{re.escape(signature)} of the store '{store}': {found}"):
+        given(app, ROW)
 
 
 @pytest.mark.parametrize(

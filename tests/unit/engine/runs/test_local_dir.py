@@ -53,6 +53,19 @@ def host(root: Path, local_dir: Path | None) -> Iterator[Log]:
             yield log
 
 
+def test_a_home_of_nobody_is_refused(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`~` with a name that no user has makes no folder of that name, wherever a folder is named."""
+    monkeypatch.chdir(tmp_path)
+    message = r"'~no-such-user/x' cannot be used: there is no user 'no-such-user' here; expected a path .* or ./~no-such-user"
+    with host(root, Path("~no-such-user/x")) as log, pytest.raises(ConfigError, match=f"the setting local_dir {message}"):
+        run(log)
+    with pytest.raises(ConfigError, match=f"the log directory {message}"):
+        sk.open_log("~no-such-user/x")
+    with pytest.raises(ConfigError, match=message):
+        local_root(str(root), "~no-such-user/x")
+    assert list(tmp_path.glob("~*")) == []
+
+
 def play(log: Log) -> None:
     append(log, "games", [{"player": f"p{n}", "points": 1, "ts": n} for n in range(PLAYERS)])
 

@@ -722,6 +722,13 @@ def test_a_refusal_recommends_a_rebuild_that_is_done(log, name):
         rebuild(log, topology(make, 2), *every)
 
 
+@pytest.mark.parametrize("wrong", [5, "one", [5], ["one", None], True])
+def test_what_is_rebuilt_is_a_list_of_names(log, wrong):
+    """Anything else is refused with what was given."""
+    with pytest.raises(ConfigError, match=re.escape(f"rebuild={wrong!r}") + ".*expected (a list of )?names of stores"):
+        sk.run(topology(sums, 2), log=log, engine="local", trigger="available_now", rebuild=wrong)
+
+
 def test_the_name_of_the_rebuild_is_no_name_of_a_topology():
     """An application that fills stores again is called after the other one, so no topology may be."""
     with pytest.raises(TopologyError, match=re.escape("does not end with .rebuild")):
