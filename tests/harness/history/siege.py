@@ -59,9 +59,10 @@ class Siege:
 
     def __init__(
         self, folder: Path, seed: int, producers: int = 8, readers: int = 2, members_each: int = 2, batches: int = 12,
-        bug: str | None = None,
+        bug: str | None = None, patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:  # fmt: skip
         self.folder, self.tally = folder, Tally()
+        self._patience_seconds = patience_seconds
         self._random = Random(f"siege {seed}")
         self._context = context()
         root = str(folder)
@@ -140,10 +141,10 @@ class Siege:
         """Let every producer come to its end; one that was fenced, or failed, has another life."""
         self._go_on(everything=True)
         for zombie in self._zombies:
-            zombie.join(PATIENCE_SECONDS)
+            zombie.join(self._patience_seconds)
             assert zombie.exitcode is not None, "a producer that was fenced does not end"
             self.tally.events["fenced" if zombie.exitcode == programs.FENCED else "not fenced in time"] += 1
-        end = time.monotonic() + PATIENCE_SECONDS
+        end = time.monotonic() + self._patience_seconds
         while unfinished := [actor for actor in self._actors if actor.is_producer and not self._is_finished(actor)]:
             assert time.monotonic() < end, f"{len(unfinished)} producers do not come to their end"
             time.sleep(0.02)
@@ -152,7 +153,7 @@ class Siege:
             assert actor.process is not None
             if not actor.is_producer:
                 actor.process.terminate()
-                actor.process.join(PATIENCE_SECONDS)
+                actor.process.join(self._patience_seconds)
                 # -SIGTERM: it was told to end before it could listen.
                 assert actor.process.exitcode in (0, -signal.SIGTERM), f"a {actor.kind} ended with {actor.process.exitcode}"
 

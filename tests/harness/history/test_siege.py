@@ -16,6 +16,7 @@ from tests.harness.history.siege import Siege, scratch
 from tests.kit.checker import check
 from tests.kit.log_bugs import BUGS, MEMBER_BUGS
 
+SOON_SECONDS = 30  # with a bug, groups may never come to the end of the log
 BLOWS, BATCHES, SEEDS = (100, 150, 10) if os.environ.get("STREAMKIT_TORTURE") else (16, 14, 1)
 
 
@@ -46,7 +47,17 @@ def test_a_wrong_log_is_caught(bug):
     members_each = 2 if bug in MEMBER_BUGS else 0
     with scratch() as folder:
         try:
-            history = Siege(Path(folder), 1, producers=4, readers=1, members_each=members_each, batches=20, bug=bug).run(3)
+            siege = Siege(
+                Path(folder),
+                1,
+                producers=4,
+                readers=1,
+                members_each=members_each,
+                batches=20,
+                bug=bug,
+                patience_seconds=SOON_SECONDS,
+            )
+            history = siege.run(3)
         except AssertionError:
             return
 

@@ -33,6 +33,13 @@ from streamkit.state.tiered_store import TieredStore
 from tests.kit.waiting import wait_until
 
 FOR_EVER = (0.0, 1_000.0)
+IDLE_SECONDS = epochs_module.IDLE_SECONDS
+
+
+@pytest.fixture(autouse=True)
+def quick_answers(monkeypatch):
+    """That there is nothing to take is answered soon."""
+    monkeypatch.setattr(epochs_module, "IDLE_SECONDS", 0.2)
 
 
 @pytest.fixture
@@ -283,12 +290,13 @@ def test_without_small_epochs_all_are_for_spark(log, begun):
 
 def test_an_answer_waits_for_something_to_take(log, begun, monkeypatch):
     """Spark asks again at once, so the answer that there is nothing comes late, and one that there is something as soon as that is so."""
+    monkeypatch.setattr(epochs_module, "IDLE_SECONDS", IDLE_SECONDS)
     job, epochs = begun(0, records_max=100)
     known = epochs.latest_offset(epochs.initial_offset())
     run_as_spark(job, epochs, epochs.initial_offset(), known)
     asked = time.monotonic()
     assert epochs.latest_offset(known) == known
-    assert time.monotonic() - asked > epochs_module.IDLE_SECONDS - 0.1
+    assert time.monotonic() - asked > IDLE_SECONDS - 0.1
 
     monkeypatch.setattr(epochs_module, "IDLE_SECONDS", FOR_EVER[1])
     monkeypatch.setattr(planners, "WAIT_SECONDS", FOR_EVER)

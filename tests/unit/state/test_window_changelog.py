@@ -46,7 +46,7 @@ DAY = 24 * 60 * MINUTE
 START = 1_700_000_000_000
 KEYS = 3
 PARTITIONS, KEY_GROUPS = 2, 4
-STEPS = 40 if TAKES_ALL else 18
+STEPS = 40 if TAKES_ALL else 12
 SCHEMA = "k string, n bigint"
 
 
