@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 
 from streamkit.engine.epoch.stream_time import StreamTimes, committed_times
+from streamkit.engine.evolution.advice import Renaming, rebuild_options, renaming
 from streamkit.engine.evolution.changed_encodings import changed_encodings
 from streamkit.engine.evolution.definition import (
     Difference,
@@ -19,12 +20,12 @@ from streamkit.engine.evolution.definition import (
     keeping_ahead,
     original_of,
 )
-from streamkit.engine.evolution.replaying import rebuilt_stores, rebuilt_with
+from streamkit.engine.evolution.replaying import check_records, names_together, rebuild_words, rebuilt_stores, stretches
 from streamkit.engine.evolution.shifted_times import shifted_times
 from streamkit.engine.evolution.stale_times import stale_times
 from streamkit.engine.evolution.waits import GivenResults, hindrances, waiting_otherwise
 from streamkit.engine.evolution.young_stores import ApplicationContent, Filling, Way, filling_of, way_to, young_keepers
-from streamkit.errors import OrphanedStateError, TopologyError
+from streamkit.errors import ConfigError, OffsetOutOfRangeError, OrphanedStateError, TopologyError
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.plan.earlier_program import has_steps, read_program
@@ -32,6 +33,7 @@ from streamkit.plan.program import Program
 from streamkit.state.format import is_earlier
 
 _NEW_LINE = "\n  "
+NO_TOPIC = -1  # an id that no topic has
 _OF_STORE = re.compile(r"the store ('[^']*')")
 
 
@@ -44,6 +46,7 @@ class Continuation:
     program before as the catalog has it. `with_rows` are the stores that hold something, or did, `read` the topics of which it has read records,
     `whole` those that have all their records, `gone` those that the program before read and that were deleted since; others may have their
     names now. `written` are the outputs of encoded values that hold records. `rebuilt` are the stores that a replay fills again, whatever they hold.
+    `lacks_records` tells whether topics have lost records that the replay of a part of the program would read.
     """
 
     program: Program
@@ -56,6 +59,7 @@ class Continuation:
     whole: frozenset[str] = frozenset()
     written: frozenset[str] = frozenset()
     rebuilt: frozenset[str] = frozenset()
+    lacks_records: Callable[[Program], bool] = field(default=lambda part: False, compare=False)
 
     @property
     def kept(self) -> frozenset[str]:
@@ -129,11 +133,27 @@ class Continuation:
     @cached_property
     def evolved(self) -> Mapping[str, Sequence[Difference]]:
         """The stores whose rows go on with aggregates or columns more, or fewer, with these."""
-        return {name: different for name, different in self._different.items() if self.hindrance(name) is None}
+        return {
+            name: different for name, different in self._different.items() if hindrance(self.program, name, different) is None
+        }
 
     def hindrance(self, store: str) -> str | None:
-        """Why a store that differs cannot go on, as far as it needs a word; None if it can."""
-        return hindrance(self.program, store, self._different[store])
+        """Why a store that differs cannot go on, as far as it needs a word, and which other name helps; None if it can."""
+        if store in self.evolved:
+            return None
+        way = renaming(self, store)
+        return hindrance(self.program, store, self._different[store], None if way is None else (way.words, way.dropping))
+
+    @property
+    def refilled_without_log(self) -> list[str]:
+        """The stores that are to be filled again, and cannot be: one without a log has no changes that say which rows are to go."""
+        unlogged = {*self.program.unlogged, *(self.before.unlogged if self.before is not None else ())}
+        return sorted(self.rebuilt & unlogged & self.kept)
+
+    def rebuild_refusals(self) -> Iterator[OrphanedStateError]:
+        """Why the stores cannot be filled again, as far as that is known before they are."""
+        if self.before is not None and self.known is not None:
+            yield from hindrances(self.before, self.program, self.rebuilt, committed_times(self.known, ()))
 
     @cached_property
     def filled(self) -> Filling | None:
@@ -209,25 +229,16 @@ class Continuation:
         """Why the program cannot go on, an error for each reason."""
         if self.before is not None:
             yield from changed_encodings(self.before, self.program, self.written)
-            if self.known is not None:
-                yield from hindrances(self.before, self.program, self.rebuilt, committed_times(self.known, ()))
+            yield from self.rebuild_refusals()
         if self.orphaned:
             yield self._orphans()
         for name, different in self.differing.items():
             if differences(self._held(name, frozenset()), self._made(name)):
-                yield _other_store(self.program, name, different, self.hindrance(name), self._rebuild_of(name))
+                yield _other_store(self.program, name, different, self.hindrance(name), rebuild_options(self, [name]))
             else:
-                yield _of_gone_topics(self.program, name, sorted(self.gone))
+                yield _of_gone_topics(self.program, name, sorted(self.gone), renaming(self, name))
         for name, way in self.unfilled.items():
-            yield _young_store(self.program, name, way, self._rebuild_of(name))
-
-    def _rebuild_of(self, store: str) -> str:
-        """The options that fill a store again from its topics, with the stores that go with it; none if that would be refused, too."""
-        named = rebuilt_with(self.program, store)
-        if named and self.before is not None and self.known is not None:
-            stores, times = rebuilt_stores(self.program, named), committed_times(self.known, ())
-            named = () if any(hindrances(self.before, self.program, stores, times)) else named
-        return " ".join(f"--rebuild {name}" for name in named)
+            yield _young_store(self.program, name, way, rebuild_options(self, [name]))
 
     def program_in_stored_order(self) -> Program:
         """The program with aggregates and columns of each store that goes on in the order in which they are stored."""
@@ -314,7 +325,41 @@ def continuation(catalog: Catalog, program: Program, rebuilt: frozenset[str] = f
         for name, topic in found.items()
         if topic is not None and not topic.is_compacted and not any(catalog.manifest.start_offsets(topic.id).values())
     )
-    return Continuation(program, known, before, text, with_rows, read, gone, whole, written_outputs(catalog, program), rebuilt)
+    written, lacks_records = written_outputs(catalog, program), partial(_lacks_records, catalog, known)
+    return Continuation(program, known, before, text, with_rows, read, gone, whole, written, rebuilt, lacks_records)
+
+
+def _lacks_records(catalog: Catalog, known: ApplicationState, part: Program) -> bool:
+    """Whether records that the application has read, and that the replay of a part of its program would read, are not there any more."""
+    found = [catalog.topics.find(source.topic) for source in part.inputs]
+    ids = [topic.id if topic is not None else NO_TOPIC for topic in found]
+    try:
+        check_records(part, stretches(catalog, part, ids, {}, known.positions), "")
+    except OffsetOutOfRangeError:
+        return True
+    return False
+
+
+def stores_to_rebuild(catalog: Catalog, program: Program, named: Collection[str]) -> frozenset[str]:
+    """
+    The stores that are filled again if a user names these: all of their operators, and the copies of tables.
+
+    ConfigError if there is none of a name, if others must be filled with them, or if no replay can fill them. OrphanedStateError if others must
+    be filled with them, and all together cannot be.
+    """
+    names = names_together(program, named)
+    if missing := names[len(dict.fromkeys(named)) :]:
+        found = continuation(catalog, program)
+        yet = replace(found, rebuilt=rebuilt_stores(program, names))
+        for refusal in yet.rebuild_refusals():
+            raise refusal
+        has_read = found.known is not None and bool(found.known.positions)
+        options = rebuild_options(found, named) if has_read or any(found.refusals()) else rebuild_words(names)
+        raise ConfigError(
+            f"the store {', '.join(map(repr, named))} of {program.application!r} cannot be rebuilt without {', '.join(map(repr, missing))}, since "
+            f"the rows of the one follow from those of the other{f': expected them together, as in {options}' if options else ''}"
+        )
+    return rebuilt_stores(program, names)
 
 
 def written_outputs(catalog: Catalog, program: Program) -> frozenset[str]:
@@ -356,34 +401,36 @@ def _line_of(program: Program, store: str, words: str) -> str:
     return f"{words} {lines[0]}" if lines else ""
 
 
-def _young_store(program: Program, name: str, way: Way, rebuild: str) -> OrphanedStateError:
-    run = "run the changed topology under another application name"
+def _young_store(program: Program, name: str, way: Way, options: str | None) -> OrphanedStateError:
     return OrphanedStateError(
         f"the store {name!r} of {program.application!r} is new, and rows that it should have were read already, of {', '.join(way.sources)}: "
         f"it would begin without them. It cannot be filled with them: {way.hindrance}. "
-        f"{f'Fill it from its topics by {rebuild}; or {run}' if rebuild else run.capitalize()}; or start from scratch with "
-        f"`streamkit apps reset {program.application}`{_line_of(program, name, _NEW_LINE + 'at')}"
+        f"{f'Fill it from its topics by {options}; or run' if options else 'Run'} the changed topology under another application name; "
+        f"or start from scratch with `streamkit apps reset {program.application}`{_line_of(program, name, _NEW_LINE + 'at')}"
     )
 
 
-def _of_gone_topics(program: Program, name: str, topics: Sequence[str]) -> OrphanedStateError:
-    keeper, text = program.keeper(name), ", ".join(map(repr, topics))
+def _of_gone_topics(program: Program, name: str, topics: Sequence[str], way: Renaming | None) -> OrphanedStateError:
+    text = ", ".join(map(repr, topics))
+    renamed = (
+        f"; or give each step with such rows another name (store=… or name=…, as the verb has it) and delete these by {way.dropping}"
+        if way
+        else ""
+    )
     return OrphanedStateError(
         f"the store {name!r} of {program.application!r} has rows of records of {text}, deleted since the application last started; a topic "
         "of that name is another one, and is read from its beginning: its records would come to those rows. Expected a store without them: "
-        f"start from scratch with `streamkit apps reset {program.application}`; or give each step with such rows another name (store=… or name=…, as "
-        f"the verb has it) and delete these by app.drop_store({', '.join(map(repr, keeper.stores))})"
-        f"{_line_of(program, name, _NEW_LINE + 'at')}"
+        f"start from scratch with `streamkit apps reset {program.application}`{renamed}{_line_of(program, name, _NEW_LINE + 'at')}"
     )
 
 
 def _other_store(
-    program: Program, name: str, different: Sequence[Difference], why: str | None, rebuild: str
+    program: Program, name: str, different: Sequence[Difference], why: str | None, options: str | None
 ) -> OrphanedStateError:
+    again = f" or fill it again from its topics by {options};" if options else ""
     return OrphanedStateError(
         f"the store {name!r} of {program.application!r} holds something else than the topology now makes of it: "
-        f"{'; '.join(map(str, different))}{f' ({why})' if why else ''}. Declare it as before, with columns of the types as before; "
-        f"{f'or fill it again from its topics by {rebuild}; ' if rebuild else ''}or run the changed topology under another application name; or "
-        f"start from scratch with `streamkit apps reset {program.application}`"
+        f"{'; '.join(map(str, different))}{f' ({why})' if why else ''}. Declare it as before, with columns of the types as before;{again} or run the "
+        f"changed topology under another application name; or start from scratch with `streamkit apps reset {program.application}`"
         f"{_line_of(program, name, _NEW_LINE + 'at')}"
     )

@@ -121,37 +121,48 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[Diffe
     return found
 
 
-def hindrance(program: Program, store: str, different: Sequence[Difference]) -> str | None:
+def hindrance(
+    program: Program, store: str, different: Sequence[Difference], renamed: tuple[str, str] | None = None
+) -> str | None:
     """
     Why the rows of a store cannot go on although these parts differ; None if they can: aggregates or columns were added, or left out.
 
-    One that was left out while the same was added may have been renamed: that would lose its state. It is empty if other parts differ.
+    One that was left out while the same was added may have been renamed: that would lose its state. It is empty if other parts differ, and no
+    word helps. `renamed` says that the step may get another name, in words, and what drops its stores then.
     """
+    keeper = program.keeper(store)
     if not all(one.part.startswith((AGGREGATE, COLUMN)) and None in (one.before, one.now) for one in different):
-        keeper = program.keeper(store)
-        if keeper.traits.holds_back:
-            return f"under another name it holds back the changes from then on, and {_dropping(keeper)} deletes what is stored"
-        if keeper.traits.follows_rows:
-            return f"under another name its store begins with the rows that were read before, and {_dropping(keeper)} deletes what is stored"
-        if any(one.part.startswith(TOPIC) for one in different):
-            return f"it would go on from what other topics left; under another name its store begins empty, and {_dropping(keeper)} deletes this one"
-        if any(_is_of_other_values(one) for one in different):
-            return (
-                "its values are kept as bytes of their type: cast the column back in front of the group, as with_columns(v=F.col('v').cast('int')); "
-                f"under another name its store begins empty, and {_dropping(keeper)} deletes this one"
+        if renamed is None:
+            follows = ""
+        elif keeper.traits.holds_back:
+            follows = f"{renamed[0]} it holds back the changes from then on, and {renamed[1]} deletes what is stored"
+        elif keeper.traits.follows_rows:
+            follows = (
+                f"{renamed[0]} its store begins with the rows that were read before, and {renamed[1]} deletes what is stored"
             )
+        else:
+            follows = f"{renamed[0]} its store begins empty, and {renamed[1]} deletes this one"
+        if keeper.traits.holds_back or keeper.traits.follows_rows:
+            return follows
+        if any(one.part.startswith(TOPIC) for one in different):
+            return "; ".join(filter(None, ["it would go on from what other topics left", follows]))
+        if any(_is_of_other_values(one) for one in different):
+            why = (
+                "its values are kept as bytes of their type: cast the column back in front of the group, as "
+                "with_columns(v=F.col('v').cast('int'))"
+            )
+            return "; ".join(filter(None, [why, follows]))
         return ""
-    if program.keeper(store).traits.takes_rows_away:
-        return (
-            "rows that it never saw would be taken out of it: groups of a table take no other part; under another store= they begin with the "
-            f"table's rows, and app.drop_store({store!r}) deletes this one"
-        )
+    if keeper.traits.takes_rows_away:
+        why = "rows that it never saw would be taken out of it: groups of a table take no other part"
+        begins = renamed and f"{renamed[0]} they begin with the table's rows, and {renamed[1]} deletes this one"
+        return "; ".join(filter(None, [why, begins]))
     added, removed = (
         [one for one in different if one.before is None],
         {_kept_as(one.part, one.before) for one in different if one.now is None},
     )
-    if renamed := [one.part for one in added if _kept_as(one.part, one.now) in removed]:
-        return f"{renamed[0]} may be a removed one under another name, whose state would be lost: start once without it, then with it"
+    if renamed_parts := [one.part for one in added if _kept_as(one.part, one.now) in removed]:
+        return f"{renamed_parts[0]} may be a removed one under another name, whose state would be lost: start once without it, then with it"
     required = {_column_part(column) for column in program.store(store).value if not column.nullable}
     if unfilled := [one.part for one in added if one.part in required]:
         return f"{unfilled[0]} is NOT NULL, and rows that are stored would have null there"
@@ -167,11 +178,6 @@ def _is_of_other_values(one: Difference) -> bool:
     """Whether an aggregate is the same of values of another type."""
     before, now = ((text or "").partition(OF_VALUES) for text in (one.before, one.now))
     return one.part.startswith(AGGREGATE) and before[:2] == now[:2] and bool(before[1])
-
-
-def _dropping(keeper: Operator) -> str:
-    """What deletes the stores of an operator."""
-    return f"app.drop_store({', '.join(map(repr, keeper.stores))})"
 
 
 def in_stored_order(program: Program, before: Program, stores: Iterable[str]) -> Program:

@@ -237,7 +237,7 @@ class Migration:
         found = self.catalog.manifest.cut([store.changelog_topic_id], {})
         unlogged = {*self.program.unlogged, *(self.before.unlogged if self.before is not None else ())}
         if store.name in unlogged and any(found.purged_below.values()):
-            raise unread_store(store.name)
+            raise unread_store(store.name, self.program.keeper(store.name).stores)
         ends = {store.changelog_topic_id: found.end_offsets.get(store.changelog_topic_id, {})}
         return CommittedChanges(self.state.epoch, self.state.token, ends, {}, found.extents, {}, purged_below=found.purged_below)
 
@@ -245,11 +245,11 @@ class Migration:
         return any(self.catalog.manifest.end_offsets(self.state.stores[store].changelog_topic_id).values())
 
 
-def unread_store(name: str) -> OrphanedStateError:
-    """The error for a store without a log that a start would have to read."""
+def unread_store(name: str, stores: Sequence[str]) -> OrphanedStateError:
+    """The error for a store without a log that a start would have to read; `stores` are those of its step."""
     return OrphanedStateError(
         f"the store {name!r} has no log, so a start cannot read what it holds to bring it forward, or to fill another store with it; "
-        f"expected the topology as before, or another store in its place, with app.drop_store({name!r})"
+        f"expected the topology as before, or another store in its place, with app.drop_store({', '.join(map(repr, stores))})"
     )
 
 

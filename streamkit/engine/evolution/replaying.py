@@ -23,11 +23,11 @@ from streamkit.plan.operator import Operator, source_of
 from streamkit.plan.program import Program
 
 
-def rebuilt_stores(program: Program, named: Collection[str]) -> frozenset[str]:
+def names_together(program: Program, named: Collection[str]) -> list[str]:
     """
-    The stores that are filled again if a user names these: all of their operators, and the copies of tables.
+    The names of stores that are to be given to fill some again: these, and behind them others without which that cannot be.
 
-    ConfigError if there is none of a name, if others must be filled with them, or if no replay can fill them.
+    ConfigError if there is none of a name, or if no replay can fill them.
     """
     existing = {store.name for store in program.stores}
     if unknown := sorted(set(named) - existing):
@@ -35,35 +35,27 @@ def rebuilt_stores(program: Program, named: Collection[str]) -> frozenset[str]:
             f"there is no store {', '.join(map(repr, unknown))} in the topology of {program.application!r} to rebuild; it has "
             f"{', '.join(sorted(existing)) or 'none'}"
         )
-    stores = {store for name in named for store in program.keeper(name).stores}
-    stores |= {name for name in existing if original_of(program, name) in stores}
-    keepers = [one for one in program.operators if not stores.isdisjoint(one.stores)]
-    if together := [one for one in _together(program, keepers) if stores.isdisjoint(one.stores)]:
-        missing = list(dict.fromkeys(original_of(program, one.stores[0]) or one.stores[0] for one in together))
-        words = " ".join(f"--rebuild {name}" for name in dict.fromkeys((*named, *missing)))
-        raise ConfigError(
-            f"the store {', '.join(map(repr, named))} of {program.application!r} cannot be rebuilt without {', '.join(map(repr, missing))}, since "
-            f"the rows of the one follow from those of the other: expected them together, as in {words}"
-        )
-    for one in _way(program, keepers):
+    stores = rebuilt_stores(program, named)
+    together = _together(program, [one for one in program.operators if not stores.isdisjoint(one.stores)])
+    missing = [original_of(program, one.stores[0]) or one.stores[0] for one in together if stores.isdisjoint(one.stores)]
+    for one in _way(program, together):
         if one.ticks_ms:
             raise ConfigError(
                 f"the store {', '.join(map(repr, named))} of {program.application!r} cannot be rebuilt: {one.id} is called by the clock, and a "
                 "replay of the records does not bring back when that was; expected stores that follow from records alone"
             )
-    return frozenset(stores)
+    return list(dict.fromkeys((*named, *missing)))
 
 
-def rebuilt_with(program: Program, store: str) -> tuple[str, ...]:
-    """The stores that a user names so that one is filled again, itself first; none if no replay can fill it."""
-    keepers = _together(program, [program.keeper(store)])
-    others = (original_of(program, one.stores[0]) or one.stores[0] for one in keepers if store not in one.stores)
-    named = tuple(dict.fromkeys((store, *others)))
-    try:
-        rebuilt_stores(program, named)
-    except ConfigError:
-        return ()
-    return named
+def rebuild_words(names: Sequence[str]) -> str:
+    """The options that fill stores again."""
+    return " ".join(f"--rebuild {name}" for name in names)
+
+
+def rebuilt_stores(program: Program, names: Collection[str]) -> frozenset[str]:
+    """The stores that are filled again where these are named: all of their operators, and the copies of tables."""
+    stores = {store for name in names for store in program.keeper(name).stores}
+    return frozenset(stores | {one.name for one in program.stores if original_of(program, one.name) in stores})
 
 
 def replayed_program(program: Program, stores: Collection[str]) -> Program:

@@ -83,7 +83,8 @@ def hindrances(before: Program, program: Program, stores: frozenset[str], times:
             )
             continue
         was, now = (" and ".join(map(duration_text, dict.fromkeys(one.waits_ms))) for one in (earlier, operator))
-        store, other = earlier.windowing.store, "or give the step another name, and drop its stores by app.drop_store(…)"
+        dropping = f"app.drop_store({', '.join(map(repr, earlier.stores))})"
+        store, other = earlier.windowing.store, f"or give the step another name, and drop its stores by {dropping}"
         given, reached = times.get(of_given(store), NO_TIME), times.get(of_store(store), NO_TIME)
         if (early := _closed_early(before, earlier, times)) is not None:
             why = (
@@ -108,6 +109,19 @@ def hindrances(before: Program, program: Program, stores: frozenset[str], times:
             f"if the records of the store {operator.stores[0]!r} of {program.application!r} are read again, results would come twice, or never. They "
             f"{why}{_at(program, operator)}"
         )
+
+
+def may_come_further(before: Program, program: Program, stores: frozenset[str]) -> bool:
+    """
+    Whether results of these stores of both programs may come twice or never once they are filled again, as far as only the replay can tell.
+
+    With the streams of before, or fewer, stream time comes no further than it had come.
+    """
+    return any(
+        operator.waits_ms and not set(_moved_by(program, operator)[0]) <= set(_moved_by(before, earlier)[0])
+        for earlier, operator in _of_both(before, program, stores)
+        if operator.windowing is not None and earlier.windowing is not None
+    )
 
 
 def _closed_early(program: Program, operator: Operator, times: StreamTimes) -> str | None:
@@ -141,7 +155,7 @@ def waiting_otherwise(before: Program, program: Program, stores: Collection[str]
     }
 
 
-def _moved_by(program: Program, operator: Operator) -> tuple[object, ...]:
+def _moved_by(program: Program, operator: Operator) -> tuple[list[tuple[str, int, str]], list[tuple[int, ...]]]:
     """What decides when results reach an operator that waits: the streams that move its time, and what waits in front of it."""
     assert operator.windowing is not None, "it has a stream time"
     inputs = [program.inputs[number] for number in operator.windowing.streams]

@@ -7,9 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from streamkit.engine.evolution.continuation import Continuation, continuation
+from streamkit.engine.evolution.continuation import Continuation, continuation, stores_to_rebuild
 from streamkit.engine.evolution.definition import COLUMN, Difference, original_of
-from streamkit.engine.evolution.replaying import rebuilt_stores
 from streamkit.engine.runs.planner import STREAM_KINDS
 from streamkit.engine.runs.start import check_logs, check_options, declared_changelog, declared_output
 from streamkit.errors import StreamKitError
@@ -82,7 +81,7 @@ def preview(
     `tasks` is the number of tasks that the start would ask for, and `rebuild` are the stores; `refused` has the topics that were passed over when
     the program was compiled. ConfigError for stores that cannot be rebuilt, FormatVersionError if a newer version ran the application.
     """
-    found = continuation(catalog, program, rebuilt_stores(program, rebuild))
+    found = continuation(catalog, program, stores_to_rebuild(catalog, program, rebuild))
     text = catalog.applications.program_of(found.known.name) if found.known is not None else ""
     before = read_program(text) if text else None
     refusals = [*_refusals(catalog, found, tasks, refused), *_failure(check_logs, catalog, found, found.program, tuple(rebuild))]

@@ -11,7 +11,8 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from streamkit.engine.evolution.adoption import Adoption
-from streamkit.engine.evolution.replaying import Stretch, check_records, rebuilt_stores, replayed_program, stretches
+from streamkit.engine.evolution.continuation import stores_to_rebuild
+from streamkit.engine.evolution.replaying import Stretch, check_records, replayed_program, stretches
 from streamkit.engine.evolution.waits import GivenResults
 from streamkit.engine.runs.local_epochs import LocalEpochs
 from streamkit.engine.runs.start import StoreRebuild, remove_rebuilding, start
@@ -59,7 +60,7 @@ def rebuild_stores(log: Log, program: Program, wanted: Rebuild) -> None:
     topics have lost records that count, OrphanedStateError if results would come twice or never, FencedError if the application is started
     meanwhile, RebuildStoppedError if it is stopped.
     """
-    stores = rebuilt_stores(program, wanted.stores)
+    stores = stores_to_rebuild(log.catalog, program, wanted.stores)
     known = next((one for one in log.catalog.applications.every() if one.name == program.application), None)
     if known is None or not known.positions:
         return

@@ -197,20 +197,25 @@ def check_logs(catalog: Catalog, found: Continuation, program: Program, rebuilt:
     """OrphanedStateError for a store without a log that the start would have to read, or fill again, or that is to have a log from now on."""
     if found.before is None or found.known is None:
         return
-    for name in sorted({*found.before.unlogged, *program.unlogged}.intersection(found.known.stores)):
+    unlogged = {*found.before.unlogged, *program.unlogged}.intersection(found.known.stores)
+    read = {one.stores[0] for one in found.filled.keepers} if found.filled is not None else set()
+    for name in sorted(unlogged):
+        dropping = (
+            f"app.drop_store({', '.join(map(repr, found.before.keeper(name).stores if name in found.compared else (name,)))})"
+        )
         if name in rebuilt:
             raise OrphanedStateError(
                 f"the store {name!r} has no log, so a start cannot tell which of its rows are to go; expected another store in its place, with "
-                f"app.drop_store({name!r})"
+                f"{dropping}"
             )
         if name not in found.compared or not catalog.manifest.purged_below(found.known.stores[name].changelog_topic_id):
             continue
-        if name in found.evolved:
-            raise unread_store(name)
+        if name in found.evolved or name in read:
+            raise unread_store(name, found.before.keeper(name).stores)
         if name not in program.unlogged:
             raise OrphanedStateError(
                 f"the store {name!r} had no log until now, so what it holds could not be restored from one; expected "
-                f"app.disable_logging({name!r}) as before, another store in its place, with app.drop_store({name!r}), or "
+                f"app.disable_logging({name!r}) as before, another store in its place, with {dropping}, or "
                 f"`streamkit apps reset {program.application}`"
             )
 

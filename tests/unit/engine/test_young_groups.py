@@ -290,7 +290,7 @@ def test_another_grouping_takes_the_place_of_one(log):
         return app
 
     run(log, app("s", n=F.count("*")))
-    with pytest.raises(OrphanedStateError, match=r"under another store= they begin .* app\.drop_store\('s'\) deletes this one"):
+    with pytest.raises(OrphanedStateError, match=r"under another name they begin .* app\.drop_store\('s'\) deletes this one"):
         start(log.catalog, log.storage, compile(app("s", n=F.count("*"), most=F.max("v")), log))
     changed = app("s2", n=F.count("*"), most=F.max("v"))
     changed.drop_store("s")

@@ -9,7 +9,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.evolution.replaying import rebuilt_with
+from streamkit.engine.evolution.replaying import names_together
 from streamkit.engine.runs.compile import compile
 from streamkit.engine.runs.rebuild import Rebuild, rebuild_stores
 from streamkit.engine.runs.start import start
@@ -142,7 +142,7 @@ def test_stores_are_filled_again_behind_the_first_start(log):
     """What results waited for was not kept before: the first start refuses to read records again, and says what to do."""
     program = compile(earlier.topology(), log)
     store = next(one.name for one in program.stores if one.window_size_ms is not None)
-    named = rebuilt_with(program, store)
+    named = tuple(names_together(program, [store]))
     assert store in named
     with pytest.raises(OrphanedStateError, match=r"an earlier version of StreamKit ran it last.*Start it once without --rebuild"):
         rebuild_stores(log, program, Rebuild(named))

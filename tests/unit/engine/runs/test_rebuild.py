@@ -11,7 +11,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
-from streamkit.engine.evolution.replaying import rebuilt_with, replayed_program
+from streamkit.engine.evolution.replaying import names_together, replayed_program
 from streamkit.engine.runs.compile import compile
 from streamkit.engine.runs.local import run_next
 from streamkit.engine.runs.local_run import run_locally
@@ -717,7 +717,7 @@ def test_a_refusal_recommends_a_rebuild_that_is_done(log, name):
     assert stores == [] and "fill it again" not in text
     if name == "another time limit":
         assert "how long it holds rows back from the first update on was 1 second, and is 2 seconds" in text
-    every = rebuilt_with(compile(topology(make, 2), log), {"another time limit": "held"}.get(name, "one-left"))
+    every = names_together(compile(topology(make, 2), log), [{"another time limit": "held"}.get(name, "one-left")])
     with pytest.raises(OrphanedStateError, match="results would come twice, or never"):
         rebuild(log, topology(make, 2), *every)
 
