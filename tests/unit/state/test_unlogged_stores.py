@@ -540,8 +540,16 @@ def test_evolution_needs_a_log(aged: World) -> None:
     grouped.agg(n=F.count("*"), m=F.max("n"), store="counts").emit("every").select("k", "n").to("out")
     grouped.agg(s=F.sum("n"), store="sums").emit("every").to("sums_out")
     changed.disable_logging("counts")
+    behind = sk.Topology("app")
+    grouped = behind.stream("a").group_by_key()
+    counts = grouped.agg(n=F.count("*"), store="counts")
+    counts.emit("every").to("out")
+    counts.group_by("n").agg(m=F.count("*"), store="by_count")
+    grouped.agg(s=F.sum("n"), store="sums").emit("every").to("sums_out")
+    behind.disable_logging("counts")
     for app, message in (
         (changed, "the store 'counts' has no log, so a start cannot read what it holds"),
+        (behind, "the store 'counts' has no log, so a start cannot read what it holds"),
         (topology(()), "the store 'counts' had no log until now"),
     ):
         (refusal,) = preview(aged.log.catalog, aged.program(app)).refusals
