@@ -171,11 +171,6 @@ class PostgresSource(Source):
         twice = next((table for table in tables if tables.count(table) > 1), None)
         if twice is not None:
             raise ConfigError(f"the connector {self.name} names the table {twice} twice; expected names that differ")
-        if self.settings["key"]:
-            raise ConfigError(
-                f"the connector {self.name} has key={','.join(self.settings['key'])}; expected no key, because that of a topic is the table's primary "
-                "key, or the index that is its replica identity"
-            )
         self._check_topics([table for table in tables if not is_pattern(table)])
         if not _SLOT.fullmatch(self._slot):
             raise ConfigError(
@@ -254,6 +249,7 @@ class PostgresSource(Source):
         self._check_topics(list(self._tables))
         check_columns(self._tables.values())
         for one in self._tables.values():
+            self._check_said_key(one)
             self._check_key_types(one.written, one.columns, key_now(one))
         for table, child in children_of(self._connection, self._tables.values()):
             _LOGGER.warning("table %s has the child %s, whose rows do not come with it; name it in tables, too", table, child)
@@ -815,6 +811,15 @@ class PostgresSource(Source):
         self._check_key_types(table, columns, key)
         types = tuple(self._type(column) for column in columns)
         return TableLayout(table, self._topic(table), tuple(column.name for column in columns), types, key)
+
+    def _check_said_key(self, table: SourceTable) -> None:
+        """ConfigError if the setting `key`, which a topology says with its schema, names other columns than the table's own key."""
+        said = self.settings["key"]
+        if said and set(said) != set(table.key):
+            raise ConfigError(
+                f"the connector {self.name} has key={','.join(said)}, and the key of table {table.written} is {listed(key_now(table))}; expected no "
+                "key, or that one: the primary key, or the index that is the replica identity"
+            )
 
     def _check_key_types(self, table: str, columns: Sequence[RelationColumn], key: Collection[str]) -> None:
         """ConfigError for a key column of numbers with more digits than a double keeps: two keys could become one in the topic."""

@@ -17,7 +17,7 @@ from streamkit.connectors.classes import connector_of
 from streamkit.connectors.debezium import DebeziumSource
 from streamkit.connectors.runtime import status
 from streamkit.errors import ConfigError, TopicNotFoundError, TopologyError
-from streamkit.launch.connections import exported
+from streamkit.launch.connections import configuration, exported
 from streamkit.launch.main import main
 from streamkit.testing import TopologyTestDriver
 from tests.kit.waiting import wait_until
@@ -100,6 +100,26 @@ def test_two_of_one_name_are_refused():
         TopologyError, match=r"(?s)two connectors .* kafka.orders-source.*expected another name=.*test_connections.py"
     ):
         app.stream(sk.kafka("orders", bootstrap_servers="b"))
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        sk.kafka("orders", bootstrap_servers="h:1", value_format="json"),
+        sk.postgres("orders", connection_url="postgresql://h/shop"),
+        sk.delta("/data/orders"),
+        sk.files("/data/in", topic="orders"),
+        sk.http("/orders"),
+        sk.debezium("shop.orders", bootstrap_servers="h:1", value_format="json"),
+    ],
+    ids=lambda endpoint: endpoint.system,
+)
+def test_a_source_takes_columns_and_key_of_a_topology(endpoint):
+    """A topology may say the columns and the key of any source."""
+    app = sk.Topology("orders")
+    app.stream(endpoint, schema="id int NOT NULL, n int", key="id")
+    (connection,) = app.connections
+    assert connector_of(connection.name, configuration(connection)).settings["key"] == ("id",)
 
 
 def test_debezium_is_a_source():

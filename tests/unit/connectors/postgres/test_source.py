@@ -1253,6 +1253,21 @@ def test_keys_that_a_double_takes_for_one(log, url, database):
         bring(log, source(url, "short", **double))
 
 
+def test_the_key_that_a_topology_says(log, url, database):
+    """It may be said, as a topology does beside its columns, and must be that of the table."""
+    database.execute("CREATE TABLE stock (place text, id int, n int, PRIMARY KEY (id, place)); INSERT INTO stock VALUES ('a', 1, 5)")
+    app = sk.Topology("stock")
+    app.stream(
+        sk.postgres("stock", topic="stock", connection_url=url),
+        schema="place string NOT NULL, id int NOT NULL, n int",
+        key=("place", "id"),
+    ).to("copied")
+    sk.run(app, log=log, drain=True, engine="local").wait()
+    assert rows(log, "copied") == [{"place": "a", "id": 1, "n": 5}]
+    with pytest.raises(ConfigError, match=r"the connector other has key=n, and the key of table stock is \(place, id\)"):
+        bring(log, PostgresSource("other", {"connection.url": url, "tables": "stock", "topic": "others", "key": "n"}))
+
+
 ANOTHER = {
     "key": (
         "k int PRIMARY KEY, id int, s text",
