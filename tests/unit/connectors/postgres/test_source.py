@@ -1255,7 +1255,9 @@ def test_keys_that_a_double_takes_for_one(log, url, database):
 
 def test_the_key_that_a_topology_says(log, url, database):
     """It may be said, as a topology does beside its columns, and must be that of the table."""
-    database.execute("CREATE TABLE stock (place text, id int, n int, PRIMARY KEY (id, place)); INSERT INTO stock VALUES ('a', 1, 5)")
+    database.execute(
+        "CREATE TABLE stock (place text, id int, n int, PRIMARY KEY (id, place)); INSERT INTO stock VALUES ('a', 1, 5)"
+    )
     app = sk.Topology("stock")
     app.stream(
         sk.postgres("stock", topic="stock", connection_url=url),
