@@ -148,6 +148,16 @@ class Operator:
         return False
 
     @property
+    def holds_max(self) -> int | None:
+        """How many rows of a key group may wait before the oldest come early; None if none comes early by that."""
+        return None
+
+    @property
+    def stored_waits_ms(self) -> Mapping[str, int]:
+        """The stores whose keys say which rows wait, and since when, with how long they do."""
+        return {}
+
+    @property
     def rows_per_record(self) -> int:
         """How many rows one row becomes inside the operator, at most."""
         return 1

@@ -49,7 +49,7 @@ class Adoption:
     def frames(self, catalog: Catalog, storage: Storage, own: ApplicationState) -> Iterator[FrameInput]:
         """The changes that make the stores of `own` what the replay has; a frame for each changelog partition, one at a time in memory."""
         for name in self.stores:
-            made, held = (_changelog(catalog, one.stores[name]) for one in (self.replayed, own))
+            made, held = (changelog_frames(catalog, one.stores[name]) for one in (self.replayed, own))
             for partition in sorted(made | held):
                 rows = _changes(storage, made.get(partition, ()), held.get(partition, ()), own.stores[name].number)
                 if rows.num_rows:
@@ -68,7 +68,7 @@ class Adoption:
         return {**kept, **{names[name]: time for name, time in committed_times(self.replayed, ()).items() if name in names}}
 
 
-def _changelog(catalog: Catalog, store: StoreState) -> dict[int, list[Extent]]:
+def changelog_frames(catalog: Catalog, store: StoreState) -> dict[int, list[Extent]]:
     """The frames of a changelog, by partition."""
     found: dict[int, list[Extent]] = {}
     for extent in catalog.manifest.cut([store.changelog_topic_id], {}).extents:
@@ -78,7 +78,7 @@ def _changelog(catalog: Catalog, store: StoreState) -> dict[int, list[Extent]]:
 
 def _changes(storage: Storage, made: Sequence[Extent], held: Sequence[Extent], number: int) -> pa.RecordBatch:
     """The changes from what a partition of a changelog holds to what another has made, in the order of keys."""
-    rows, before = _newest(storage, made), _newest(storage, held)
+    rows, before = newest_rows(storage, made), newest_rows(storage, held)
     keys = with_number(rows["key"], number)
     gone = before.filter(pc.invert(pc.is_in(before["key"], value_set=keys)))
     keys = pa.concat_arrays([keys, gone["key"]])
@@ -90,7 +90,7 @@ def _changes(storage: Storage, made: Sequence[Extent], held: Sequence[Extent], n
     return batch.take(pc.array_sort_indices(keys))
 
 
-def _newest(storage: Storage, extents: Sequence[Extent]) -> pa.RecordBatch:
+def newest_rows(storage: Storage, extents: Sequence[Extent]) -> pa.RecordBatch:
     """The newest value of each key, with its time, without keys that were deleted."""
     found = [_NOTHING]
     for extent in extents:

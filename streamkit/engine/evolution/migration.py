@@ -117,7 +117,7 @@ class Migration:
                 before={},
                 after={},
                 stream_time_ms=self.state.stream_time_ms,
-                drained=self.state.drained,
+                drained=self.state.drained and (adoption is None or adoption.replayed.drained),
                 slabs=tuple(slabs),
                 metrics=metrics,
                 timestamp_ms=now_ms,

@@ -5,7 +5,8 @@ What the program before has given comes no second time, and what waited there co
 of by a wait: the grace of windows, the limit of suppress(), the time in which a partner may come. Both programs have given the same results
 where the one's stream time is ahead of the other's by as much as its wait is longer. So by a longer wait, or where stream time had come further
 before, what was given is closed without a record. By a shorter wait, or where stream time comes further now, a replay would give results to
-nobody that were never given: that is refused.
+nobody that were never given: that is refused. Which results came before they were due, and when, a replay cannot know: where records have
+come since, either that is refused, or the rows that wait are compared (`held_back.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from streamkit.plan.duration import duration_text
 from streamkit.plan.earlier_program import has_steps
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
-from streamkit.plan.windows import ASSIGNED
+from streamkit.plan.window_kinds.sliding import SlidingWindowing
+from streamkit.plan.windows import ASSIGNED, SESSION, Windowing
 
 
 @dataclass(frozen=True)
@@ -28,27 +30,40 @@ class GivenResults:
     Up to which times the program before has given results, by the waits of the program now.
 
     `closed` are these times, by the names of what is closed without a record; `reached` is where records alone have brought them, by store.
+    `apart` are the stores whose windows are others than before, so that none of them has been given; `early` those whose results may have come
+    ahead of stream time, or because too many waited, with records after them.
     """
 
     closed: StreamTimes = field(default_factory=dict)
     reached: StreamTimes = field(default_factory=dict)
+    apart: frozenset[str] = frozenset()
+    early: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, before: Program, program: Program, stores: frozenset[str], times: StreamTimes) -> GivenResults:
         """The results of operators that keep some of these stores in both programs; the program before left these `times`."""
-        closed, reached = dict[str, int](), dict[str, int]()
+        closed, reached, apart, early = dict[str, int](), dict[str, int](), set[str](), set[str]()
         for earlier, operator in _of_both(before, program, stores):
             if earlier.windowing is None or operator.windowing is None or of_store(earlier.windowing.store) not in times:
                 continue
             name = operator.windowing.store
-            # The times of windows with another grace have been moved by that already.
-            grown_ms = 0 if operator.traits.closes_windows else _grown_wait_ms(earlier, operator) or 0
-            reached[name] = times[of_store(earlier.windowing.store)] + grown_ms
+            came = times[of_store(earlier.windowing.store)]
+            if _are_apart(earlier, operator):
+                apart.add(name)
+                reached[name] = came
+                continue
+            if earlier.stored_waits_ms.keys() == operator.stored_waits_ms.keys() and _may_be_early(before, earlier, times):
+                early.add(name)
+            # The times of windows with another grace have been moved by that already, but not by another gap.
+            grown_ms = (
+                _grown_gap_ms(earlier, operator) if operator.traits.closes_windows else _grown_wait_ms(earlier, operator) or 0
+            )
+            reached[name] = came + (0 if operator.traits.closes_windows else grown_ms)
             # What is given of windows says that some closed early, not until when.
             ahead_of = (of_closed,) if earlier.traits.closes_windows else (of_closed, of_given)
             ahead = [times.get(of(earlier.windowing.store), NO_TIME) for of in ahead_of]
-            closed[of_closed(name)] = max(reached[name], *(time + grown_ms for time in ahead))
-        return cls(closed, reached)
+            closed[of_closed(name)] = max(reached[name], *(time + grown_ms for time in (came, *ahead)))
+        return cls(closed, reached, frozenset(apart), frozenset(early))
 
     def refusals(self, program: Program, times: StreamTimes) -> Iterator[OrphanedStateError]:
         """Why a program whose replay has come to these times cannot go on, an error for each operator whose results would come twice or never."""
@@ -57,7 +72,11 @@ class GivenResults:
                 continue
             name = operator.windowing.store
             now, before = times.get(of_store(name), NO_TIME), self.reached.get(name)
-            if before is None or now == before or (now <= self.closed[of_closed(name)] and not operator.waits_for_more):
+            if (
+                before is None
+                or now == before
+                or (now <= self.closed.get(of_closed(name), before) and not operator.waits_for_more)
+            ):
                 continue
             yield OrphanedStateError(
                 f"stream time of the store {name!r} comes to {now} ms when its records are read again, and had come to "
@@ -65,6 +84,29 @@ class GivenResults:
                 "streams that it reads, their timestamp= and their max_jump= as they were; or give the step another name, and drop its stores by "
                 f"app.drop_store({', '.join(map(repr, operator.stores))}){_at(program, operator)}"
             )
+
+
+def closings_to_come(program: Program, given: GivenResults, times: StreamTimes) -> Iterator[OrphanedStateError]:
+    """
+    Why it is not known yet what waits in the stores of a program when it takes over, an error for each operator.
+
+    The windows in front of it that have closed early give their results then, and with what was late for them before.
+    """
+    for operator in program.operators:
+        if operator.windowing is None or operator.windowing.store not in given.early:
+            continue
+        above = [
+            one.windowing.store for one in _above(program, operator) if one.traits.closes_windows and one.windowing is not None
+        ]
+        for name in above:
+            reached, closed = times.get(of_store(name), NO_TIME), given.closed.get(of_closed(name), NO_TIME)
+            if closed > reached:
+                yield OrphanedStateError(
+                    f"results that wait in the store {operator.stores[0]!r} would come twice, or never: windows of the store {name!r} in front of it "
+                    "have closed ahead of stream time, by a drain, by idle topics or by a shorter grace than now, and records have come since. Take "
+                    f"over when stream time, which is {reached} ms, has come to {closed} ms, or behind another drain, before other records come; or "
+                    f"give the step another name{_at(program, operator)}"
+                )
 
 
 def hindrances(before: Program, program: Program, stores: frozenset[str], times: StreamTimes) -> Iterator[OrphanedStateError]:
@@ -93,12 +135,31 @@ def hindrances(before: Program, program: Program, stores: frozenset[str], times:
             )
         elif _grown_wait_ms(earlier, operator) is None:
             way = "change it at a later start, which fills nothing again" if operator.traits.closes_windows else other
-            why = f"waited for {was}, and wait for {now} now: leave that as it was; {way}"
+            sides = ", of the left and the right side," if len(operator.waits_ms) > 1 else ""
+            why = f"waited for {was}{sides} and wait for {now} now: leave that as it was; {way}"
+        elif (
+            operator.waits_ms
+            and _may_be_the_same(earlier, operator)
+            and (_closed(earlier, times) > reached or _grown_wait_ms(earlier, operator))
+        ):
+            why = (
+                "come of windows that are cut otherwise now, and of which some may be the same as before; some had closed that are open by stream time, "
+                f"by a drain, by idle topics or by a shorter grace than now, and which ones is not known: {other.removeprefix('or ')}"
+            )
+        elif _holds_max(before, earlier) != _holds_max(program, operator):
+            why = (
+                f"waited until {_full_text(before, earlier)}, and wait until {_full_text(program, operator)} now, and which ones have come early by that is "
+                f"not known: leave max_rows and when_full as they were; {other}"
+            )
         elif operator.waits_for_more and _moved_by(before, earlier) != _moved_by(program, operator):
             why = f"wait with rows that come meanwhile, and what is in front of them waits or moves stream time otherwise: leave that as it was; {other}"
         elif operator.waits_for_more and given == ALWAYS_AHEAD:
             why = f"waited behind other streams or waits before an earlier start, and which ones is not known: leave them as they are; {other}"
-        elif operator.waits_ms and not operator.waits_for_windows and given > reached:
+        elif not earlier.stored_waits_ms.keys().isdisjoint({*before.unlogged, *program.unlogged}) and _may_be_early(
+            before, earlier, times
+        ):
+            why = f"may have come early, and what is held back is in no log, by which that could be told: {other.removeprefix('or ')}"
+        elif operator.waits_ms and not operator.waits_for_windows and not operator.traits.holds_back and given > reached:
             why = (
                 "came ahead of stream time, by a drain, by idle topics or by what was read again before, and which ones is not known: do it when "
                 f"stream time, which is {reached} ms, has come to {given} ms; {other}"
@@ -143,16 +204,19 @@ def waiting_otherwise(before: Program, program: Program, stores: Collection[str]
     """
     The times to note, by name, of stores that go on, where what waits in them waits by other streams, or behind other waits, from now on.
 
-    Since when a row waits follows from all rows of its key before. So from now on what is read again may wait otherwise, for good.
+    Since when a row waits follows from all rows of its key before. So from now on what is read again may wait otherwise, for good. Where another
+    number of rows may wait, some have come early, or come later than in a replay: as behind a drain, the rows that wait have to be compared.
     """
-    return {
-        of_given(operator.windowing.store): ALWAYS_AHEAD
-        for earlier, operator in _of_both(before, program, frozenset(stores))
-        if operator.windowing is not None
-        and operator.waits_for_more
-        and _moved_by(before, earlier) != _moved_by(program, operator)
-        if of_store(operator.windowing.store) in times
-    }
+    found: dict[str, int] = {}
+    for earlier, operator in _of_both(before, program, frozenset(stores)):
+        if operator.windowing is None or (reached := times.get(of_store(operator.windowing.store))) is None:
+            continue
+        name = of_given(operator.windowing.store)
+        if operator.waits_for_more and _moved_by(before, earlier) != _moved_by(program, operator):
+            found[name] = ALWAYS_AHEAD
+        elif earlier.holds_max != operator.holds_max:
+            found[name] = max(reached + (0 if operator.waits_for_more else operator.longest_wait_ms), times.get(name, NO_TIME))
+    return found
 
 
 def _moved_by(program: Program, operator: Operator) -> tuple[list[tuple[str, int, str]], list[tuple[int, ...]]]:
@@ -190,6 +254,62 @@ def _grown_wait_ms(before: Operator, now: Operator) -> int | None:
     if len(grown) > 1 or min(grown) < 0 or (now.waits_for_more and grown != {0}):
         return None
     return grown.pop()
+
+
+def _are_apart(before: Operator, now: Operator) -> bool:
+    """Whether no window is one of those before: they come into being otherwise, or all have one length that is another."""
+    if not (before.traits.closes_windows and now.traits.closes_windows) or before.windowing is None or now.windowing is None:
+        return False
+    one, other = before.windowing, now.windowing
+    if one.assigner != other.assigner:
+        return True
+    has_lengths = type(one) is type(other) and type(one) in (Windowing, SlidingWindowing)
+    return has_lengths and one.size_ms != other.size_ms
+
+
+def _may_be_the_same(before: Operator, now: Operator) -> bool:
+    """Whether windows are cut otherwise than before, and some may still be the same; sessions are told apart by when they ended."""
+    if not (before.traits.closes_windows and now.traits.closes_windows) or before.windowing is None or now.windowing is None:
+        return False
+    one, other = before.windowing, now.windowing
+    is_session = one.assigner == other.assigner == SESSION
+    return not is_session and not _are_apart(before, now) and one.declared != other.declared
+
+
+def _grown_gap_ms(before: Operator, now: Operator) -> int:
+    """How much further sessions may be apart than before: so much longer they are open, each from its last record on."""
+    assert before.windowing is not None, "they have windows"
+    assert now.windowing is not None, "they have windows"
+    is_session = before.windowing.assigner == now.windowing.assigner == SESSION
+    return now.windowing.size_ms - before.windowing.size_ms if is_session else 0
+
+
+def _may_be_early(program: Program, operator: Operator, times: StreamTimes) -> bool:
+    """Whether results of an operator, or of those in front of it, may have come before they were due, and records since."""
+    if operator.holds_max is not None:
+        return True
+    several = [one for one in (operator, *_above(program, operator)) if one.windowing is not None and one.waits_ms]
+    stores = [one.windowing.store for one in several if one.windowing is not None]
+    return any(of_given(name) in times or _closed_at(name, times) > times.get(of_store(name), NO_TIME) for name in stores)
+
+
+def _closed(operator: Operator, times: StreamTimes) -> int:
+    assert operator.windowing is not None, "it has windows"
+    return _closed_at(operator.windowing.store, times)
+
+
+def _closed_at(store: str, times: StreamTimes) -> int:
+    return times.get(of_closed(store), NO_TIME)
+
+
+def _holds_max(program: Program, operator: Operator) -> tuple[int, int] | None:
+    """How many rows wait in a key group before the oldest come early, and how many key groups there are; None if none comes early by that."""
+    return None if operator.holds_max is None else (operator.holds_max, program.key_groups)
+
+
+def _full_text(program: Program, operator: Operator) -> str:
+    held = _holds_max(program, operator)
+    return "they were due" if held is None else f"each of {held[1]} key groups held {held[0]:,} rows"
 
 
 def _at(program: Program, operator: Operator) -> str:

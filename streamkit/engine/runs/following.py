@@ -8,7 +8,7 @@ or is still to be read by the second, which writes from there on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -16,13 +16,14 @@ from streamkit.engine.epoch.epoch import EpochEnd
 from streamkit.engine.epoch.stream_time import committed_times
 from streamkit.engine.evolution.changed_encodings import changed_encodings
 from streamkit.engine.evolution.continuation import Continuation, written_outputs
+from streamkit.engine.evolution.held_back import differing_waits
 from streamkit.engine.evolution.replaying import check_records, stretches, withheld_program
-from streamkit.engine.evolution.waits import GivenResults, hindrances
+from streamkit.engine.evolution.waits import GivenResults, closings_to_come, hindrances
 from streamkit.engine.runs.commit import check_generation
 from streamkit.engine.runs.local_epochs import LocalEpochs
 from streamkit.engine.runs.planner import Planner
 from streamkit.engine.runs.start import start
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, OrphanedStateError
 from streamkit.failpoints import reach
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.log import Log
@@ -98,7 +99,7 @@ def follow(log: Log, program: Program, wanted: Succession) -> bool:
 
 def _follow(log: Log, epochs: LocalEpochs, before: EpochEnd, wanted: Succession) -> bool:
     """Run epochs up to where the leader stands, until it has been handed over and nothing is left that it has read; whether it has."""
-    planner = epochs.planner
+    planner, compared = epochs.planner, (0, 0)
     while not wanted.is_stopped():
         watch = log.catalog.watch()
         check_generation(log.catalog, planner.application)
@@ -108,20 +109,39 @@ def _follow(log: Log, epochs: LocalEpochs, before: EpochEnd, wanted: Succession)
             before = epochs.run(epochs.plan(before, end)).end
             reach("follow.epoch")
         elif leader.successor is not None:
-            for end in _closings(planner, before, leader, _given(log, planner, leader)):
+            given = _given(log, planner, leader)
+            for end in _closings(planner, before, leader, given):
                 epochs.run(epochs.plan(epochs.committed_end(), end))
+            _warn_of(leader, _differing_waits(log, planner, leader, given))
             return True
         else:
-            stores = frozenset(store.name for store in planner.program.stores)
-            for refusal in (
-                *hindrances(_program_of(log, leader), planner.program, stores, committed_times(leader, ())),
-                *_given(log, planner, leader).refusals(planner.program, before.times),
-            ):
-                raise refusal
+            if compared != (leader.generation, leader.epoch):
+                _check_results(log, planner, before, leader)
+                compared = leader.generation, leader.epoch
             epochs.rest()
             watch.wait(WAIT_SECONDS)
         wanted.tell()
     return False
+
+
+def _check_results(log: Log, planner: Planner, before: EpochEnd, leader: ApplicationState) -> None:
+    """OrphanedStateError if results would come twice, or never, were the leader taken over where it stands."""
+    stores, given = frozenset(store.name for store in planner.program.stores), _given(log, planner, leader)
+    for refusal in (
+        *hindrances(_program_of(log, leader), planner.program, stores, committed_times(leader, ())),
+        *given.refusals(planner.program, before.times),
+        *(() if leader.drained else closings_to_come(planner.program, given, before.times)),
+    ):
+        raise refusal
+    differing = list(_differing_waits(log, planner, leader, given))
+    now = log.catalog.applications.get(leader.name)
+    if differing and (now.generation, now.epoch) == (leader.generation, leader.epoch):  # else it may hold back other rows by now
+        raise differing[0]
+
+
+def _differing_waits(log: Log, planner: Planner, leader: ApplicationState, given: GivenResults) -> Iterator[OrphanedStateError]:
+    own = log.catalog.applications.get(planner.application.name)
+    return differing_waits(log.catalog, log.storage, planner.program, leader, own, given)
 
 
 def _given(log: Log, planner: Planner, leader: ApplicationState) -> GivenResults:
@@ -131,18 +151,19 @@ def _given(log: Log, planner: Planner, leader: ApplicationState) -> GivenResults
 
 
 def _closings(planner: Planner, before: EpochEnd, leader: ApplicationState, given: GivenResults) -> Iterator[EpochEnd]:
-    """
-    The epochs without records in which windows close that the leader has closed.
-
-    A warning says what is lost, if anything: the leader writes no more, so it is too late for a refusal.
-    """
-    for refusal in given.refusals(planner.program, before.times):
-        _logger.warning("%s has been taken over all the same: %s", leader.name, refusal)
+    """The epochs without records in which windows close that the leader has closed."""
+    _warn_of(leader, given.refusals(planner.program, before.times))
     if (end := planner.closed_end(before, given.closed)) is not None:
         yield end
         before = end
-    if leader.drained and (end := planner.closing_end(before)) is not None:
+    if leader.drained and (end := planner.closing_end(before, given.apart)) is not None:
         yield end
+
+
+def _warn_of(leader: ApplicationState, refusals: Iterable[OrphanedStateError]) -> None:
+    """Say what is lost: the leader writes no more, so it is too late for a refusal."""
+    for refusal in refusals:
+        _logger.warning("%s has been taken over all the same: %s", leader.name, refusal)
 
 
 def _program_of(log: Log, state: ApplicationState) -> Program:

@@ -7,7 +7,7 @@ what readers and kernels need. Between epochs it keeps nothing but caches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -178,15 +178,17 @@ class Planner:
             fitting, too_many = (middle, too_many) if has_room(taken(middle)) else (fitting, middle)
         return taken(fitting)
 
-    def closing_end(self, before: EpochEnd) -> EpochEnd | None:
+    def closing_end(self, before: EpochEnd, open_stores: Collection[str] = ()) -> EpochEnd | None:
         """
-        The epoch that closes every open window at the end of a drain; None if nothing came since the last one.
+        The epoch that closes every open window at the end of a drain, but those of `open_stores`; None if nothing came since the last one.
 
         Each operator waits as long as it says from where records have brought its stream time, and no input moves.
         """
         waits = [(one.windowing, one.longest_wait_ms) for one in self.program.operators]
         reached = {
-            window: (of_windows(before.times, window, self.topic_ids), wait) for window, wait in waits if window is not None
+            window: (of_windows(before.times, window, self.topic_ids), wait)
+            for window, wait in waits
+            if window is not None and window.store not in open_stores
         }
         if before.closing or all(time == NO_TIME for time, _ in reached.values()):
             return None
@@ -197,7 +199,7 @@ class Planner:
                     window.closing_time(time, wait_ms), closed.get(of_closed(window.store), NO_TIME)
                 )
         now = self._now_ms(before)
-        return EpochEnd(before.epoch + 1, before.positions, self._clocked(closed, now), 0, now, closing=True)
+        return EpochEnd(before.epoch + 1, before.positions, self._clocked(closed, now), 0, now, closing=not open_stores)
 
     def closed_end(self, before: EpochEnd, closed: StreamTimes) -> EpochEnd | None:
         """The epoch without records that closes windows up to these times, by name; None if all have closed so far."""
@@ -213,8 +215,8 @@ class Planner:
         """
         The end of an epoch as the next begins: of what was closed without a record, only what rows are late for stays closed.
 
-        Up to where the results of other operators came so is still known, for those who read the records again; and of windows for good
-        that some closed so, and records may have come since.
+        Up to where the results of other operators came so is still known, for those who read the records again: until stream time has passed
+        it, and for good if what comes meanwhile waits with them. So it is of windows that some closed so, and records may have come since.
         """
         windowings = {of_closed(one.windowing.store): one for one in self.program.operators if one.windowing is not None}
         times: dict[str, int] = {}
@@ -229,8 +231,11 @@ class Planner:
                     times[of_given(store)] = ALWAYS_AHEAD
             elif operator is not None and operator.waits_ms:
                 times[of_given(store)] = max(time, before.times.get(of_given(store), NO_TIME))
+        for_good = {of_given(store[len(CLOSED) :]) for store, one in windowings.items() if one.waits_for_more}
         passed = [
-            name for name in times if name.startswith(GIVEN) and times[name] <= times.get(of_store(name[len(GIVEN) :]), NO_TIME)
+            name
+            for name in times
+            if name.startswith(GIVEN) and name not in for_good and times[name] <= times.get(of_store(name[len(GIVEN) :]), NO_TIME)
         ]
         return replace(before, times={name: time for name, time in times.items() if name not in passed})
 

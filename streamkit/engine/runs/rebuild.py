@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from streamkit.engine.evolution.adoption import Adoption
 from streamkit.engine.evolution.continuation import stores_to_rebuild
+from streamkit.engine.evolution.held_back import differing_waits
 from streamkit.engine.evolution.replaying import Stretch, check_records, replayed_program, stretches
 from streamkit.engine.evolution.waits import GivenResults
 from streamkit.engine.runs.local_epochs import LocalEpochs
@@ -154,8 +155,11 @@ def _read_again(log: Log, epochs: LocalEpochs, state: ApplicationState, given: G
         raise refusal
     if (end := planner.closed_end(before, given.closed)) is not None:
         before = epochs.run(epochs.plan(before, end)).end
-    if state.drained and (end := planner.closing_end(before)) is not None:
+    if state.drained and (end := planner.closing_end(before, given.apart)) is not None:
         epochs.run(epochs.plan(before, end))
+    replayed = log.catalog.applications.get(planner.application.name)
+    for refusal in differing_waits(log.catalog, log.storage, planner.program, state, replayed, given):
+        raise refusal
 
 
 def _check_turn(log: Log, state: ApplicationState) -> None:

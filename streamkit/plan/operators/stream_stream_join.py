@@ -202,6 +202,10 @@ class StreamStreamJoinRows(Operator):
         return tuple(self.close_ms(side) for side in self.preserved)
 
     @property
+    def stored_waits_ms(self) -> Mapping[str, int]:
+        return {waiting_of(self.id, side): self.close_ms(side) for side in self.preserved}
+
+    @property
     def windowing(self) -> Windowing:
         return Windowing(self.within.size_ms, 1, self.within.grace_ms, self.streams, self.stores[0])
 

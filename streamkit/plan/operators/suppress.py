@@ -203,6 +203,14 @@ class Suppress(Operator):
         return bool(self.bounds)
 
     @property
+    def holds_max(self) -> int | None:
+        return None if self.stops else self.rows_max
+
+    @property
+    def stored_waits_ms(self) -> Mapping[str, int]:
+        return {self.index: self.window.size_ms}
+
+    @property
     def windowing(self) -> Windowing:
         return self.window
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -59,6 +59,10 @@ class VersionedJoin(Operator):
     @property
     def waits_ms(self) -> tuple[int, ...]:
         return () if self.grace_ms is None else (self.grace_ms,)
+
+    @property
+    def stored_waits_ms(self) -> Mapping[str, int]:
+        return {} if self.grace_ms is None else {self.waiting: self.grace_ms}
 
     @property
     def windowing(self) -> Windowing | None:
