@@ -59,6 +59,8 @@ def rebuild_options(found: Continuation, named: Collection[str]) -> str | None:
     after = replace(found, rebuilt=found.rebuilt | stores)
     if after.refilled_without_log or any(hindrances(before, program, after.rebuilt, committed_times(known, ()))):
         return None
+    if after.given_results(known).early:  # only the replay tells whether other rows wait
+        return None
     if may_come_further(before, program, after.rebuilt) or not _is_no_worse(after, found):
         return None
     options = rebuild_words(names)
