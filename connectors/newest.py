@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from streamkit.chunks import one_array
@@ -14,7 +15,7 @@ from streamkit.names import ROW_NUMBER
 def newest(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     """The last row of each key, in their order; of equal keys one value: -0.0 is 0.0, and every NaN one, as in the topic."""
     rows = with_one_key(rows, key)
-    numbered = rows.select(list(key)).append_column(ROW_NUMBER, pa.array(range(rows.num_rows)))
+    numbered = rows.select(list(key)).append_column(ROW_NUMBER, pa.array(np.arange(rows.num_rows)))
     last = numbered.group_by(list(key)).aggregate([(ROW_NUMBER, "max")])[f"{ROW_NUMBER}_max"]
     return rows if len(last) == rows.num_rows else rows.take(one_array(last).sort())
 

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -41,7 +42,7 @@ def _forbidden(table: Any, rows: pa.Table) -> Iterator[tuple[int, str]]:
     }
     if not constraints:
         return
-    numbered = rows.append_column(ROW_NUMBER, pa.array(range(rows.num_rows), pa.int64()))
+    numbered = rows.append_column(ROW_NUMBER, pa.array(np.arange(rows.num_rows)))
     with tempfile.TemporaryDirectory() as folder:
         library().write_deltalake(folder, numbered)
         query = library().QueryBuilder().register("streamkit_rows", library().DeltaTable(folder))

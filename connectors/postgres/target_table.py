@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 
 from streamkit.connectors.files.record_lines import json_text
@@ -117,7 +118,7 @@ class TargetTable:
         """Rows as the temporary table takes them: of a key the newest, nested values as JSON, and their numbers if statements ask for them."""
         names = [DELETED]
         if self.differences is not None or self.older is not None:
-            rows = rows.append_column(ROW_NUMBER, pa.array(range(rows.num_rows), pa.int64()))
+            rows = rows.append_column(ROW_NUMBER, pa.array(np.arange(rows.num_rows)))
             names.append(ROW_NUMBER)
         kept = newest(rows, self.topic.key) if self.is_upsert else rows  # as the log compares them; `older` does the rest
         columns = {one.name: _as_json(kept[one.name]) if is_nested(one.type) else kept[one.name] for one in self.columns}

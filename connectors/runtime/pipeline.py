@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from streamkit.connectors.joined_rows import in_order, together
@@ -67,7 +68,7 @@ def pass_through(
     the first failure ends the search for others, and what comes through is not all. Rows keep their number in the column
     `_row` on the way.
     """
-    parts: list[TopicTable] = [(topic, rows.append_column(ROW_NUMBER, pa.array(range(rows.num_rows), pa.int64())))]
+    parts: list[TopicTable] = [(topic, rows.append_column(ROW_NUMBER, pa.array(np.arange(rows.num_rows))))]
     failures: list[RecordFailure] = []
     for step in steps:
         if step.is_last:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -38,7 +39,7 @@ def put_what_is_taken(sink: Sink, part: pa.Table, ends: EndOffsets, tell: Callab
         # What the sink said of each row; its number is that among those that came in.
         reasons = dict(zip(getattr(error, "rows", ()), getattr(error, "reasons", ()), strict=False))
         tell([RecordFailure(part[ROW_NUMBER][row].as_py(), STAGE, _own(error, reasons.get(row))) for row in sorted(refused)])
-        others = pc.invert(pc.is_in(pa.array(range(part.num_rows)), pa.array(refused, pa.int64())))
+        others = pc.invert(pc.is_in(pa.array(np.arange(part.num_rows)), pa.array(refused, pa.int64())))
         put_what_is_taken(sink, part.filter(others), ends, tell)
 
 

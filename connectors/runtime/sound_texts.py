@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from streamkit.connectors.runtime.pipeline import PipelineStep
@@ -43,7 +44,7 @@ def _unsound(column: pa.ChunkedArray) -> list[int]:
 
 
 def _unsound_rows(array: pa.Array, start: int, end: int) -> list[int]:
-    if _is_sound(array.take(pa.array(range(start, end)))):  # of a slice all that is nested would be checked
+    if _is_sound(array.take(pa.array(np.arange(start, end)))):  # of a slice all that is nested would be checked
         return []
     half = (start + end) // 2
     return [start] if end - start == 1 else [*_unsound_rows(array, start, half), *_unsound_rows(array, half, end)]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from streamkit.chunks import few_batches
@@ -98,7 +99,7 @@ def _until(rows: pa.RecordBatch, wanted: Wanted, count: int | None) -> pa.Record
 
 def _places(rows: pa.RecordBatch, wanted: Wanted) -> list[int]:
     """The numbers of the rows that are wanted."""
-    numbered = rows.append_column(ROW_NUMBER, pa.array(range(rows.num_rows), pa.int64()))
+    numbered = rows.append_column(ROW_NUMBER, pa.array(np.arange(rows.num_rows)))
     found: list[int] = wanted.matching(numbered).column(ROW_NUMBER).to_pylist()
     return found
 
