@@ -73,10 +73,11 @@ def _object_of(package: Any, name: str) -> Any:
 
 def numbers_by_task(session: SparkSession, tasks: int) -> tuple[int, ...]:
     """For each task the least number that Spark's hash partitioning leads there."""
-    hashes: Any = session.sparkContext._jvm.org.apache.spark.unsafe.hash.Murmur3_x86_32  # type: ignore[union-attr]
+    # One of its objects: the static method of that name is only found where the JVM happens to list it before the object's own.
+    hashes: Any = session.sparkContext._jvm.org.apache.spark.unsafe.hash.Murmur3_x86_32(HASH_SEED)  # type: ignore[union-attr]
     found: dict[int, int] = {}
     for number in range(64 * tasks):
-        found.setdefault(hashes.hashInt(number, HASH_SEED) % tasks, number)
+        found.setdefault(hashes.hashInt(number) % tasks, number)
         if len(found) == tasks:
             break
     return tuple(found[task] for task in range(tasks))

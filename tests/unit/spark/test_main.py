@@ -161,10 +161,11 @@ def test_signals_and_progress(spark, terminated, monkeypatch, capsys):
     assert ended.splitlines()[0] == f" {128 + signal.SIGINT}"
     assert (terminated.code, terminated.survivors) == (128 + signal.SIGTERM, [])
     assert all("Traceback" not in said and "flight-delays: " in said for said in (interrupted, ended))
-    monkeypatch.setattr("streamkit.launch.progress.LINE_SECONDS", 0.1)
+    monkeypatch.setattr("streamkit.launch.progress.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("streamkit.launch.progress.POLL_SECONDS", 0.02)
     more = flights_of(5)
     append_flights(terminated.log, more[more["day"] > 3])  # the runs that were ended may have taken all there was
-    main(flight_delays.app, ["--log", terminated.log.root, "--drain", "--max-records-per-epoch", "1200"])
+    main(flight_delays.app, ["--log", terminated.log.root, "--drain", "--max-records-per-epoch", "100"])
     assert_equals_pandas(terminated.log, more)
 
     line = r"^\S+Z flight-delays: epoch (\d+), [\d,]+ records, [\d,]+ records/s, lag ([\d,]+), late [\d,]+$"
