@@ -181,11 +181,17 @@ class SqliteDatabase:
         return [] if found == ["ok"] else found
 
     def close(self) -> None:
-        """Close the file; a second call does nothing. What a broken disk keeps it from tidying up is left to the next opening."""
+        """
+        Close the file; a second call does nothing. What a broken disk keeps it from tidying up is left to the next opening.
+
+        A process that was forked from the opener's has nothing to close; a thread that it does not have may hold the lock there for ever.
+        """
+        if self._process != os.getpid():
+            return
         self._heard.close()
         with self._lock:
             self._is_closed = True
-            if self._connection is not None and self._process == os.getpid():
+            if self._connection is not None:
                 connection, self._connection = self._connection, None
                 with suppress(apsw.Error):  # every commit is durable already
                     connection.close()
