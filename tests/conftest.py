@@ -40,6 +40,7 @@ SESSION_FILE = pytest.StashKey[Path]()
 RAM = Path("/dev/shm")  # the death of a process loses nothing that was written, so a disk would only cost time
 RAM_BYTES_MIN = 4 << 30  # more than the folders of a run hold at any time
 SETTINGS = {  # of the session of the run, besides those of a session that StreamKit starts itself
+    "spark.python.authenticate.socketTimeout": "120s",  # for a Python process to begin, while others use the machine
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.pyspark.python": sys.executable,
