@@ -273,7 +273,7 @@ class BatchClient:
             self.sleep(self.settings["retry.backoff.ms"] / 1000)
 
     def candidates(self) -> list[int]:
-        """Nodes to ask: those that are connected, then all, then the addresses of the settings, which have negative numbers."""
+        """Nodes to ask: first the connected ones, then the others, then the addresses in the settings, whose numbers are negative."""
         open_ones = [node for (node, lane), one in self._connections.items() if lane == CONTROL and not one.closed and node >= 0]
         others = [node for node in self._nodes if node not in open_ones]
         random.shuffle(others)

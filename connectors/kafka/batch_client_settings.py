@@ -87,7 +87,7 @@ def unknown_settings(given: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def read_batch_settings(given: Mapping[str, str]) -> dict[str, Any]:
-    """Every setting of the batch client by the first of its names; those that are not given have librdkafka's defaults."""
+    """Every setting of the batch client by the first of its names. A setting that is not given has librdkafka's default."""
     found: dict[str, Any] = {name: setting.default for name, setting in _KNOWN.items()}
     for name, written in given.items():
         known = _KNOWN.get(_OTHER_NAMES.get(name, name))

@@ -28,7 +28,7 @@ from streamkit.log.topic.formats import KEY, VALUE
 REACH_SECONDS = 30.0  # for a broker to answer: one that starts again is away for so long
 COUNT_SECONDS = 10.0  # between two looks how many partitions a topic has: one may get more
 PIECE_BYTES = 1 << 27  # of a put that become batches at once, so that their memory has a bound
-_HASHES_NULLS = "murmur2"  # the partitioner that takes no key for an empty one
+_HASHES_NULLS = "murmur2"  # this partitioner treats a null key as an empty key
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class BatchWriter:
         TransactionalWriter(self._client, writer)
 
     def write(self, records: SinkRecords | None, positions: Sequence[PositionRecord], before_commit: Callable[[], None]) -> None:
-        """Write records and positions in one transaction; again with smaller batches where a topic takes no larger ones."""
+        """Write records and positions in one transaction. If a topic refuses the batches as too large, write again with smaller ones."""
         while not self._is_produced(records, positions):
             pass
         before_commit()
@@ -141,7 +141,7 @@ class BatchWriter:
         return found
 
     def _batches_of(self, place: KafkaPartition, part: pa.RecordBatch, rows: Integers, records: SinkRecords) -> list[_RowBatch]:
-        """The records of one partition as batches; SchemaError for those that the client does not take."""
+        """The records of one partition as batches; SchemaError for records that cannot be encoded or are too large for the client."""
         settings = self._client.settings
         most = settings["message.max.bytes"]
         batch_bytes = min(BATCH_BYTES, most, self._batch_bytes.get(place[0], most))

@@ -99,7 +99,7 @@ class RawFetcher:
         return self._positions[place]
 
     def seek(self, place: KafkaPartition, offset: int) -> None:
-        """Read a partition on from another offset; what was fetched from its last one and not handed out is let go."""
+        """Read a partition from another offset on. Records that were fetched and not handed out are dropped."""
         self._positions[place] = offset
         self._ready = [found for found in self._ready if found.place != place]
         self._failed.pop(place, None)
@@ -114,7 +114,8 @@ class RawFetcher:
         ends = len(self.ends)
         while True:
             self._ask()
-            self._client.wait(lambda: any(reply.is_done for reply, _ in self._flights.values()), self._next_look(deadline))
+            look = min([deadline, *(self._paused[place] for place in self._paused.keys() & self._positions.keys())])
+            self._client.wait(lambda: any(reply.is_done for reply, _ in self._flights.values()), look)
             self._take()
             if self._ready:
                 found, self._ready = self._ready, []
@@ -127,11 +128,8 @@ class RawFetcher:
             if time.monotonic() >= deadline or len(self.ends) > ends:
                 return []
 
-    def _next_look(self, deadline: float) -> float:
-        return min([deadline, *(self._paused[place] for place in self._paused.keys() & self._positions.keys())])
-
     def _ask(self) -> None:
-        """Send each leader that has nothing to answer a question for all its partitions, those that gave records last at the end."""
+        """Ask each leader that has no open question for records of all its partitions; those that gave records last come at the end."""
         now = time.monotonic()
         by_node: dict[int, dict[KafkaPartition, int]] = {}
         for place, offset in self._positions.items():
@@ -144,7 +142,7 @@ class RawFetcher:
             elif leader not in self._flights:
                 by_node.setdefault(leader, {})[place] = offset
         for node, offsets in by_node.items():
-            waits = offsets.keys() <= self.ends.keys()  # where it ends is told at once, also where there is nothing
+            waits = offsets.keys() <= self.ends.keys()  # until every end is known, the broker answers at once
             reply = self._client.fetch(node, offsets, self._topic_ids, is_committed=self._is_committed, waits=waits)
             self._flights[node] = (reply, offsets)
         if any(self._client.leader_of(place) is None for place in self._paused):
@@ -233,7 +231,7 @@ class RawFetcher:
         self._paused[place] = time.monotonic() + self._client.settings["retry.backoff.ms"] / 1000
 
     def _look_for_leaders(self) -> None:
-        """Ask who leads; a topic with another id was made again, and its offsets are not those that were asked for."""
+        """Ask which brokers lead. A topic with another id was made again, so its offsets mean other records."""
         topics = {topic for topic, _ in self._positions}
         try:
             codes = self._client.refresh(topics, REFRESH_SECONDS)

@@ -73,7 +73,7 @@ class FewRecords:
 
 
 def record_too_large(rows: tuple[int, ...], size: int, record_bytes_max: int) -> RecordTooLargeError:
-    """The error for these rows, the first of which has this size."""
+    """The error for rows that are too large; `size` is that of the first."""
     return RecordTooLargeError(
         f"row {rows[0]}: found a record of {size} bytes with the header of a batch; expected at most {record_bytes_max}", rows
     )
