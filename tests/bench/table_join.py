@@ -32,7 +32,7 @@ def table_join(session: SparkSession, folder: Path, fraction: float = 1) -> Iter
         fill_table(log, TABLE, rows.keys)
 
     def joined(name: str) -> float:
-        rate = streamkit_rate(session, topology(name), root, count)
+        rate = streamkit_rate(session, topology(name), root, count + rows.keys)  # the first epoch has the table
         _check_output(root, f"{name}-joined", count)
         return rate
 

@@ -27,9 +27,9 @@ REMOVED, REPLACED, ADDED = 0, 1, 2  # what a row does; that of a replaced row is
 
 def old_values_of(table: Kept, changes: pa.RecordBatch, context: Context) -> tuple[pa.RecordBatch, Integers]:
     """Rows of the table, and for each change the position among them of its old value (-1: none); changes are in order."""
-    keys = table.encoded(changes, table.key)
+    keys = table.keys_of(changes, table.key)
     committed, found = committed_rows(table, changes, table.key, keys, context)
-    return with_changes(table.store, committed, found, changes, previous_of_key(keys))
+    return with_changes(table.store, committed, found, changes, previous_of_code(keys.codes))
 
 
 def without_nothing(table: Kept, changes: pa.RecordBatch, context: Context) -> pa.RecordBatch:
@@ -45,26 +45,21 @@ def rows_before(
     table: Kept, rows: pa.RecordBatch, changes: pa.RecordBatch | None, context: Context
 ) -> tuple[pa.RecordBatch, Integers]:
     """As `old_values_of`, of rows of which only some, `changes`, become the newest of their key: what is the newest before each."""
-    keys = table.encoded(rows, table.key)
+    keys = table.keys_of(rows, table.key)
     committed, found = committed_rows(table, rows, table.key, keys, context)
     if changes is None or not changes.num_rows:
         return committed, found
-    changed_keys = table.encoded(changes, table.key)
+    changed_keys = table.keys_of(changes, table.key)
     newest = newest_at(rows, keys, changes, changed_keys)
     own, others = place_ranks(rows, changes)
     is_itself = (newest >= 0) & (others[newest] == own)
     return with_changes(
-        table.store, committed, found, changes, np.where(is_itself, previous_of_key(changed_keys)[newest], newest)
+        table.store, committed, found, changes, np.where(is_itself, previous_of_code(changed_keys.codes)[newest], newest)
     )
 
 
-def previous_of_key(keys: pa.BinaryArray) -> Integers:
-    """For each row the position of the row of the same key before it; -1 for the first."""
-    return previous_of_code(keys.dictionary_encode().indices.to_numpy())
-
-
 def previous_of_code(codes: Integers) -> Integers:
-    """As `previous_of_key`, of keys that are numbered."""
+    """For each row the position of the row before it whose key has the same code; -1 for the first."""
     order = np.argsort(
         codes, kind="stable"
     )  # rows of a key stand side by side, in their order: each follows the one in front of it

@@ -13,6 +13,7 @@ from streamkit.arrays import Integers, Mask
 from streamkit.engine.rows.place import as_seen, place_ranks
 from streamkit.engine.rows.rows import deletions_of, is_null_key, numbers, record_columns, row_times, rows_of, without_deletions
 from streamkit.engine.stage.context import Context
+from streamkit.expressions.core.groups import group
 from streamkit.log.values.byte_order import byte_order
 from streamkit.log.values.keys import encode_keys
 from streamkit.names import KEY_GROUP, TIMESTAMP
@@ -20,6 +21,19 @@ from streamkit.plan.operator import Key, Operator
 from streamkit.plan.program import ProgramStore
 from streamkit.state.layout import MICROSECONDS, UTC_MICROSECONDS, layout_of
 from streamkit.state.row import decode_rows
+
+
+@dataclass(frozen=True, eq=False)
+class RowKeys:
+    """
+    The keys of rows: a code for each row, equal where the keys are, -1 where a row has none.
+
+    `encoded` has the key of each code as bytes, `owners` the position of a row that has it.
+    """
+
+    codes: Integers
+    encoded: pa.BinaryArray
+    owners: Integers
 
 
 @dataclass(frozen=True)
@@ -41,6 +55,22 @@ class Kept:
     def encoded(self, rows: pa.RecordBatch, on: Sequence[str]) -> pa.BinaryArray:
         """The keys of rows, and their windows, as bytes; `on` are the columns, in the order of `key`."""
         return encode_keys([*key_columns(self.store, rows, on), *(rows[name] for name in on[len(self.store.key) :])])
+
+    def keys_of(self, rows: pa.RecordBatch, on: Sequence[str]) -> RowKeys:
+        """The keys of rows; those that name no row of the table have none."""
+        candidates, groups = np.arange(rows.num_rows), np.arange(rows.num_rows)
+        if any(pa.types.is_dictionary(rows[name].type) for name in on):  # keys repeat: each is encoded once, not each row's
+            grouped, _ = group([rows[name] for name in on], rows.num_rows)
+            candidates, groups = grouped.rows, grouped.codes
+        named = rows.select(list(dict.fromkeys(on))).take(pa.array(candidates))
+        has_key = ~self.has_no_key(named, on).to_numpy(zero_copy_only=False)
+        # Two groups may be one key: the table's type may be wider than the column's, or the other way round.
+        encoded = self.encoded(named.filter(pa.array(has_key)), on).dictionary_encode()
+        code_of_group = np.full(int(groups.max(initial=-1)) + 1, -1, np.int64)
+        code_of_group[groups[candidates[has_key]]] = encoded.indices.to_numpy()
+        owners = np.empty(len(encoded.dictionary), np.int64)
+        owners[encoded.indices.to_numpy()] = candidates[has_key]
+        return RowKeys(code_of_group[groups], encoded.dictionary, owners)
 
     def has_no_key(self, rows: pa.RecordBatch, on: Sequence[str]) -> pa.BooleanArray:
         """Which rows name no row of the table: their key is null, or a bound of their window is."""
@@ -94,11 +124,11 @@ def as_of(
     The match is the newest change of the key at the row's place or before it in this epoch, else what the store holds. `on` are
     the row's columns, in the order of the table's key. Rows whose key, or a bound of whose window, is null have no match.
     """
-    keys = pc.if_else(table.has_no_key(rows, on), pa.scalar(None, pa.binary()), table.encoded(rows, on))
+    keys = table.keys_of(rows, on)
     committed, found = committed_rows(table, rows, on, keys, context)
     if changes is None or not changes.num_rows:
         return committed, found
-    newest = newest_at(rows, keys, changes, table.encoded(changes, table.key))
+    newest = newest_at(rows, keys, changes, table.keys_of(changes, table.key))
     return with_changes(table.store, committed, found, changes, newest)
 
 
@@ -114,22 +144,18 @@ def milliseconds(moments: pa.Array) -> Integers:
 
 
 def committed_rows(
-    table: Kept, rows: pa.RecordBatch, on: Sequence[str], keys: pa.BinaryArray, context: Context
+    table: Kept, rows: pa.RecordBatch, on: Sequence[str], keys: RowKeys, context: Context
 ) -> tuple[pa.RecordBatch, Integers]:
     """The stored rows of these keys, each key once, and for each row the position of its match (-1: none)."""
-    encoded = keys.dictionary_encode()
-    codes = encoded.indices.fill_null(-1).to_numpy()
-    first = np.full(len(encoded.dictionary), -1, np.int64)
-    first[codes[codes >= 0][::-1]] = np.flatnonzero(codes >= 0)[::-1]
-    owners = rows.take(pa.array(first))
+    owners = rows.select([*dict.fromkeys(on), KEY_GROUP]).take(pa.array(keys.owners))
     wanted = table.state_keys(owners, on, context)
     order = byte_order(wanted)
     values = context.committed_state().get(wanted.take(order))
-    position = np.full(len(encoded.dictionary) + 1, -1, np.int64)
+    position = np.full(len(keys.owners) + 1, -1, np.int64)  # the last one is that of rows without a key
     present = values.is_valid().to_numpy(zero_copy_only=False)
     position[order.to_numpy()[present]] = np.arange(int(present.sum()))
     position[:-1][~table.may_store(owners, on)] = -1
-    return decoded_rows(table.store, values.drop_null()), position[codes]
+    return decoded_rows(table.store, values.drop_null()), position[keys.codes]
 
 
 def decoded_rows(store: ProgramStore, values: pa.BinaryArray) -> pa.RecordBatch:
@@ -149,16 +175,18 @@ def with_changes(
     return rows, np.where(newest >= 0, changed, found)
 
 
-def newest_at(left: pa.RecordBatch, left_keys: pa.BinaryArray, right: pa.RecordBatch, right_keys: pa.BinaryArray) -> Integers:
+def newest_at(left: pa.RecordBatch, left_keys: RowKeys, right: pa.RecordBatch, right_keys: RowKeys) -> Integers:
     """For each left row the position of the last right row of its key at its place or before it; -1 if there is none."""
-    codes = pa.concat_arrays([left_keys, right_keys]).dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
+    both = pa.concat_arrays([left_keys.encoded, right_keys.encoded]).dictionary_encode().indices.to_numpy().astype(np.int64)
+    of_left, of_right = np.split(both, [len(left_keys.encoded)])
+    left_codes, right_codes = np.append(of_left, -1)[left_keys.codes], np.append(of_right, -1)[right_keys.codes]
     left_rank, right_rank = place_ranks(left, right)
-    span = len(codes) + 1
-    left_place, right_place = codes[: left.num_rows] * span + left_rank, codes[left.num_rows :] * span + right_rank
+    span = left.num_rows + right.num_rows + 1
+    left_place, right_place = left_codes * span + left_rank, right_codes * span + right_rank
     order = np.argsort(right_place, kind="stable")
     before = np.searchsorted(right_place[order], left_place, side="right") - 1
     candidate = order[np.maximum(before, 0)]
-    same_key = (before >= 0) & (codes[left.num_rows :][candidate] == codes[: left.num_rows]) & (codes[: left.num_rows] >= 0)
+    same_key = (before >= 0) & (right_codes[candidate] == left_codes) & (left_codes >= 0)
     return np.where(same_key, candidate, -1)
 
 
