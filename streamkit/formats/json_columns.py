@@ -30,6 +30,7 @@ JsonPart: TypeAlias = "tuple[Integers, pa.RecordBatch]"
 _BLOCK_BYTES = 1 << 20
 _LINES_BYTES_MAX = 1 << 30
 _ROWS_ONE_BY_ONE = 64  # among so few Arrow does not look for the one that is wrong
+FEW_BYTES = 2_500  # read one by one: Arrow takes 0.5 ms of a core for any call, and two threads, which wait where cores are busy
 _REFUSALS_MAX = 64  # of Arrow's, then all that is left is read one by one
 _OBJECT = re.compile(rb"\s*\{.*\}\s*", re.DOTALL)
 _TEXT = re.compile(rb'"(?:[^"\\\x00-\x1f]|\\.)*"')
@@ -55,7 +56,10 @@ def read_objects(values: pa.Array, columns: Schema) -> Decoded:
 
 
 def _by_arrow(values: pa.Array, columns: Schema, failures: dict[int, str]) -> pa.RecordBatch:
-    """The columns, by Arrow where it can be, else one by one; what does not fit goes to the failures."""
+    """The columns, by Arrow where it can be and pays, else one by one; what does not fit goes to the failures."""
+    bounds = _bounds(values)
+    if bounds[-1] - bounds[0] < FEW_BYTES:
+        return _one_by_one(values, np.arange(len(values)), columns, failures)
     lines, odd = _lines(values)
     if any("decimal" in column.type for column in columns):
         odd |= pc.match_substring_regex(lines, SMALL_IN_JSON).to_numpy(zero_copy_only=False)
