@@ -33,6 +33,7 @@ from streamkit.log.topic.topic import Topic
 from streamkit.names import HEADERS, OFFSET, PARTITION, ROW_NUMBER, TOPIC
 
 PARTITIONS_SECONDS = 2.0  # between two looks for new partitions
+COMMIT_SECONDS = 0.25  # between two commits of the group of a busy sink whose target keeps the positions
 
 
 def group_name(connector: str) -> str:
@@ -64,6 +65,9 @@ class SinkTask:
         # Offsets of a partition whose dead letters are written, the target's position or not.
         self._lettered: dict[str, set[int]] = {}
         self._producer: Producer | None = None
+        self._target_keeps_positions = False
+        self._committed_at = 0.0
+        self._uncommitted: set[Consumer] = set()  # the group does not know yet what these have put
 
     def run(self, orders: Orders) -> None:
         """Work until the orders say stop, or `--once` has reached the end; raises what the sink or the log raises."""
@@ -82,10 +86,13 @@ class SinkTask:
                 sink.topic(target)
             sink.routes = {topic: target.name for topic, target in targets.items()}
             kept = self._opened(generation, mine)
+            self._target_keeps_positions = kept is not None
+            self._uncommitted.clear()
             consumers = [stack.enter_context(self._consumer(topic, mine)) for topic in topics]
             for consumer in consumers:
                 self._seek(consumer, kept)
             self._follow(consumers, mine, self._ends(mine) if self._is_once else None, orders)
+            self._commit_group()
 
     def _opened(self, generation: int, mine: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:
         try:
@@ -168,6 +175,7 @@ class SinkTask:
                     return
                 look = time.monotonic() + PARTITIONS_SECONDS
             if orders.wait_if_paused():
+                self._commit_group()
                 continue
             reached = (item for consumer in consumers for item in consumer.position().items())
             if until is not None and all(offset >= until[place] for place, offset in reached):
@@ -176,6 +184,8 @@ class SinkTask:
             polled = [self._put_next(consumer) for consumer in consumers]
             if any(polled):
                 watch = self._log.catalog.watch()
+            elif self._uncommitted:
+                self._commit_group()
             elif until is None:
                 watch.wait(IDLE_SECONDS)
 
@@ -212,10 +222,20 @@ class SinkTask:
         part = ready[0] if ready else rows.slice(0, 0).append_column(ROW_NUMBER, pa.nulls(0, pa.int64()))
         put_what_is_taken(self._sink, part, ends, lambda refused: self._letter(topic, rows, refused))
         failpoints.reach("connect.target_committed")
-        consumer.commit()
+        self._uncommitted.add(consumer)
+        # Where the target keeps the positions, the group only shows them: each commit would wake all who wait for the log.
+        if not self._target_keeps_positions or time.monotonic() > self._committed_at + COMMIT_SECONDS:
+            self._commit_group()
         self.progress.rows += rows.num_rows
         self.progress.commit(self._log.clock.now_ms())
         self.progress.lag = sum(consumer.lag().values())
+
+    def _commit_group(self) -> None:
+        """Let the group know how far the rows that were put reach."""
+        for consumer in self._uncommitted:
+            consumer.commit()
+        self._uncommitted.clear()
+        self._committed_at = time.monotonic()
 
     def _letter(self, topic: str, rows: pa.Table, failures: Sequence[RecordFailure]) -> None:
         if not failures:
