@@ -66,6 +66,7 @@ def test_a_busy_sink_lets_the_group_follow(log):
 
 
 def test_without_positions_in_the_target_the_group_knows_each_row(log):
+    """Nothing else says where to go on."""
     sink = Counting(keeps_positions=False)
     SinkTask(sink, 0, 1, log, is_once=True).run(Orders())
     assert sink.lags == list(range(ROWS))
