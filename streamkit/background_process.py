@@ -45,6 +45,7 @@ class BackgroundProcess:
         self._lock = threading.Lock()  # of what begins and ends it
         self._process: subprocess.Popen[str] | None = None
         self._code: int | None = None  # with which it ended
+        self._is_ready = False
         self.is_closed = False
 
     def start(self) -> bool:
@@ -58,6 +59,7 @@ class BackgroundProcess:
                 return False
             if self._process is not None:
                 return True
+            self._is_ready = False
             # Ctrl-C in a terminal, and SIGTERM to a group, are for the application, which ends this process in its own way.
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])
             try:
@@ -70,6 +72,7 @@ class BackgroundProcess:
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         self.tell({"path": [place for place in sys.path if isinstance(place, str)], **self._begin})  # Python passes over others
         kind, content = self.answer() or ("ended", f"a process of {sys.executable!r} {self.end} before it was ready")
+        self._is_ready = kind == "ready"
         is_killed = kind == "ended" and (self._code or 0) < 0
         if kind != "ready" and not is_killed and not self.is_closed:
             while self.answer() is not None:  # until it has ended, with what it has said
@@ -111,7 +114,7 @@ class BackgroundProcess:
         return None
 
     def close(self, seconds: float) -> None:
-        """End the process as its work ends when it is told to; after so many seconds wherever it is."""
+        """End the process as its work ends when it is told to; after so many seconds wherever it is, and at once where it is not ready."""
         with self._lock:
             self.is_closed = True
             process = self._process
@@ -121,7 +124,7 @@ class BackgroundProcess:
         with suppress(OSError):  # what was not sent is no matter
             process.stdin.close()
         try:
-            process.wait(seconds)
+            process.wait(seconds if self._is_ready else 0.0)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
