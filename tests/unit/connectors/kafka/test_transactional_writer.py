@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import subprocess
-import sys
 import time
 from contextlib import closing
 
@@ -21,6 +19,7 @@ from streamkit.connectors.kafka.record_batches.encoded_batches import BatchEncod
 from streamkit.connectors.kafka.record_batches.fetched_records import SCHEMA
 from streamkit.connectors.kafka.transactional_writer import PartitionBatch, TransactionalWriter
 from streamkit.errors import FencedError, StreamKitError, TopicNotFoundError
+from tests.kit.program import Program
 from tests.kit.sampling import TAKES_ALL
 from tests.kit.servers.kafka_proxy import CUT, LOSE, KafkaProxy
 from tests.kit.waiting import wait_until
@@ -217,10 +216,10 @@ time.sleep(600)
 
 def test_a_kill_in_the_middle(broker, name, client, is_second):
     """What a killed process had produced and not committed is aborted by the writer that comes after it, at once."""
-    command = [sys.executable, "-c", KILLED, broker.address, name, str(is_second)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None and process.stdout.readline() == b"produced\n"
-        process.kill()
+    process = Program(None, broker.address, name, str(is_second), code=KILLED)
+    assert process.stdout.readline() == "produced\n"
+    process.kill()
+    process.communicate()
     began = time.monotonic()
     writer = TransactionalWriter(client, name, is_second=is_second)
     assert not writer.produce(batches_of(writer, name, 0, plain(b"after")))

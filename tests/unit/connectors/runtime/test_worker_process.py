@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
 import sys
 from contextlib import suppress
 from functools import partial
@@ -18,6 +16,7 @@ from streamkit.connectors.runtime import status
 from streamkit.connectors.runtime.worker_process import WorkerProcess, worker_processes
 from streamkit.errors import SetupError
 from streamkit.launch.connections import Connections
+from tests.kit.program import Program
 from tests.kit.waiting import wait_until
 
 
@@ -149,14 +148,12 @@ with sk.open_log(sys.argv[1]) as log:
 
 def test_it_ends_with_the_application(log, folder):
     """However the application ends, its connectors do too."""
-    command = [sys.executable, "-c", APPLICATION, log.root, str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as application:
-        assert application.stdout is not None
-        assert application.stdout.readline() == "ready\n"
-        (process,) = processes(application.pid)
-        os.kill(application.pid, signal.SIGKILL)
-        application.wait()
-        wait_until(lambda: not process.is_running())
+    application = Program(None, log.root, str(folder), code=APPLICATION)
+    assert application.stdout.readline() == "ready\n"
+    (process,) = processes(application.pid)
+    application.kill()
+    application.communicate()
+    wait_until(lambda: not process.is_running())
 
 
 def connections(log, folder, **settings):
