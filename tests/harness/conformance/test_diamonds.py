@@ -26,7 +26,7 @@ from tests.harness.conformance.ways import Way, difference, difference_of_ways
 from tests.kit.sampling import PARTS, TAKES_ALL, in_turn, seeds
 
 pytestmark = pytest.mark.filterwarnings("ignore:the subtractor .* does not undo")  # cases append what they take away
-COUNT, QUICK_SEED = 4, 60
+COUNT, QUICK_SEED = 2, 60
 STREAM: Json = {"id": "s", "op": "stream", "topic": "s"}
 JOIN: Json = {
     "op": "join",

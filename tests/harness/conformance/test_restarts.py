@@ -19,7 +19,7 @@ from streamkit.plan.origin import Origin, Origins
 from tests.harness.conformance.restarts import difference_of_restarts
 from tests.kit.sampling import PARTS, seeds
 
-RESTARTED = 5
+RESTARTED = 3
 QUICK_SEED = 3
 SEEDS_MAX = 400
 Patch = Callable[[Any, str, Any], None]

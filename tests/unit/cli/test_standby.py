@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import time
 from contextlib import contextmanager
 
 import pytest
@@ -24,6 +23,21 @@ from streamkit import functions as F
 
 app = sk.Topology("amounts")
 app.stream("amounts").group_by("name").agg(n=F.count("*"), total=F.sum("amount"), store="totals_of").to("totals")
+"""
+TRYING_SOON = f"""
+from streamkit.engine.runs import standby
+from streamkit.log.database import sqlite
+
+failed = standby.Standby.failed
+
+def told(self, error):
+    failed(self, error)
+    print("a takeover failed", flush=True)
+
+standby.Standby.failed = told
+standby.PAUSE_MS = 1_000
+sqlite.BUSY_TIMEOUT_MS = 300
+{CODE}
 """
 
 
@@ -108,7 +122,7 @@ def test_a_takeover_that_cannot_be_now_comes_later(root, hindrance, told):
         other = Program(
             None,
             *("standby", str(root.parent / "amounts.py"), "--local", "--tasks", "1"),
-            code=f"from streamkit.log.database import sqlite; sqlite.BUSY_TIMEOUT_MS = 300; {CODE}",
+            code=TRYING_SOON,
             environment={"STREAMKIT_LOG": str(root), "STREAMKIT_LOCAL_DIR": str(root.parent / "link")},
             has_errors=True,
         )
@@ -125,7 +139,8 @@ def test_a_takeover_that_cannot_be_now_comes_later(root, hindrance, told):
         with hindrance(root):
             first.kill()
             wait_until(lambda: hears("amounts could not be taken over, and this process stands by again") and told in said[-1])
-            time.sleep(5)  # it tries again, without another word
+            failures = [other.stdout.readline() for _ in range(3)]
+            assert failures == 3 * ["a takeover failed\n"]  # it tries again, without another word
         send(log, *range(10, 20))
         wait_until(lambda: records(log) == 20)
         other.send_signal(signal.SIGTERM)

@@ -18,7 +18,7 @@ from streamkit.connectors.debezium import DebeziumSource
 from streamkit.errors import StreamKitError
 from tests.kit.sampling import TAKES_ALL
 
-SEEDS = range(300 if TAKES_ALL else 4)
+SEEDS = range(300 if TAKES_ALL else 2)
 VALUES = ([1, 2], [1, 1.5], [1, "x"], ["x"], [True, 1], [{"a": 1}, [1]], [1.0, 2], [2**63 - 1, 2**70])  # without schemas
 KINDS: dict[str, Sequence[Any]] = {
     "int32": (1, "bad"),

@@ -10,6 +10,7 @@ import pytest
 
 import streamkit as sk
 from streamkit import functions as F
+from streamkit.engine.runs import following
 from streamkit.engine.runs.compile import compile
 from streamkit.engine.runs.following import Succession, follow
 from streamkit.engine.runs.local import run_next
@@ -66,6 +67,12 @@ def follow_along(log, app, leader="t", **how):
 
 def sent(log):
     return {topic: by_key(written(log, topic), log.topic(topic).key) for topic in OUTPUTS if topic in log.topics()}
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch):
+    """Nobody commits beside most tests, so whoever follows would wait in vain."""
+    monkeypatch.setattr(following, "WAIT_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -183,14 +190,14 @@ def test_both_run_while_one_is_taken_over(log):
     running = run_locally(compile(topology("t"), log), log, Options(max_records_per_epoch=5))
     wanted = Succession("t", threads=1, records_max=5, is_stopped=lambda: bool(stopping))
     with ThreadPoolExecutor(1) as threads:
-        following = threads.submit(follow, log, compile(topology("t2"), log), wanted)
+        follower = threads.submit(follow, log, compile(topology("t2"), log), wanted)
         try:
             for part in range(1, 6):
                 append_part(log, part)
                 if part == 3:
                     wait_until(lambda: "t2" in [one.name for one in log.catalog.applications.every()], 60)
                     log.catalog.applications.hand_over("t2")
-            assert following.result(120)
+            assert follower.result(120)
         finally:
             stopping.append(1)
     with pytest.raises(FencedError):
