@@ -52,7 +52,7 @@ from tests.kit.stored import put
 START = 1_700_000_000_000
 MINUTE = 60_000
 KEYS, RARE = ("a", "b", "c"), "d"  # of each epoch, and of the first one alone
-STEPS = 60 if TAKES_ALL else 20
+STEPS = 60 if TAKES_ALL else 14
 KILLS = 40 if TAKES_ALL else 3
 KEPT_EPOCHS = 3
 
@@ -626,7 +626,7 @@ def play(actions: list[tuple[str, int | str]]) -> None:
         world.take()
 
 
-@examples(150, share=15)
+@examples(150, share=20)
 @given(st.lists(st.sampled_from(ACTIONS), min_size=STEPS // 2, max_size=STEPS))
 def counts_are_of_one_life(actions: list[tuple[str, int | str]]) -> None:
     play([("take", 12), ("maintain", 0), *actions])

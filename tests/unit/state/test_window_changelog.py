@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streamkit as sk
@@ -39,14 +39,14 @@ from streamkit.state.task_state import read_changelogs
 from streamkit.state.verification import verify_stores
 from tests.kit.commit_bugs import Patch
 from tests.kit.engine_run import MEMORY, append, written
-from tests.kit.sampling import TAKES_ALL, examples
+from tests.kit.sampling import TAKES_ALL
 
 MINUTE = 60_000
 DAY = 24 * 60 * MINUTE
 START = 1_700_000_000_000
 KEYS = 3
 PARTITIONS, KEY_GROUPS = 2, 4
-STEPS = 40 if TAKES_ALL else 12
+STEPS, EXAMPLES = (40, 100) if TAKES_ALL else (12, 3)  # of each topology; others in each run
 SCHEMA = "k string, n bigint"
 
 
@@ -244,7 +244,7 @@ def play(topology: str, actions: list[tuple[str, int]]) -> int:
 def test_a_restore_finds_what_is_left(topology: str) -> None:
     """After any history the changelog folds to what all changes do, and what has expired by time has gone from it."""
 
-    @examples(100, share=33)
+    @settings(max_examples=EXAMPLES, deadline=None)
     @given(st.lists(st.sampled_from(ACTIONS), min_size=STEPS // 2, max_size=STEPS))
     def nothing_is_lost(actions: list[tuple[str, int]]) -> None:
         assert play(topology, [("send", 0), *actions]) > 0
