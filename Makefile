@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 VENV := .venv
-WORKERS ?= 3
+WORKERS ?= 4
 STAMP := $(VENV)/.set-up
 CLASSES := build/spark-classes.jsa
 IN := ./scripts/in-environment
