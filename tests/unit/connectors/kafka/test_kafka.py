@@ -573,22 +573,34 @@ def test_what_is_missing_or_refused(broker, name, log):
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_scram(broker, name, log, mechanism):
-    """A password that the broker knows by its hash lets a source in, and another one does not."""
+    """A password that the broker knows by its hash lets a source and a sink in, and another one does not."""
     create(broker, name, 1)
+    create(broker, f"{name}-back", 1)
     produce(broker, name, [{"value": "x"}])
     kind = ScramMechanism.SCRAM_SHA_256 if mechanism.endswith("256") else ScramMechanism.SCRAM_SHA_512
     known = UserScramCredentialUpsertion(name, ScramCredentialInfo(kind, 4096), b"hunter2")
     admin = AdminClient(client_of(broker))  # its requests end with it
     admin.alter_user_scram_credentials([known])[name].result(30)
     secured = {
-        "bootstrap.servers": broker.secured_address, "kafka.topic": name, "kafka.security.protocol": "SASL_PLAINTEXT",
+        "bootstrap.servers": broker.secured_address, "kafka.security.protocol": "SASL_PLAINTEXT",
         "kafka.sasl.mechanism": mechanism, "kafka.sasl.username": name, **prefixed(SOON),
     }  # fmt: skip
-    with pytest.raises(ConfigError, match="does not let the connector in") as raised:
-        run([KafkaSource("in", secured | {"kafka.sasl.password": "wrong-one"})], log, once=True)
-    assert "wrong-one" not in str(raised.value)
-    run([KafkaSource("in", secured | {"kafka.sasl.password": "hunter2"})], log, once=True)
+
+    def both(password):
+        given = secured | {"kafka.sasl.password": password}
+        yield lambda: run([KafkaSource("in", given, **{"kafka.topic": name})], log, once=True)
+        yield lambda: run([KafkaSink("out", given, topics=name, **{"kafka.topic": f"{name}-back"})], log, once=True)
+
+    source, sink = both("hunter2")
+    log.create_topic(name, format="bytes", partitions=1)
+    for refused in both("wrong-one"):
+        with pytest.raises(ConfigError, match="does not let the connector in") as raised:
+            refused()
+        assert "wrong-one" not in str(raised.value)
+    source()
     assert [row["value"] for row in log.read(name).to_pylist()] == [b"x"]
+    sink()
+    assert [message.value() for message in consume(broker, f"{name}-back")] == [b"x"]
 
 
 def limit(broker, name, size):
