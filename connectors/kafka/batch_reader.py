@@ -55,7 +55,7 @@ class BatchReader:
         processors that are shared with the application and the broker have half as many commits to make. It makes results earlier.
         """
         if self._few_at is not None:
-            time.sleep(min(time.monotonic() - self._few_at, REST_SECONDS_MAX, seconds))
+            self._client.sleep(min(time.monotonic() - self._few_at, REST_SECONDS_MAX, seconds))
         found = self._polled(seconds)
         is_few = found is not None and sum(table.num_rows for table in found.tables.values()) < FEW_RECORDS
         self._few_at = time.monotonic() if is_few else None

@@ -21,7 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from streamkit.connectors.kafka import KafkaSource
-from streamkit.connectors.kafka.batch_reader import BatchReader
+from streamkit.connectors.kafka.batch_reader import FEW_RECORDS, REST_SECONDS_MAX, BatchReader
 from streamkit.connectors.kafka.message_reader import MessageReader
 from streamkit.connectors.kafka.record_batches.compression import CODECS
 from streamkit.errors import RecordBatchError
@@ -276,6 +276,28 @@ def test_a_partition_without_a_leader(broker, name):
                 if len(rows) == 5:
                     assert proxy.orders["Metadata"]
     assert rows == [*((0, n) for n in range(5)), (1, 3), (1, 4)]
+
+
+def test_a_reader_rests_after_few_records_only(broker, name, monkeypatch):
+    """It rests as long as they took to be written, and has all that came meanwhile; in a backlog it does not rest."""
+    create(broker, name)
+    rests: list[float] = []
+
+    def next_rows():
+        while (found := reader.poll(10.0)) is None:
+            pass
+        return found.tables[name].num_rows
+
+    with closing(BatchReader("in", broker.address, {}, "g")) as reader:
+        reader.assign({(name, 0): None})
+        monkeypatch.setattr(reader._client, "sleep", lambda seconds: rests.append(seconds) if seconds else None)
+        produce(broker, name, [{"value": "x"}])
+        assert next_rows() == 1 and not rests
+        produce(broker, name, [{"value": "x"}] * FEW_RECORDS)
+        assert next_rows() == FEW_RECORDS
+        assert len(rests) == 1 and 0 < rests[0] <= REST_SECONDS_MAX
+        produce(broker, name, [{"value": "x"}])
+        assert next_rows() == 1 and len(rests) == 1
 
 
 def test_offsets_of_the_group(broker, name):
