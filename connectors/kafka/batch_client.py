@@ -14,6 +14,7 @@ import logging
 import random
 import socket
 import ssl
+import threading
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -38,6 +39,7 @@ from streamkit.errors import ConfigError
 
 KafkaPartition = tuple[str, int]  # a topic of Kafka and the number of a partition
 EARLIEST, LATEST = -2, -1  # in place of a time
+LOADING = threading.Lock()  # modules that import each other are not whole where two threads load them
 VERSIONS = ((3, 0, 12), (3, 1))  # of kafka-python: from the first on, before the second
 LEADER_SECONDS = 10.0  # for a partition to get a leader, and a topic that was made a moment ago to be known
 NODE_SECONDS, NODE_SECONDS_MIN = 5.0, 0.5  # for one of several nodes to answer
@@ -81,7 +83,8 @@ def why_unfit(given: Mapping[str, str]) -> str | None:
         return (
             f"the batch client does not know the setting{'s' * (len(names) > 1)} {', '.join(f'kafka.{name}' for name in names)}"
         )
-    return _why_no_library()
+    with LOADING:
+        return _why_no_library()
 
 
 def can_serve(connector: str, given: Mapping[str, str]) -> bool:
@@ -390,7 +393,7 @@ class BatchClient:
 
     def fetched(self, answer: Any, ids: Mapping[str, str]) -> tuple[int, list[FetchedPartition]]:
         """What an answer to a fetch has: its own code, and each partition's share."""
-        names = {_uuid(known): name for name, known in ids.items()}
+        names = {uuid_of(known): name for name, known in ids.items()}
         shares = []
         for topic in answer.responses:
             name = topic.topic or names.get(topic.topic_id)
@@ -539,7 +542,8 @@ def _id(found: uuid.UUID) -> str:
     return base64.b64encode(found.bytes).rstrip(b"=").decode()
 
 
-def _uuid(known: str) -> uuid.UUID:
+def uuid_of(known: str) -> uuid.UUID:
+    """The id of a topic as messages have it."""
     return uuid.UUID(bytes=base64.b64decode(known + "=="))
 
 
@@ -627,7 +631,7 @@ def _fetch_request(
                 )
                 for one in ones
             ],
-            **({"topic_id": _uuid(ids[topic])} if has_ids else {}),
+            **({"topic_id": uuid_of(ids[topic])} if has_ids else {}),
         )
         for topic, ones in by_topic.items()
     ]  # fmt: skip

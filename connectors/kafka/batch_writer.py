@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -50,11 +50,12 @@ class BatchWriter:
         self._positions = positions_topic(connector.name)
         self._batch_bytes: dict[str, int] = {}  # of topics that have refused batches
         self._counts: dict[str, tuple[int, float]] = {}  # the partitions of topics, and when that was asked
+        self._expected: dict[str, str] = {}  # the ids of topics
         self._limits: dict[str, int] = {}  # the most bytes that such a topic takes, as far as that is known
         self._client = BatchClient(connector.name, self._servers, connector.settings["kafka."])
         try:
             self._client.refresh((), REACH_SECONDS)
-            self._transactions = TransactionalWriter(self._client, writer)
+            self._transactions = self._made_transactions()
         except BaseException:
             self._client.close()
             raise
@@ -67,6 +68,11 @@ class BatchWriter:
         """Fence the writer of another name; its transaction under way is aborted."""
         TransactionalWriter(self._client, writer)
 
+    def expect(self, ids: Mapping[str, str]) -> None:
+        """Write to topics as long as they have these ids; ConnectionError, and no commit, once one has another."""
+        self._expected = dict(ids)
+        self._transactions = self._made_transactions()
+
     def write(self, records: SinkRecords | None, positions: Sequence[PositionRecord], before_commit: Callable[[], None]) -> None:
         """Write records and positions in one transaction. If a topic refuses the batches as too large, write again with smaller ones."""
         while not self._is_produced(records, positions):
@@ -77,6 +83,9 @@ class BatchWriter:
     def close(self) -> None:
         """Let go; a transaction under way is not committed."""
         self._client.close()
+
+    def _made_transactions(self) -> TransactionalWriter:
+        return TransactionalWriter(self._client, self._writer, expected=self._expected)
 
     def _is_produced(self, records: SinkRecords | None, positions: Sequence[PositionRecord]) -> bool:
         """Send all; False if batches were refused that are smaller the next time. Nothing is kept then, nor behind an error of records."""
@@ -91,7 +100,7 @@ class BatchWriter:
                 batches.append(self._position_batch(positions))
             refused = self._transactions.produce([one.batch for one in batches])
             if refused:
-                self._transactions = TransactionalWriter(self._client, self._writer)
+                self._transactions = self._made_transactions()
                 self._refuse([(batches[one.number], one) for one in refused], records)
                 return False
         return True

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from streamkit.connectors.connector import Connector
-from streamkit.connectors.kafka.client import Errors, client_config, largest_batch, library, meaning, partitions_of
+from streamkit.connectors.kafka.client import (
+    Errors,
+    admin_client,
+    client_config,
+    largest_batch,
+    library,
+    meaning,
+    partitions_of,
+    topic_ids,
+)
 from streamkit.connectors.kafka.client_settings import BATCH_BYTES, BY_KEY, DEALS_EMPTY_KEYS, TRANSACTION_MS
 from streamkit.connectors.kafka.sink_records import SinkRecords
 from streamkit.connectors.kafka.target_positions import positions_topic
@@ -32,6 +41,8 @@ class MessageWriter:
         self._failed: Any = None
         self._returned: set[tuple[bytes | None, bytes | None]] = set()  # records whose batch the broker found too large
         self._batch_bytes = BATCH_BYTES
+        self._expected: dict[str, str] = {}  # the ids of topics
+        self._admin: Any = None
         self._producer = self._transactional(writer)
 
     def partitions_of(self, topic: str) -> int | None:
@@ -41,6 +52,11 @@ class MessageWriter:
     def fence(self, writer: str) -> None:
         """Fence the writer of another name; its transaction under way is aborted."""
         self._transactional(writer)
+
+    def expect(self, ids: Mapping[str, str]) -> None:
+        """Write to topics as long as they have these ids; ConnectionError, and no commit, once one has another."""
+        self._expected = dict(ids)
+        self._admin = admin_client(self._connector, self._errors)
 
     def write(self, records: SinkRecords | None, positions: Sequence[PositionRecord], before_commit: Callable[[], None]) -> None:
         """Write records and positions in one transaction."""
@@ -103,6 +119,8 @@ class MessageWriter:
                 self._produce_one(positions_topic(self._connector.name), value, key, 0)
             before_commit()
             self._send()
+            if records is not None:
+                self._check_id(records.topic)
             self._commit()
         except kafka.KafkaException as error:
             self._producer.poll(0)  # a record that did not arrive may be why
@@ -118,6 +136,12 @@ class MessageWriter:
                 break
         if self._failed is not None:
             raise library().KafkaException(self._failed)
+
+    def _check_id(self, topic: str) -> None:
+        """ConnectionError for a topic that has another id than expected: its name is all that this client has sent."""
+        expected = self._expected.get(topic)
+        if expected is not None and topic_ids(self._admin, [topic]).get(topic) != expected:
+            raise ConnectionError(f"connector {self._connector.name}: the topic {topic} of Kafka was deleted or made again")
 
     def _commit(self) -> None:
         kafka = library()

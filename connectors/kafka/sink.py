@@ -96,6 +96,7 @@ class KafkaSink(Sink):
         if newer is not None:
             raise self.fenced(newer)
         self._identify(claims)
+        writer.expect(self._targets)
         offsets = {place: claim.offset for place, claim in claims.items()}
         writer.write(None, self._claims({place: offsets.get(place) for place in partitions}), lambda: None)
         return {place: offset for place, offset in offsets.items() if offset is not None}

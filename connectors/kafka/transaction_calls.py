@@ -9,29 +9,48 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from streamkit.connectors.kafka.batch_client import NODE_SECONDS, BatchClient, KafkaPartition, topic_partitions, why_unfit
+from streamkit.connectors.kafka.batch_client import (
+    LOADING,
+    NODE_SECONDS,
+    BatchClient,
+    KafkaPartition,
+    topic_partitions,
+    uuid_of,
+    why_unfit,
+)
 from streamkit.connectors.kafka.broker_error import NETWORK_EXCEPTION, NONE
 
 # The messages, and the newest version of each that is known here.
 _MESSAGES = {
-    "metadata.FindCoordinatorRequest": 3, "producer.ProduceRequest": 12, "producer.InitProducerIdRequest": 5,
+    "metadata.FindCoordinatorRequest": 3, "producer.ProduceRequest": 13, "producer.InitProducerIdRequest": 5,
     "producer.AddPartitionsToTxnRequest": 3, "producer.EndTxnRequest": 5,
 }  # fmt: skip
 OLDER_PRODUCE, OLDER_END = 11, 4  # versions by which a broker knows that a transaction is of version 1
+PRODUCE_BY_NAME = 12  # the last version in which topics have names; in later ones they have ids
+SOME_ID = "AAAAAAAAAAAAAAAAAAAAAQ"  # of a topic
 
 
 @dataclass(frozen=True)
 class ProduceAnswer:
-    """What a broker says of a record batch: a code, and where it refuses records, why, by their number in the batch."""
+    """
+    What a broker says of a record batch: a code, and where it refuses records, why, by their number in the batch.
+
+    `is_by_id`: it was asked for the topic with an id, not for the one of that name.
+    """
 
     code: int
     message: str | None = None
     records: tuple[tuple[int, str | None], ...] = ()
+    is_by_id: bool = False
 
 
 def why_unfit_to_write(given: Mapping[str, str]) -> str | None:
     """Why a connector with these settings of the client cannot write record batches; None if it can."""
-    return why_unfit(given) or _why_no_messages()
+    reason = why_unfit(given)
+    if reason is None:
+        with LOADING:
+            reason = _why_no_messages()
+    return reason
 
 
 @cache
@@ -39,7 +58,7 @@ def _why_no_messages() -> str | None:
     """Write each message once; None if all are as expected."""
     try:
         for message in (
-            _coordinator_request("x"), _produce_request("x", {("t", 0): b""}, 1, _MESSAGES["producer.ProduceRequest"]),
+            _coordinator_request("x"), _produce_request("x", {("t", 0): b""}, {"t": SOME_ID}, 1, _MESSAGES["producer.ProduceRequest"]),
             _producer_request("x", 1), _partitions_request("x", (1, 1), [("t", 0)]),
             _end_request("x", (1, 1), is_commit=True, version=_MESSAGES["producer.EndTxnRequest"]),
         ):  # fmt: skip
@@ -52,12 +71,18 @@ def _why_no_messages() -> str | None:
 
 
 def produce(
-    client: BatchClient, writer: str, batches: Mapping[KafkaPartition, bytes | bytearray], *, is_second: bool
+    client: BatchClient,
+    writer: str,
+    batches: Mapping[KafkaPartition, bytes | bytearray],
+    ids: Mapping[str, str],
+    *,
+    is_second: bool,
 ) -> dict[KafkaPartition, ProduceAnswer]:
     """
     Send one record batch to each partition, all nodes at the same time; the answer to each.
 
-    `is_second`: in a transaction of version 2, to which a broker adds the partitions by itself.
+    `is_second`: in a transaction of version 2, to which a broker adds the partitions by itself. Topics are those with these ids, where
+    all have one and the broker takes ids, as from Kafka 4.1 on, else those of that name.
     """
     by_node: dict[int, dict[KafkaPartition, bytes | bytearray]] = {}
     answers = {}
@@ -69,13 +94,15 @@ def produce(
             by_node.setdefault(leader, {})[place] = data
     wait_ms = client.settings["request.timeout.ms"]
     version = _MESSAGES["producer.ProduceRequest"] if is_second else OLDER_PRODUCE
-    replies = {node: client.send(_produce_request(writer, asked, wait_ms, version), node) for node, asked in by_node.items()}
+    names = {uuid_of(known): topic for topic, known in ids.items()}
+    replies = {node: client.send(_produce_request(writer, asked, ids, wait_ms, version), node) for node, asked in by_node.items()}
     for node, answer in client.wait_for_all(replies).items():
         answers |= dict.fromkeys(by_node[node], ProduceAnswer(NETWORK_EXCEPTION, client.said))
         for topic in () if answer is None else answer.responses:
+            name, is_by_id = topic.name or names[topic.topic_id], not topic.name
             for one in topic.partition_responses:
                 records = tuple((each.batch_index, each.batch_index_error_message) for each in one.record_errors or ())
-                answers[topic.name, one.index] = ProduceAnswer(one.error_code, one.error_message, records)
+                answers[name, one.index] = ProduceAnswer(one.error_code, one.error_message, records, is_by_id)
     return answers
 
 
@@ -136,16 +163,22 @@ def _coordinator_request(writer: str) -> Any:
     return _library().FindCoordinatorRequest(key=writer, key_type=1, min_version=1, max_version=version)
 
 
-def _produce_request(writer: str, batches: Mapping[KafkaPartition, bytes | bytearray], wait_ms: int, version: int) -> Any:
+def _produce_request(
+    writer: str, batches: Mapping[KafkaPartition, bytes | bytearray], ids: Mapping[str, str], wait_ms: int, version: int
+) -> Any:
     kind = _library().ProduceRequest
     topic_kind = kind.TopicProduceData
+    by_topic = topic_partitions(batches)
+    has_ids = by_topic.keys() <= ids.keys()
     topics = [
         topic_kind(
             name=topic,
             partition_data=[topic_kind.PartitionProduceData(index=one, records=batches[topic, one]) for one in ones],
+            **({"topic_id": uuid_of(ids[topic])} if has_ids else {}),
         )
-        for topic, ones in topic_partitions(batches).items()
+        for topic, ones in by_topic.items()
     ]
+    version = version if has_ids else min(version, PRODUCE_BY_NAME)
     return kind(transactional_id=writer, acks=-1, timeout_ms=wait_ms, topic_data=topics, min_version=3, max_version=version)
 
 

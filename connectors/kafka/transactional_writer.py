@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -69,16 +69,21 @@ class TransactionalWriter:
     """
     Writes batches and ends transactions.
 
+    Topics whose ids are among `expected` are written as long as they have these: ConnectionError for one that was made again.
     `identity_of` says what the header of a partition's next batch has; `produce` takes batches, as often as wanted, and `commit`
     or `abort` ends the transaction. Errors: FencedError if a newer writer has the name, ConfigError for what is not allowed,
     TopicNotFoundError, ConnectionError for the rest. After any error, and after a batch that was refused, the writer is of no use.
     """
 
-    def __init__(self, client: BatchClient, name: str, *, is_second: bool | None = None) -> None:
+    def __init__(
+        self, client: BatchClient, name: str, *, expected: Mapping[str, str] | None = None, is_second: bool | None = None
+    ) -> None:
         """Fence the writers before; `is_second` is whether transactions are of version 2, as the cluster says unless given."""
         self._client = client
         self._name = name
         self._is_second = client.features().get("transaction.version", 0) >= SECOND_VERSION if is_second is None else is_second
+        self._expected = dict(expected or {})
+        self._by_name: set[str] = set()  # topics of the transaction that a broker took by their names
         self._sequences: dict[KafkaPartition, int] = {}
         self._added: set[KafkaPartition] = set()  # partitions of the transaction
         self._coordinator = -1
@@ -115,6 +120,10 @@ class TransactionalWriter:
     def commit(self) -> None:
         """Make all that was produced visible, at once. An error after which nobody knows whether it is says so."""
         with self._or_ended():
+            named = self._by_name & self._expected.keys()
+            if named:
+                self._client.refresh(named)
+                self._check_ids(named, may_be_missing=False)
             self._end(is_commit=True)
 
     def abort(self) -> None:
@@ -189,7 +198,8 @@ class TransactionalWriter:
         deadline, lost_at = self._deadline(), time.monotonic() + LEADER_SECONDS
         while True:
             sent = {place: batches[number].data for place, number in numbers.items()}
-            answers = transaction_calls.produce(self._client, self._name, sent, is_second=self._is_second)
+            answers = transaction_calls.produce(self._client, self._name, sent, self._ids(sent), is_second=self._is_second)
+            self._by_name |= {topic for (topic, _), one in answers.items() if not one.is_by_id}
             answers = {place: one for place, one in answers.items() if one.code not in (NONE, DUPLICATE_SEQUENCE_NUMBER)}
             refused = [RefusedBatch(numbers[place], one) for place, one in answers.items() if _is_refusal(one)]
             if refused or not answers:
@@ -198,7 +208,22 @@ class TransactionalWriter:
             place, answer = min(answers.items(), key=lambda one: one[1].code in PASSING)
             self._pause(answer.code, lost_at if answer.code in NO_TOPIC else deadline, place[0], answer.message)
             if any(one.code != CONCURRENT_TRANSACTIONS for one in answers.values()):
-                self._client.refresh({topic for topic, _ in numbers})
+                topics = {topic for topic, _ in numbers}
+                self._client.refresh(topics)
+                self._check_ids(topics & self._expected.keys(), may_be_missing=True)
+
+    def _ids(self, places: Iterable[KafkaPartition]) -> dict[str, str]:
+        """The ids of topics, those that are expected, else those that were last heard."""
+        topics = {topic for topic, _ in places}
+        found = {topic: self._expected.get(topic) or self._client.id_of(topic) for topic in topics}
+        return {topic: known for topic, known in found.items() if known is not None}
+
+    def _check_ids(self, topics: Iterable[str], *, may_be_missing: bool) -> None:
+        """ConnectionError for a topic that has another id than expected; one that is missing may be there again in a moment."""
+        for topic in topics:
+            found = self._client.id_of(topic)
+            if found != self._expected[topic] and not (found is None and may_be_missing):
+                raise ConnectionError(f"{self._client.where}: the topic {topic} was deleted{' and made again' if found else ''}")
 
     def _end(self, *, is_commit: bool) -> None:
         """
@@ -226,7 +251,7 @@ class TransactionalWriter:
                         f"{self._client.where}: no answer says whether a transaction of {self._name} was committed: {error}"
                     ) from error
                 raise
-        self._added = set()
+        self._added, self._by_name = set(), set()
         if producer != self._producer:  # a new epoch counts from 0
             self._producer, self._sequences = producer, {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from streamkit.connectors.kafka.sink_records import SinkRecords
@@ -18,6 +18,9 @@ class KafkaWriter(Protocol):
 
     def fence(self, writer: str) -> None:
         """Fence the writer of another name; its transaction under way is aborted."""
+
+    def expect(self, ids: Mapping[str, str]) -> None:
+        """Write to topics as long as they have these ids; ConnectionError, and no commit, once one has another."""
 
     def write(self, records: SinkRecords | None, positions: Sequence[PositionRecord], before_commit: Callable[[], None]) -> None:
         """

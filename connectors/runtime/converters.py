@@ -68,8 +68,10 @@ def formats_of(connector: Connector, topic: Format | None = None) -> Formats:
     if topic is not None and topic.name == name and schema is None:
         value: Format | None = replace(topic, settings=tuple(sorted((dict(topic.settings) | used | own).items())))
     elif name in ("avro", "protobuf") and text is None and not used:
+        found = "no schema" if columns is None else f"columns in SQL, {schema!r}, which Spark knows and {name} does not"
         raise ConfigError(
-            f"connector {connector.name}: value.format={name} was given no schema; expected schema.registry.url, or value.schema"
+            f"connector {connector.name}: value.format={name} was given {found}; expected schema.registry.url, or value.schema with a schema "
+            f"of {name}"
         )
     else:
         value = declare_format(name, text, used | own, on_record=False, needs_schema=False)

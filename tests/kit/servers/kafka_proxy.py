@@ -175,7 +175,7 @@ def _no_produce(request: Any, kind: Any, code: int) -> Any:
     }  # fmt: skip
     topics = [
         topic(
-            name=one.name,
+            **({"name": one.name} if one.name else {"topic_id": one.topic_id}),
             partition_responses=[topic.PartitionProduceResponse(index=part.index, **nothing) for part in one.partition_data],
         )
         for one in request.topic_data

@@ -6,6 +6,8 @@ import itertools
 import logging
 import socket
 import struct
+import subprocess
+import sys
 import time
 from contextlib import closing
 
@@ -139,6 +141,29 @@ def test_other_inner_names(monkeypatch, used, said):
     """A kafka-python whose inner names differ is not used, and the reason names what differs."""
     monkeypatch.setattr(batch_client, "_USED", used)
     assert said in str(batch_client._why_no_library.__wrapped__())
+
+
+LOADED_AT_ONCE = """
+import threading
+from streamkit.connectors.kafka.transaction_calls import why_unfit_to_write
+
+together, found = threading.Barrier(8), []
+
+def look():
+    together.wait()
+    found.append(why_unfit_to_write({}))
+
+threads = [threading.Thread(target=look) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(set(found))
+"""
+
+
+def test_tasks_that_begin_at_once_load_the_library():
+    """Modules that import each other are not whole for a thread while another one loads them; then none was found as expected."""
+    done = [subprocess.run([sys.executable, "-c", LOADED_AT_ONCE], check=True, capture_output=True, text=True) for _ in range(3)]
+    assert [one.stdout for one in done] == ["{None}\n"] * 3
 
 
 def test_other_versions(monkeypatch):

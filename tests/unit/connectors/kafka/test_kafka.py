@@ -104,6 +104,15 @@ def sink_of(broker, name, *, connector=None, **settings):
     return KafkaSink(connector or f"out-{name}", given | settings)
 
 
+def is_created(broker, name, partitions):
+    """Create a topic; False while one of that name is still being deleted."""
+    try:
+        create(broker, name, partitions)
+    except kafka.KafkaException:
+        return False
+    return True
+
+
 def ends_of(broker, name):
     """Where the partitions of a topic end."""
     admin = AdminClient(client_of(broker))
@@ -162,14 +171,7 @@ class TestSource(SourceContract):
     def make_again(self):
         admin = AdminClient(client_of(self.broker))
         admin.delete_topics([self.name])[self.name].result(30)
-        wait_until(self._is_made)
-        return True
-
-    def _is_made(self):
-        try:
-            create(self.broker, self.name, 3)
-        except kafka.KafkaException:  # it is still being deleted
-            return False
+        wait_until(lambda: is_created(self.broker, self.name, 3))
         return True
 
     def source(self, **settings):
@@ -212,6 +214,43 @@ class TestSink(SinkContract):
         admin = AdminClient(client_of(self.broker))
         admin.delete_topics([topic])[topic].result(30)
         wait_until(lambda: topic not in admin.list_topics(timeout=30).topics)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_target_that_is_made_again_while_a_sink_runs(broker, name, log, way):
+    """The new topic lacks the rows before, so nothing is written to it: the task fails, and says how to go on."""
+    log.create_topic(name, "n int", partitions=1)
+    admin, orders = AdminClient(client_of(broker)), Orders()
+    failures: list[Exception] = []
+
+    def write(n):
+        with log.producer() as producer:
+            producer.send(name, {"n": n})
+
+    def work():
+        while not orders.stop.is_set():
+            try:
+                SinkTask(sink_of(broker, name, topics=name, **WAYS[way]), 0, 1, log).run(orders)
+            except ConnectionError as error:
+                failures.append(error)
+            except ConfigError as error:
+                failures.append(error)
+                return
+
+    task = threading.Thread(target=work)
+    task.start()
+    write(1)
+    wait_until(lambda: name in admin.list_topics(timeout=30).topics and sum(ends_of(broker, name).values()) > 0)
+    admin.delete_topics([name])[name].result(30)
+    wait_until(lambda: is_created(broker, name, 1))
+    write(2)
+    task.join(60)
+    orders.stop.set()
+    task.join()
+    assert [type(one) for one in failures] == [ConnectionError, ConfigError]
+    assert f"the topic {name}" in str(failures[0])
+    assert "it was deleted and made again" in str(failures[1])
+    assert consume(broker, name) == []
 
 
 class TestRefused(RefusingContract):

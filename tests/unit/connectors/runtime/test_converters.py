@@ -211,6 +211,7 @@ def test_an_opaque_topic_goes_out_as_columns(log):
     [
         ({"value.format": "xml"}, "there is no format 'xml'"),
         ({"value.format": "avro"}, "value.format=avro was given no schema; expected schema.registry.url, or value.schema"),
+        ({"value.format": "avro", "value.schema": "n int"}, "columns in SQL, 'n int', .* or value.schema with a schema of avro"),
         ({"value.schema": "a int"}, "without value.format"),
         ({"value.format": "json", "value.colour": "red"}, "a format has no setting 'colour'"),
         ({"value.format": "json", "schema.registry.basic.auth.user.info": "a:b"}, "without schema.registry.url"),
