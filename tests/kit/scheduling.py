@@ -24,6 +24,7 @@ SESSION = "spark"
 TOGETHER = (  # files whose tests share what takes seconds to make, such as the trees of all code
     "tests/unit/log/test_permissions.py",
     "tests/unit/log/rescue/test_rebuild.py",
+    "tests/unit/spark/dataframe/test_store.py",
     "tests/unit/state/test_view_verbs.py",
     "tests/unit/state/test_verification.py",
     "tests/harness/simulation/test_simulation.py",

@@ -239,7 +239,7 @@ def test_windows(application: Application, store: str) -> None:
     """Of a key and of all, by their starts; `range` gives the same of all."""
     view, rows = application.view(store), model(application, store)
     chosen = random.Random(store)
-    for _ in seeds(5):
+    for _ in seeds(3):
         (given_start, start), (given_end, end) = (given(chosen, bound) for bound in _bounds(chosen, rows))
         within = [
             row
@@ -264,7 +264,7 @@ def test_sessions(application: Application, store: str) -> None:
     """Those that have a moment in [start, end), of a key and of all."""
     view, rows = application.view(store), model(application, store)
     chosen = random.Random(store)
-    for _ in seeds(5):
+    for _ in seeds(3):
         (given_start, start), (given_end, end) = (given(chosen, bound) for bound in _bounds(chosen, rows))
         within = [
             row

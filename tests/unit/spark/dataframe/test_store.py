@@ -167,7 +167,7 @@ def test_where_gives_what_passes(application, store):
     rows = model(application, store)
     chosen = random.Random(store)
     names = [*KEY, *KEY, "v", *(["window_start", "window_end"] if store in WINDOWED else [])]
-    for _ in seeds(12):
+    for _ in seeds(6):
         filters = [some_filter(chosen, rows, names) for _ in range(chosen.randrange(1, 5))]
         found = read(application, store, filters)
         passing = [row for row in rows if all(holds(row, one) for one in filters)]
