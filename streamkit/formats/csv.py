@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from streamkit.chunks import one_array
-from streamkit.data_type import is_nested, to_arrow
+from streamkit.data_type import INTEGERS, is_nested, to_arrow
 from streamkit.errors import SchemaError
 from streamkit.formats.csv_cells import cell_writer
+from streamkit.formats.csv_texts import FEW_ROWS, are_cells, cells_of, lines_of_cells
 from streamkit.formats.decoded import Decoded, empty_rows, halved, nullable, put_back
 from streamkit.formats.format import DELIMITER, Format
 from streamkit.formats.number_texts import is_number
@@ -108,10 +109,33 @@ def _is_read_as_text(column: SchemaColumn) -> bool:
 
 
 def write(format: Format, text: str, rows: pa.RecordBatch) -> pa.Array:
-    """The rows as lines, without their ends; the columns are those of `text`."""
-    names = Schema.from_ddl(text).names
+    """The rows as lines, without their ends; the columns are those of `text`. ValueError for a value that is not of its column's type."""
+    columns = Schema.from_ddl(text)
+    rows = rows.select([name for name in columns.names if name in rows.schema.names])
+    if rows.num_rows >= FEW_ROWS:
+        try:
+            return _by_column(columns, rows, format.setting(DELIMITER, ","))
+        except (pa.ArrowException, ValueError, TypeError, ArithmeticError):
+            pass  # the error is that of the first row which has one
     encode = value_writer(format, text)
-    return pa.array([encode({name: row.get(name) for name in names}) for row in rows.to_pylist()], pa.binary())
+    return pa.array([encode(row) for row in rows.to_pylist()], pa.binary())
+
+
+def _by_column(columns: Schema, rows: pa.RecordBatch, delimiter: str) -> pa.Array:
+    absent = pa.nulls(rows.num_rows)
+    found = [rows[column.name] if column.name in rows.schema.names else absent for column in columns]
+    return lines_of_cells([_cells(column, values, delimiter) for column, values in zip(columns, found, strict=True)], delimiter)
+
+
+def _cells(column: SchemaColumn, values: pa.Array, delimiter: str) -> pa.Array:
+    """A cell for each value; those that may not fit in the column are looked at alone."""
+    if column.type in INTEGERS and pa.types.is_integer(values.type):
+        values = values.cast(column.arrow.type)  # refuses those that do not fit
+    is_sure = column.type == "string" or values.type in (column.arrow.type, pa.null())
+    if is_sure and are_cells(values.type):
+        return cells_of(values, delimiter, " ")
+    write = cell_writer(column, delimiter)
+    return pa.array([None if value is None else write(value) for value in values.to_pylist()], pa.string())
 
 
 def value_writer(format: Format, text: str) -> Callable[[Any], bytes]:

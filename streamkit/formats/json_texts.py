@@ -21,16 +21,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import Integers
+from streamkit.formats.spelled_columns import UNITS, spelled_bytes, spelled_floats, spelled_times, where_valid
 
 _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS
 _FEW_ROWS = 64  # one by one they are written before Arrow is done
 _CONTROLS_END = 32
 _ESCAPED = {ord(one): orjson.dumps(one).decode()[1:-1] for one in ("\\", '"', *map(chr, range(_CONTROLS_END)))}
-_UNITS = ("s", "ms", "us")
-_BOUNDS = {  # the first number of a unit in year 1, and the first after year 9999
-    unit: np.array(["0001-01-01", "10000-01-01"], f"M8[{unit}]").astype(np.int64).tolist() for unit in ("D", *_UNITS)
-}
 _QUOTE = '"'
+_NOT_FINITE = ('"NaN"', '"Infinity"', '"-Infinity"')
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,6 @@ class JsonStyle:
 
 _COMPACT = JsonStyle(",", ":", is_repr=False)
 _SPACED = JsonStyle(", ", ": ", is_repr=True)
-_REPR_RANGE = (1e-4, 1e16)  # of numbers that orjson spells as repr does: without an exponent
 
 
 def json_objects(rows: pa.RecordBatch) -> pa.Array:
@@ -56,6 +53,19 @@ def json_objects(rows: pa.RecordBatch) -> pa.Array:
 def spaced_json_objects(rows: pa.RecordBatch) -> pa.Array | None:
     """The rows as Python's json writes them, in UTF-8; None if they have to be written one by one."""
     return _at_once(rows, _SPACED)
+
+
+def spaced_json_values(column: pa.Array) -> pa.Array | None:
+    """Values as Python's json writes them, null where there is none; None if they have to be written one by one."""
+    if len(column) < _FEW_ROWS or not _is_quick(column.type):
+        return None
+    try:
+        texts, mark = _texts(_SPACED, column)
+        texts = pc.binary_join_element_wise(mark, texts, mark, "") if mark else texts
+        texts.cast(pa.binary()).cast(pa.string())  # refuses what is not UTF-8
+    except (pa.ArrowException, ValueError):
+        return None
+    return texts
 
 
 def _at_once(rows: pa.RecordBatch, style: JsonStyle) -> pa.Array | None:
@@ -114,7 +124,7 @@ def _is_quick(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         return bool(kind.value_type == pa.string())
     if pa.types.is_timestamp(kind):
-        return kind.unit in _UNITS and kind.tz in (None, "UTC")
+        return kind.unit in UNITS and kind.tz in (None, "UTC")
     is_number = pa.types.is_integer(kind) or pa.types.is_decimal128(kind) or kind in (pa.float32(), pa.float64())
     return is_number or kind in (pa.null(), pa.bool_(), pa.string(), pa.binary(), pa.date32())
 
@@ -152,15 +162,15 @@ def _texts(style: JsonStyle, column: pa.Array) -> tuple[pa.Array, str]:
     if kind == pa.string():
         return _escaped(column), _QUOTE
     if kind == pa.binary():
-        return pa.array([None if value is None else _atom(value) for value in column.to_pylist()], pa.string()), _QUOTE
+        return spelled_bytes(column), _QUOTE
     if pa.types.is_temporal(kind):
-        return _times(column), _QUOTE
+        return spelled_times(column, "T"), _QUOTE
     if pa.types.is_decimal(kind):
         return column.cast(pa.string()), _QUOTE
     if pa.types.is_floating(kind):
-        return _floats(style, column), ""
+        return spelled_floats(column, _NOT_FINITE, is_repr=style.is_repr), ""
     if pa.types.is_struct(kind):
-        return _where_valid(column, _objects(style, kind.names, column.flatten(), len(column))), ""
+        return where_valid(column, _objects(style, kind.names, column.flatten(), len(column))), ""
     if pa.types.is_map(kind):
         return _maps(style, column), ""
     if pa.types.is_list(kind):
@@ -180,48 +190,6 @@ def _escaped(texts: pa.Array) -> pa.Array:
         if number in found:
             texts = pc.replace_substring(texts, chr(number), escape)
     return texts
-
-
-def _times(column: pa.Array) -> pa.Array:
-    """Dates and times as ISO 8601 has them, a fraction of a second in six digits unless it is zero; ValueError beyond the years 1 to 9999."""
-    kind = column.type
-    unit = "D" if pa.types.is_date(kind) else kind.unit
-    numbers = column.cast(pa.int32()) if unit == "D" else column.cast(pa.int64())
-    first, end = _BOUNDS[unit]
-    least, most = pc.min_max(numbers).as_py().values()
-    if least is not None and not first <= least <= most < end:
-        raise ValueError("a time lies beyond the years 1 to 9999")
-    if unit == "D":
-        return column.cast(pa.string())
-    times = column.cast(pa.timestamp(unit))
-    seconds = pc.floor_temporal(times, unit="second")
-    texts = seconds.cast(pa.timestamp("s")).cast(pa.string())
-    if unit != "s" and pc.any(is_broken := pc.not_equal(seconds, times)).as_py():
-        texts = pc.if_else(is_broken, times.cast(pa.timestamp("us")).cast(pa.string()), texts)
-    texts = pc.binary_replace_slice(texts, start=10, stop=11, replacement="T")
-    return texts if kind.tz is None else pc.binary_join_element_wise(texts, "Z", "")
-
-
-def _floats(style: JsonStyle, column: pa.Array) -> pa.Array:
-    """Numbers as orjson itself writes them, all in one list, which is cut at its commas."""
-    if not len(column):
-        return pa.array([], pa.string())
-    numbers = column.cast(pa.float64())
-    written = orjson.dumps(numbers.fill_null(0).to_numpy(), option=orjson.OPT_SERIALIZE_NUMPY)
-    texts = pc.split_pattern(pa.array([written[1:-1]], pa.string()), ",").flatten()
-    if style.is_repr:
-        sizes = pc.abs(numbers)
-        is_other = pc.and_not(pc.or_(pc.less(sizes, _REPR_RANGE[0]), pc.greater_equal(sizes, _REPR_RANGE[1])), pc.equal(sizes, 0))
-        is_other = is_other.fill_null(False)
-        texts = pc.replace_with_mask(texts, is_other, pa.array(map(repr, numbers.filter(is_other).to_pylist()), pa.string()))
-    named = (
-        (pc.is_nan(numbers), '"NaN"'),
-        (pc.equal(numbers, math.inf), '"Infinity"'),
-        (pc.equal(numbers, -math.inf), '"-Infinity"'),
-    )
-    for is_so, name in named if not pc.all(pc.is_finite(numbers)).as_py() else ():
-        texts = pc.if_else(is_so.fill_null(False), name, texts)
-    return _where_valid(column, texts)
 
 
 def _maps(style: JsonStyle, column: pa.MapArray) -> pa.Array:
@@ -256,15 +224,10 @@ def _entries(column: pa.MapArray) -> tuple[pa.Array, pa.Array]:
 def _lists(column: pa.Array, elements: pa.Array) -> pa.Array:
     """Lists of these elements in place of those of the column, null where it is."""
     offsets = np.concatenate([[0], np.cumsum(_counts(column))]).astype(np.int32)
-    return _where_valid(column, pa.ListArray.from_arrays(pa.array(offsets), elements))
+    return where_valid(column, pa.ListArray.from_arrays(pa.array(offsets), elements))
 
 
 def _counts(column: pa.Array) -> Integers:
     """How many elements each list has; a null has none, whatever lies below it."""
     counts: Integers = np.diff(column.offsets.to_numpy()).astype(np.int64)
     return np.where(column.is_valid().to_numpy(zero_copy_only=False), counts, 0)
-
-
-def _where_valid(column: pa.Array, found: pa.Array) -> pa.Array:
-    """What was found, null where the column is."""
-    return pc.if_else(column.is_valid(), found, pa.scalar(None, found.type)) if column.null_count else found
