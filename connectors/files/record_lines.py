@@ -15,12 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.chunks import one_array, one_batch
+from streamkit.formats.csv_texts import FEW_ROWS, are_cells, cells_of, lines_of_cells, quoted
 from streamkit.formats.format import Format
-from streamkit.formats.json_texts import spaced_json_objects
+from streamkit.formats.json_texts import spaced_json_objects, spaced_json_values
 from streamkit.log.topic.formats import rows_of
 from streamkit.names import DELETED
 
 _HALF = re.compile("[\ud800-\udfff]")
+_DELIMITER = ","
 _QUOTED = re.compile('[,"\r\n]')  # what a value of CSV can only have within quotes
 
 
@@ -34,21 +36,57 @@ def write_json(file: TextIO, records: Iterable[dict[str, Any]]) -> None:
 
 def json_lines(format: Format | None, rows: pa.Table) -> bytes:
     """The rows as `write_json` writes them, by the column where that is possible; keys and values of a format are decoded."""
-    texts = None if format is not None or not rows.num_columns else _texts_at_once(rows)
-    if texts is not None:
-        text: bytes = pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], texts), "\n")[0].as_buffer().to_pybytes()
-        return text + b"\n"
+    lines = None if format is not None else json_lines_at_once(rows)
+    if lines is not None:
+        return lines
     file = io.StringIO()
     write_json(file, rows_of(format, rows))
     return file.getvalue().encode()
 
 
-def _texts_at_once(rows: pa.Table) -> pa.Array | None:
-    """The text of each row; None if they have to be written one by one."""
-    if DELETED not in rows.column_names:
-        return spaced_json_objects(one_batch(rows))
-    full, live = spaced_json_objects(one_batch(rows)), spaced_json_objects(one_batch(rows.drop_columns([DELETED])))
-    return None if full is None or live is None else pc.if_else(one_array(rows[DELETED]).fill_null(False), full, live)
+def json_lines_at_once(rows: pa.Table) -> bytes | None:
+    """The rows as `write_json` writes them; None if they have to be written one by one."""
+    if not rows.num_columns:
+        return None
+    full = spaced_json_objects(one_batch(rows))
+    if full is None or DELETED not in rows.column_names:
+        return None if full is None else _joined(full)
+    live = spaced_json_objects(one_batch(rows.drop_columns([DELETED])))
+    return None if live is None else _joined(pc.if_else(one_array(rows[DELETED]).fill_null(False), full, live))
+
+
+def csv_lines(format: Format | None, rows: pa.Table) -> bytes:
+    """The rows as `write_csv` writes them, by the column where that is possible; keys and values of a format are decoded."""
+    lines = None if format is not None else csv_lines_at_once(rows)
+    if lines is not None:
+        return lines
+    file = io.StringIO()
+    write_csv(file, rows.column_names, rows_of(format, rows))
+    return file.getvalue().encode()
+
+
+def csv_lines_at_once(rows: pa.Table) -> bytes | None:
+    """The rows as `write_csv` writes them; None if they have to be written one by one."""
+    if rows.num_rows < FEW_ROWS or not rows.num_columns:
+        return None
+    try:
+        cells = [_cells_at_once(one_array(column)) for column in rows.columns]
+        return None if None in cells else _joined(lines_of_cells(cells, _DELIMITER).cast(pa.string()))
+    except (pa.ArrowException, ValueError):
+        return None
+
+
+def _cells_at_once(column: pa.Array) -> pa.Array | None:
+    if not pa.types.is_nested(column.type):
+        return cells_of(column, _DELIMITER, "T") if are_cells(column.type) else None
+    texts = spaced_json_values(column)
+    return None if texts is None else quoted(texts, _DELIMITER)
+
+
+def _joined(lines: pa.Array) -> bytes:
+    """Texts as lines, each with its end."""
+    text: bytes = pc.binary_join(pa.ListArray.from_arrays([0, len(lines)], lines), "\n")[0].as_buffer().to_pybytes()
+    return text + b"\n"
 
 
 def write_csv(file: TextIO, columns: Sequence[str], records: Iterable[dict[str, Any]]) -> None:
@@ -59,7 +97,7 @@ def write_csv(file: TextIO, columns: Sequence[str], records: Iterable[dict[str, 
 
 def write_csv_line(file: TextIO, values: Sequence[Any]) -> None:
     """Write a line of comma-separated values; null is nothing, an empty text is quoted."""
-    file.write(",".join("" if value is None else _quoted(str(cell_text(value))) for value in values) + "\n")
+    file.write(_DELIMITER.join("" if value is None else _quoted(str(cell_text(value))) for value in values) + "\n")
 
 
 def _quoted(text: str) -> str:

@@ -20,12 +20,11 @@ import pyarrow.parquet as pq
 from streamkit import failpoints
 from streamkit.connectors.files.open_file import compressed, sync
 from streamkit.connectors.files.record_file import FileFormat
-from streamkit.connectors.files.record_lines import json_lines, write_csv, write_csv_line
+from streamkit.connectors.files.record_lines import csv_lines, json_lines, write_csv_line
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.sink import Sink
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.consume.consumer import TopicPartition
-from streamkit.log.topic.formats import rows_of
 from streamkit.log.topic.topic import Topic
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP, TOPIC
 
@@ -208,10 +207,9 @@ class FileSink(Sink):
             return sink.getvalue()
         if form is FileFormat.JSON:
             return json_lines(declared.format, chosen)
-        text = io.StringIO()
-        write_csv_line(text, chosen.column_names)
-        write_csv(text, chosen.column_names, rows_of(declared.format, chosen))
-        return text.getvalue().encode()
+        names = io.StringIO()
+        write_csv_line(names, chosen.column_names)
+        return names.getvalue().encode() + csv_lines(declared.format, chosen)
 
     def _finish(self, mark: Mark) -> None:
         """Give the files of a commit their names; those that have them already are left."""
