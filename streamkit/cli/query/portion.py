@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,21 +23,35 @@ Following = dict[TopicPartition, int]
 
 @dataclass(frozen=True)
 class Portion:
-    """Some records, and by partition the offset behind them and behind records that were not wanted."""
+    """
+    Some records, and by partition the offset behind them and behind records that were not wanted.
 
-    records: list[dict[str, Any]]
+    `rows` are those of a topic with columns; `decoded` are records of a format.
+    """
+
+    rows: pa.RecordBatch | None = None
+    decoded: Sequence[dict[str, Any]] = ()
     following: Following = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        return len(self.decoded) if self.rows is None else int(self.rows.num_rows)
+
+    @cached_property
+    def records(self) -> list[dict[str, Any]]:
+        """The records as Python values."""
+        return list(self.decoded) if self.rows is None else printed_rows(self.rows)
 
 
 def standing_portions(batches: Iterable[pa.RecordBatch], format: Format | None, limit: int | None) -> Iterator[Portion]:
     """The first `limit` rows, all for None; then the error of the first that cannot be decoded, if there is one."""
     left = limit
     for batch in batches:
-        records, failure = _decoded(format, batch if left is None else batch.slice(0, left))
-        yield Portion(records)
+        portion, failure = _portion(format, batch if left is None else batch.slice(0, left))
+        yield portion
         if failure is not None:
             raise failure
-        left = None if left is None else left - len(records)
+        left = None if left is None else left - portion.count
         if left == 0:
             return
 
@@ -54,19 +69,27 @@ def polled_portions(
         batches = few_batches(table.drop_columns([TOPIC]))
         for batch in batches:
             taken = _until(batch, wanted, left)
-            records, failure = _decoded(format, wanted.matching(taken))
-            had = taken if failure is None else taken.slice(0, _places(taken, wanted)[len(records)])
+            portion, failure = _portion(format, wanted.matching(taken))
+            had = taken if failure is None else taken.slice(0, _places(taken, wanted)[portion.count])
             is_whole = batch is batches[-1] and had.num_rows == batch.num_rows
-            yield Portion(records, consumer.position() if is_whole else _behind(had, wanted))
+            yield replace(portion, following=consumer.position() if is_whole else _behind(had, wanted))
             if failure is not None:
                 raise failure
-            left = None if left is None else left - len(records)
+            left = None if left is None else left - portion.count
             if left == 0:
                 return
-    yield Portion([], consumer.position())
+    yield Portion(following=consumer.position())
 
 
-def _decoded(format: Format | None, rows: pa.RecordBatch) -> tuple[list[dict[str, Any]], SchemaError | None]:
+def _portion(format: Format | None, rows: pa.RecordBatch) -> tuple[Portion, SchemaError | None]:
+    """The rows up to the first that cannot be decoded, and the error of that one."""
+    if format is None:
+        return Portion(rows), None
+    records, failure = _decoded(format, rows)
+    return Portion(decoded=records), failure
+
+
+def _decoded(format: Format, rows: pa.RecordBatch) -> tuple[list[dict[str, Any]], SchemaError | None]:
     """The rows as Python values up to the first that cannot be decoded, and the error of that one."""
     try:
         return printed_rows(rows, format), None

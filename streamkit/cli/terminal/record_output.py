@@ -8,10 +8,19 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+import pyarrow as pa
+
 from streamkit.cli.query.portion import Portion
 from streamkit.cli.terminal.rendering import counted
 from streamkit.cli.terminal.table import FollowedTable, show_table
-from streamkit.connectors.files.record_lines import plain, write_csv, write_csv_line, write_json
+from streamkit.connectors.files.record_lines import (
+    csv_lines_at_once,
+    json_lines_at_once,
+    plain,
+    write_csv,
+    write_csv_line,
+    write_json,
+)
 from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
 
 RECORD_COLUMNS = (TIMESTAMP, PARTITION, OFFSET, DELETED)
@@ -63,7 +72,7 @@ class RecordOutput:
         table = FollowedTable(thousands="")
         has_deletions = False
         for portion in portions:
-            if portion.records:
+            if portion.count:
                 records = self._shown(portion)
                 has_deletions = has_deletions or _has_deletions(records)
                 table.add(*self._cells(records, has_deletions=has_deletions))
@@ -74,9 +83,23 @@ class RecordOutput:
         if self.form is PrintFormat.CSV:
             write_csv_line(sys.stdout, columns)
         for portion in portions:
-            records = self._shown(portion)
-            write_json(sys.stdout, records) if self.form is PrintFormat.JSON else write_csv(sys.stdout, columns, records)
+            lines = self._lines_at_once(portion)
+            if lines is not None:
+                sys.stdout.write(lines.decode())
+            elif self.form is PrintFormat.JSON:
+                write_json(sys.stdout, self._shown(portion))
+            else:
+                write_csv(sys.stdout, columns, self._shown(portion))
             self._tell([portion])
+
+    def _lines_at_once(self, portion: Portion) -> bytes | None:
+        """The lines of a portion, by the column; None if its records have to be written one by one, as those with headers."""
+        if portion.rows is None or HEADERS in self.columns:
+            return None
+        rows = pa.Table.from_batches([portion.rows])
+        if self.form is PrintFormat.JSON:
+            return json_lines_at_once(rows)
+        return csv_lines_at_once(rows.select([*self.columns, *RECORD_COLUMNS]))
 
     def _tell(self, portions: Sequence[Portion]) -> None:
         sys.stdout.flush()

@@ -59,6 +59,33 @@ def test_csv_can_be_read_back(streamkit):
     ]
 
 
+@pytest.mark.parametrize("options", [("--json",), ("--format", "csv"), ("--json", "--headers")], ids=str)
+def test_many_records_are_printed_as_one_is(streamkit, root, options):
+    """Records that are written at once have the lines that each has alone: nested values, deletions, nulls, texts that need quotes."""
+    with sk.open_log(root) as log:
+        log.create_topic("many", "k int, t string, f double, s struct<a:array<string>>, b binary", key="k", partitions=1)
+        with log.producer() as producer:
+            for number in range(100):
+                row = {"k": number, "t": [None, "", 'a,"é'][number % 3], "f": [float("nan"), 1e16, None][number % 3]}
+                producer.send(
+                    "many",
+                    {**row, "s": {"a": ["x", None]} if number % 2 else None, "b": b"\xff", "_headers": [("h", b"1")]},
+                    timestamp_ms=number,
+                )
+            producer.delete("many", {"k": 3}, timestamp_ms=100)
+    begin = ("consume", "many", *options)
+    names = 1 if "csv" in options else 0
+
+    together = streamkit(*begin).splitlines()[names:]
+
+    assert len(together) == 101
+    assert together == [
+        line
+        for at in range(101)
+        for line in streamkit(*begin, "--offset", str(at), "--partition", "0", "--max", "1").splitlines()[names:]
+    ]
+
+
 def test_empty_topic_has_names_only(streamkit, root):
     """A topic without records prints its columns, and no record."""
     with sk.open_log(root) as log:
