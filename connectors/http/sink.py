@@ -8,16 +8,19 @@ import http.client
 import re
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from streamkit.chunks import one_array, one_batch
 from streamkit.connectors.files.record_lines import json_text
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.sink import Sink
 from streamkit.errors import ConfigError, SchemaError
+from streamkit.formats.json_texts import spaced_json_objects
 from streamkit.log.consume.consumer import TopicPartition
 from streamkit.log.log import Log
 from streamkit.log.topic.formats import rows_of
@@ -181,16 +184,17 @@ class HttpSink(Sink):
         source = next(iter(ends)).topic  # routers may give one name to several
         stops = self.settings["errors.tolerance"] == "none"
         refused: dict[int, str] = {}
-        for number, row in enumerate(rows_of(topic.format, rows)):
-            place = (source, row[PARTITION])
-            if row[OFFSET] >= self._sent.get(place, 0):
-                key = f"{self.name}/{source}/{self._ids[source]}/{row[PARTITION]}/{row[OFFSET]}"
-                answer = self._answered(topic, row, key)
+        numbers = zip(*(rows[name].to_pylist() for name in (PARTITION, OFFSET, DELETED)), strict=True)
+        for number, (body, (partition, offset, is_deletion)) in enumerate(zip(_bodies(topic, rows), numbers, strict=True)):
+            place = (source, partition)
+            if offset >= self._sent.get(place, 0):
+                key = f"{self.name}/{source}/{self._ids[source]}/{partition}/{offset}"
+                answer = self._answered("DELETE" if is_deletion else self.settings["method"], body, key)
                 if answer is not None:
                     refused[number] = answer
                     if stops:
                         break
-                self._sent[place] = row[OFFSET] + 1
+                self._sent[place] = offset + 1
         if refused:
             raise SchemaError(next(iter(refused.values())), tuple(refused), tuple(refused.values()))
 
@@ -199,13 +203,13 @@ class HttpSink(Sink):
         if self._connection is not None:
             self._connection.close()
 
-    def _answered(self, topic: Topic, row: Mapping[str, Any], key: str) -> str | None:
+    def _answered(self, method: str, body: bytes, key: str) -> str | None:
         """Send a record until it is taken; what the receiver says if it refuses it. ConnectionError after too many tries."""
         deadline = time.monotonic() + self.settings["retry.timeout.ms"] / 1_000
         wait = 0.1
         while True:
             try:
-                status, said, after = self._request(topic, row, key)
+                status, said, after = self._request(method, body, key)
             except (OSError, http.client.HTTPException) as error:
                 self.close()
                 self._connection = None
@@ -219,15 +223,11 @@ class HttpSink(Sink):
                 raise ConnectionError(f"{self._place()} does not take records: {status or ''} {said[:200]}".replace("  ", " "))
             time.sleep(wait)
 
-    def _request(self, topic: Topic, row: Mapping[str, Any], key: str) -> tuple[int, str, float | None]:
-        values = {name: value for name, value in row.items() if name not in (*LOG_COLUMNS, TOPIC_COLUMN)}
-        if row[DELETED]:
-            values = {name: row[name] for name in topic.key}
+    def _request(self, method: str, body: bytes, key: str) -> tuple[int, str, float | None]:
         target = urlsplit(self.settings["url"])
         path = (target.path or "/") + (f"?{target.query}" if target.query else "")
         connection = self._connected()
-        method = "DELETE" if row[DELETED] else self.settings["method"]
-        connection.request(method, path, json_text(values).encode(), self._headers(key))
+        connection.request(method, path, body, self._headers(key))
         response = connection.getresponse()
         said = response.read().decode(errors="replace")
         after = response.headers.get("Retry-After", "")
@@ -249,6 +249,23 @@ class HttpSink(Sink):
     def _place(self) -> str:
         target = urlsplit(self.settings["url"])
         return f"{target.scheme}://{target.hostname}{f':{target.port}' if target.port else ''}{target.path}"
+
+
+def _bodies(topic: Topic, rows: pa.Table) -> Iterable[bytes]:
+    """A record's own columns as JSON, of a deletion the key: all at once where that is possible, else each when it is sent."""
+    own = [name for name in rows.column_names if name not in (*LOG_COLUMNS, TOPIC_COLUMN)]
+    if topic.format is None and own:
+        found = spaced_json_objects(one_batch(rows.select(own)))
+        if found is not None and pc.any(rows[DELETED]).as_py():
+            keys = spaced_json_objects(one_batch(rows.select(topic.key)))
+            found = None if keys is None else pc.if_else(one_array(rows[DELETED]).fill_null(False), keys, found)
+        if found is not None:
+            bodies: list[bytes] = found.cast(pa.binary()).to_pylist()
+            return bodies
+    return (
+        json_text({name: row[name] for name in (topic.key if row[DELETED] else own)}).encode()
+        for row in rows_of(topic.format, rows)
+    )
 
 
 def _is_encoded(text: str) -> bool:

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from streamkit.chunks import one_array
 from streamkit.connectors.files.record_lines import json_text
 from streamkit.connectors.newest import newest
 from streamkit.connectors.postgres.table_name import NAME_BYTES_MAX, quoted_name, quoted_table, table_parts
@@ -16,6 +17,7 @@ from streamkit.connectors.postgres.target_column import TargetColumn, type_of
 from streamkit.connectors.postgres.target_key import TargetKey, key_of
 from streamkit.data_type import is_nested
 from streamkit.errors import ConfigError, SchemaError
+from streamkit.formats.json_texts import spaced_json_values
 from streamkit.log.topic.topic import Topic
 from streamkit.log.values.python_values import python_values
 from streamkit.names import DELETED, ROW_NUMBER
@@ -245,4 +247,8 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _as_json(values: pa.ChunkedArray) -> pa.Array:
+    """The text of `json_text` for each value, by the column where that is possible."""
+    found = spaced_json_values(one_array(values))
+    if found is not None:
+        return found
     return pa.array([None if value is None else json_text(value) for value in python_values(values)], pa.string())

@@ -177,6 +177,7 @@ class Receiver:
     def __init__(self):
         self.requests: list[tuple[Any, ...]] = []
         self.headers: list[Message] = []
+        self.bodies: list[bytes] = []
         self.codes: list[int] = []
         self.echoes = False
         self.refused: Sequence[int] = ()  # every n that gets 422, and itself as the reason
@@ -190,6 +191,7 @@ class Receiver:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 row = json.loads(body)
                 receiver.headers.append(self.headers)
+                receiver.bodies.append(body)
                 is_refused = row.get("n") in receiver.refused
                 code = receiver.codes.pop(0) if receiver.codes else 422 if is_refused else 200
                 receiver.requests.append((self.command, self.headers["Idempotency-Key"], row, code, self.headers["X-Token"]))
@@ -260,6 +262,20 @@ def test_each_record_is_a_request(log, receiver, people):
         *(("POST", f"{keys}/{n}", {"id": n, "name": f"n{n}"}, 200, "hush") for n in range(3)),
         ("DELETE", f"{keys}/3", {"id": 1}, 200, "hush"),
     ]
+
+
+def test_many_records_have_the_bodies_of_few(log, receiver):
+    """Records that are written at once have the bodies that each has alone: nested values, nulls, deletions, letters beyond ASCII."""
+    log.create_topic("many", "n int, t string, a array<double>", key="n", partitions=1)
+    rows = [{"n": n, "t": ["é", None, '"'][n % 3], "a": [1e16, None] if n % 2 else None} for n in range(100)]
+    with log.producer() as producer:
+        producer.send_batch("many", rows)
+        producer.delete("many", {"n": 7})
+
+    run([HttpSink("out", {"url": receiver.url, "topics": "many"})], log, once=True)
+
+    assert receiver.bodies == [json.dumps(row, ensure_ascii=False).encode() for row in [*rows, {"n": 7}]]
+    assert [request[0] for request in receiver.requests] == ["POST"] * 100 + ["DELETE"]
 
 
 def test_numbers_that_json_has_not(log, receiver):
