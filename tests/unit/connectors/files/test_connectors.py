@@ -11,6 +11,7 @@ import shutil
 
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 import zstandard
