@@ -20,10 +20,12 @@ from streamkit.names import NAME_LENGTH_MAX
 from streamkit.plan.earlier_program import has_steps
 from streamkit.plan.operator import Operator
 from streamkit.plan.program import Program
+from streamkit.plan.windows import SESSION
 
 if TYPE_CHECKING:
     from streamkit.engine.evolution.continuation import Continuation
 
+DRAINED = "if open sessions would begin otherwise, behind a drain of the application as it was"
 OTHER = ".."  # ends the name that a step is tried with
 
 
@@ -63,11 +65,17 @@ def rebuild_options(found: Continuation, named: Collection[str]) -> str | None:
         return None
     if may_come_further(before, program, after.rebuilt) or not _is_no_worse(after, found):
         return None
-    options = rebuild_words(names)
+    options = rebuild_words(names) + (f" ({DRAINED})" if _have_sessions(program, stores) else "")
     if not found.lacks_records(replayed_program(program, stores)):
         return options
     waits_by_order = any(one.waits_for_more for one in program.operators if not stores.isdisjoint(one.stores))
     return None if waits_by_order else f"{options} --accept-loss (records were deleted)"
+
+
+def _have_sessions(program: Program, stores: frozenset[str]) -> bool:
+    """Whether some of these stores have sessions: only the replay tells whether those that are open begin alike."""
+    windows = [one.windowing for one in program.operators if not stores.isdisjoint(one.stores)]
+    return any(one is not None and one.assigner == SESSION for one in windows)
 
 
 def renaming(found: Continuation, store: str) -> Renaming | None:

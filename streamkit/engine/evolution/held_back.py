@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from streamkit.engine.epoch.stream_time import of_closed
 from streamkit.engine.evolution.adoption import changelog_frames, newest_rows
+from streamkit.engine.evolution.open_sessions import differing_sessions
 from streamkit.engine.evolution.waits import GivenResults
 from streamkit.errors import OrphanedStateError
 from streamkit.log.catalog.applications import ApplicationState, StoreState
@@ -35,11 +36,12 @@ def differing_waits(
     given: GivenResults,
 ) -> Iterator[OrphanedStateError]:
     """
-    Why what a replay of the program holds back cannot go on in place of what the application before holds back, an error for each operator.
+    Why what waits behind a replay of the program cannot go on in place of what waits in the application before, an error for each operator.
 
-    Only operators are looked at whose results may have come early. Both have read the same records; the replay may still have to close
+    Rows are looked at of operators whose results may have come early, and sessions of all. Both have read the same records; the replay may still have to close
     what the application before has closed without a record.
     """
+    yield from differing_sessions(catalog, storage, program, before, replayed, given)
     for operator in program.operators:
         if operator.windowing is None or operator.windowing.store not in given.early:
             continue

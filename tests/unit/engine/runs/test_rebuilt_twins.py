@@ -1,7 +1,8 @@
 """
 An application whose stores are rebuilt, again and again, gives what its twin gives that never is: with drains, and with records between.
 
-Or a rebuild is refused, since a replay cannot know what a drain, or a full buffer, has given early. Behind another drain it never is.
+Or a rebuild is refused, since a replay cannot know what a drain, or a full buffer, has given early, or which partitions were read late. Behind
+another drain it never is.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from tests.unit.engine.runs.test_waiting_results import STORES as WAITING_STORES
 from tests.unit.engine.runs.test_waiting_results import topology as waiting
 
 LIMITS = ("every count", "few at once", "counts of windows")
-KINDS = (*LIMITS, *LIMITS, "windowed topic", "windowed topic", "limit", "closing", "join", "versioned", *WINDOWS, *BEHIND)
+SKEWED = "skewed sessions"  # of partitions whose times are apart
+WINDOWED = ("windowed topic", "windowed topic")
+KINDS = (*LIMITS, *LIMITS, *WINDOWED, "limit", "closing", "join", "versioned", *WINDOWS, *BEHIND, *[SKEWED] * 4)
 SEEDS = range(4 * len(KINDS))
 STORES = {
     **WAITING_STORES,
@@ -48,6 +51,11 @@ def topology(kind: str, wait_s: int, name: str, rows_max: int | None = 1) -> sk.
         table = app.table("windows", windowed=sk.tumbling(f"{SIZE_S} s", grace=wait), store="W")
         table.suppress(until=sk.window_closes(), name="S").emit("every").to("out")
         return app
+    if kind == SKEWED:
+        sessions = sk.session("4 s", grace=f"{wait_s // 10} s", retention="1 hour")
+        rows = app.stream("in").with_columns(g=F.col("n") % 2)
+        rows.group_by("g").windowed_by(sessions).agg(c=F.max("n"), store="A").emit("final").to("out")
+        return app
     if kind not in LIMITS:
         return waiting(kind, Version(wait_s), name)
     rows = app.stream("in")
@@ -64,10 +72,12 @@ def topology(kind: str, wait_s: int, name: str, rows_max: int | None = 1) -> sk.
 
 def records(kind: str, chance: random.Random, clock_s: int) -> list[dict[str, Any]]:
     """Some records, of some keys, whose times go on from there but for some late ones; a row of a windowed topic is of a window near it."""
-    rows = []
+    rows, behind_s = [], chance.choice([0, 3, 6, 12]) if kind == SKEWED else 0
     for number in range(chance.choice([1, 2, 4, 9])):
         time_s = clock_s + number * chance.choice([0, 1, 3]) - chance.choice([0, 0, 0, 4])
-        row = {"k": chance.choice("abcdefgh"[: chance.choice([1, 3, 8])]), "n": clock_s + number, "ts": time_s * 1000}
+        k = chance.choice("abcdefgh"[: 8 if kind == SKEWED else chance.choice([1, 3, 8])])
+        time_s -= behind_s if k in "dfgh" else 0  # of one of the partitions
+        row = {"k": k, "n": clock_s + number, "ts": time_s * 1000}
         if kind == "windowed topic":
             start = (time_s // SIZE_S - chance.choice([0, 0, 1])) * SIZE_S * 1000
             row |= {"window_start": moment(start), "window_end": moment(start + SIZE_S * 1000)}
@@ -81,8 +91,9 @@ class Twin:
     def __init__(self, log: Log, kind: str, wait_s: int) -> None:
         self.log, self.kind, self.wait_s, self.name = log, kind, wait_s, "t"
         self.rows_max: int | None = 1
+        partitions = 2 if kind == SKEWED else 1
         for topic in ("in", "ahead", "none", "names"):
-            log.create_topic(topic, "k string, n bigint", key="k", partitions=1, config={"retention.ms": "-1"})
+            log.create_topic(topic, "k string, n bigint", key="k", partitions=partitions, config={"retention.ms": "-1"})
         columns = "k string, window_start timestamp, window_end timestamp, n bigint"
         log.create_topic("windows", columns, key=["k", "window_start", "window_end"], partitions=1)
 
@@ -123,6 +134,8 @@ class Twin:
             "counts of windows",
         ):  # read again, windows take what was late for them when a drain had closed them
             return Counter(one.row["k"] for one in rows)
+        if self.kind == SKEWED:  # a session may have a record more that was late for it
+            return Counter(str((one.row["g"], one.row["window_start"], one.row["window_end"])) for one in rows)
         return Counter(str((sorted(one.row.items()), one.timestamp, one.deleted)) for one in rows)
 
 
@@ -136,8 +149,8 @@ def test_a_rebuilt_application_gives_what_its_twin_gives(seed: int, monkeypatch:
         rebuilt, twin = Twin(log, kind, wait_s), Twin(other, kind, wait_s)
         for step in range(STEPS):
             rows = records(kind, chance, clock_s)
-            clock_s += chance.choice([2, 8, 8, 30])
-            is_drained, records_max = chance.random() < 0.3, chance.choice([1, None])
+            clock_s += chance.choice([2, 3, 8] if kind == SKEWED else [2, 8, 8, 30])
+            is_drained, records_max = chance.random() < (0.1 if kind == SKEWED else 0.3), chance.choice([1, None])
             for one in (rebuilt, twin):
                 one.send(rows)
                 one.run(drain=is_drained, records_max=records_max)
@@ -246,3 +259,23 @@ def test_windows_that_a_longer_grace_holds_back() -> None:
         twin.rebuild()
         twin.run(drain=True)
         assert sorted(one.row["n"] for one in written(log, "out")) == [16, 26, 28, 29, 200]
+
+
+@pytest.mark.parametrize("is_followed", [True, False])
+def test_a_session_that_a_late_partition_would_extend(is_followed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read again, a record of a partition that was late extends a session that has been given; so it is refused until none is open."""
+    monkeypatch.setattr(following, "WAIT_SECONDS", 0.01)
+    with fresh_log() as log:
+        twin = Twin(log, SKEWED, 5)
+        for k, n, time_s in (("a", 0, 35), ("a", 1, 40), ("d", 2, 38)):
+            twin.send([{"k": k, "n": n, "ts": time_s * 1000}])
+            twin.run()
+        fill = twin.follow if is_followed else twin.rebuild
+        with pytest.raises(OrphanedStateError, match="1 open sessions would begin at another record"):
+            fill()
+        twin.run(drain=True)
+        fill()
+        twin.send([{"k": k, "n": 4, "ts": 60_000} for k in "ad"])
+        twin.run(drain=True)
+        sessions = sorted((one.row["window_start"], one.row["window_end"]) for one in written(log, "out") if one.row["g"] == 0)
+        assert sessions == [(35_000, 35_000), (38_000, 38_000), (60_000, 60_000)]
