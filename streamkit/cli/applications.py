@@ -14,7 +14,7 @@ from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, show_facts, show_json
 from streamkit.cli.terminal.table import show_table
 from streamkit.connectors.files.far_times import time_text
-from streamkit.log.catalog.applications import ApplicationState, StoreState
+from streamkit.log.catalog.applications import ApplicationState, StoreState, check_followed
 from streamkit.log.database.pulse import LAPSE_MS
 from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log
@@ -132,7 +132,9 @@ def take_over(
     with open_existing_log(log) as opened:
         state = opened.catalog.applications.get(app)
         if not yes and state.follows is not None:
-            left = state.behind(opened.catalog.applications.get(state.follows))
+            followed = opened.catalog.applications.get(state.follows)
+            check_followed(state, followed)
+            left = state.behind(followed)
             here = "runs" if is_running(opened, state) else "does not run now"
             typer.confirm(
                 f"Fence {state.follows} for good? {app} {here}, and has {left:,} records to read before it writes.",
@@ -173,6 +175,7 @@ def _described(log: Log, state: ApplicationState) -> dict[str, Any]:
         "key_groups": state.key_groups,
         "generation": state.generation,
         "follows": state.follows,
+        "leader_was_reset": state.follows is not None and state.has_lost(log.catalog.applications.get(state.follows)),
         "successor": state.successor,
         "running": is_running(log, state),
         "first_commit_ms": min(times, default=None),
@@ -196,6 +199,8 @@ def _situation(found: dict[str, Any]) -> str:
     if found["successor"] is not None:
         return f"taken over by {found['successor']}"
     beside = f", follows {found['follows']}" if found["follows"] is not None else ""
+    if found["leader_was_reset"]:
+        beside += f", which was reset: it can only begin again (apps reset {found['name']})"
     if not found["running"]:
         return f"stopped{beside}"
     if tasks := found["restoring"]:

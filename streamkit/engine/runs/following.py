@@ -25,7 +25,7 @@ from streamkit.engine.runs.planner import Planner
 from streamkit.engine.runs.start import start
 from streamkit.errors import ConfigError, OrphanedStateError
 from streamkit.failpoints import reach
-from streamkit.log.catalog.applications import ApplicationState
+from streamkit.log.catalog.applications import ApplicationState, check_followed
 from streamkit.log.log import Log
 from streamkit.log.upkeep import Upkeep
 from streamkit.plan.earlier_program import read_program
@@ -56,7 +56,7 @@ def follow(log: Log, program: Program, wanted: Succession) -> bool:
     """
     Run a program behind another application, without its outputs, until it has taken that one over; True then, also if it had before.
 
-    False if it was stopped. ConfigError if the program's application runs by itself, or another one has taken the leader over,
+    False if it was stopped. ConfigError if the program's application runs by itself, another one has taken the leader over, or that was reset,
     OffsetOutOfRangeError if topics have lost records that count, FencedError if another process follows in its place.
     """
     own = next((one for one in log.catalog.applications.every() if one.name == program.application), None)
@@ -64,6 +64,8 @@ def follow(log: Log, program: Program, wanted: Succession) -> bool:
         return True
     leader = log.catalog.applications.get(wanted.leader)
     _check_leader(leader, program.application)
+    if own is not None and own.follows == leader.name:
+        check_followed(own, leader)
     led, stores = _program_of(log, leader), frozenset(store.name for store in program.stores)
     for refusal in (
         *changed_encodings(led, program, written_outputs(log.catalog, program)),
@@ -105,6 +107,7 @@ def _follow(log: Log, epochs: LocalEpochs, before: EpochEnd, wanted: Succession)
         check_generation(log.catalog, planner.application)
         leader = log.catalog.applications.get(wanted.leader)  # its successor and its positions, of one moment
         _check_leader(leader, planner.application.name)
+        check_followed(log.catalog.applications.get(planner.application.name), leader)
         if (end := planner.next_end(before, leader.positions)) is not None:
             before = epochs.run(epochs.plan(before, end)).end
             reach("follow.epoch")

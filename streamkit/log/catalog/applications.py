@@ -25,6 +25,7 @@ EXPIRED_TIME = (
 FOLLOWS_METRIC = "follows"  # among the metrics of an application: the one that it follows without writing, until it takes it over
 SUCCESSOR_METRIC = "successor"  # the one that has taken its outputs over
 TOOK_OVER_METRIC = "took_over"  # the one whose outputs it has taken over
+LEADER_RESET_METRIC = "leader_reset"  # the one that it follows, if that was reset since it began to
 NO_TOKEN = ""  # the token of epoch 0, which nobody committed
 
 
@@ -85,6 +86,20 @@ class ApplicationState:
             for topic_id, ends in other.positions.items()
             if topic_id in self.positions or not self.positions
             for partition, end in ends.items()
+        )
+
+    def has_lost(self, leader: ApplicationState) -> bool:
+        """Whether the application that it follows was reset since, or has not read what this one has: then it goes on from nowhere."""
+        return LEADER_RESET_METRIC in self.metrics or self._is_ahead(leader)
+
+    def _is_ahead(self, leader: ApplicationState) -> bool:
+        """Whether it has read more of a topic than its leader, in whose positions it stays."""
+        read = leader.positions
+        return any(
+            offset > read.get(topic_id, {}).get(partition, 0)
+            for topic_id, offsets in self.positions.items()
+            if topic_id in read or not read
+            for partition, offset in offsets.items()
         )
 
     @property
@@ -189,7 +204,9 @@ def _check_following(transaction: Transaction, state: ApplicationState, follows:
     elif follows != state.follows:
         way = f"that as before, or `streamkit apps reset {state.name}` first, or another name"
         if state.follows is not None and follows is None:
-            is_handed_over = get(transaction, state.follows).successor == state.name
+            leader = get(transaction, state.follows)
+            check_followed(state, leader)
+            is_handed_over = leader.successor == state.name
             way = f"that as before (--from {state.follows}), " + (
                 f"since it has taken {state.follows} over and has not read yet what that one has read"
                 if is_handed_over
@@ -215,7 +232,8 @@ def hand_over(transaction: Transaction, follower: str) -> ApplicationState:
     """
     Fence the application that another one follows, for good; returns it as it stands then.
 
-    Its outputs are those of the follower, once that one has come to where it stands. ConfigError if that one follows none.
+    Its outputs are those of the follower, once that one has come to where it stands. ConfigError if that one follows none, or if the leader
+    was reset.
     """
     state = get(transaction, follower)
     if state.follows is None:
@@ -226,11 +244,22 @@ def hand_over(transaction: Transaction, follower: str) -> ApplicationState:
             "streamkit run FILE --as NAME --from APP"
         )
     leader = get(transaction, state.follows)
+    check_followed(state, leader)
     if leader.successor not in (None, follower):
         raise ConfigError(f"the application {leader.name!r} has been taken over by {leader.successor!r} already")
     transaction.execute("UPDATE application SET generation = generation + 1 WHERE id = ?", (leader.id,))
     _note(transaction, leader, SUCCESSOR_METRIC, follower)
     return get(transaction, leader.name)
+
+
+def check_followed(state: ApplicationState, leader: ApplicationState) -> None:
+    """ConfigError if an application has read what its leader has not, since that one was reset: it could not take over without a gap."""
+    if state.has_lost(leader):
+        raise ConfigError(
+            f"the application {leader.name!r} has been reset since {state.name!r} began to follow it, and reads its topics again: what {state.name} "
+            "has read says nothing of what that one has sent, so results would come twice, or never. Let it begin again, too, by "
+            f"`streamkit apps reset {state.name}`"
+        )
 
 
 def lead(transaction: Transaction, name: str, generation: int) -> None:
@@ -377,9 +406,13 @@ def reset(transaction: Transaction, name: str) -> tuple[str, ...]:
     """
     Forget where an application stands, and its stores with their internal changelog topics; its next start begins from scratch.
 
-    The generation stays and grows, so an older run is fenced. Returns the slabs that nothing refers to any more.
+    The generation stays and grows, so an older run is fenced; one that follows it goes on no more. Returns the slabs that nothing refers to
+    any more.
     """
     state = get(transaction, name)
+    for one in every(transaction):
+        if one.follows == name:
+            _note(transaction, one, LEADER_RESET_METRIC, name)
     for table in ("application_position", "application_store", "epoch"):
         transaction.execute(f"DELETE FROM {table} WHERE application_id = ?", (state.id,))
     transaction.execute(

@@ -272,6 +272,44 @@ def test_a_second_version_begins_again(log):
     assert is_level(log, "t2", "t")
 
 
+@pytest.mark.parametrize("is_handed_over", [True, False])
+@pytest.mark.parametrize("read_again", [None, 7, 1000])
+def test_a_leader_that_is_reset(log, read_again, is_handed_over):
+    """However far the leader has read again, the second version neither goes on nor takes over, until it begins again as well."""
+    append_part(log, 0)
+    run(log, topology("t"))
+    follow_along(log, topology("t2"))
+    if is_handed_over:
+        log.catalog.applications.hand_over("t2")
+    log.catalog.applications.reset("t")
+    if read_again is not None:
+        planner = start(log.catalog, log.storage, compile(topology("t"), log), records_max=read_again)
+        run_next(planner, stores=MemoryStores())
+    for attempt in (
+        lambda: follow_along(log, topology("t2")),
+        lambda: log.catalog.applications.hand_over("t2"),
+        lambda: run(log, topology("t2")),
+    ):
+        with pytest.raises(ConfigError, match=r"'t' has been reset since 't2' began to follow it.*`streamkit apps reset t2`"):
+            attempt()
+    log.catalog.applications.reset("t2")
+    run(log, topology("t"))
+    assert not follow_along(log, topology("t2"))
+    log.catalog.applications.hand_over("t2")
+    assert follow_along(log, topology("t2"))
+    assert stored(log, "t2", "counts") == stored(log, "t", "counts")
+
+
+def test_a_leader_that_is_reset_meanwhile(log):
+    """A second version that runs notices it at its next look."""
+    append_part(log, 0)
+    run(log, topology("t"))
+    program = compile(topology("t2"), log)
+    wanted = Succession("t", records_max=7, tell=lambda: is_level(log, "t2", "t") and log.catalog.applications.reset("t"))
+    with pytest.raises(ConfigError, match="has been reset since"):
+        follow(log, program, wanted)
+
+
 def test_records_that_are_gone(log):
     """A second version cannot begin as if it had always been there where topics have lost records, unless that is accepted."""
     append_part(log, 0)
