@@ -53,6 +53,8 @@ def rebuild_options(found: Continuation, named: Collection[str]) -> str | None:
     program, before, known = found.program, found.before, found.known
     if before is None or not has_steps(before) or known is None or not known.positions:  # what has read nothing fills nothing
         return None
+    if known.follows is not None:  # one that follows another takes no --rebuild
+        return None
     try:
         names = names_together(program, named)
     except ConfigError:

@@ -20,7 +20,14 @@ from streamkit.engine.evolution.definition import (
     keeping_ahead,
     original_of,
 )
-from streamkit.engine.evolution.replaying import check_records, names_together, rebuild_words, rebuilt_stores, stretches
+from streamkit.engine.evolution.replaying import (
+    check_records,
+    names_together,
+    rebuild_words,
+    rebuilt_stores,
+    stores_text,
+    stretches,
+)
 from streamkit.engine.evolution.shifted_times import shifted_times
 from streamkit.engine.evolution.stale_times import stale_times
 from streamkit.engine.evolution.waits import GivenResults, hindrances, waiting_otherwise
@@ -150,6 +157,16 @@ class Continuation:
         unlogged = {*self.program.unlogged, *(self.before.unlogged if self.before is not None else ())}
         return sorted(self.rebuilt & unlogged & self.kept)
 
+    @property
+    def elsewhere(self) -> str:
+        """How a changed program may run that does not go on with this state, in words; of one that follows another it is a new beginning."""
+        name = self.program.application
+        if self.known is not None and (leader := self.known.follows) is not None:
+            return f"let it begin again with the changed topology, by `streamkit apps reset {name}` and then this command with --from {leader}"
+        return (
+            f"run the changed topology under another application name; or start from scratch with `streamkit apps reset {name}`"
+        )
+
     def rebuild_refusals(self) -> Iterator[OrphanedStateError]:
         """Why the stores cannot be filled again, as far as that is known before they are."""
         if self.before is not None and self.known is not None:
@@ -234,11 +251,11 @@ class Continuation:
             yield self._orphans()
         for name, different in self.differing.items():
             if differences(self._held(name, frozenset()), self._made(name)):
-                yield _other_store(self.program, name, different, self.hindrance(name), rebuild_options(self, [name]))
+                yield _other_store(self, name, different, rebuild_options(self, [name]))
             else:
                 yield _of_gone_topics(self.program, name, sorted(self.gone), renaming(self, name))
         for name, way in self.unfilled.items():
-            yield _young_store(self.program, name, way, rebuild_options(self, [name]))
+            yield _young_store(self, name, way, rebuild_options(self, [name]))
 
     def program_in_stored_order(self) -> Program:
         """The program with aggregates and columns of each store that goes on in the order in which they are stored."""
@@ -356,7 +373,7 @@ def stores_to_rebuild(catalog: Catalog, program: Program, named: Collection[str]
         has_read = found.known is not None and bool(found.known.positions)
         options = rebuild_options(found, named) if has_read or any(found.refusals()) else rebuild_words(names)
         raise ConfigError(
-            f"the store {', '.join(map(repr, named))} of {program.application!r} cannot be rebuilt without {', '.join(map(repr, missing))}, since "
+            f"{stores_text(named)} of {program.application!r} cannot be rebuilt without {', '.join(map(repr, missing))}, since "
             f"the rows of the one follow from those of the other{f': expected them together, as in {options}' if options else ''}"
         )
     return rebuilt_stores(program, names)
@@ -401,12 +418,13 @@ def _line_of(program: Program, store: str, words: str) -> str:
     return f"{words} {lines[0]}" if lines else ""
 
 
-def _young_store(program: Program, name: str, way: Way, options: str | None) -> OrphanedStateError:
+def _young_store(found: Continuation, name: str, way: Way, options: str | None) -> OrphanedStateError:
+    program, elsewhere = found.program, found.elsewhere
     return OrphanedStateError(
         f"the store {name!r} of {program.application!r} is new, and rows that it should have were read already, of {', '.join(way.sources)}: "
         f"it would begin without them. It cannot be filled with them: {way.hindrance}. "
-        f"{f'Fill it from its topics by {options}; or run' if options else 'Run'} the changed topology under another application name; "
-        f"or start from scratch with `streamkit apps reset {program.application}`{_line_of(program, name, _NEW_LINE + 'at')}"
+        f"{f'Fill it from its topics by {options}; or {elsewhere}' if options else f'{elsewhere[0].upper()}{elsewhere[1:]}'}"
+        f"{_line_of(program, name, _NEW_LINE + 'at')}"
     )
 
 
@@ -424,13 +442,11 @@ def _of_gone_topics(program: Program, name: str, topics: Sequence[str], way: Ren
     )
 
 
-def _other_store(
-    program: Program, name: str, different: Sequence[Difference], why: str | None, options: str | None
-) -> OrphanedStateError:
+def _other_store(found: Continuation, name: str, different: Sequence[Difference], options: str | None) -> OrphanedStateError:
+    program, why = found.program, found.hindrance(name)
     again = f" or fill it again from its topics by {options};" if options else ""
     return OrphanedStateError(
         f"the store {name!r} of {program.application!r} holds something else than the topology now makes of it: "
-        f"{'; '.join(map(str, different))}{f' ({why})' if why else ''}. Declare it as before, with columns of the types as before;{again} or run the "
-        f"changed topology under another application name; or start from scratch with `streamkit apps reset {program.application}`"
-        f"{_line_of(program, name, _NEW_LINE + 'at')}"
+        f"{'; '.join(map(str, different))}{f' ({why})' if why else ''}. Declare it as before, with columns of the types as before;{again} or "
+        f"{found.elsewhere}{_line_of(program, name, _NEW_LINE + 'at')}"
     )

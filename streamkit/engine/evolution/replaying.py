@@ -41,10 +41,15 @@ def names_together(program: Program, named: Collection[str]) -> list[str]:
     for one in _way(program, together):
         if one.ticks_ms:
             raise ConfigError(
-                f"the store {', '.join(map(repr, named))} of {program.application!r} cannot be rebuilt: {one.id} is called by the clock, and a "
+                f"{stores_text(named)} of {program.application!r} cannot be rebuilt: {one.id} is called by the clock, and a "
                 "replay of the records does not bring back when that was; expected stores that follow from records alone"
             )
     return list(dict.fromkeys((*named, *missing)))
+
+
+def stores_text(names: Collection[str]) -> str:
+    """Stores as an error speaks of them."""
+    return f"the store{'s' if len(names) > 1 else ''} {', '.join(map(repr, names))}"
 
 
 def rebuild_words(names: Sequence[str]) -> str:
@@ -143,7 +148,7 @@ def check_records(program: Program, found: Mapping[int, Sequence[Stretch]], what
         counts_every = _counts_every(program, number)
         for piece in pieces:
             if piece.earliest > piece.start:
-                why = f"retention has deleted what lies before {piece.earliest}, the first offset that is left"
+                why = f"what lies before {piece.earliest}, the first offset that is left, has been deleted"
             elif counts_every and not piece.is_whole:
                 why = "compaction has removed some of them, all of which count"
             else:

@@ -134,9 +134,12 @@ def hindrances(before: Program, program: Program, stores: frozenset[str], times:
                 f"would have gone into them, and which ones is not known: {other.removeprefix('or ')}"
             )
         elif _grown_wait_ms(earlier, operator) is None:
-            way = "change it at a later start, which fills nothing again" if operator.traits.closes_windows else other
+            way = "change the grace alone first, at a start that fills nothing again, and then do this"
             sides = ", of the left and the right side," if len(operator.waits_ms) > 1 else ""
-            why = f"waited for {was}{sides} and wait for {now} now: leave that as it was; {way}"
+            why = (
+                f"waited for {was}{sides} and wait for {now} now: "
+                f"{way if operator.traits.closes_windows else f'leave that as it was; {other}'}"
+            )
         elif (
             operator.waits_ms
             and _may_be_the_same(earlier, operator)

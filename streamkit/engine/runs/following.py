@@ -8,7 +8,7 @@ or is still to be read by the second, which writes from there on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -17,13 +17,13 @@ from streamkit.engine.epoch.stream_time import committed_times
 from streamkit.engine.evolution.changed_encodings import changed_encodings
 from streamkit.engine.evolution.continuation import Continuation, written_outputs
 from streamkit.engine.evolution.held_back import differing_waits
-from streamkit.engine.evolution.replaying import check_records, stretches, withheld_program
+from streamkit.engine.evolution.replaying import Stretch, check_records, stretches, withheld_program
 from streamkit.engine.evolution.waits import GivenResults, closings_to_come, hindrances
 from streamkit.engine.runs.commit import check_generation
 from streamkit.engine.runs.local_epochs import LocalEpochs
 from streamkit.engine.runs.planner import Planner
 from streamkit.engine.runs.start import start
-from streamkit.errors import ConfigError, OrphanedStateError
+from streamkit.errors import ConfigError, OffsetOutOfRangeError, OrphanedStateError
 from streamkit.failpoints import reach
 from streamkit.log.catalog.applications import ApplicationState, check_followed
 from streamkit.log.log import Log
@@ -89,14 +89,32 @@ def follow(log: Log, program: Program, wanted: Succession) -> bool:
         closing(LocalEpochs(log, planner, wanted.threads)) as epochs,
     ):
         before = epochs.committed_end()
+        found = stretches(log.catalog, part, planner.topic_ids, before.positions, leader.positions)
+        if before.epoch:
+            _check_place(application.name, found)
         if not wanted.accepts_loss:
-            found = stretches(log.catalog, part, planner.topic_ids, before.positions, leader.positions)
             check_records(part, found, f"the application {application.name!r} cannot begin as if it had always been there")
         if not _follow(log, epochs, before, wanted):
             return False
     log.catalog.applications.lead(application.name, application.generation)
     reach("follow.led")
     return True
+
+
+def _check_place(name: str, found: Mapping[int, Sequence[Stretch]]) -> None:
+    """OffsetOutOfRangeError if records have been deleted that come next, behind others that were read: no loss that is accepted bridges that."""
+    for piece in (one for pieces in found.values() for one in pieces):
+        if piece.earliest > piece.start > 0:
+            raise OffsetOutOfRangeError(
+                f"the application {name!r} cannot go on: it stands at offset {piece.start} of the topic {piece.topic}, partition {piece.partition}, and "
+                f"what lies before {piece.earliest} has been deleted. Let it begin again with what is left, by `streamkit apps reset {name}` and then "
+                "the same command with --accept-loss",
+                piece.topic,
+                piece.partition,
+                piece.start,
+                piece.earliest,
+                piece.end,
+            )
 
 
 def _follow(log: Log, epochs: LocalEpochs, before: EpochEnd, wanted: Succession) -> bool:

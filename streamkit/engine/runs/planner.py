@@ -462,8 +462,8 @@ class Planner:
             return earliest if position is None else position
         topic = self.program.inputs[number].topic
         message = (
-            f"application {self.application.name} stands at offset {position} of topic {topic}, partition {partition}, and retention "
-            f"has deleted what lies before {earliest}; reset the application, or keep the topic's data for longer"
+            f"application {self.application.name} stands at offset {position} of topic {topic}, partition {partition}, and what lies "
+            f"before {earliest} has been deleted; reset the application, or keep the topic's data for longer"
         )
         raise OffsetOutOfRangeError(message, topic, partition, position, earliest, end)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from streamkit.engine.evolution.adoption import Adoption
 from streamkit.engine.evolution.continuation import stores_to_rebuild
 from streamkit.engine.evolution.held_back import differing_waits
-from streamkit.engine.evolution.replaying import Stretch, check_records, replayed_program, stretches
+from streamkit.engine.evolution.replaying import Stretch, check_records, replayed_program, stores_text, stretches
 from streamkit.engine.evolution.waits import GivenResults
 from streamkit.engine.runs.local_epochs import LocalEpochs
 from streamkit.engine.runs.start import StoreRebuild, remove_rebuilding, start
@@ -50,7 +50,7 @@ class Rebuild:
     @property
     def subject(self) -> str:
         """How an error begins that says what topics have lost."""
-        return f"the store {', '.join(map(repr, self.stores))} cannot be rebuilt whole"
+        return f"{stores_text(self.stores)} cannot be rebuilt whole"
 
 
 def rebuild_stores(log: Log, program: Program, wanted: Rebuild) -> None:

@@ -17,7 +17,7 @@ from streamkit.engine.runs.local import run_next
 from streamkit.engine.runs.local_run import run_locally
 from streamkit.engine.runs.options import Options
 from streamkit.engine.runs.start import start
-from streamkit.errors import ConfigError, FencedError, OffsetOutOfRangeError
+from streamkit.errors import ConfigError, FencedError, OffsetOutOfRangeError, OrphanedStateError
 from streamkit.failpoints import armed
 from streamkit.state.stores import MemoryStores
 from tests.kit.engine_run import DiedError, Run, append, by_key, die, execute, fresh_log, stored, written
@@ -319,3 +319,40 @@ def test_records_that_are_gone(log):
         follow_along(log, topology("t2"))
     follow_along(log, topology("t2"), accepts_loss=True)
     assert sum(row["n"] for row in stored(log, "t2", "counts")) < 30
+
+
+@pytest.mark.parametrize("is_handed_over", [True, False])
+def test_records_that_are_gone_meanwhile(log, is_handed_over):
+    """One that has begun before records were deleted is told to begin again, and that works."""
+    append_part(log, 0)
+    run(log, topology("t"))
+    follow_along(log, topology("t2"))
+    append_part(log, 1)
+    run(log, topology("t"))
+    log.delete_records("in", log.catalog.applications.get("t").positions[log.topic("in").id], force=True)
+    if is_handed_over:
+        log.catalog.applications.hand_over("t2")
+    for accepts_loss in (True, False):
+        with pytest.raises(
+            OffsetOutOfRangeError, match=r"by `streamkit apps reset t2` and then the same command with --accept-loss"
+        ):
+            follow_along(log, topology("t2"), accepts_loss=accepts_loss)
+    log.catalog.applications.reset("t2")
+    assert follow_along(log, topology("t2"), accepts_loss=True) == is_handed_over
+    assert is_level(log, "t2", "t")
+
+
+@pytest.mark.parametrize("is_handed_over", [True, False])
+def test_a_second_version_that_is_changed(log, is_handed_over):
+    """It is told to begin again, and neither to rebuild nor to go by another name, which it could not; and that works."""
+    append_part(log, 0)
+    run(log, topology("t"))
+    follow_along(log, topology("t2"))
+    if is_handed_over:
+        log.catalog.applications.hand_over("t2")
+    changed = topology("t2", F.count("v"))
+    with pytest.raises(OrphanedStateError, match=r"by `streamkit apps reset t2` and then this command with --from t\b") as error:
+        follow_along(log, changed)
+    assert "--rebuild" not in str(error.value) and "another application name" not in str(error.value)
+    log.catalog.applications.reset("t2")
+    assert follow_along(log, changed) == is_handed_over
