@@ -25,7 +25,7 @@ from streamkit.plan.windows import SESSION
 if TYPE_CHECKING:
     from streamkit.engine.evolution.continuation import Continuation
 
-DRAINED = "if open sessions would begin otherwise, behind a drain of the application as it was"
+DRAINED = "if open sessions or rows that wait would be others, behind a drain of the application as it was"
 OTHER = ".."  # ends the name that a step is tried with
 
 
@@ -67,17 +67,17 @@ def rebuild_options(found: Continuation, named: Collection[str]) -> str | None:
         return None
     if may_come_further(before, program, after.rebuilt) or not _is_no_worse(after, found):
         return None
-    options = rebuild_words(names) + (f" ({DRAINED})" if _have_sessions(program, stores) else "")
+    options = rebuild_words(names) + (f" ({DRAINED})" if _depend_on_order(program, stores) else "")
     if not found.lacks_records(replayed_program(program, stores)):
         return options
     waits_by_order = any(one.waits_for_more for one in program.operators if not stores.isdisjoint(one.stores))
     return None if waits_by_order else f"{options} --accept-loss (records were deleted)"
 
 
-def _have_sessions(program: Program, stores: frozenset[str]) -> bool:
-    """Whether some of these stores have sessions: only the replay tells whether those that are open begin alike."""
-    windows = [one.windowing for one in program.operators if not stores.isdisjoint(one.stores)]
-    return any(one is not None and one.assigner == SESSION for one in windows)
+def _depend_on_order(program: Program, stores: frozenset[str]) -> bool:
+    """Whether what waits in some of these stores may depend on which partition was read first: only the replay tells whether it does."""
+    keepers = [one for one in program.operators if not stores.isdisjoint(one.stores)]
+    return any(one.waits_for_more or (one.windowing is not None and one.windowing.assigner == SESSION) for one in keepers)
 
 
 def renaming(found: Continuation, store: str) -> Renaming | None:

@@ -2,7 +2,8 @@
 Rows that wait in stores, those that suppress() holds back above all, beside the rows that wait when their records are read again.
 
 Since when a row waits follows from all rows of its key before, and from when these were given. A drain gives rows ahead of stream time, a full
-buffer does, and records may have come after them; a replay does not know when that was. But if the same keys are held back since the same
+buffer does, and records may have come after them; or a partition was read late, behind later times of another one. A replay does not know when
+that was. But if the same keys are held back since the same
 moments, the one goes on as the other would, whatever has come before. If not, results would come twice, or never.
 """
 
@@ -38,12 +39,18 @@ def differing_waits(
     """
     Why what waits behind a replay of the program cannot go on in place of what waits in the application before, an error for each operator.
 
-    Rows are looked at of operators whose results may have come early, and sessions of all. Both have read the same records; the replay may still have to close
+    Rows are looked at of operators whose results may have come early, or that take in what comes while they wait if partitions may have been
+    read in another order; and sessions of all. Both have read the same records; the replay may still have to close
     what the application before has closed without a record.
     """
     yield from differing_sessions(catalog, storage, program, before, replayed, given)
     for operator in program.operators:
-        if operator.windowing is None or operator.windowing.store not in given.early:
+        if operator.windowing is None or not before.stores.keys() >= operator.stored_waits_ms.keys():
+            continue
+        store_of_all = operator.windowing.store
+        if store_of_all not in given.early and not (
+            of_closed(store_of_all) in given.closed and _may_be_reordered(catalog, program, operator)
+        ):
             continue
         lost = more = 0
         for name, wait_ms in operator.stored_waits_ms.items():
@@ -53,6 +60,14 @@ def differing_waits(
             lost, more = lost + _without(held, made), more + _without(made, held)
         if lost or more:
             yield _refusal(program, operator, before.name, lost, more)
+
+
+def _may_be_reordered(catalog: Catalog, program: Program, operator: Operator) -> bool:
+    """Whether since when rows wait may depend on which partition was read first."""
+    if not operator.waits_for_more or operator.windowing is None:
+        return False
+    found = {program.inputs[number].topic for number in operator.windowing.streams}
+    return sum(catalog.topics.get(name).partitions for name in found) > 1
 
 
 def _without(keys: pa.BinaryArray, others: pa.BinaryArray) -> int:
@@ -65,7 +80,8 @@ def _refusal(program: Program, operator: Operator, application: str, lost: int, 
         f"if the records of the store {operator.stores[0]!r} of {application!r} are read again, results would come twice, or never: of the "
         f"rows that wait in it, {lost:,} would wait no more, or since another moment, and {more:,} others would wait. Results "
         "have come early, by a drain, by idle topics, by what was read again before, or because too many rows waited, and a replay does not know "
-        "when. Drain the application as it was (--drain, drain=True), so that none waits, and do it before other records come; or give "
+        "when; or partitions were not read at one pace. "
+        "Drain the application as it was (--drain, drain=True), so that none waits, and do it before other records come; or give "
         f"the step another name, and drop its stores by app.drop_store({', '.join(map(repr, operator.stores))})"
         + (f"\n  at {line}" if line else "")
     )
