@@ -130,7 +130,7 @@ def _by_column(columns: Schema, rows: pa.RecordBatch, delimiter: str) -> pa.Arra
 def _cells(column: SchemaColumn, values: pa.Array, delimiter: str) -> pa.Array:
     """A cell for each value; those that may not fit in the column are looked at alone."""
     if column.type in INTEGERS and pa.types.is_integer(values.type):
-        values = values.cast(column.arrow.type)  # refuses those that do not fit
+        values = recast(values, column.arrow.type)  # refuses those that do not fit
     is_sure = column.type == "string" or values.type in (column.arrow.type, pa.null())
     if is_sure and are_cells(values.type):
         return cells_of(values, delimiter, " ")
