@@ -292,7 +292,7 @@ class StateReader:
         return None
 
     def _tell_unread(self, known: ReadProgram, groups: range, error: Exception) -> None:
-        """Warn of a local store that cannot be used, with what the catalog says of those that have no log."""
+        """Warn that a local store cannot be used; of stores without a log, say what the catalog still has of them."""
         changes = self._log.catalog.read(lambda found: self._kept(found, known, self._counters(found, known, groups)))
         warn_once(told_unread(error, self._share(known, groups), changes))
 
@@ -396,7 +396,7 @@ class StateReader:
         return [name for name in self._stores if name in known.program.unlogged]
 
     def _share(self, known: ReadProgram, groups: range) -> Share:
-        """The share of the stage in these key groups; of its stores without a log it tells those that are asked for."""
+        """What the stage keeps in these key groups; stores without a log are listed only if they are asked for."""
         program, stores = known.program, known.application.stores
         stage = find_store(program, self._stores[0]).stage
         own = tuple(stores[store.name].changelog_topic_id for store in program.stores if store.stage == stage)

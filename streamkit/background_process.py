@@ -114,7 +114,11 @@ class BackgroundProcess:
         return None
 
     def close(self, seconds: float) -> None:
-        """End the process as its work ends when it is told to; after so many seconds wherever it is, and at once where it is not ready."""
+        """
+        Tell the process to end its work, and wait so many seconds for that; then kill it.
+
+        One that is not ready yet has done nothing, and is killed at once.
+        """
         with self._lock:
             self.is_closed = True
             process = self._process

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.chunks import one_array, one_batch
-from streamkit.formats.csv_texts import FEW_ROWS, are_cells, cells_of, lines_of_cells, quoted
+from streamkit.formats.csv_texts import FEW_ROWS, cells_of, lines_of_cells, quoted
 from streamkit.formats.format import Format
 from streamkit.formats.json_texts import spaced_json_objects, spaced_json_values
+from streamkit.formats.spelled_columns import is_atomic
 from streamkit.log.topic.formats import rows_of
 from streamkit.names import DELETED
 
@@ -78,7 +79,7 @@ def csv_lines_at_once(rows: pa.Table) -> bytes | None:
 
 def _cells_at_once(column: pa.Array) -> pa.Array | None:
     if not pa.types.is_nested(column.type):
-        return cells_of(column, _DELIMITER, "T") if are_cells(column.type) else None
+        return cells_of(column, _DELIMITER, "T") if is_atomic(column.type) else None
     texts = spaced_json_values(column)
     return None if texts is None else quoted(texts, _DELIMITER)
 

@@ -129,7 +129,7 @@ class RawFetcher:
                 return []
 
     def _ask(self) -> None:
-        """Ask each leader that has no open question for records of all its partitions; those that gave records last come at the end."""
+        """Ask each leader for records, unless its answer is under way. Partitions that gave records last are asked for last."""
         now = time.monotonic()
         by_node: dict[int, dict[KafkaPartition, int]] = {}
         for place, offset in self._positions.items():

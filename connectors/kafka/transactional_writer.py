@@ -213,7 +213,7 @@ class TransactionalWriter:
                 self._check_ids(topics & self._expected.keys(), may_be_missing=True)
 
     def _ids(self, places: Iterable[KafkaPartition]) -> dict[str, str]:
-        """The ids of topics, those that are expected, else those that were last heard."""
+        """The id of each topic: the expected one, or else the one that a broker told last."""
         topics = {topic for topic, _ in places}
         found = {topic: self._expected.get(topic) or self._client.id_of(topic) for topic in topics}
         return {topic: known for topic, known in found.items() if known is not None}

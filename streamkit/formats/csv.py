@@ -14,10 +14,11 @@ from streamkit.chunks import one_array
 from streamkit.data_type import INTEGERS, is_nested, to_arrow
 from streamkit.errors import SchemaError
 from streamkit.formats.csv_cells import cell_writer
-from streamkit.formats.csv_texts import FEW_ROWS, are_cells, cells_of, lines_of_cells
+from streamkit.formats.csv_texts import FEW_ROWS, cells_of, lines_of_cells
 from streamkit.formats.decoded import Decoded, empty_rows, halved, nullable, put_back
 from streamkit.formats.format import DELIMITER, Format
 from streamkit.formats.number_texts import is_number
+from streamkit.formats.spelled_columns import is_atomic
 from streamkit.formats.time_texts import TIMES
 from streamkit.formats.typed_texts import values_of_texts
 from streamkit.recast import recast
@@ -113,18 +114,14 @@ def write(format: Format, text: str, rows: pa.RecordBatch) -> pa.Array:
     columns = Schema.from_ddl(text)
     rows = rows.select([name for name in columns.names if name in rows.schema.names])
     if rows.num_rows >= FEW_ROWS:
+        delimiter, absent = format.setting(DELIMITER, ","), pa.nulls(rows.num_rows)
+        found = [rows[column.name] if column.name in rows.schema.names else absent for column in columns]
         try:
-            return _by_column(columns, rows, format.setting(DELIMITER, ","))
+            return lines_of_cells([_cells(*one, delimiter) for one in zip(columns, found, strict=True)], delimiter)
         except (pa.ArrowException, ValueError, TypeError, ArithmeticError):
             pass  # the error is that of the first row which has one
     encode = value_writer(format, text)
     return pa.array([encode(row) for row in rows.to_pylist()], pa.binary())
-
-
-def _by_column(columns: Schema, rows: pa.RecordBatch, delimiter: str) -> pa.Array:
-    absent = pa.nulls(rows.num_rows)
-    found = [rows[column.name] if column.name in rows.schema.names else absent for column in columns]
-    return lines_of_cells([_cells(column, values, delimiter) for column, values in zip(columns, found, strict=True)], delimiter)
 
 
 def _cells(column: SchemaColumn, values: pa.Array, delimiter: str) -> pa.Array:
@@ -132,7 +129,7 @@ def _cells(column: SchemaColumn, values: pa.Array, delimiter: str) -> pa.Array:
     if column.type in INTEGERS and pa.types.is_integer(values.type):
         values = recast(values, column.arrow.type)  # refuses those that do not fit
     is_sure = column.type == "string" or values.type in (column.arrow.type, pa.null())
-    if is_sure and are_cells(values.type):
+    if is_sure and is_atomic(values.type):
         return cells_of(values, delimiter, " ")
     write = cell_writer(column, delimiter)
     return pa.array([None if value is None else write(value) for value in values.to_pylist()], pa.string())

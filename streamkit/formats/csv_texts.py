@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import Integers
-from streamkit.formats.spelled_columns import UNITS, spelled_bytes, spelled_floats, spelled_times
+from streamkit.formats.spelled_columns import spelled_bytes, spelled_floats, spelled_times
 
 FEW_ROWS = 40  # one by one they are written before Arrow is done
 _NOT_FINITE = ("nan", "inf", "-inf")
@@ -27,16 +27,6 @@ def lines_of_cells(cells: Sequence[pa.Array], delimiter: str) -> pa.Array:
     lines = found.cast(pa.binary())
     lines.cast(pa.string())  # refuses what is not UTF-8
     return lines
-
-
-def are_cells(kind: pa.DataType) -> bool:
-    """Whether the columns of a type can be written at once: the atomic ones of topics, and words of a dictionary."""
-    if pa.types.is_dictionary(kind):
-        return bool(kind.value_type == pa.string())
-    if pa.types.is_timestamp(kind):
-        return kind.unit in UNITS and kind.tz in (None, "UTC")
-    is_number = pa.types.is_integer(kind) or pa.types.is_decimal128(kind) or kind in (pa.float32(), pa.float64())
-    return is_number or kind in (pa.null(), pa.bool_(), pa.string(), pa.binary(), pa.date32())
 
 
 def cells_of(column: pa.Array, delimiter: str, between: str) -> pa.Array:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import Integers
-from streamkit.formats.spelled_columns import UNITS, spelled_bytes, spelled_floats, spelled_times, where_valid
+from streamkit.formats.spelled_columns import is_atomic, spelled_bytes, spelled_floats, spelled_times, where_valid
 
 _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS
 _FEW_ROWS = 64  # one by one they are written before Arrow is done
@@ -121,12 +121,7 @@ def _is_quick(kind: pa.DataType) -> bool:
         return _is_quick(kind.key_type) and _is_quick(kind.item_type)
     if pa.types.is_list(kind):
         return _is_quick(kind.value_type)
-    if pa.types.is_dictionary(kind):
-        return bool(kind.value_type == pa.string())
-    if pa.types.is_timestamp(kind):
-        return kind.unit in UNITS and kind.tz in (None, "UTC")
-    is_number = pa.types.is_integer(kind) or pa.types.is_decimal128(kind) or kind in (pa.float32(), pa.float64())
-    return is_number or kind in (pa.null(), pa.bool_(), pa.string(), pa.binary(), pa.date32())
+    return is_atomic(kind)
 
 
 def _objects(style: JsonStyle, names: list[str], columns: list[pa.Array], count: int) -> pa.Array:

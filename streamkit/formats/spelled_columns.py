@@ -17,6 +17,16 @@ _BOUNDS = {  # the first number of a unit in year 1, and the first after year 99
 _REPR_RANGE = (1e-4, 1e16)  # of numbers that orjson spells as repr does: without an exponent
 
 
+def is_atomic(kind: pa.DataType) -> bool:
+    """Whether each value of a type is one text here: the atomic types of topics, and words of a dictionary."""
+    if pa.types.is_dictionary(kind):
+        return bool(kind.value_type == pa.string())
+    if pa.types.is_timestamp(kind):
+        return kind.unit in UNITS and kind.tz in (None, "UTC")
+    is_number = pa.types.is_integer(kind) or pa.types.is_decimal128(kind) or kind in (pa.float32(), pa.float64())
+    return is_number or kind in (pa.null(), pa.bool_(), pa.string(), pa.binary(), pa.date32())
+
+
 def spelled_bytes(column: pa.Array) -> pa.Array:
     """Bytes in base 64."""
     return pa.array([None if value is None else base64.b64encode(value).decode() for value in column.to_pylist()], pa.string())

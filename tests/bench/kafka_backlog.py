@@ -14,7 +14,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -35,7 +34,7 @@ from streamkit.connectors.kafka import KafkaSource
 from streamkit.connectors.runtime.converters import decoder_of_source
 from streamkit.log.opening import open_log
 from tests.bench import kafka
-from tests.bench.background_process import END_SECONDS
+from tests.bench.background_process import background_program
 from tests.bench.kafka_streams import APPLICATION_HEAP
 from tests.bench.live_kafka_streams import EXACTLY_ONCE
 from tests.bench.maven import compile_java
@@ -199,8 +198,7 @@ def _measured(folder: Path, address: str, topic: str, line: Sequence[str], recor
     with TemporaryDirectory(dir=folder) as root, Results(Path(root), address, topic) as results, TemporaryFile("w+") as said:
         others = _processor_seconds_of_others()
         begun, first = time.monotonic(), None
-        started = subprocess.Popen(line, stdout=said, stderr=said)
-        try:
+        with background_program(line, stdout=said, stderr=said) as started:
             while results.counts.records < records:
                 time.sleep(LOOK_SECONDS)
                 results.take()
@@ -213,12 +211,6 @@ def _measured(folder: Path, address: str, topic: str, line: Sequence[str], recor
                     )
             took = processor_seconds(started.pid)
             took |= {name: value - others[name] for name, value in _processor_seconds_of_others().items()}
-        finally:
-            started.terminate()
-            try:
-                started.wait(END_SECONDS)
-            finally:
-                started.kill()
     assert accounted == records, f"results account for {accounted:,} records; there are {records:,}"
     assert first is not None
     return Backlog(records, seconds, *first, results.count, {name: value / records * 1e6 for name, value in took.items()})

@@ -9,12 +9,12 @@ from streamkit.background_process import BackgroundProcess
 from tests.kit.waiting import wait_until
 
 NEVER_READY = """
-import pathlib, time
+import pathlib, threading
 
 
 def serve(begin):
     pathlib.Path(begin["begun"]).touch()
-    time.sleep(600)
+    threading.Event().wait()
 """
 
 

@@ -53,7 +53,7 @@ def rebuild_options(found: Continuation, named: Collection[str]) -> str | None:
     program, before, known = found.program, found.before, found.known
     if before is None or not has_steps(before) or known is None or not known.positions:  # what has read nothing fills nothing
         return None
-    if known.follows is not None:  # one that follows another takes no --rebuild
+    if known.follows is not None:  # a second version takes no --rebuild
         return None
     try:
         names = names_together(program, named)
@@ -67,21 +67,18 @@ def rebuild_options(found: Continuation, named: Collection[str]) -> str | None:
         return None
     if may_come_further(before, program, after.rebuilt) or not _is_no_worse(after, found):
         return None
-    options = rebuild_words(names) + (f" ({DRAINED})" if _depend_on_order(program, stores) else "")
+    keepers = [one for one in program.operators if not stores.isdisjoint(one.stores)]
+    waits_by_order = any(one.waits_for_more for one in keepers)
+    has_sessions = any(one.windowing is not None and one.windowing.assigner == SESSION for one in keepers)
+    # What waits may depend on which partition was read first: only the replay tells whether it does.
+    options = rebuild_words(names) + (f" ({DRAINED})" if waits_by_order or has_sessions else "")
     if not found.lacks_records(replayed_program(program, stores)):
         return options
-    waits_by_order = any(one.waits_for_more for one in program.operators if not stores.isdisjoint(one.stores))
     return None if waits_by_order else f"{options} --accept-loss (records were deleted)"
 
 
-def _depend_on_order(program: Program, stores: frozenset[str]) -> bool:
-    """Whether what waits in some of these stores may depend on which partition was read first: only the replay tells whether it does."""
-    keepers = [one for one in program.operators if not stores.isdisjoint(one.stores)]
-    return any(one.waits_for_more or (one.windowing is not None and one.windowing.assigner == SESSION) for one in keepers)
-
-
 def renaming(found: Continuation, store: str) -> Renaming | None:
-    """The step of a store, and those that must get another name with it, so that a start would accept it; None if it would not."""
+    """The step of a store and all steps that have to be renamed with it; None if a start would refuse the renamed topology, too."""
     if max(map(len, found.program.keeper(store).stores)) + len(OTHER) > NAME_LENGTH_MAX:
         return None
     steps, program = [found.program.keeper(store)], found.program

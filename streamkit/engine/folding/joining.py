@@ -57,7 +57,7 @@ class Kept:
         return encode_keys([*key_columns(self.store, rows, on), *(rows[name] for name in on[len(self.store.key) :])])
 
     def keys_of(self, rows: pa.RecordBatch, on: Sequence[str]) -> RowKeys:
-        """The keys of rows; those that name no row of the table have none."""
+        """The keys of rows. A row has none if its key, or a bound of its window, is null."""
         candidates, groups = np.arange(rows.num_rows), np.arange(rows.num_rows)
         if any(pa.types.is_dictionary(rows[name].type) for name in on):  # keys repeat: each is encoded once, not each row's
             grouped, _ = group([rows[name] for name in on], rows.num_rows)

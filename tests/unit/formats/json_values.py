@@ -73,3 +73,11 @@ def batches(draw):
     if not arrays:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * 80, pa.struct([])))
     return pa.RecordBatch.from_arrays(arrays, names=list(columns)).slice(draw(st.integers(0, 9)))
+
+
+def result(write, rows):
+    """What a writer gives; whether there is an error."""
+    try:
+        return write(rows)
+    except (ValueError, TypeError, OverflowError):
+        return "an error"

@@ -13,7 +13,7 @@ from streamkit.connectors.files.record_lines import csv_lines, json_text, write_
 from streamkit.formats.json_texts import spaced_json_values
 from streamkit.log.topic.formats import rows_of
 from streamkit.log.values.python_values import python_values
-from tests.unit.formats.json_values import batches
+from tests.unit.formats.json_values import batches, result
 
 
 def one_by_one(rows):
@@ -21,14 +21,6 @@ def one_by_one(rows):
     file = io.StringIO()
     write_csv(file, rows.column_names, rows_of(None, rows))
     return file.getvalue().encode()
-
-
-def result(write, rows):
-    """The lines; whether there is an error."""
-    try:
-        return write(rows)
-    except (ValueError, TypeError, OverflowError):
-        return "an error"
 
 
 @given(batches())

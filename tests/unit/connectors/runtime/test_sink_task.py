@@ -102,3 +102,5 @@ def test_a_sink_that_rests_leaves_no_lag(log, ends):
     finally:
         orders.stop.set()
         task.join()
+    assert sink.got == list(range(ROWS))
+    assert lag_of(log) == 0

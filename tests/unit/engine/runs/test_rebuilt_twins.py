@@ -173,6 +173,15 @@ def test_a_rebuilt_application_gives_what_its_twin_gives(seed: int, monkeypatch:
         assert rebuilt.given() == twin.given()
 
 
+def _with_waiting_rows(log: Log, rows_max: int | None) -> Twin:
+    """Twelve rows have come of which so many may wait."""
+    twin = Twin(log, "few at once", 20)
+    twin.rows_max = rows_max
+    twin.send([{"k": key, "n": 1, "ts": 1000} for key in "abcdefghijkl"])
+    twin.run()
+    return twin
+
+
 @pytest.mark.parametrize("is_followed", [True, False])
 @pytest.mark.parametrize(("before", "now"), [(1, 50), (1, None), (None, 1)])
 def test_another_bound_of_an_earlier_start(
@@ -181,10 +190,7 @@ def test_another_bound_of_an_earlier_start(
     """A start may change how many rows may wait; what is read again behind it is compared, however much has come since."""
     monkeypatch.setattr(following, "WAIT_SECONDS", 0.01)
     with fresh_log() as log:
-        twin = Twin(log, "few at once", 20)
-        twin.rows_max = before
-        twin.send([{"k": key, "n": 1, "ts": 1000} for key in "abcdefghijkl"])
-        twin.run()
+        twin = _with_waiting_rows(log, before)
         twin.rows_max = now
         twin.run()
         for time_s in (2, 3):
@@ -224,10 +230,7 @@ def test_another_bound_is_refused(
     """Which rows have come early since too many waited depends on how many may."""
     monkeypatch.setattr(following, "WAIT_SECONDS", 0.01)
     with fresh_log() as log:
-        twin = Twin(log, "few at once", 20)
-        twin.rows_max = before
-        twin.send([{"k": key, "n": 1, "ts": 1000} for key in "abcdefghijkl"])
-        twin.run()
+        twin = _with_waiting_rows(log, before)
         twin.rows_max = now
         with pytest.raises(OrphanedStateError, match="leave max_rows and when_full as they were"):
             (twin.follow if is_followed else twin.rebuild)()
