@@ -20,6 +20,11 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
 
+def monotonic_us() -> int:
+    """Microseconds by the host's clock that never goes back, counted from an arbitrary moment: for lengths of time alone."""
+    return time.monotonic_ns() // 1_000
+
+
 class MonotonicClock:
     """The host's clock that never goes back, counted from an arbitrary moment: for lengths of time alone."""
 

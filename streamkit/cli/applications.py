@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,11 +16,15 @@ from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, show_facts, show_json
 from streamkit.cli.terminal.table import show_table
 from streamkit.connectors.files.far_times import time_text
+from streamkit.engine.runs.history import history_of
+from streamkit.engine.runs.step_figures import StepFigures, step_figures
+from streamkit.errors import FormatVersionError
 from streamkit.log.catalog.applications import ApplicationState, StoreState, check_followed
 from streamkit.log.database.pulse import LAPSE_MS
 from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log
 from streamkit.names import application_folders, application_heartbeat
+from streamkit.plan.program import Program
 from streamkit.state.restoring import restoring_now
 
 program = typer.Typer(help="Show applications, and let them start from scratch.", no_args_is_help=True, rich_markup_mode=None)
@@ -85,6 +91,41 @@ def describe_application(app: ApplicationArgument, as_json: JsonOption = False, 
         titles = ("restoring stage", "task", "of", "changes", "in all", "seconds", "changes/s", "seconds left")
         show_table(titles, [tuple(one[name] for name in names) for one in found["restoring"]])
     show_table(("store", "changelog", "records", "bytes"), [tuple(store.values()) for store in found["stores"]])
+    show_table(("step", "rows in", "rows out", "busy s", "left out and counted"), [_step_row(step) for step in found["steps"]])
+
+
+@program.command("history")
+def show_history(
+    app: ApplicationArgument,
+    last: Annotated[int, typer.Option(metavar="N", min=1, help="How many epochs.")] = 20,
+    as_json: JsonOption = False,
+    log: LogOption = None,
+) -> None:
+    """
+    Show the last epochs of an application.
+
+    Of each its records, the lag behind it, what planning, tasks and commit took, the slowest task beside the mean, and how long after their
+    arrival its records were committed. The commit of the newest epoch is told by the next one.
+    """
+    with open_existing_log(log) as opened:
+        found = history_of(opened.catalog.epochs.last(opened.catalog.applications.get(app).id, last)).to_pylist()
+    if as_json:
+        show_json([{name: dict(value) if isinstance(value, list) else value for name, value in epoch.items()} for epoch in found])
+        return
+    shown = ("plan_ms", "tasks_ms", "slowest_task_ms", "mean_task_ms", "commit_ms", "oldest_since_arrival_ms")
+    rows = [
+        (
+            one["epoch"],
+            time_text(np.datetime64(one["time"].replace(tzinfo=None), "ms"), "Z"),
+            one["records"],
+            sum(count for _, count in one["lag"] or ()),
+            *(None if one[name] is None else round(one[name], 1) for name in shown),
+        )
+        for one in found
+    ]
+    show_table(
+        ("epoch", "time", "records", "lag", "plan ms", "tasks ms", "slowest", "mean", "commit ms", "since arrival ms"), rows
+    )
 
 
 @program.command("reset")
@@ -184,8 +225,24 @@ def _described(log: Log, state: ApplicationState) -> dict[str, Any]:
         "errors": sum(state.metrics.get("error", {}).values()),
         "inputs": inputs,
         "stores": stores,
+        "steps": [one.to_json() for one in _steps(log, state)],
         "restoring": [one.to_json() for one in restoring_now(log.storage.root, state.name)],
     }
+
+
+def _steps(log: Log, state: ApplicationState) -> Sequence[StepFigures]:
+    """The figures of the steps of the program that the catalog has; none if another version of StreamKit compiled it, or if it has none yet."""
+    text = log.catalog.applications.program_of(state.name)
+    try:
+        return step_figures(Program.from_json(json.loads(text)), state.metrics) if text else ()
+    except FormatVersionError:
+        return ()
+
+
+def _step_row(step: Mapping[str, Any]) -> tuple[Any, ...]:
+    """A step as a row of a table."""
+    counts = ", ".join(f"{name} {rows:,}" for name, rows in step["counts"].items())
+    return step["step"], step["rows_in"], step["rows_out"], round(step["busy_us"] / 1e6, 3), counts or None
 
 
 def _store(log: Log, store: StoreState, changelog: str) -> dict[str, Any]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import partial
 
 from streamkit.engine.epoch.report import TaskReport
-from streamkit.engine.runs.commit import commit_epoch, functions_of
+from streamkit.engine.runs.commit import commit_epoch
 from streamkit.engine.runs.epoch_heartbeat import forget_epoch
 from streamkit.plan.plain import from_plain
 from streamkit.spark.job import decode_job
@@ -19,5 +18,5 @@ def commit_reports(job: str, texts: Sequence[str]) -> None:
     decoded = decode_job(job)
     reports = [from_plain(TaskReport, json.loads(text)) for text in texts if text]
     with job_log(decoded) as log:
-        commit_epoch(log.catalog, log.storage, decoded.program.stages, reports, partial(functions_of, decoded.program))
+        commit_epoch(log.catalog, log.storage, decoded.program, reports)
         forget_epoch(log.heartbeats, decoded.application)

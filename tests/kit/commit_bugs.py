@@ -43,7 +43,7 @@ def move_positions_first(patch: Patch) -> None:
         noun.transactions.write(lambda transaction: epochs._move_positions(transaction, epoch))
         return original(noun, epoch)
 
-    patch(epochs, "_check_positions", lambda *_: None)
+    patch(epochs, "_check_positions", lambda *_: {})
     patch(CatalogEpochs, "commit", commit_epoch)
 
 

@@ -104,7 +104,8 @@ class EpochPlan:
     What every kernel task hears of an epoch: where it starts and ends, and what the stores and global tables need.
 
     `purged_below` has the offsets below which tombstones had been removed from the inputs when the plan was made. `inline` has the
-    bytes of inline slabs that it names, by path, where tasks have no storage that finds them.
+    bytes of inline slabs that it names, by path, where tasks have no storage that finds them. `planned_us` says when planning began and
+    ended, by the clock of the driver's host that never goes back.
     """
 
     application: Application
@@ -115,6 +116,7 @@ class EpochPlan:
     globals: Mapping[int, tuple[Extent, ...]]
     purged_below: ChangelogOffsets
     inline: Mapping[str, bytes] = field(default_factory=dict)
+    planned_us: tuple[int, int] = field(default=(0, 0), compare=False)
 
     @property
     def epoch(self) -> int:

@@ -12,14 +12,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from streamkit.engine.epoch.epoch import Application
 from streamkit.engine.runs.commit import check_generation
+from streamkit.engine.runs.history import history_of
 from streamkit.engine.runs.options import Options
 from streamkit.engine.runs.planner import Planner
 from streamkit.engine.runs.progress import NotebookProgress
 from streamkit.engine.runs.start import start
-from streamkit.errors import EpochFailedError, FencedError, StreamKitError
+from streamkit.engine.runs.step_figures import StepFigures, step_figures
+from streamkit.errors import ConfigError, EpochFailedError, FencedError, StreamKitError
 from streamkit.html_table import html_table
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.log import Log
@@ -214,6 +217,22 @@ class Run(ABC):
             begun = {"epoch": state.epoch + 1, "timestamp_ms": None, "stream_time_ms": state.stream_time_ms, "records": 0}
             found.append({**begun, "restored": sum(one["changes"] for one in restoring), "restoring": restoring})
         return found
+
+    def history(self, last: int = 100) -> pa.Table:
+        """
+        The last epochs as a table, oldest first, a row each.
+
+        It says the records by input topic and what waited behind the epoch; what planning, tasks and commit took, and the slowest task beside
+        the mean; and for the oldest record and on average, how long the commit came after the record's arrival, and after its event time.
+        Times are in ms. The catalog remembers 10,000 epochs; see `streamkit.engine.runs.history.COLUMNS`.
+        """
+        if last < 1:
+            raise ConfigError(f"last={last!r}; expected how many epochs, 1 or more")
+        return history_of(self.log.catalog.epochs.last(self._state().id, last))
+
+    def steps(self) -> tuple[StepFigures, ...]:
+        """What each step has done since the application's first start: rows in, rows out, time it was busy, rows by reason that it left out."""
+        return step_figures(self.program, self._state().metrics)
 
     def restoring(self) -> list[Restoring]:
         """The tasks that restore their stores now, or catch up for more than a second."""

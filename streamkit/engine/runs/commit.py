@@ -10,14 +10,16 @@ epoch can run again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
+from streamkit.clock import monotonic_us
 from streamkit.engine.epoch.epoch import Application, EpochEnd
 from streamkit.engine.epoch.report import EpochClaim, KernelReport, SplitReport, TaskReport
 from streamkit.engine.epoch.stream_time import METRIC, as_metric
+from streamkit.engine.runs.epoch_report import note_commit, report_of
 from streamkit.engine.runs.moves import EXECUTORS
 from streamkit.engine.stage.context import CHANGES, WRITTEN
 from streamkit.errors import EpochFailedError, FencedError
@@ -44,16 +46,15 @@ LOST = "lost"  # the metric, by store, of the tasks in which a store without a l
 def commit_epoch(
     catalog: Catalog,
     storage: Storage,
-    stages: int,
+    program: Program,
     reports: Sequence[TaskReport],
-    functions: Callable[[int], Sequence[str]] = lambda stage: (),
 ) -> EpochClaim | None:
     """
     Make the epoch that these reports speak of visible; None if it was committed before or there was none.
 
     Raises EpochFailedError if the attempts do not agree or did not arrive whole, FencedError if a newer generation started.
-    `functions` gives those of users in a stage (`functions_of`): they may be why two attempts at it do not agree.
     """
+    begun_us = monotonic_us()
     if not reports:
         return None
     claim = reports[0].claim
@@ -64,11 +65,12 @@ def commit_epoch(
     _check_tasks(claim, reports)
     try:
         splits = _splits(claim, reports)
-        kernels = _kernels(claim, stages, reports)
+        kernels = _kernels(claim, program.stages, reports)
     except DisagreementError as error:
-        raise EpochFailedError(f"{error}{_suspicion(functions(error.stage))}") from None
+        raise EpochFailedError(f"{error}{_suspicion(functions_of(program, error.stage))}") from None
     check_rows(claim, splits, [attempts[0] for attempts in kernels])
     slabs = [_whole_slab(storage, attempts) for attempts in kernels]
+    told = [max(attempts, key=lambda one: len(one.work)) for attempts in kernels]
     reach("commit.verified")
     before = claim.before.positions
     _commit(
@@ -91,8 +93,10 @@ def commit_epoch(
             | _begun(catalog, claim, [attempts[0] for attempts in kernels]),
             timestamp_ms=end.time_ms,
             purged_below={topic_id: dict(partitions) for topic_id, partitions in claim.purged_below.items()},
+            report=report_of(catalog, program, claim, splits, told, begun_us),
         ),
     )
+    note_commit(catalog, claim, begun_us)
     reach("commit.after_commit")
     return claim
 
@@ -163,7 +167,7 @@ def _splits(claim: EpochClaim, reports: Sequence[TaskReport]) -> list[SplitRepor
         raise EpochFailedError(
             f"epoch {claim.end.epoch}: the readers took {records} records; expected {claim.end.records}; run the epoch again"
         )
-    return heard[0]
+    return [max(same, key=lambda split: len(split.work)) for same in zip(*heard, strict=True)]
 
 
 def _kernels(claim: EpochClaim, stages: int, reports: Sequence[TaskReport]) -> list[list[KernelReport]]:

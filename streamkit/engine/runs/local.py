@@ -8,7 +8,6 @@ the crash tests and small jobs use this one. `local_run` goes on with it beside 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -18,7 +17,7 @@ from streamkit.engine.epoch.epoch import EpochEnd, EpochPlan, ReaderSplit
 from streamkit.engine.epoch.report import EpochClaim, TaskReport
 from streamkit.engine.rows.exchange import ArrivedMessages, Control, Packed
 from streamkit.engine.rows.payload import SentRows
-from streamkit.engine.runs.commit import commit_epoch, functions_of
+from streamkit.engine.runs.commit import commit_epoch
 from streamkit.engine.runs.planner import EVERYTHING, Planner
 from streamkit.engine.stage.kernel import run_inner_kernel, run_last_kernel
 from streamkit.engine.stage.reader import read_split
@@ -82,9 +81,7 @@ def run_planned(
     """Run an epoch that was planned just now to its commit."""
     reach("epoch.planned")
     reports = run_tasks(planner.program, plan, parts, planner.storage, stores, each)
-    claim = commit_epoch(
-        planner.catalog, planner.storage, planner.program.stages, reports, partial(functions_of, planner.program)
-    )
+    claim = commit_epoch(planner.catalog, planner.storage, planner.program, reports)
     assert claim is not None, "an epoch that was planned just now cannot have been committed before"
     reach("epoch.returned")
     return claim

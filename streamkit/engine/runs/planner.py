@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from streamkit.clock import Clock
+from streamkit.clock import Clock, monotonic_us
 from streamkit.engine.epoch.anchor import EXTENTS_MAX, AddedExtents, Anchor, GenerationStart
 from streamkit.engine.epoch.epoch import Application, EpochEnd, EpochPlan, ReaderSplit, Slice
 from streamkit.engine.epoch.frame_sizes import FrameSizes
@@ -91,6 +91,11 @@ class Planner:
         return {}
 
     @cached_property
+    def _begun_us(self) -> dict[int, int]:
+        """When `next_end` began that look."""
+        return {}
+
+    @cached_property
     def _frame_times(self) -> FrameTimes:
         """The event times of the frames of inputs."""
         inputs = zip(self.topic_ids, self.program.inputs, strict=True)
@@ -127,10 +132,11 @@ class Planner:
 
         None if there is nothing to take, no tick is due, and no window closes by idleness, as none does in a run with an end.
         """
-        before = self._open_again(before)
+        begun_us, before = monotonic_us(), self._open_again(before)
         if behind := behind_inputs(before.times, self._windowings(), self.topic_ids):
             return self._catching_up(before, behind)
         self._looked[before.epoch] = found = self._look(before)
+        self._begun_us[before.epoch] = begun_us
         backlogs = self._backlogs(before, until, found)
         idle = self._closed_by_idleness(before, backlogs) if until is None else {}
         if not any(backlog.extents for backlog in backlogs):
@@ -370,14 +376,20 @@ class Planner:
 
         It names the changes of stores since the planner's anchor, or only those since `near`, where the stores are known to be.
         """
+        begun_us = self._begun_us.pop(before.epoch, None) or monotonic_us()
         found = self._looked.pop(before.epoch, None) or self._look(before)
         self._looked.clear()
+        self._begun_us.clear()
         parts = _split(self._slices(before, end, found), splits)
         changes, purged_below = (
             self._changes(before.epoch, near),
             found.purged_below,
         )  # of one look: a later purge fails the commit
-        plan = EpochPlan(self.application, self._open_again(before), end, len(parts), changes, self._globals(), purged_below)
+        tables = self._globals()
+        planned_us = (begun_us, monotonic_us())
+        plan = EpochPlan(
+            self.application, self._open_again(before), end, len(parts), changes, tables, purged_below, planned_us=planned_us
+        )
         return plan, parts
 
     def with_near_anchor(self, extents_max: int = EXTENTS_MAX) -> Planner:

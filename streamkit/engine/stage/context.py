@@ -12,11 +12,12 @@ import pyarrow as pa
 
 from streamkit.arrays import Integers
 from streamkit.engine.epoch.epoch import EpochPlan, Slice
-from streamkit.engine.epoch.report import Counts, ReachedBy, SplitReport
+from streamkit.engine.epoch.report import Counts, ReachedBy, SplitReport, TimesRead
 from streamkit.engine.epoch.stream_time import of_purge
 from streamkit.engine.rows.exchange import Arrival, Packed
 from streamkit.engine.stage.global_table import GlobalTableRows
 from streamkit.engine.stage.scheduled_call import ScheduledCall
+from streamkit.engine.stage.work import Work
 from streamkit.log.slab.slab import FrameInput
 from streamkit.log.storage.storage import Storage
 from streamkit.log.values.keys import PlacedEntries
@@ -27,6 +28,7 @@ from streamkit.plan.windows import Windowing
 from streamkit.state.task_state import TaskState
 
 WRITTEN, CHANGES = "written", "changes"  # metrics: rows for topics, and changes of stores
+READ = "read"  # the metric of records, by input topic
 LOG_TIMESTAMP = pa.timestamp("ms", tz="UTC")
 
 
@@ -43,6 +45,7 @@ class Context:
     `views`, by the names of results, are the values of joined tables, each from when on it is seen by who looks them up.
     `in_process`: what is sent stays in this process, as it is.
     `may_give_pieces`: an operator may hand on its rows in pieces, since what fails is looked for in another run.
+    `event_times` are those of the records; `work` is what operators did.
     """
 
     program: Program
@@ -63,6 +66,8 @@ class Context:
     left_out_calls: frozenset[ScheduledCall] = frozenset()
     placed: dict[int, PlacedEntries] = field(default_factory=dict)
     views: dict[str, pa.RecordBatch] = field(default_factory=dict)
+    event_times: TimesRead | None = None
+    work: Work = field(default_factory=Work)
     _stream_times: dict[tuple[str, tuple[int, ...]], tuple[int, int]] = field(default_factory=dict)
 
     def count(self, name: str, operator_id: str, rows: int) -> None:

@@ -8,9 +8,10 @@ again, so it reports its slab to every task downstream, and the commit checks th
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
@@ -24,6 +25,7 @@ from streamkit.engine.rows.exchange import Arrival, ArrivedMessages, Packed, col
 from streamkit.engine.rows.rows import OptionalBatch, concatenate
 from streamkit.engine.stage.context import Context
 from streamkit.engine.stage.registry import RowsInPieces, kernel_of, run_operator
+from streamkit.engine.stage.work import NANOSECONDS
 from streamkit.errors import EvaluationError
 from streamkit.failpoints import reach
 from streamkit.log.slab.frame import TopicColumns
@@ -66,7 +68,7 @@ def run_inner_kernel(
     yield from sent
     yield from _passing_through(program, stage, task, arrival)
     for other in range(plan.application.tasks):
-        yield control(other, "kernel", report)
+        yield control(other, "kernel", report if other == task else replace(report, work=()))
     for message in arrival.controls:
         yield control(task, message.kind, message.value)
 
@@ -87,9 +89,8 @@ def run_last_kernel(
     report, _ = _run(program, plan, stage, task, arrival, storage, stores, executor=executor)
     heard = tuple(arrival.of_kind("kernel", KernelReport))
     splits = tuple(arrival.of_kind("split", SplitReport))
-    return TaskReport(
-        task, EpochClaim(plan.application, plan.before, plan.end, plan.splits, plan.purged_below), (*heard, report), splits
-    )
+    claim = EpochClaim(plan.application, plan.before, plan.end, plan.splits, plan.purged_below, plan.planned_us)
+    return TaskReport(task, claim, (*heard, report), splits)
 
 
 def _plan_heard(arrival: Arrival) -> EpochPlan | None:
@@ -108,6 +109,7 @@ def _run(
     in_process: bool = False,
     executor: str = "",
 ) -> tuple[KernelReport, list[Packed]]:
+    begun = time.perf_counter_ns()
     application, storage = plan.application, storage_with(storage, plan.inline)
     groups = key_group_range(task, application.tasks, application.key_groups)
     local_dir = local_dir_here(application.local_dir)
@@ -138,7 +140,10 @@ def _run(
     began_empty = tuple(one.name for one in program.stores if one.stage == stage and one.name in program.unlogged)
     began_empty = began_empty if state is not None and state.began_empty else ()
     counts = run.context.tally()
-    report = KernelReport(stage, task, content, slab, counts, restored, rows_sent(sent), received, executor, began_empty)
+    took_us, work = (time.perf_counter_ns() - begun) // NANOSECONDS, run.context.work.tally()
+    report = KernelReport(
+        stage, task, content, slab, counts, restored, rows_sent(sent), received, executor, began_empty, took_us, work
+    )
     reach("kernel.finished")
     return report, sent
 

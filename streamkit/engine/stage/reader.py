@@ -8,7 +8,7 @@ program says so, and packs. Its output depends on its split alone, so it may run
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 
@@ -19,11 +19,12 @@ from streamkit.arrays import Integers
 from streamkit.engine.epoch.epoch import EpochPlan, ReaderSplit, Slice
 from streamkit.engine.epoch.event_time import columns_for_time, event_times
 from streamkit.engine.epoch.order import partition_times
-from streamkit.engine.epoch.report import SplitReport
+from streamkit.engine.epoch.report import SplitReport, TimesRead
+from streamkit.engine.epoch.stream_time import UNKNOWN
 from streamkit.engine.rows.exchange import Packed, control, fingerprint, rows_sent
 from streamkit.engine.rows.rows import OptionalBatch, concatenate, constant, rows_of
 from streamkit.engine.stage.advance import Advances
-from streamkit.engine.stage.context import Context
+from streamkit.engine.stage.context import READ, Context
 from streamkit.engine.stage.registry import kernel_of, run_operator
 from streamkit.errors import EvaluationError
 from streamkit.log.slab.extent import Extent
@@ -67,16 +68,28 @@ def _run(program: Program, split: ReaderSplit, context: Context, advances: Advan
     """Run the readers' operators on the rows of a split; those of the inputs `placed` carry their place."""
     stage = _ReaderStage(program.operators_of(0), context)
     for piece in split.slices:
-        for batch in slice_batches(program, piece, context, advances, piece.input in placed):
+        batches = slice_batches(program, piece, context, advances, piece.input in placed)
+        source = stage.source_of(piece.input)
+        for batch in context.work.counted(source, source, batches):
             stage.take(piece.input, batch)
     stage.finish()
 
 
 def _reports(program: Program, plan: EpochPlan, split: ReaderSplit, context: Context, advances: Advances) -> Iterator[Packed]:
     content = fingerprint(context.sent, context.in_process)
-    report = SplitReport(split.number, context.records, content, context.tally(), advances.reached(), rows_sent(context.sent))
+    report = SplitReport(
+        split.number,
+        context.records,
+        content,
+        context.tally(),
+        advances.reached(),
+        rows_sent(context.sent),
+        context.event_times,
+        context.work.tally(),
+    )
     for task in range(plan.application.tasks):
-        yield control(task, "split", report)
+        is_told_all = task == split.number % plan.application.tasks
+        yield control(task, "split", report if is_told_all else replace(report, work=()))
         if split.number == 0:
             yield control(task, "plan", plan)
         if has_dead_letters_of_kernels(program):
@@ -91,6 +104,10 @@ class _ReaderStage:
     operators: tuple[Operator, ...]
     context: Context
     waiting: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
+
+    def source_of(self, number: int) -> str:
+        """The id of the operator that gives the rows of an input."""
+        return next(operator.id for operator in self.operators if operator.input_read == number)
 
     def take(self, number: int, batch: pa.RecordBatch) -> None:
         """Run a batch of an input through the operators, up to those that gather rows."""
@@ -132,7 +149,9 @@ def slice_batches(program: Program, piece: Slice, context: Context, advances: Ad
         if not batch.num_rows:
             continue
         context.records += batch.num_rows
+        context.count(READ, source.topic, batch.num_rows)
         own = event_times(source, batch)
+        context.event_times = _with_times(context.event_times, own)
         times = partition_times(own, time, source.jump_ms)
         time, keys = int(times[-1]), np.maximum(times, piece.floor_ms)
         if source.jump_ms is not None:
@@ -150,6 +169,13 @@ def slice_batches(program: Program, piece: Slice, context: Context, advances: Ad
         if HEADERS in columns and batch[HEADERS].null_count < batch.num_rows:
             record[HEADERS] = batch[HEADERS]
         yield rows_of({**{name: batch[name] for name in columns if name != HEADERS}, **record})
+
+
+def _with_times(known: TimesRead | None, own: Integers) -> TimesRead | None:
+    """The event times of records, with those of one more batch; a record that says none has no part in them."""
+    if int(own.min()) <= UNKNOWN:
+        own = own[own > UNKNOWN]
+    return TimesRead(len(own), int(own.min()), float(own.mean())).with_others(known) if len(own) else known
 
 
 def _rows(storage: Storage, piece: Slice, columns: Sequence[str], source: Input) -> Iterator[tuple[pa.RecordBatch, Integers]]:

@@ -10,6 +10,7 @@ the file that has the name of the record's file in `streamkit.plan.operators`.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -98,10 +99,16 @@ def run_operator(
 
     What fails because of a record in a changelog that the application did not write is a CorruptionError that names it.
     """
+    begun = time.perf_counter_ns()
     try:
         made = _run(operator, results, context)
         if context.views and context.turn(operator.id).is_looked_through and operator.id not in context.views:
             _look_through(operator, context)
+        taken = sum(rows.num_rows for name in operator.inputs if (rows := results.get(name)) is not None)
+        context.work.add(operator.id, taken, nanoseconds=time.perf_counter_ns() - begun)
+        for name, rows in made.items():
+            if isinstance(rows, pa.RecordBatch):
+                context.work.add(name, given=rows.num_rows)
         return made
     except Exception as error:
         if context.state is not None and is_of_state(error):
@@ -162,9 +169,15 @@ def _run(operator: Operator, results: Mapping[str, OptionalBatch], context: Cont
             lambda rows: found.function(operator, (rows,), alone),
             lambda row: original(row, context),
         ) from error
-    if isinstance(result, Mapping):
-        return {f"{operator.id}{PORT}{port}" if port else operator.id: rows for port, rows in result.items()}
-    return {operator.id: result}
+    if not isinstance(result, Mapping):
+        result = {"": result}
+    named = {f"{operator.id}{PORT}{port}" if port else operator.id: rows for port, rows in result.items()}
+    return {name: _counted(name, rows, operator, context) for name, rows in named.items()}
+
+
+def _counted(name: str, rows: OptionalBatch | RowsInPieces, operator: Operator, context: Context) -> OptionalBatch | RowsInPieces:
+    """The rows; those that come in pieces are counted as they are made."""
+    return RowsInPieces(context.work.counted(operator.id, name, rows.batches)) if isinstance(rows, RowsInPieces) else rows
 
 
 def _too_large(error: Exception, operator: Operator, inputs: Sequence[OptionalBatch], context: Context) -> Exception:

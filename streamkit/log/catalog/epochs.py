@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +19,33 @@ from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.reference import SlabReference
 from streamkit.names import application_writer
 
+_ARRIVALS = """
+    SELECT p.topic_id, s.first_appended_ms, s.appended_ms,
+        CASE WHEN e.next_offset < p.next_offset THEN e.next_offset ELSE p.next_offset END
+        - CASE WHEN e.base_offset > p.previous_offset THEN e.base_offset ELSE p.previous_offset END
+    FROM application_position p JOIN extent e ON e.topic_id = p.topic_id AND e.partition = p.partition JOIN slab s ON s.id = e.slab_id
+    WHERE p.application_id = ? AND p.previous_offset < p.next_offset AND e.base_offset >= coalesce(
+        (SELECT max(base_offset) FROM extent WHERE topic_id = p.topic_id AND partition = p.partition AND base_offset <= p.previous_offset), 0)
+    AND e.base_offset < p.next_offset AND e.next_offset > p.previous_offset
+"""
+LAG, LATENCY_MS = "lag", "latency_ms"  # what a commit adds to the facts of an epoch
 HISTORY_EPOCHS = 10_000  # so many are remembered one by one; of those before, the first of each generation
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """
+    What is told of an epoch for whoever watches; it takes part in no check.
+
+    `facts` stay with the epoch. `totals`, numbers and dicts of them, are added to those of the application and stay nowhere else, since there
+    are many. `topics` are the names of the inputs by their ids: of each, the commit adds how many records wait behind the epoch. Times since
+    records arrived, and since their event times, of which the oldest and the mean are given in ms, are those at the commit.
+    """
+
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    totals: Mapping[str, Any] = field(default_factory=dict)
+    topics: Mapping[int, str] = field(default_factory=dict)
+    event_times_ms: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -29,7 +56,8 @@ class EpochCommit:
     `before` and `after` are positions by topic id and partition; partitions that were not read may be left out. `purged_below`
     is that of the inputs when they were looked up.
     `program` replaces the application's, whose stores are as it has them from this epoch on.
-    `metrics` may hold numbers, which add up over epochs, dicts of them, and other values, of which the newest counts.
+    `metrics` may hold numbers, which add up over epochs, dicts of them, and other values, of which the newest counts. `report` is what else
+    there is to tell.
     """
 
     application_id: int
@@ -45,6 +73,7 @@ class EpochCommit:
     timestamp_ms: int
     purged_below: OffsetsByTopicId = field(default_factory=dict)
     program: str | None = None
+    report: EpochReport = EpochReport()
 
 
 @dataclass(frozen=True)
@@ -70,11 +99,11 @@ def commit(transaction: Transaction, now_ms: int, epoch: EpochCommit) -> tuple[E
         return tuple(extent for slab in epoch.slabs for extent in manifest.extents_of_slab(transaction, slab.path))
     totals = _check_turn(transaction, epoch)
     _check_slabs(epoch)
-    _check_positions(transaction, epoch)
+    lag = _check_positions(transaction, epoch)
     extents = manifest.adopt(transaction, epoch.slabs)
     manifest.stamp(transaction, epoch.slabs, now_ms)
     _move_positions(transaction, epoch)
-    _record(transaction, epoch, totals)
+    _record(transaction, epoch, totals, _facts(transaction, now_ms, epoch, lag))
     reach("commit.before_commit")
     return extents
 
@@ -109,15 +138,19 @@ def _check_slabs(epoch: EpochCommit) -> None:
             raise EpochFailedError(f"{slab.path} cannot be adopted; expected a slab of (writer, generation, epoch) {expected}")
 
 
-def _check_positions(transaction: Transaction, epoch: EpochCommit) -> None:
-    stored = positions_of(transaction, epoch.application_id)
-    for topic_id in epoch.before.keys() | epoch.after.keys():
+def _check_positions(transaction: Transaction, epoch: EpochCommit) -> dict[int, int]:
+    """Check where the epoch starts and ends; returns how many records wait behind it, by topic id."""
+    stored, lag = positions_of(transaction, epoch.application_id), dict[int, int]()
+    for topic_id in epoch.before.keys() | epoch.after.keys() | epoch.report.topics.keys():
         _check_first_reads(transaction, epoch, topic_id, stored.get(topic_id, {}))
-        ends = manifest.end_offsets(transaction, topic_id)
+        bounds = {place: found for (_, place), found in manifest.offset_bounds(transaction, [topic_id]).items()}
         before, after = epoch.before.get(topic_id, {}), epoch.after.get(topic_id, {})
         for partition in before.keys() | after.keys():
             found = stored.get(topic_id, {}).get(partition, 0)
-            _check_position(topic_id, partition, (found, before.get(partition), after.get(partition, found)), ends.get(partition))
+            _, end = bounds.get(partition, (0, None))
+            _check_position(topic_id, partition, (found, before.get(partition), after.get(partition, found)), end)
+        lag[topic_id] = sum(end - max(start, after.get(partition, 0)) for partition, (start, end) in bounds.items())
+    return lag
 
 
 def _check_first_reads(transaction: Transaction, epoch: EpochCommit, topic_id: int, stored: Mapping[int, int]) -> None:
@@ -164,14 +197,45 @@ def _move_positions(transaction: Transaction, epoch: EpochCommit) -> None:
     )
 
 
-def _record(transaction: Transaction, epoch: EpochCommit, totals: dict[str, Any]) -> None:
+def _facts(transaction: Transaction, now_ms: int, epoch: EpochCommit, lag: Mapping[int, int]) -> dict[str, Any]:
+    """What the catalog remembers of an epoch beside its metrics."""
+    report = epoch.report
+    facts = dict(report.facts)
+    if report.topics:
+        facts[LAG] = {name: lag[topic_id] for topic_id, name in report.topics.items() if topic_id in lag}
+    since = {}
+    if report.topics and (arrived := _arrival(transaction, epoch)) is not None:
+        since["arrival"] = arrived
+    if report.event_times_ms is not None:
+        since["event"] = report.event_times_ms
+    if since:
+        facts[LATENCY_MS] = {
+            name: {"oldest": round(now_ms - oldest, 1), "mean": round(now_ms - mean, 1)} for name, (oldest, mean) in since.items()
+        }
+    return facts
+
+
+def _arrival(transaction: Transaction, epoch: EpochCommit) -> tuple[float, float] | None:
+    """
+    When the oldest of the records arrived that the epoch took, and when they did on average; None if it took none.
+
+    Positions have moved by now. Records of a slab that merged several are taken to lie evenly between its oldest and its newest.
+    """
+    oldest, total, records = math.inf, 0.0, 0
+    for topic_id, first_ms, last_ms, count in transaction.execute(_ARRIVALS, (epoch.application_id,)):
+        if topic_id in epoch.report.topics and last_ms:
+            oldest, total, records = min(oldest, first_ms), total + (first_ms + last_ms) / 2 * count, records + count
+    return (oldest, total / records) if records else None
+
+
+def _record(transaction: Transaction, epoch: EpochCommit, totals: dict[str, Any], facts: dict[str, Any]) -> None:
     place = (epoch.application_id, epoch.epoch)
-    metrics = json.dumps(dict(epoch.metrics))
+    metrics = json.dumps({**epoch.metrics, **facts})
     transaction.execute(
         "INSERT INTO epoch (application_id, epoch, generation, token, stream_time_ms, timestamp_ms, metrics) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (*place, epoch.generation, epoch.token, epoch.stream_time_ms, epoch.timestamp_ms, metrics),
     )
-    sums = json.dumps(added(totals, epoch.metrics))
+    sums = json.dumps(added(added(totals, epoch.metrics), epoch.report.totals))
     transaction.execute(
         "UPDATE application SET epoch = ?, token = ?, stream_time_ms = ?, drained = ?, metrics = ? WHERE id = ?",
         (epoch.epoch, epoch.token, epoch.stream_time_ms, int(epoch.drained), sums, epoch.application_id),

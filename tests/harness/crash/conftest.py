@@ -80,8 +80,8 @@ class Staged:
     attempts: tuple[list[TaskReport], list[TaskReport]]
 
     @property
-    def stages(self):
-        return self.generation.program.stages
+    def program(self):
+        return self.generation.program
 
     def planner(self, log):
         """The planner of the generation that staged it, on a log opened again."""

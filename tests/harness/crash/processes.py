@@ -221,7 +221,7 @@ def commit(*, folder: str, reports: str, kind: str, at: int, bug: str = "") -> N
     vfs = FaultyVfs(VFS)
     log = open_log(folder, vfs=VFS)
     with armed("commit.before_commit", lambda: vfs.fault.arm(kind, at)):
-        commit_epoch(log.catalog, log.storage, sales.load_program().stages, found)
+        commit_epoch(log.catalog, log.storage, sales.load_program(), found)
     os._exit(0)  # without the checkpoint of a close
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import streamkit as sk
+from streamkit.engine.runs import commit
 from streamkit.engine.runs.commit import commit_epoch, functions_of
 from streamkit.engine.runs.compile import compile
 from streamkit.errors import EpochFailedError
@@ -33,7 +34,7 @@ class Epoch:
         self.reports, self.others = staged.attempts
 
     def commit(self, reports):
-        return commit_epoch(self.log.catalog, self.log.storage, self.staged.stages, reports)
+        return commit_epoch(self.log.catalog, self.log.storage, self.staged.program, reports)
 
     def refuses(self, reports, message):
         """Whether the commit raises, says so, and leaves everything as it was."""
@@ -219,13 +220,14 @@ def test_a_topic_made_anew(committed):
     assert committed.refuses(committed.reports, "which does not exist")
 
 
-def test_functions_of_the_stage_are_suspected_by_name(epoch):
+def test_functions_of_the_stage_are_suspected_by_name(epoch, monkeypatch):
     """Where attempts at a stage made different things, its functions are named as the likely cause, and those of other stages are not."""
     functions = {0: ["parse in parse-in at shop.py:5"], 1: ["price in price-in at shop.py:7"], 2: ["sum in sums at shop.py:9"]}
+    monkeypatch.setattr(commit, "functions_of", lambda _, stage: functions[stage])
 
     def message(reports):
         with pytest.raises(EpochFailedError) as failed:
-            commit_epoch(epoch.log.catalog, epoch.log.storage, epoch.staged.stages, reports, functions.__getitem__)
+            commit_epoch(epoch.log.catalog, epoch.log.storage, epoch.staged.program, reports)
         return str(failed.value)
 
     spoilt = heard(epoch.reports[1], lambda kernel: replace(kernel, content="other"))

@@ -41,7 +41,7 @@ def calls(staged, fast_folder, fault):
     """What COMMIT asks of the disk."""
     with open_log(shutil.copytree(staged.folder, fast_folder / "counted"), vfs=VFS) as log:
         with armed("commit.before_commit", lambda: fault.arm(None)):
-            commit_epoch(log.catalog, log.storage, staged.stages, staged.attempts[0])
+            commit_epoch(log.catalog, log.storage, staged.program, staged.attempts[0])
         return list(fault.calls)
 
 
@@ -103,7 +103,7 @@ def fail_inside_commit(kind, calls, staged, copied, fault, expected):
 def committed_epoch(log, staged):
     """Commit; the epoch that the application must be at by what was reported."""
     try:
-        commit_epoch(log.catalog, log.storage, staged.stages, staged.attempts[0])
+        commit_epoch(log.catalog, log.storage, staged.program, staged.attempts[0])
     except StreamKitError:
         return 2
     return 3

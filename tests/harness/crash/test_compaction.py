@@ -156,6 +156,6 @@ def test_a_first_epoch_that_is_overtaken_by_a_purge_is_planned_anew(copied, load
                 producer.delete("customers", {"customer": f"c{customer}"})
         assert compact(log, ["customers"]) == 9
         with pytest.raises(EpochFailedError, match="dropped deletions up to offset"):
-            commit_epoch(log.catalog, log.storage, planner.program.stages, run_tasks(planner.program, plan, parts, log.storage))
+            commit_epoch(log.catalog, log.storage, planner.program, run_tasks(planner.program, plan, parts, log.storage))
         run_available(planner)
         assert log.store(sales.APPLICATION, "customers").to_arrow().num_rows == 0

@@ -114,7 +114,7 @@ def test_tasks_do_without_the_catalog(folder, expected):
     for file in away:
         file.rename(folder / file.name)
     with open_log(folder) as log:
-        assert commit_epoch(log.catalog, log.storage, PROGRAM.stages, reports) is not None
+        assert commit_epoch(log.catalog, log.storage, PROGRAM, reports) is not None
     assert finish(folder) == expected
 
 
@@ -237,7 +237,7 @@ def test_a_fenced_driver_learns_it_also_of_an_epoch_that_is_there(log):
     run_next(newer)
     before = visible(log)
     with pytest.raises(FencedError):
-        commit_epoch(log.catalog, log.storage, PROGRAM.stages, reports)
+        commit_epoch(log.catalog, log.storage, PROGRAM, reports)
     assert visible(log) == before
 
 

@@ -34,6 +34,31 @@ def test_describe_shows_positions(streamkit, application):
     assert ["lag", "1"] in lines and ["late", "0"] in lines and ["generation", "1"] in lines
 
 
+def test_describe_shows_steps(streamkit, application):
+    """A description has the rows of each step, and how long it was busy, as a run tells them."""
+    steps = {one["step"]: one for one in json.loads(streamkit("apps", "describe", application, "--json"))["steps"]}
+    assert steps["stream-orders"] | {"busy_us": 0} == {
+        "step": "stream-orders",
+        "rows_in": 3,
+        "rows_out": 3,
+        "busy_us": 0,
+        "counts": {},
+    }
+    assert all(one["busy_us"] > 0 for one in steps.values() if one["rows_in"])
+    assert ["stream-orders", "3", "3"] in [line.split()[:3] for line in streamkit("apps", "describe", application).splitlines()]
+
+
+def test_history_shows_the_last_epochs(streamkit, application):
+    """Each epoch has its records, its lag and its times; as many are shown as were asked for."""
+    found = json.loads(streamkit("apps", "history", application, "--json"))
+    assert [(one["epoch"], one["records"], one["lag"]) for one in found] == [(1, 3, {"orders": 0}), (2, 0, {"orders": 0})]
+    assert found[0]["commit_ms"] > 0 and found[1]["commit_ms"] is None
+    lines = [line.split() for line in streamkit("apps", "history", application, "--last", "1").splitlines()]
+    assert [line[0] for line in lines if line and line[0].isdigit()] == ["2"]
+    with pytest.raises(ConfigError, match="application 'nobody' does not exist; there are order-counts"):
+        streamkit("apps", "history", "nobody")
+
+
 def test_a_running_application_is_told_from_others(streamkit, application):
     """An application whose driver is alive is running, since its first commit; once it has ended, it is stopped."""
     with sk.open_log(streamkit.root) as log:

@@ -55,6 +55,7 @@ ARGUMENTS = {
     ("maintain",): [],
     ("apps", "list"): [],
     ("apps", "describe"): ["order-counts"],
+    ("apps", "history"): ["order-counts"],
     ("apps", "reset"): ["order-counts", "--yes"],
     ("apps", "take-over"): ["second", "--yes"],
     ("store", "list"): [],

@@ -32,7 +32,7 @@ def test_tasks_need_nothing_but_files_and_the_plan():
             assert all(part.inline for part in parts) and plan.inline
             assert log.storage.files.list("slabs") == ()
             reports = run_tasks(planner.program, plan, parts, log.storage.files)
-            commit_epoch(log.catalog, log.storage, planner.program.stages, reports)
+            commit_epoch(log.catalog, log.storage, planner.program, reports)
 
         newest = {row["name"]: row["n"] for row in log.read("sums").to_pylist()}
         assert newest == {f"n{number}": 0 + 1 + 2 + 3 for number in range(5)}
