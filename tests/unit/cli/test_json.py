@@ -86,8 +86,8 @@ ARGUMENTS = {
     ("dlq", "replay"): ["broken", "--dry-run"],
 }
 WITH_APPLICATION = {
-    ("apps", "list"), ("apps", "describe"), ("apps", "history"), ("apps", "reset"), ("apps", "take-over"), ("store", "list"), ("store", "get"), ("store", "scan"),
-    ("store", "count"), ("store", "stats"), ("store", "verify"),
+    ("apps", "list"), ("apps", "describe"), ("apps", "history"), ("apps", "reset"), ("apps", "take-over"), ("store", "list"),
+    ("store", "get"), ("store", "scan"), ("store", "count"), ("store", "stats"), ("store", "verify"),
 }  # fmt: skip
 
 
