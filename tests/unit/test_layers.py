@@ -44,6 +44,7 @@ LAYERS = (
     ("engine",),
     ("connectors",),
     ("spark",),
+    ("serve",),
     ("launch",),
     ("testing", "cli"),
 )

@@ -69,6 +69,7 @@ class CatalogManifest(Noun):
     end_offsets = reads(manifest.end_offsets)
     start_offsets = reads(manifest.start_offsets)
     offset_bounds = reads(manifest.offset_bounds)
+    waiting_since_ms = reads(manifest.waiting_since_ms)
     purged_below = reads(manifest.purged_below)
     extents = reads(spans.whole_extents)
     parts = reads(spans.parts)

@@ -7,12 +7,14 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from streamkit.errors import EpochFailedError, FencedError
 from streamkit.failpoints import reach
 from streamkit.log.catalog import manifest
 from streamkit.log.catalog.applications import NO_TOKEN, positions_of
+from streamkit.log.catalog.epoch_buckets import bucketed
 from streamkit.log.catalog.manifest import OffsetsByTopicId
 from streamkit.log.database.database import Row, Transaction
 from streamkit.log.slab.extent import Extent
@@ -235,7 +237,8 @@ def _record(transaction: Transaction, epoch: EpochCommit, totals: dict[str, Any]
         "INSERT INTO epoch (application_id, epoch, generation, token, stream_time_ms, timestamp_ms, metrics) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (*place, epoch.generation, epoch.token, epoch.stream_time_ms, epoch.timestamp_ms, metrics),
     )
-    sums = json.dumps(added(added(totals, epoch.metrics), epoch.report.totals))
+    more = (epoch.metrics, epoch.report.totals, bucketed(facts, int(epoch.metrics.get("records", 0))))
+    sums = json.dumps(reduce(added, more, totals))
     transaction.execute(
         "UPDATE application SET epoch = ?, token = ?, stream_time_ms = ?, drained = ?, metrics = ? WHERE id = ?",
         (epoch.epoch, epoch.token, epoch.stream_time_ms, int(epoch.drained), sums, epoch.application_id),

@@ -224,6 +224,15 @@ def times_appended(transaction: Transaction, paths: Iterable[str]) -> tuple[int,
     return max((row[0] for row in found), default=0), min((row[1] for row in found), default=0)
 
 
+def waiting_since_ms(transaction: Transaction, topic_id: int, partition: int, offset: int) -> list[int]:
+    """When the record at an offset, or the first one behind it, was appended, in ms; empty if there is none."""
+    statement = """
+        SELECT s.first_appended_ms FROM extent e JOIN slab s ON s.id = e.slab_id
+        WHERE e.topic_id = ? AND e.partition = ? AND e.next_offset > ? AND s.appended_ms > 0 ORDER BY e.base_offset LIMIT 1
+    """
+    return [first_ms for (first_ms,) in transaction.execute(statement, (topic_id, partition, offset))]
+
+
 def trash(transaction: Transaction, dropped_before_ms: int, inline_before_ms: int | None = None) -> list[str]:
     """The paths of the slabs that have been in the trash since before that time, or since before another if they are inline ones."""
     statement = "SELECT path FROM trash WHERE dropped_ms < ? AND (path >= ? AND path < ?) = (1 = ?) ORDER BY path"
