@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,16 +15,10 @@ from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, show_facts, show_json
 from streamkit.cli.terminal.table import show_table
 from streamkit.connectors.files.far_times import time_text
-from streamkit.engine.runs.history import history_of
-from streamkit.engine.runs.step_figures import StepFigures, step_figures
-from streamkit.errors import FormatVersionError
-from streamkit.log.catalog.applications import ApplicationState, StoreState, check_followed
-from streamkit.log.database.pulse import LAPSE_MS
-from streamkit.log.log import Log
+from streamkit.description.applications import application_description, epochs_of, is_running
+from streamkit.log.catalog.applications import check_followed
 from streamkit.log.opening import open_existing_log
-from streamkit.names import application_folders, application_heartbeat
-from streamkit.plan.program import Program
-from streamkit.state.restoring import restoring_now
+from streamkit.names import application_folders
 
 program = typer.Typer(help="Show applications, and let them start from scratch.", no_args_is_help=True, rich_markup_mode=None)
 ApplicationArgument = Annotated[
@@ -38,7 +31,7 @@ ApplicationArgument = Annotated[
 def list_applications(as_json: JsonOption = False, log: LogOption = None) -> None:
     """Show the applications that have run on the log."""
     with open_existing_log(log) as opened:
-        found = [_described(opened, state) for state in opened.catalog.applications.every()]
+        found = [application_description(opened, state).to_json() for state in opened.catalog.applications.every()]
     if as_json:
         show_json(found)
         return
@@ -64,7 +57,7 @@ def list_applications(as_json: JsonOption = False, log: LogOption = None) -> Non
 def describe_application(app: ApplicationArgument, as_json: JsonOption = False, log: LogOption = None) -> None:
     """Show how far an application has read, and its stores."""
     with open_existing_log(log) as opened:
-        found = _described(opened, opened.catalog.applications.get(app))
+        found = application_description(opened, opened.catalog.applications.get(app)).to_json()
     if as_json:
         show_json(found)
         return
@@ -108,9 +101,9 @@ def show_history(
     arrival its records were committed. The commit of the newest epoch is told by the next one.
     """
     with open_existing_log(log) as opened:
-        found = history_of(opened.catalog.epochs.last(opened.catalog.applications.get(app).id, last)).to_pylist()
+        found = epochs_of(opened, app, last)
     if as_json:
-        show_json([{name: dict(value) if isinstance(value, list) else value for name, value in epoch.items()} for epoch in found])
+        show_json(found)
         return
     shown = ("plan_ms", "tasks_ms", "slowest_task_ms", "mean_task_ms", "commit_ms", "oldest_since_arrival_ms")
     rows = [
@@ -118,7 +111,7 @@ def show_history(
             one["epoch"],
             time_text(np.datetime64(one["time"].replace(tzinfo=None), "ms"), "Z"),
             one["records"],
-            sum(count for _, count in one["lag"] or ()),
+            sum((one["lag"] or {}).values()),
             *(None if one[name] is None else round(one[name], 1) for name in shown),
         )
         for one in found
@@ -190,65 +183,10 @@ def take_over(
         print(f"{leader.name} is fenced; {app} writes once it has read the {left:,} records that are left.")
 
 
-def is_running(log: Log, state: ApplicationState) -> bool:
-    """Whether a driver of the application has been heard of lately."""
-    heartbeat = application_heartbeat(state.id, state.generation)
-    return log.heartbeats.ages_ms(heartbeat).get(heartbeat, LAPSE_MS) < LAPSE_MS
-
-
-def _described(log: Log, state: ApplicationState) -> dict[str, Any]:
-    """An application as plain values; topics that were deleted since are left out."""
-    names = {topic.id: topic.name for topic in log.catalog.topics.every()}
-    ends = {topic_id: log.catalog.manifest.end_offsets(topic_id) for topic_id in state.positions if topic_id in names}
-    inputs = [
-        {"topic": names[topic_id], "partition": partition, "next_offset": offset, "lag": ends[topic_id][partition] - offset}
-        for topic_id, offsets in state.positions.items()
-        if topic_id in names
-        for partition, offset in sorted(offsets.items())
-    ]
-    stores = [_store(log, store, names[store.changelog_topic_id]) for store in state.stores.values()]
-    times = [epoch.timestamp_ms for epoch in log.catalog.epochs.last(state.id) if epoch.generation == state.generation]
-    return {
-        "name": state.name,
-        "epochs": state.epoch,
-        "stream_time_ms": state.stream_time_ms,
-        "tasks": state.tasks,
-        "key_groups": state.key_groups,
-        "generation": state.generation,
-        "follows": state.follows,
-        "leader_was_reset": state.follows is not None and state.has_lost(log.catalog.applications.get(state.follows)),
-        "successor": state.successor,
-        "running": is_running(log, state),
-        "first_commit_ms": min(times, default=None),
-        "late": sum(state.metrics.get("late", {}).values()),
-        "null_key": sum(state.metrics.get("null_key", {}).values()),
-        "errors": sum(state.metrics.get("error", {}).values()),
-        "inputs": inputs,
-        "stores": stores,
-        "steps": [one.to_json() for one in _steps(log, state)],
-        "restoring": [one.to_json() for one in restoring_now(log.storage.root, state.name)],
-    }
-
-
-def _steps(log: Log, state: ApplicationState) -> Sequence[StepFigures]:
-    """The figures of the steps of the program that the catalog has; none if another version of StreamKit compiled it, or if it has none yet."""
-    text = log.catalog.applications.program_of(state.name)
-    try:
-        return step_figures(Program.from_json(json.loads(text)), state.metrics) if text else ()
-    except FormatVersionError:
-        return ()
-
-
 def _step_row(step: Mapping[str, Any]) -> tuple[Any, ...]:
     """A step as a row of a table."""
     counts = ", ".join(f"{name} {rows:,}" for name, rows in step["counts"].items())
     return step["step"], step["rows_in"], step["rows_out"], round(step["busy_us"] / 1e6, 3), counts or None
-
-
-def _store(log: Log, store: StoreState, changelog: str) -> dict[str, Any]:
-    """A store, and how much there is in its changelog."""
-    held = log.describe(changelog)
-    return {"store": store.name, "changelog": changelog, "records": held["rows"], "bytes": held["bytes"]}
 
 
 def _situation(found: dict[str, Any]) -> str:

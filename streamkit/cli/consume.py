@@ -10,27 +10,24 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from streamkit.cli.query.draining import LOOK_S, drained
-from streamkit.cli.query.moment import parse_moment
-from streamkit.cli.query.portion import Portion, polled_portions, standing_portions
-from streamkit.cli.query.position import EARLIEST, LATEST, StartPosition, parse_offset
-from streamkit.cli.query.predicate import parse_predicate
-from streamkit.cli.query.wanted import Wanted, check_offset, consumer_of, standing_records
 from streamkit.cli.terminal import completion
 from streamkit.cli.terminal.choice import choice_option
 from streamkit.cli.terminal.interruption import interruption
 from streamkit.cli.terminal.location import LogOption
-from streamkit.cli.terminal.record_output import RECORD_COLUMNS, PrintFormat, RecordOutput
+from streamkit.cli.terminal.record_output import PrintFormat, RecordOutput
 from streamkit.cli.terminal.rendering import JsonOption, show_note
 from streamkit.log.consume.consumer import Consumer
 from streamkit.log.opening import open_existing_log
-from streamkit.log.slab.frame import TIMESTAMP_TYPE
-from streamkit.log.topic.topic import Topic
 from streamkit.names import HEADERS
+from streamkit.query.draining import LOOK_S, drained
+from streamkit.query.moment import parse_moment
+from streamkit.query.portion import Portion, polled_portions, standing_portions
+from streamkit.query.position import EARLIEST, LATEST, StartPosition, parse_offset
+from streamkit.query.predicate import parse_predicate
+from streamkit.query.wanted import Wanted, check_offset, condition_schema, consumer_of, standing_records
 
 TABLE_ROWS = 20
 OFFSET_MAX = (1 << 63) - 1
-_RECORD_FIELDS = tuple(zip(RECORD_COLUMNS, (TIMESTAMP_TYPE, pa.int32(), pa.int64(), pa.bool_()), strict=True))
 
 
 TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=completion.topics)]
@@ -177,12 +174,6 @@ def _position(offset: str | None, since: str | None, *, from_beginning: bool, fo
     if since is not None:
         return parse_moment(since)
     return LATEST if follow and not from_beginning else EARLIEST
-
-
-def condition_schema(topic: Topic) -> pa.Schema:
-    """What a condition may speak of: the topic's columns, and the record's own."""
-    fields = [column.arrow for column in topic.schema]
-    return pa.schema([*fields, *(pa.field(name, kind) for name, kind in _RECORD_FIELDS)])
 
 
 def _followed(consumer: Consumer, interrupted: threading.Event) -> Iterator[pa.Table]:

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from streamkit.cli.consume import MaxOption, OffsetOption, PartitionOption, WhereOption, condition_schema
-from streamkit.cli.query.position import EARLIEST, parse_offset
-from streamkit.cli.query.predicate import parse_predicate
-from streamkit.cli.query.wanted import Wanted, check_offset, standing_records
+from streamkit.cli.consume import MaxOption, OffsetOption, PartitionOption, WhereOption
 from streamkit.cli.terminal import completion
 from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, counted, show_json
 from streamkit.cli.terminal.table import show_table
 from streamkit.connectors.files.record_lines import write_json
-from streamkit.log.connect_dead_letter import COLUMNS as CONNECT_COLUMNS
-from streamkit.log.connect_dead_letter import connect_dead_letters_of
-from streamkit.log.dead_letter import SCHEMA, DeadLetter, dead_letters_of, is_dead_letter_topic
-from streamkit.log.dead_letter_replay import check_dead_letter_topic, dead_letter_topics, replay, replayed
-from streamkit.log.log import Log
+from streamkit.description.dead_letters import COUNTS, dead_letter_counts, dead_letter_json, dead_letters
+from streamkit.log.dead_letter import DeadLetter
+from streamkit.log.dead_letter_replay import dead_letter_topics, replay, replayed
 from streamkit.log.opening import open_existing_log
 
 program = typer.Typer(help="Show dead letters, and send their records again.", no_args_is_help=True, rich_markup_mode=None)
@@ -30,7 +23,6 @@ DeadLettersArgument = Annotated[
     str, typer.Argument(metavar="TOPIC", help="The dead-letter topic.", autocompletion=completion.topics)
 ]
 TABLE_ROWS = 20
-TITLES = ("topic", "application", "operator", "error", "records", "replayed")
 
 
 @program.command("list")
@@ -41,11 +33,11 @@ def list_dead_letters(as_json: JsonOption = False, log: LogOption = None) -> Non
     How many there are of each step and error, and how many of their records were sent again.
     """
     with open_existing_log(log) as opened:
-        found = [row for name in dead_letter_topics(opened) for row in _counts(opened, name)]
+        found = [row for name in dead_letter_topics(opened) for row in dead_letter_counts(opened, name)]
     if as_json:
         show_json(found)
         return
-    show_table(TITLES, [tuple(row.values()) for row in found])
+    show_table(COUNTS, [tuple(row.values()) for row in found])
 
 
 @program.command("show")
@@ -70,12 +62,12 @@ def show_dead_letters(
         done = replayed(opened, topic)
         found: list[DeadLetter] = []
         total = 0
-        for letter in _letters(opened, topic, where, partitions, offset):
+        for letter in dead_letters(opened, topic, where, partitions, offset):
             total += 1
             if limit is None or len(found) < limit:
                 found.append(letter)
     if as_json:
-        write_json(sys.stdout, [_shown(letter, letter.origin in done) for letter in found])
+        write_json(sys.stdout, [dead_letter_json(letter, is_replayed=letter.origin in done) for letter in found])
         return
     titles = ("offset", "record", "key", "value", "error", "message", "operator", "line", "attempt", "replayed")
     rows = [
@@ -106,7 +98,7 @@ def replay_dead_letters(
     gets it again. Dead letters without a record, of results for instance, are not sent.
     """
     with open_existing_log(log) as opened:
-        found = replay(opened, topic, _letters(opened, topic, where, partitions, offset), is_dry=dry_run)
+        found = replay(opened, topic, dead_letters(opened, topic, where, partitions, offset), is_dry=dry_run)
     if as_json:
         show_json(
             {
@@ -124,45 +116,6 @@ def replay_dead_letters(
     print(
         f"{counted(total, 'record')} {verb}; {found.before:,} had been sent before, {found.rows:,} dead letters have no record."
     )
-
-
-def _letters(log: Log, name: str, where: str | None, partitions: list[int] | None, offset: str | None) -> Iterator[DeadLetter]:
-    check_dead_letter_topic(log, name)
-    found = log.topic(name)
-    condition = None if where is None else parse_predicate(where, condition_schema(found))
-    position = EARLIEST if offset is None else parse_offset(offset)
-    is_of_application = is_dead_letter_topic(found)
-    wanted = Wanted(
-        found,
-        SCHEMA.names if is_of_application else CONNECT_COLUMNS,
-        tuple(partitions) if partitions else None,
-        position,
-        condition,
-    )
-    check_offset(log, wanted)
-    for batch in standing_records(log, wanted):
-        yield from dead_letters_of(batch) if is_of_application else connect_dead_letters_of(log, batch)
-
-
-def _counts(log: Log, name: str) -> list[dict[str, Any]]:
-    """How many dead letters a topic has, by application, step and error; a row of nothing if it has none."""
-    done = replayed(log, name)
-    counts: Counter[tuple[str, str, str]] = Counter()
-    again: Counter[tuple[str, str, str]] = Counter()
-    for letter in _letters(log, name, None, None, None):
-        kind = (letter.application, letter.operator, letter.error)
-        counts[kind] += 1
-        again[kind] += letter.origin in done
-    if not counts:
-        return [dict.fromkeys(TITLES) | {"topic": name, "records": 0, "replayed": 0}]
-    return [dict(zip(TITLES, (name, *kind, counts[kind], again[kind]), strict=True)) for kind in sorted(counts)]
-
-
-def _shown(letter: DeadLetter, is_replayed: bool) -> dict[str, Any]:
-    """A dead letter for JSON: without the bytes of its record."""
-    facts = {name: value for name, value in vars(letter).items() if name not in ("record", "place")}
-    partition, offset = letter.place
-    return {**facts, "is_replayed": is_replayed, "_partition": partition, "_offset": offset}
 
 
 def _place(letter: DeadLetter) -> str:

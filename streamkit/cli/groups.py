@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from streamkit.cli.query.position import offsets_at, parse_position
 from streamkit.cli.terminal import completion
 from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, show_facts, show_json
 from streamkit.cli.terminal.table import show_table
+from streamkit.description.groups import group_json
 from streamkit.errors import ConfigError
 from streamkit.log.catalog.group_description import GroupDescription
 from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log
+from streamkit.query.position import offsets_at, parse_position
 
 program = typer.Typer(help="Show, reset and delete consumer groups.", no_args_is_help=True, rich_markup_mode=None)
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.", autocompletion=completion.groups)]
@@ -28,7 +28,7 @@ def list_groups(as_json: JsonOption = False, log: LogOption = None) -> None:
     with open_existing_log(log) as opened:
         found = [opened.groups.describe(name) for name in opened.groups.names()]
     if as_json:
-        show_json([_plain(group) for group in found])
+        show_json([group_json(group) for group in found])
         return
     rows = [(group.name, group.state, len(group.members), ", ".join(_topics(group)), group.lag) for group in found]
     show_table(("group", "state", "members", "topics", "lag"), rows)
@@ -40,7 +40,7 @@ def describe_group(group: GroupArgument, as_json: JsonOption = False, log: LogOp
     with open_existing_log(log) as opened:
         found = opened.groups.describe(group)
     if as_json:
-        show_json(_plain(found))
+        show_json(group_json(found))
         return
     show_facts(
         (
@@ -133,11 +133,6 @@ def delete_group(
         show_json({"deleted": group})
     else:
         print(f"{group} is forgotten.")
-
-
-def _plain(group: GroupDescription) -> dict[str, Any]:
-    partitions = [asdict(row) | {"lag": row.lag} for row in group.partitions]
-    return asdict(group) | {"state": group.state, "lag": group.lag, "partitions": partitions}
 
 
 def _topics(group: GroupDescription) -> list[str]:

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from streamkit.cli.query.moment import parse_moment
 from streamkit.cli.terminal import completion
 from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, show_json
 from streamkit.cli.terminal.table import show_table
 from streamkit.log.opening import open_existing_log
+from streamkit.query.moment import parse_moment
 
 
 def offsets(

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamkit.cli.applications import is_running
 from streamkit.cli.run import ApplicationFile
 from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, counted, show_json, show_line
 from streamkit.cli.topology_file import load_topology
+from streamkit.description.applications import is_running
 from streamkit.dsl.topology import Topology
 from streamkit.errors import StreamKitError
 from streamkit.log.log import Log

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +11,8 @@ from streamkit.cli.terminal import completion
 from streamkit.cli.terminal.location import LogOption, wanted_location
 from streamkit.cli.terminal.rendering import JsonOption, counted, show_facts, show_json
 from streamkit.cli.terminal.table import show_table
-from streamkit.errors import ConfigError, TopicNotFoundError
+from streamkit.description.topics import topics_described
+from streamkit.errors import ConfigError
 from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log, open_log
 from streamkit.log.topic.formats import declare_format
@@ -67,19 +66,12 @@ def list_topics(
 ) -> None:
     """Show the topics with their keys and sizes."""
     with open_existing_log(log) as opened:
-        topics = list(_described(opened, opened.topics(internal=everything)))
+        topics = list(topics_described(opened, opened.topics(internal=everything)))
     if as_json:
         show_json(topics)
         return
     rows = [(topic["name"], ", ".join(topic["key"]), len(topic["partitions"]), topic["rows"], topic["bytes"]) for topic in topics]
     show_table(("topic", "key", "partitions", "records", "bytes"), rows)
-
-
-def _described(log: Log, names: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """The topics as plain values, without those that somebody has deleted meanwhile."""
-    for name in names:
-        with suppress(TopicNotFoundError):
-            yield log.describe(name)
 
 
 @program.command("describe")

@@ -43,12 +43,13 @@ LAYERS = (
     ("state",),
     ("engine",),
     ("connectors",),
+    ("query", "description"),
     ("spark",),
     ("serve",),
     ("launch",),
     ("testing", "cli"),
 )
-CLI_ROOMS = ("query", "terminal", "")  # "" are the commands themselves
+CLI_ROOMS = ("terminal", "")  # "" are the commands themselves
 RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 OUTSIDE = ""  # the room of modules that lie in none
 ROOMS = {
@@ -167,7 +168,7 @@ def upward_rooms_of_cli(file):
 
 
 def test_rooms_of_the_command_line_import_downwards():
-    """What is wanted knows nothing of a terminal, and neither knows a command."""
+    """What stands on a terminal knows no command."""
     files = [file for file in FILES if path_of(file).startswith("streamkit/cli/")]
 
     assert {path_of(file): rooms for file in files if (rooms := upward_rooms_of_cli(file))} == {}

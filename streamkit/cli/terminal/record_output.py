@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamkit.cli.query.portion import Portion
 from streamkit.cli.terminal.rendering import counted
 from streamkit.cli.terminal.table import FollowedTable, show_table
 from streamkit.connectors.files.record_lines import (
@@ -21,9 +20,10 @@ from streamkit.connectors.files.record_lines import (
     write_csv_line,
     write_json,
 )
-from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
+from streamkit.names import DELETED, HEADERS
+from streamkit.query.portion import Portion
+from streamkit.query.wanted import RECORD_COLUMNS
 
-RECORD_COLUMNS = (TIMESTAMP, PARTITION, OFFSET, DELETED)
 Printed = Callable[[Portion], object]
 
 

@@ -90,8 +90,8 @@ HARNESSES = {  # what takes long in one test comes first, so that no worker is a
     "dataframes": "tests/unit/spark/dataframe",
     "spark": "tests/unit/spark/test_run.py tests/unit/spark/test_postgres.py tests/unit/spark/test_task_placement.py",
     "cli": (
-        "tests/unit/cli/test_main.py tests/unit/cli/test_consume_position.py tests/unit/cli/query/test_condition.py "
-        "tests/unit/cli/query/test_predicate.py"
+        "tests/unit/cli/test_main.py tests/unit/cli/test_consume_position.py tests/unit/query/test_condition.py "
+        "tests/unit/query/test_predicate.py"
     ),
     "wheel": "tests/unit/wheel",
 }

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import streamkit as sk
-from streamkit.cli.query.draining import drained
 from streamkit.cli.terminal.rendering import show_note
+from streamkit.query.draining import drained
 from tests.kit.program import Program
 from tests.unit.cli.test_consume_live import numbers
 from tests.unit.cli.test_groups import committed
@@ -56,7 +56,7 @@ def test_records_before_one_that_cannot_be_decoded_are_printed(as_program, spoil
 def test_a_group_gets_past_a_record_that_cannot_be_decoded(as_program, streamkit, spoiled, root):
     """With the condition that the error names the group goes on behind the record."""
     code, _, errors = as_program("consume", spoiled, "--group", "g", "--json")
-    condition = re.findall(r'--where "(.*)" passes', errors)[0]
+    condition = re.findall(r'where "(.*)" passes', errors)[0]
 
     assert code == 1
     assert json.loads(streamkit("consume", spoiled, "--group", "g", "--json", "--where", condition))["value"] == 9999

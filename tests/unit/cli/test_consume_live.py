@@ -115,9 +115,9 @@ def test_a_condition_starts_no_thread():
     code = """
 import os
 import numpy as np, pyarrow as pa, pyarrow.acero
-from streamkit.cli.query.position import EARLIEST
-from streamkit.cli.query.predicate import parse_predicate
-from streamkit.cli.query.wanted import Wanted
+from streamkit.query.position import EARLIEST
+from streamkit.query.predicate import parse_predicate
+from streamkit.query.wanted import Wanted
 
 rows = pa.record_batch({"number": np.arange(200_000)})
 wanted = Wanted(None, ("number",), None, EARLIEST, parse_predicate("number >= 50000", rows.schema))

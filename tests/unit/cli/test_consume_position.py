@@ -120,7 +120,7 @@ def test_reading_from_a_position_on(streamkit, root, spread, arguments, expected
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (("--offset", "3"), ConfigError, r"offsets count within a partition, and topic spread has 3; name one with --partition"),
+        (("--offset", "3"), ConfigError, r"offsets count within a partition, and topic spread has 3; name the partition too"),
         (("--offset", "99", "--partition", "0"), OffsetOutOfRangeError, r"partition 0: offset 99 is not there; the earliest is 0, the next one to come"),
         (("--offset", "yesterday"), ConfigError, r"found the offset 'yesterday'; expected a whole number from 0, earliest or latest"),
         (("--since", "yesterday"), ConfigError, r"found the time 'yesterday'"),

@@ -178,7 +178,7 @@ def test_windows_of_a_store(streamkit, application):
         streamkit("store", "scan", application, "hourly", "--prefix", "1", "--prefix", "2")
     with pytest.raises(ConfigError, match="found the time 'noon'"):
         streamkit("store", "scan", application, "hourly", "--from", "noon")
-    with pytest.raises(ConfigError, match="--from and --before go without --starts-with"):
+    with pytest.raises(ConfigError, match="a range goes without the beginning of a text"):
         streamkit("store", "scan", application, "orders_of", "--from", "a", "--starts-with", "b")
 
 

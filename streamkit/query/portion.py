@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from streamkit.chunks import few_batches
-from streamkit.cli.query.wanted import Wanted
 from streamkit.connectors.files.far_times import printed_rows
 from streamkit.errors import SchemaError
 from streamkit.log.consume.consumer import Consumer, TopicPartition
 from streamkit.log.topic.formats import Format
 from streamkit.names import OFFSET, PARTITION, ROW_NUMBER, TOPIC
+from streamkit.query.wanted import Wanted
 
 Following = dict[TopicPartition, int]
 
@@ -106,8 +106,8 @@ def _located(error: SchemaError, rows: pa.RecordBatch) -> SchemaError:
     partition, offset = rows[PARTITION][row].as_py(), rows[OFFSET][row].as_py()
     reason = str(error).replace(f"row {row}, ", "", 1)
     return SchemaError(
-        f"partition {partition}, offset {offset}, {reason}; --raw prints the bytes, "
-        f'--where "{PARTITION} != {partition} or {OFFSET} != {offset}" passes over the record',
+        f"partition {partition}, offset {offset}, {reason}; raw gives the bytes, "
+        f'where "{PARTITION} != {partition} or {OFFSET} != {offset}" passes over the record',
         error.rows,
     )
 

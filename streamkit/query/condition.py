@@ -1,5 +1,5 @@
 """
-What `--where` asks of a record, and between which offsets, partitions and times a record must lie for it to hold.
+What a condition asks of a record, and between which offsets, partitions and times a record must lie for it to hold.
 
 The intervals are what a reader needs to leave out frames: they may be wider than what the condition says, never narrower.
 """

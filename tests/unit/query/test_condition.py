@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit.cli.query.condition import EVERYTHING, Interval
-from streamkit.cli.query.predicate import parse_predicate
+from streamkit.query.condition import EVERYTHING, Interval
+from streamkit.query.predicate import parse_predicate
 from tests.kit.sampling import examples
-from tests.unit.cli.query.conditions import SIGNS, conditions
+from tests.unit.query.conditions import SIGNS, conditions
 
 SCHEMA = pa.schema(
     [

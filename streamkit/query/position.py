@@ -6,9 +6,9 @@ import datetime as dt
 import re
 from typing import TypeAlias
 
-from streamkit.cli.query.moment import parse_moment
 from streamkit.errors import ConfigError
 from streamkit.log.log import Log
+from streamkit.query.moment import parse_moment
 
 _OFFSET = re.compile(r"[0-9]{1,19}")
 EARLIEST, LATEST = "earliest", "latest"
@@ -32,9 +32,7 @@ def parse_offset(text: str) -> StartPosition:
     if text in (EARLIEST, LATEST):
         return text
     if not _OFFSET.fullmatch(text):
-        raise ConfigError(
-            f"found the offset {text!r}; expected a whole number from 0, {EARLIEST} or {LATEST}; --since takes a time"
-        )
+        raise ConfigError(f"found the offset {text!r}; expected a whole number from 0, {EARLIEST} or {LATEST}")
     return int(text)
 
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkit.cli.query.predicate import parse_predicate
 from streamkit.errors import ConfigError
+from streamkit.query.predicate import parse_predicate
 from tests.kit.sampling import examples
-from tests.unit.cli.query.conditions import SIGNS, conditions
+from tests.unit.query.conditions import SIGNS, conditions
 
 COLUMNS = {"n": st.integers(-3, 3), "x": st.sampled_from([-1.5, 0.0, 2.0, 2.5]), "s": st.sampled_from(["", "a", "b'", "aB"])}
 TYPES = {"n": pa.int32(), "x": pa.float64(), "s": pa.string()}

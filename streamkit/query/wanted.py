@@ -1,4 +1,4 @@
-"""The records that `consume` is asked for: those that are there, read without touching frames outside, or those that come."""
+"""The records that somebody asks for: those that are there, read without touching frames outside, or those that come."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from streamkit.chunks import one_batch
-from streamkit.cli.query.condition import EVERYTHING, Interval, QueryCondition
-from streamkit.cli.query.position import EARLIEST, LATEST, StartPosition, bounds_of, offsets_at
 from streamkit.errors import ConfigError, CorruptionError, OffsetOutOfRangeError
 from streamkit.log.consume.consumer import Consumer, TopicPartition
 from streamkit.log.consume.reader import check_partition
 from streamkit.log.log import Log
+from streamkit.log.slab.frame import TIMESTAMP_TYPE
 from streamkit.log.topic.topic import Topic
-from streamkit.names import OFFSET, PARTITION, TIMESTAMP
+from streamkit.names import DELETED, OFFSET, PARTITION, TIMESTAMP
+from streamkit.query.condition import EVERYTHING, Interval, QueryCondition
+from streamkit.query.position import EARLIEST, LATEST, StartPosition, bounds_of, offsets_at
 
+RECORD_COLUMNS = (TIMESTAMP, PARTITION, OFFSET, DELETED)
+_RECORD_FIELDS = tuple(zip(RECORD_COLUMNS, (TIMESTAMP_TYPE, pa.int32(), pa.int64(), pa.bool_()), strict=True))
 FOLLOWED_ROWS = 1_000  # in one poll: what is read is printed and committed before more is read
 
 
@@ -62,6 +65,12 @@ def _rows_where(condition: QueryCondition, batch: pa.RecordBatch) -> pa.RecordBa
     return one_batch(kept) if kept.num_rows else batch.slice(0, 0)
 
 
+def condition_schema(topic: Topic) -> pa.Schema:
+    """What a condition may speak of: the topic's columns, and the record's own."""
+    fields = [column.arrow for column in topic.schema]
+    return pa.schema([*fields, *(pa.field(name, kind) for name, kind in _RECORD_FIELDS)])
+
+
 def check_offset(log: Log, wanted: Wanted) -> None:
     """
     Check that each of the partitions has the offset from which records are wanted, if it is a number.
@@ -74,7 +83,7 @@ def check_offset(log: Log, wanted: Wanted) -> None:
     bounds = bounds_of(log, name)
     if wanted.partitions is None and len(bounds) > 1:
         raise ConfigError(
-            f"--offset {offset}: offsets count within a partition, and topic {name} has {len(bounds)}; name one with --partition"
+            f"offset {offset}: offsets count within a partition, and topic {name} has {len(bounds)}; name the partition too"
         )
     for partition in bounds.keys() & (bounds if wanted.partitions is None else wanted.partitions):
         start, end = bounds[partition]

@@ -1,5 +1,5 @@
 """
-What `--where` says, as a condition: comparisons of columns, joined by and, or, not, in SQL's three-valued logic.
+What `--where` and `where=` say, as a condition: comparisons of columns, joined by and, or, not, in SQL's three-valued logic.
 
     condition   := conjunction { OR conjunction }
     conjunction := negation { AND negation }
@@ -24,9 +24,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamkit.cli.query.condition import COMPARISONS, QueryCondition, compared
-from streamkit.cli.query.moment import parse_moment
 from streamkit.errors import ConfigError
+from streamkit.query.condition import COMPARISONS, QueryCondition, compared
+from streamkit.query.moment import parse_moment
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)|(?P<text>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")"
@@ -125,11 +125,13 @@ class _Parser:
         types = (self._type(column), self._type(other))
         if pa.types.is_nested(types[0]) or pa.types.is_nested(types[1]):
             nested = column if pa.types.is_nested(types[0]) else other
-            raise ConfigError(f"--where compares {nested}, which is {self._type(nested)}; {_wanted(self._type(nested))}")
+            raise ConfigError(f"the condition compares {nested}, which is {self._type(nested)}; {_wanted(self._type(nested))}")
         if types[0] == types[1]:
             return QueryCondition(COMPARISONS[sign](pc.field(column), pc.field(other)))
         if not all(_is_number(found) for found in types):
-            raise ConfigError(f"--where compares {column} ({types[0]}) with {other} ({types[1]}); expected columns of one type")
+            raise ConfigError(
+                f"the condition compares {column} ({types[0]}) with {other} ({types[1]}); expected columns of one type"
+            )
         return QueryCondition(COMPARISONS[sign](_as_double(column), _as_double(other)))
 
     def _compared(self, column: str, sign: str, literal: _PredicateWord) -> QueryCondition:
@@ -152,7 +154,9 @@ class _Parser:
 
     def _pattern(self, column: str) -> QueryCondition:
         if not _is_text(self._type(column)):
-            raise ConfigError(f"--where asks what {column} is like, which is {self._type(column)}; expected a column of texts")
+            raise ConfigError(
+                f"the condition asks what {column} is like, which is {self._type(column)}; expected a column of texts"
+            )
         if self.next.kind != "text":
             self.refuse("a pattern such as 'N1%'")
         return QueryCondition(pc.match_like(pc.field(column), pattern=_unquoted(self._take().value)))
@@ -160,7 +164,7 @@ class _Parser:
     def _column(self) -> str:
         name = _unquoted(self._take().value)
         if name not in self._schema.names:
-            raise ConfigError(f"--where names the column {name!r}; the topic has {', '.join(self._schema.names)}")
+            raise ConfigError(f"the condition names the column {name!r}; the topic has {', '.join(self._schema.names)}")
         return name
 
     def _type(self, column: str) -> pa.DataType:
@@ -177,7 +181,7 @@ class _Parser:
         for is_kind, expected, read in _LITERALS:
             if is_kind(kind) and token.kind == expected:
                 return read(token.value, kind)
-        raise ConfigError(f"--where compares {column}, which is {kind}, with {token.value}; {_wanted(kind)}")
+        raise ConfigError(f"the condition compares {column}, which is {kind}, with {token.value}; {_wanted(kind)}")
 
     def _takes(self, value: str) -> bool:
         """Take the next token if it is this word or sign."""
@@ -197,7 +201,7 @@ class _Parser:
     def refuse(self, expected: str) -> Any:
         found = self.next.value or "nothing more"
         raise ConfigError(
-            f"--where {self._text!r}: found {found!r} at position {self.next.position}, expected {expected}; {_KNOWN}"
+            f"the condition {self._text!r}: found {found!r} at position {self.next.position}, expected {expected}; {_KNOWN}"
         )
 
 
@@ -207,7 +211,7 @@ def _tokens(text: str) -> list[_PredicateWord]:
         match = _TOKEN.match(text, position)
         if match is None:
             position += len(text[position:]) - len(text[position:].lstrip())
-            raise ConfigError(f"--where {text!r}: cannot read {text[position]!r} at position {position}; {_KNOWN}")
+            raise ConfigError(f"the condition {text!r}: cannot read {text[position]!r} at position {position}; {_KNOWN}")
         kind, value = str(match.lastgroup), match[str(match.lastgroup)]
         if kind == "name" and value.lower() in _WORDS:
             kind, value = "word", value.lower()
@@ -247,7 +251,7 @@ def _decimal(text: str, kind: pa.DataType) -> pa.Scalar:
     try:
         exact = decimal.Decimal(text)
     except decimal.InvalidOperation:
-        raise ConfigError(f"--where has the number {text}; expected one with an exponent of at most 18 digits") from None
+        raise ConfigError(f"the condition has the number {text}; expected one with an exponent of at most 18 digits") from None
     limit = decimal.Decimal(1).scaleb(kind.precision - kind.scale)
     number = min(max(exact, -limit), limit)
     step = decimal.Decimal(1).scaleb(-kind.scale)
@@ -260,7 +264,7 @@ def _date(text: str, kind: pa.DataType) -> pa.Scalar:
     try:
         return pa.scalar(dt.date.fromisoformat(_unquoted(text)))
     except ValueError:
-        raise ConfigError(f"--where has the date {text}; expected one such as '2026-01-31'") from None
+        raise ConfigError(f"the condition has the date {text}; expected one such as '2026-01-31'") from None
 
 
 def _time(text: str, kind: pa.DataType) -> pa.Scalar:

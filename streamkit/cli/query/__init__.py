@@ -1,1 +1,0 @@
-"""Which records a command is about: conditions, positions, portions."""

@@ -1,0 +1,1 @@
+"""What of a topic or a store somebody asks for: conditions, positions, portions, keys."""
