@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from streamkit.plan.window_kinds.sliding import sliding
     from streamkit.plan.window_kinds.tumbling import tumbling
     from streamkit.schema import Schema
+    from streamkit.testing.trace import trace
 
 _HOMES = {
     "Cogrouped": "streamkit.dsl.cogrouped",
@@ -89,6 +90,7 @@ _HOMES = {
     "session_store": "streamkit.plan.store_kinds.session_store",
     "sliding": "streamkit.plan.window_kinds.sliding",
     "time_limit": "streamkit.dsl.until",
+    "trace": "streamkit.testing.trace",
     "tumbling": "streamkit.plan.window_kinds.tumbling",
     "versioned_store": "streamkit.plan.store_kinds.versioned_store",
     "window_closes": "streamkit.dsl.until",
@@ -134,6 +136,7 @@ __all__ = [
     "session_store",
     "sliding",
     "time_limit",
+    "trace",
     "tumbling",
     "versioned_store",
     "window_closes",

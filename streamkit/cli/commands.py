@@ -22,6 +22,7 @@ HOMES = {  # of each command the file, and there the function, or the program of
     "standby": "run.standby",
     "explain": "run.explain",
     "plan": "plan.plan",
+    "trace": "trace.trace",
     "stats": "stats.stats",
     "maintain": "stats.maintain",
     "connect": "connect.program",

@@ -7,6 +7,7 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, final
@@ -36,8 +37,10 @@ from streamkit.plan.duration import duration_ms
 from streamkit.plan.inputs import sources_of
 from streamkit.state.view import StoreView, open_views
 from streamkit.testing.comparison import hashable, store_difference, topic_difference
+from streamkit.testing.epoch_tracer import EpochTracer
 from streamkit.testing.script import Drained, Piped, ProcessedAll, Restarted, Script
 from streamkit.testing.stepped_run import SteppedRun
+from streamkit.testing.traced_epoch import TracedEpoch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
 Moment: TypeAlias = int | str | dt.datetime
 PartitionOffsets: TypeAlias = dict[int, int]  # by partition
 DeclaredTopic: TypeAlias = "str | Schema | pa.Schema | Mapping[str, Any]"
+TRACED_EPOCHS = 5
 EACH, ONE, ALL = "each", "one", "all"
 START = dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc)
 PATIENT = {RETENTION_MS: "-1", TIMESTAMP_AFTER_MAX_MS: UNLIMITED}  # a test's times have nothing to do with the clock's
@@ -83,6 +87,8 @@ class TopologyTestDriver:
         max_records_per_epoch: a bound for each epoch, as in `streamkit.run`.
         start_time: what the clock shows at the beginning; 2020-01-01 unless given.
         analyzer: what types the expressions; see `streamkit.compile`.
+        traced_epochs: of so many of the last epochs `traced` says what they did; an assertion that fails in the `with` block shows them.
+        keeps_columns: rows keep the columns that nobody reads further down, so that a trace shows them.
 
     Final states, and what `emit("every")` and `emit("final")` give, do not depend on tasks or batching, as long as rows are piped
     in the order of their times, or there is one topic of one partition. Rows that are piped later, with a time before others that
@@ -107,6 +113,8 @@ class TopologyTestDriver:
         max_records_per_epoch: int | None = None,
         start_time: Moment = START,
         analyzer: Analyzer | None = None,
+        traced_epochs: int = TRACED_EPOCHS,
+        keeps_columns: bool = False,
     ) -> None:
         self.topology = topology
         self._batching = _checked_batching(batching)
@@ -115,9 +123,12 @@ class TopologyTestDriver:
         self._log = open_log(IN_MEMORY, self._clock)
         try:
             self._script = Script(tuple(self._created(topic) for topic in _declared(topology, topics or {}, log, partitions)))
-            self.program = compile_with_settings(topology, self._log, analyzer)
+            self.program = compile_with_settings(topology, self._log, analyzer, keeps_columns=keeps_columns)
             self._tested = topology if analyzer is None else self.program
-            self._run = SteppedRun(self._log, self.program, max_records_per_epoch)
+            self._tracer = EpochTracer(self._log, self.program, traced_epochs)
+            self._run = SteppedRun(
+                self._log, self.program, max_records_per_epoch, self._tracer.epoch if traced_epochs else nullcontext
+            )
             self._tasks = tasks
             self._begin()
         except BaseException:
@@ -135,12 +146,27 @@ class TopologyTestDriver:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if isinstance(error, AssertionError) and hasattr(error, "add_note"):  # from Python 3.11 on
+            with suppress(Exception):  # what the test is about is its own error
+                error.add_note(_told(self.traced()))
         self.close()
 
     def close(self) -> None:
         """Forget everything; a second call does nothing."""
         self._run.die()
         self._log.close()
+
+    def traced(self) -> list[TracedEpoch]:
+        """
+        What each of the last epochs did, oldest first: records, rows of steps, changes of stores, results, what was left out and why.
+
+        With `batching="one"` an epoch is a record. The driver keeps `traced_epochs` of them. What waits is not processed for this.
+        """
+        return list(self._tracer.epochs)
+
+    def forget_traced(self) -> None:
+        """Let `traced` begin with the next epoch."""
+        self._tracer.epochs.clear()
 
     @property
     def log(self) -> Log:
@@ -322,6 +348,19 @@ class TopologyTestDriver:
 
     # Epochs
 
+    def step(self, records: int = 1) -> bool:
+        """
+        Process the next record alone, of those that wait under `batching="all"`, or so many; returns whether there was one.
+
+        The next one is that of the canonical order, whatever topic it is of. What follows by the clock alone counts as one, too.
+        """
+        self._check_running()
+        before = self.epoch
+        with called_twice():
+            taken = self._run.process(lambda: records, epochs=1)
+        self._waiting = max(0, self._waiting - taken)
+        return self.epoch > before
+
     def _process_some(self) -> None:
         """Run the epochs that `batching` wants now."""
         if self._batching == ALL or not self._waiting:
@@ -416,6 +455,11 @@ class TopologyTestDriver:
         else:
             times = [time for batch in _with_deleted(rows).to_batches() for time in event_times(source, batch).tolist()]
         return min(times), max(times)
+
+
+def _told(epochs: Sequence[TracedEpoch]) -> str:
+    """Epochs in words, for whoever reads why a test failed."""
+    return "\n".join(["The last epochs of the test driver:", *(f"-- {one.text()}" for one in epochs)]) if epochs else ""
 
 
 def _declared(topology: Topology, topics: Mapping[str, DeclaredTopic], log: Log | None, partitions: int) -> list[Topic]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from streamkit.engine.epoch.epoch import EpochEnd
 from streamkit.engine.epoch.report import EpochClaim
@@ -27,13 +27,20 @@ class SteppedRun:
 
     `records_max` bounds an epoch, as `max_records_per_epoch` does. A generation that dies loses its stores; the next one restores
     them from the changelogs. Users' functions are called twice, so that one which is not deterministic is an error: an epoch that
-    is repeated after a crash must give what it gave.
+    is repeated after a crash must give what it gave. Each epoch runs within a block of `traced`.
     """
 
-    def __init__(self, log: Log, program: Program, records_max: int | None = None) -> None:
+    def __init__(
+        self,
+        log: Log,
+        program: Program,
+        records_max: int | None = None,
+        traced: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
         self._log = log
         self._program = program
         self._records_max = records_max
+        self._traced = traced
         self._planner: Planner | None = None
         self._stores = MemoryStores()
         self._end: EpochEnd | None = None  # of the last epoch of this generation
@@ -91,14 +98,14 @@ class SteppedRun:
             return
         before = planner.committed_end()
         if (end := planner.closing_end(before)) is not None:
-            with called_twice(), self._mortal():
+            with called_twice(), self._mortal(), self._traced():
                 run_epoch(planner, before, end, planner.application.tasks, self._stores)
                 self._end = None
 
     def _next_epoch(self, records: int) -> EpochClaim | None:
         claim, planner = None, self._planner
         assert planner is not None
-        with called_twice(), self._mortal():
+        with called_twice(), self._mortal(), self._traced():
             claim = run_next(
                 planner, splits=planner.application.tasks, stores=self._stores, records_max=records, before=self._end
             )

@@ -47,7 +47,8 @@ LAYERS = (
     ("spark",),
     ("serve",),
     ("launch",),
-    ("testing", "cli"),
+    ("testing",),
+    ("cli",),
 )
 CLI_ROOMS = ("terminal", "")  # "" are the commands themselves
 RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,9 +19,10 @@ from streamkit.plan.naming import KnownNames, name_steps
 from streamkit.plan.outputs import fit_outputs
 from streamkit.plan.passes import PASSES, assemble
 from streamkit.plan.program import Program
+from streamkit.plan.pruning import prune_columns
 from streamkit.plan.refusal import Refuse, RefusedTopic, stop_at
 from streamkit.plan.retiming import check_times
-from streamkit.plan.steps import Plan
+from streamkit.plan.steps import Pass, Plan
 
 if TYPE_CHECKING:
     from streamkit.log.log import Log
@@ -46,18 +47,27 @@ def compile(topology: Topology, log: KnownTopics | None = None, analyzer: Analyz
     return _compiled(topology, log, analyzer, stop_at)
 
 
-def compile_with_settings(topology: Topology, log: Log, analyzer: Analyzer | None = None) -> Program:
-    """`compile`, with the numbers of key groups and changelog partitions that the settings of an open log ask for."""
-    return compile_passing_over(topology, log, stop_at, analyzer)
+def compile_with_settings(
+    topology: Topology, log: Log, analyzer: Analyzer | None = None, *, keeps_columns: bool = False
+) -> Program:
+    """
+    `compile`, with the numbers of key groups and changelog partitions that the settings of an open log ask for.
+
+    `keeps_columns`: rows keep the columns that nobody reads further down, for whoever looks at them on their way.
+    """
+    passes = tuple(one for one in PASSES if one is not prune_columns) if keeps_columns else PASSES
+    return compile_passing_over(topology, log, stop_at, analyzer, passes)
 
 
-def compile_passing_over(topology: Topology, log: Log, refuse: Refuse, analyzer: Analyzer | None = None) -> Program:
+def compile_passing_over(
+    topology: Topology, log: Log, refuse: Refuse, analyzer: Analyzer | None = None, passes: Sequence[Pass] = PASSES
+) -> Program:
     """
     As `compile_with_settings`; `refuse` is called with each topic that does not fit, and may go on.
 
     A topic that is read is then taken for what its source says of itself, and one that is written for what is written.
     """
-    program = _compiled(topology, log, analyzer, refuse)
+    program = _compiled(topology, log, analyzer, refuse, passes)
     return replace(program, key_groups=log.settings.key_groups, changelog_partitions=log.settings.changelog_partitions)
 
 
@@ -90,8 +100,10 @@ def explain_and_compile(
     return "\n\n".join(f"== {name} ==\n{text}" for name, text in sections), program
 
 
-def _compiled(topology: Topology, log: KnownTopics | None, analyzer: Analyzer | None, refuse: Refuse) -> Program:
-    *_, last = _passes(topology, log, analyzer, refuse)
+def _compiled(
+    topology: Topology, log: KnownTopics | None, analyzer: Analyzer | None, refuse: Refuse, passes: Sequence[Pass] = PASSES
+) -> Program:
+    *_, last = _passes(topology, log, analyzer, refuse, passes)
     assert last.plan is not None
     return _assembled(topology, last.plan)
 
@@ -117,7 +129,11 @@ def _unlogged(topology: Topology, program: Program) -> tuple[str, ...]:
 
 
 def _passes(
-    topology: Topology, log: KnownTopics | None, analyzer: Analyzer | None, refuse: Refuse = stop_at
+    topology: Topology,
+    log: KnownTopics | None,
+    analyzer: Analyzer | None,
+    refuse: Refuse = stop_at,
+    passes: Sequence[Pass] = PASSES,
 ) -> Iterator[PassResult]:
     roots = topology.roots
     if not roots:
@@ -133,6 +149,6 @@ def _passes(
     plan = infer_types(topology.name, roots, names, inputs, analyzer, state_columns, of_table, topology.on_error)
     check_times(plan, {name: node for node, name in names.steps.items()})
     yield PassResult("infer_types", partial(explain_plan, plan), plan)
-    for one in (fit_outputs(log, refuse), *PASSES):
+    for one in (fit_outputs(log, refuse), *passes):
         before, plan = plan, one(plan)
         yield PassResult(one.__name__, partial(explain_change, before, plan), plan)

@@ -17,7 +17,7 @@ from streamkit.engine.epoch.stream_time import of_purge
 from streamkit.engine.rows.exchange import Arrival, Packed
 from streamkit.engine.stage.global_table import GlobalTableRows
 from streamkit.engine.stage.scheduled_call import ScheduledCall
-from streamkit.engine.stage.work import Work
+from streamkit.engine.stage.work import Work, observer
 from streamkit.log.slab.slab import FrameInput
 from streamkit.log.storage.storage import Storage
 from streamkit.log.values.keys import PlacedEntries
@@ -135,6 +135,8 @@ class Context:
         if not len(keys):
             return
         application = self.plan.application
+        if (one := observer()) is not None:
+            one.changed(store, keys, self.committed_state().get(keys), values)
         topic_id = application.stores[store].changelog_id
         columns = {"key": keys, "value": values, TIMESTAMP: log_timestamps(timestamps)}
         if values.null_count:

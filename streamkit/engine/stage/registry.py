@@ -108,7 +108,7 @@ def run_operator(
         context.work.add(operator.id, taken, nanoseconds=time.perf_counter_ns() - begun)
         for name, rows in made.items():
             if isinstance(rows, pa.RecordBatch):
-                context.work.add(name, given=rows.num_rows)
+                context.work.gave(name, rows)
         return made
     except Exception as error:
         if context.state is not None and is_of_state(error):

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TypeVar, final
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol, TypeVar, final
 
 import pyarrow as pa
 
@@ -20,6 +22,34 @@ from streamkit.engine.epoch.report import WorkDone
 Rows = TypeVar("Rows", pa.RecordBatch, pa.RecordBatch | None)
 
 NANOSECONDS = 1_000  # in a microsecond
+
+
+class Observer(Protocol):
+    """Whoever looks at the operators of this thread while they work, as a trace does."""
+
+    def made(self, name: str, rows: pa.RecordBatch) -> None:
+        """An operator has made rows, which others take by this name."""
+
+    def changed(self, store: str, keys: pa.BinaryArray, before: pa.BinaryArray, after: pa.BinaryArray) -> None:
+        """An operator changes values of a store; null is no value."""
+
+
+_OBSERVER: ContextVar[Observer | None] = ContextVar("streamkit_observer", default=None)
+
+
+def observer() -> Observer | None:
+    """Who looks on in this thread, if anybody does."""
+    return _OBSERVER.get()
+
+
+@contextmanager
+def observed_by(one: Observer) -> Iterator[None]:
+    """Let somebody look on within the block, in this thread."""
+    token = _OBSERVER.set(one)
+    try:
+        yield
+    finally:
+        _OBSERVER.reset(token)
 
 
 @final
@@ -46,8 +76,15 @@ class Work:
                 return
             finally:
                 self.add(operator_id, nanoseconds=time.perf_counter_ns() - begun)
-            self.add(name, given=0 if batch is None else batch.num_rows)
+            if batch is not None:
+                self.gave(name, batch)
             yield batch
+
+    def gave(self, name: str, rows: pa.RecordBatch) -> None:
+        """Count rows that an operator made, and show them to who looks on."""
+        self.add(name, given=rows.num_rows)
+        if (one := observer()) is not None:
+            one.made(name, rows)
 
     def tally(self) -> WorkDone:
         """All of it, in microseconds."""

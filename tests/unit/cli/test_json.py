@@ -51,6 +51,7 @@ ARGUMENTS = {
     ("groups", "delete"): ["billing", "--yes"],
     ("explain",): ["{folder}/flow.py"],
     ("plan",): ["{folder}/flow.py"],
+    ("trace",): ["{folder}/flow.py"],
     ("stats",): [],
     ("maintain",): [],
     ("apps", "list"): [],
