@@ -8,6 +8,7 @@ from streamkit.plan.analysis import Analyzer
 from streamkit.plan.building import Building, OfTable, StateColumns, first_declarations
 from streamkit.plan.dead_letter_ports import with_dead_letters
 from streamkit.plan.demands import demands_of_nodes
+from streamkit.plan.graph.topology_graph import step_label
 from streamkit.plan.naming import StepNames
 from streamkit.plan.node import Node
 from streamkit.plan.on_error import FAIL, OnError
@@ -51,5 +52,6 @@ def infer_types(
             on_error=building.policies,
             structures=names.structures,
             namings=building.namings,
+            labels={name: step_label(node) for node, name in names.steps.items()},
         )
     )

@@ -33,6 +33,7 @@ def assemble(plan: Plan) -> Program:
         lines={step.id: str(step.at) for step in plan.steps if step.at is not None},
         structures=plan.structures,
         namings=plan.namings,
+        labels=plan.labels,
         turns=plan.turns,
     )
     check_program(program)

@@ -128,6 +128,20 @@ class Naming:
     name: str
 
 
+@dataclass(frozen=True)
+class StepLabel:
+    """
+    How pictures show a step: the kind of its box, what it gives, and lines that say what it does as it was declared.
+
+    `is_named`: a user gave it its name.
+    """
+
+    kind: str
+    gives: str
+    lines: tuple[str, ...]
+    is_named: bool = False
+
+
 Number: TypeAlias = (
     int | tuple[int, ...]
 )  # one for all rows; or by the input of the program they come from, and a last one for all others
@@ -179,6 +193,7 @@ _NOTES = (
     "lines",
     "structures",
     "namings",
+    "labels",
     "turns",
     "python",
 )  # fields that say where a program comes from, and nothing of what it does
@@ -205,6 +220,9 @@ class Program:
     unlogged: tuple[str, ...] = ()  # stores whose changes are kept only until all tasks have applied them
     structures: Structures = field(default=Structures(), compare=False)
     namings: Mapping[str, Naming] = field(default_factory=dict, compare=False)  # by store
+    labels: Mapping[str, StepLabel] = field(
+        default_factory=dict, compare=False
+    )  # by step; none if an earlier version compiled it
     python: str = field(default="", compare=False)  # the version that compiled the functions, which digests of them depend on
     turns: Mapping[str, Turn] = field(default_factory=dict, compare=False)  # by operator id
 

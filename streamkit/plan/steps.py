@@ -10,7 +10,7 @@ from streamkit.errors import Location
 from streamkit.plan.expression import TypedExpression
 from streamkit.plan.on_error import OnError
 from streamkit.plan.operator import Operator, source_of
-from streamkit.plan.program import Edge, Input, Naming, Output, ProgramStore, Structures, Turn
+from streamkit.plan.program import Edge, Input, Naming, Output, ProgramStore, StepLabel, Structures, Turn
 from streamkit.schema import Schema, SchemaColumn
 
 UNSTAGED = -1
@@ -68,6 +68,7 @@ class Plan:
     on_error: Mapping[str, OnError] = field(default_factory=dict)
     structures: Structures = field(default=Structures(), compare=False, repr=False)
     namings: Mapping[str, Naming] = field(default_factory=dict, compare=False, repr=False)
+    labels: Mapping[str, StepLabel] = field(default_factory=dict, compare=False, repr=False)
     turns: Mapping[str, Turn] = field(default_factory=dict, compare=False, repr=False)
 
     def step(self, step_id: str) -> Step:

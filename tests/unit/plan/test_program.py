@@ -255,7 +255,7 @@ def test_what_came_later_is_part_of_a_program(later):
     other = replace(PROGRAM, **later)
     assert p.Program.from_json(json.loads(json.dumps(other.to_json()))) == other
     assert other.fingerprint != PROGRAM.fingerprint
-    unsaid = ("lines", "structures", "namings", "turns", "python", "on_error", "dropped_stores")
+    unsaid = ("lines", "structures", "namings", "labels", "turns", "python", "on_error", "dropped_stores")
     earlier = {name: value for name, value in PROGRAM.to_json().items() if name not in unsaid}
     assert PROGRAM.fingerprint == hashlib.sha256(json.dumps(earlier, sort_keys=True).encode()).hexdigest()
 
