@@ -20,6 +20,9 @@ from streamkit.names import REBUILDING_END, check_name
 from streamkit.plan.connection import Connection
 from streamkit.plan.decoding import Decoding, declared_decoding
 from streamkit.plan.describe import describe
+from streamkit.plan.graph.drawing import Drawing
+from streamkit.plan.graph.layout import drawing_of
+from streamkit.plan.graph.topology_graph import graph_of_topology
 from streamkit.plan.length import Duration, length_ms
 from streamkit.plan.location import user_call, user_location
 from streamkit.plan.mermaid import mermaid
@@ -28,7 +31,7 @@ from streamkit.plan.on_error import FAIL, OnError, checked_on_error
 from streamkit.plan.operators.merge import MergeNode
 from streamkit.plan.operators.source import GlobalTableSource, StreamSource, TableSource
 from streamkit.plan.operators.write import To
-from streamkit.plan.picture import picture
+from streamkit.plan.picture import picture, svg
 from streamkit.plan.store_definition import StoreDefinition
 from streamkit.plan.store_kinds import CALLED
 from streamkit.plan.tree import walk
@@ -308,8 +311,21 @@ class Topology(ForeignNames):
         """The topology as a flowchart in the language of Mermaid."""
         return mermaid(self.roots, self.connections)
 
+    def to_svg(self) -> str:
+        """
+        The topology as a picture: SVG text, which browsers, GitHub and notebooks show.
+
+            Path("flight-delays.svg").write_text(app.to_svg(), encoding="utf-8")
+
+        It has a background of its own, so it can be read on a dark page, too.
+        """
+        return svg(self._drawing())
+
     def _repr_html_(self) -> str:
-        return picture(self.name, self.roots, self.connections)
+        return picture(self._drawing())
+
+    def _drawing(self) -> Drawing:
+        return drawing_of(graph_of_topology(self.name, self.roots, self.connections))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """What a notebook shows: a picture where it can, else the tree of `describe`."""

@@ -1,129 +1,97 @@
-"""A topology as a picture for notebooks: boxes in rows from the sources down, drawn in SVG."""
+"""A topology as a picture: the SVG text of its drawing, for notebooks, files and pages."""
 
 from __future__ import annotations
 
 import html
-import textwrap
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from itertools import pairwise
 
-from streamkit.errors import TopologyError
-from streamkit.plan.connection import Connection
-from streamkit.plan.demands import demands_of_nodes
-from streamkit.plan.naming import name_steps
-from streamkit.plan.node import Node
-from streamkit.plan.tree import walk
+from streamkit.plan.graph.box_size import STORE_INDENT, BoxLine
+from streamkit.plan.graph.drawing import Drawing, PlacedBox, PlacedFlow, Point
+from streamkit.plan.graph.graph import CONNECTOR, NAME, SINK, STORE, TITLE
+from streamkit.plan.graph.text_width import FONT_SIZE, legible
 
-BOX_WIDTH = 260
-BOX_PADDING = 8
-LINE_HEIGHT = 15
-LINE_LENGTH = 38
-GAP = 28
-MARGIN = 12
-_COLOURS = {"stream": "#dbe9f6", "table": "#dff0d8", "global_table": "#fdebd0"}
-_SINK_COLOUR = "#e8e3f3"
-
-
-@dataclass(frozen=True)
-class Box:
-    """Where a step is drawn, and what stands in it: its column, its row, and lines of text."""
-
-    column: int
-    row: int
-    lines: tuple[str, ...]
-    top: int = 0
-
-    @property
-    def height(self) -> int:
-        return 2 * BOX_PADDING + LINE_HEIGHT * len(self.lines)
-
-    @property
-    def bottom(self) -> int:
-        return self.top + self.height
-
-    @property
-    def left(self) -> int:
-        return MARGIN + self.column * (BOX_WIDTH + GAP)
-
-    @property
-    def middle(self) -> int:
-        return self.left + BOX_WIDTH // 2
+FONT = "Helvetica, Arial, &quot;Liberation Sans&quot;, sans-serif"
+BACKGROUND, INK, MUTED, LINE = "#ffffff", "#1b2430", "#4a5563", "#5a697b"
+COLOURS = {  # the fill and the border of what gives a stream, a table, a global table; of a sink, and of a connector
+    "stream": ("#e3effb", "#5589bd"),
+    "table": ("#e2f3e1", "#4f8f4d"),
+    "global_table": ("#fdf0d8", "#a97c23"),
+    SINK: ("#ece6f8", "#836fbb"),
+    CONNECTOR: ("#f1f3f5", "#77838f"),
+}
+CORNER = 7
+HEAD_WIDTH, HEAD_HEIGHT = 8, 8
 
 
-def picture(name: str, roots: Iterable[Node], connections: Iterable[Connection] = ()) -> str:
-    """The topology as HTML with one SVG picture in it; every box shows what its step does, its store and its key. Connectors are lines below."""
-    boxes = _placed(list(walk(roots)))
-    width = max((box.left for box in boxes.values()), default=0) + BOX_WIDTH + MARGIN
-    height = max((box.bottom for box in boxes.values()), default=0) + MARGIN
-    arrows = "".join(_arrow(boxes[child], box) for node, box in boxes.items() for child in node.children)
-    drawn = "".join(_drawn(node, box) for node, box in boxes.items())
-    below = "".join(f"<br/>{html.escape(one.text())}" for one in connections)
-    style = 'font-family="sans-serif" font-size="12"'
+def svg(drawing: Drawing) -> str:
+    """The drawing as a standalone SVG text, on a background of its own; every box tells in a tooltip what it does."""
+    size = f'width="{drawing.width}" height="{drawing.height}" viewBox="0 0 {drawing.width} {drawing.height}"'
+    title = f"<title>{_escaped(drawing.name)}</title>"
+    ground = f'<rect width="{drawing.width}" height="{drawing.height}" rx="{CORNER}" fill="{BACKGROUND}"/>'
+    connectors = {box.box.id for box in drawing.boxes if box.box.kind == CONNECTOR}
+    flows = "".join(_flow(flow, is_dashed=not connectors.isdisjoint((flow.flow.start, flow.flow.end))) for flow in drawing.flows)
+    boxes = "".join(_box(box) for box in drawing.boxes)
     return (
-        f"<div><b>{html.escape(name)}</b><br/>"
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" {style}>{arrows}{drawn}</svg>{below}</div>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="{FONT}" font-size="{FONT_SIZE}">'
+        f"{title}{ground}{flows}{boxes}</svg>"
     )
 
 
-def _placed(every: list[Node]) -> dict[Node, Box]:
-    """Each step one row below the lowest of its inputs, in the column of its first input if that is free; a row is as high as its highest box."""
-    boxes: dict[Node, Box] = {}
-    taken: set[tuple[int, int]] = set()
-    stores = _stores(every)
-    for node in every:
-        inputs = [boxes[child] for child in node.children]
-        row = max((box.row + 1 for box in inputs), default=0)
-        column = inputs[0].column if inputs else 0
-        while (column, row) in taken:
-            column += 1
-        taken.add((column, row))
-        boxes[node] = Box(column, row, tuple(_lines(node, stores)))
-    tops = _tops(boxes.values())
-    return {node: Box(box.column, box.row, box.lines, tops[box.row]) for node, box in boxes.items()}
+def picture(drawing: Drawing) -> str:
+    """The drawing as HTML for a notebook, below its name; what is wider than the notebook can be scrolled to."""
+    return f'<div><b>{_escaped(drawing.name)}</b><div style="overflow-x:auto">{svg(drawing)}</div></div>'
 
 
-def _tops(boxes: Iterable[Box]) -> dict[int, int]:
-    """Where each row begins."""
-    heights: dict[int, int] = {}
-    for box in boxes:
-        heights[box.row] = max(heights.get(box.row, 0), box.height)
-    tops, top = {}, MARGIN
-    for row in sorted(heights):
-        tops[row] = top
-        top += heights[row] + GAP
-    return tops
-
-
-def _stores(every: list[Node]) -> Mapping[Node, str]:
-    """The stores that steps keep up, by their names; none where names are not distinct, of which compiling tells."""
-    demands = demands_of_nodes(every)
-    try:
-        names = name_steps(every).stores
-    except TopologyError:
-        return {}
-    return {node: name for node, name in names.items() if node.traits.keeps_store or demands[node].is_looked_up}
-
-
-def _lines(node: Node, stores: Mapping[Node, str]) -> list[str]:
-    """What a step does, wrapped, its aggregates one by one; then its name, its key and its store."""
-    texts = list(node.label())
-    texts += [f"[{node.name}]"] if node.name else []
-    texts += [f"store {stores[node]}"] if node in stores else []
-    return [line for text in texts for line in textwrap.wrap(text, LINE_LENGTH, break_on_hyphens=False)]
-
-
-def _drawn(node: Node, box: Box) -> str:
-    colour = _SINK_COLOUR if node.traits.is_sink else _COLOURS[node.relation]
-    first = box.top + BOX_PADDING + 11
-    lines = "".join(
-        f'<text x="{box.middle}" y="{first + LINE_HEIGHT * place}">{html.escape(line)}</text>'
-        for place, line in enumerate(box.lines)
+def _box(placed: PlacedBox) -> str:
+    box = placed.box
+    fill, border = COLOURS[box.gives or box.kind]
+    frame = (
+        f'<rect x="{placed.left}" y="{placed.top}" width="{placed.width}" height="{placed.height}" rx="{CORNER}" '
+        f'fill="{fill}" stroke="{border}"/>'
     )
-    frame = f'<rect x="{box.left}" y="{box.top}" width="{BOX_WIDTH}" height="{box.height}" rx="6" fill="{colour}" stroke="#667"/>'
-    return f'<g text-anchor="middle" fill="#112"><title>{html.escape(node.text())}</title>{frame}{lines}</g>'
+    lines = "".join(_line(placed, line) for line in placed.lines)
+    note = "\n".join(_escaped(line) for line in box.note.splitlines())
+    return f'<g data-step="{_escaped(box.id)}"><title>{note}</title>{frame}{lines}</g>'
 
 
-def _arrow(start: Box, end: Box) -> str:
-    x, y = end.middle, end.top
-    line = f'<path d="M{start.middle} {start.bottom} L{x} {y}" stroke="#667" fill="none"/>'
-    return f'{line}<path d="M{x - 4} {y - 7} L{x} {y} L{x + 4} {y - 7}" stroke="#667" fill="none"/>'
+def _line(placed: PlacedBox, line: BoxLine) -> str:
+    """A line of text; in front of the name of a store stands a sign."""
+    x, y = placed.left + line.x, placed.top + line.y
+    ink = MUTED if line.part in (NAME, STORE) else INK
+    weight = ' font-weight="bold"' if line.part == TITLE else ""
+    sign = _cylinder(x - STORE_INDENT, y - 10) if line.part == STORE and line.begins else ""
+    return f'{sign}<text x="{x}" y="{y}" fill="{ink}"{weight}>{_escaped(line.text)}</text>'
+
+
+def _cylinder(x: int, y: int) -> str:
+    """The sign of a store."""
+    return f'<path d="M{x} {y + 2}v8a5 2 0 0 0 10 0v-8a5 2 0 0 0 -10 0a5 2 0 0 0 10 0" fill="none" stroke="{MUTED}" stroke-width="1.2"/>'
+
+
+def _flow(placed: PlacedFlow, *, is_dashed: bool) -> str:
+    x, y = placed.points[-1]
+    way = _rounded([*placed.points[:-1], (x, y - HEAD_HEIGHT + 1)])
+    dashes = ' stroke-dasharray="5 4"' if is_dashed else ""
+    half = HEAD_WIDTH // 2
+    head = f'<path d="M{x - half} {y - HEAD_HEIGHT}L{x} {y}L{x + half} {y - HEAD_HEIGHT}z" fill="{LINE}"/>'
+    return f'<path d="{way}" fill="none" stroke="{LINE}" stroke-width="1.4"{dashes}/>{head}'
+
+
+def _rounded(points: Sequence[Point]) -> str:
+    """The way through points that are upright and level in turns, its corners round."""
+    way = "M{} {}".format(*points[0])
+    for (before, corner), (_, after) in pairwise(pairwise(points)):
+        radius = min(CORNER - 1, *(max(abs(x - corner[0]), abs(y - corner[1])) // 2 for x, y in (before, after)))
+        (x, y), (following_x, following_y) = _towards(corner, before, radius), _towards(corner, after, radius)
+        way += f"L{x} {y}Q{corner[0]} {corner[1]} {following_x} {following_y}"
+    return way + "L{} {}".format(*points[-1])
+
+
+def _towards(corner: Point, other: Point, distance: int) -> Point:
+    """A point on the way from a corner to another, so far from the corner."""
+    return tuple(one + max(-distance, min(distance, end - one)) for one, end in zip(corner, other))  # type: ignore[return-value]
+
+
+def _escaped(text: str) -> str:
+    return html.escape(legible(text))

@@ -14,7 +14,8 @@ from streamkit import functions as F
 from streamkit.errors import ConfigError, SchemaError, TopologyError
 from streamkit.plan.operators.aggregate import AggregateNode
 from streamkit.plan.operators.write import To
-from streamkit.plan.picture import LINE_LENGTH
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def delays(threshold=15):
@@ -177,6 +178,16 @@ def test_mermaid_has_a_box_a_step_and_an_arrow_an_input():
     ]
 
 
+def groups_of(text):
+    """The boxes of a picture, by the names of their steps."""
+    return {group.get("data-step"): group for group in ET.fromstring(text).iter(f"{SVG}g")}
+
+
+def lines_of(app):
+    """The lines of text in each box of the picture, by the names of their steps."""
+    return {step: [text.text for text in group.iter(f"{SVG}text")] for step, group in groups_of(app.to_svg()).items()}
+
+
 def test_notebooks_get_a_picture():
     """A notebook gets text and a picture with a box for every step, the text in it escaped."""
     app = delays()
@@ -185,15 +196,41 @@ def test_notebooks_get_a_picture():
     bundle = app._repr_mimebundle_()
 
     assert bundle["text/plain"] == app.describe()
-    assert bundle["text/html"].count("<rect") == 13
+    assert len(groups_of(bundle["text/html"])) == 13
     assert "<script>" not in bundle["text/html"]
-    assert ET.fromstring(bundle["text/html"]).find("{http://www.w3.org/2000/svg}svg") is not None
+    assert app.to_svg() in bundle["text/html"]
 
 
-def lines_of(app):
-    """The lines of text in each box of the picture."""
-    groups = ET.fromstring(app._repr_mimebundle_()["text/html"]).iter("{http://www.w3.org/2000/svg}g")
-    return [[text.text for text in group.iter("{http://www.w3.org/2000/svg}text")] for group in groups]
+def test_a_picture_is_a_file_of_its_own():
+    """`to_svg` gives XML in the space of SVG, as large as it says, with whatever name and text: what no XML can hold is marked."""
+    app = sk.Topology("a")
+    app.stream("s").filter(F.col("x") == '<script>\x00\ufffe&"\n').to("t", name="end")
+    root = ET.fromstring(app.to_svg().encode("utf-8"))
+
+    assert root.tag == f"{SVG}svg"
+    assert [root.get(name) for name in ("viewBox", "width")] == [
+        f"0 0 {root.get('width')} {root.get('height')}",
+        root.get("width"),
+    ]
+    assert [text for text in lines_of(app).values() if "filter" in text[0]] == [["filter x = '<script>\ufffd\ufffd&\" '"]]
+    assert lines_of(app)["end"] == ["to t", "end"]
+
+
+def test_boxes_tell_in_a_tooltip_what_they_do():
+    """It says on one line what the box has on several."""
+    titles = {step: group.findtext(f"{SVG}title") for step, group in groups_of(delays().to_svg()).items()}
+
+    assert titles["aggregate-delays"] == "group by origin, tumbling 1 hour, grace 10 minutes: flights = count(1) → store delays"
+
+
+def test_the_picture_has_connectors():
+    """A connector has a box, with a dashed line to the source that it fills, and from the sink that it empties."""
+    app = sk.Topology("copy")
+    app.stream(sk.kafka("orders", bootstrap_servers="h:1"), schema="a string", key="a").to(sk.http("https://host/hook"))
+    root = ET.fromstring(app.to_svg())
+
+    assert lines_of(app)["connector:kafka.orders-source"] == ["kafka('orders')", "kafka.orders-source"]
+    assert len([path for path in root.iter(f"{SVG}path") if path.get("stroke-dasharray")]) == 2
 
 
 def test_the_picture_says_all_of_every_step():
@@ -205,29 +242,22 @@ def test_the_picture_says_all_of_every_step():
     orders.join(users, on="user").group_by("city").agg(**sums).to("sums")
     boxes = lines_of(app)
 
-    assert ["stream orders", "key user"] in boxes
-    (joined,) = [box for box in boxes if box[0].startswith("filter")]
-    assert "".join(" ".join(joined).split()).startswith("filtercityisnotnullandlength(city)>3andcity!='nowhereinparticular'store")
-    (grouped,) = [box for box in boxes if box[0] == "group by city"]
-    assert [line for line in grouped if "amount_of_the_orders_11" in line] and grouped[-1].startswith("store ")
-    assert max(len(line) for box in boxes for line in box) <= LINE_LENGTH
+    assert boxes["stream-orders"] == ["stream orders", "key user"]
+    assert boxes["filter-users"][-1] == "filter-users"
+    assert " ".join(boxes["filter-users"][:-1]) == (
+        "filter city is not null and length(city) > 3 and city != 'nowhere in particular'"
+    )
+    (grouped,) = [box for box in boxes.values() if box[0] == "group by city"]
+    assert [line for line in grouped if line == "amount_of_the_orders_11 = sum(amount)"]
 
 
-def test_boxes_of_the_picture_stand_apart():
-    """However much stands in a box, it covers no other and holds all of its lines."""
-    app = delays()
-    svg = "{http://www.w3.org/2000/svg}"
-    groups: Any = list(ET.fromstring(app._repr_html_()).iter(f"{svg}g"))
-    frames = []
-    for group in groups:
-        frame = group.find(f"{svg}rect")
-        left, top, width, height = (int(frame.get(name)) for name in ("x", "y", "width", "height"))
-        assert all(top < int(text.get("y")) < top + height for text in group.iter(f"{svg}text"))
-        frames.append((left, top, left + width, top + height))
+def test_steps_of_one_name_are_drawn_all_the_same():
+    """That two have one name, compiling tells; the picture shows both."""
+    app = sk.Topology("a")
+    app.stream("s").filter("x > 1", name="same").to("t")
+    app.stream("s").filter("x > 2", name="same").to("u")
 
-    for number, (left, top, right, bottom) in enumerate(frames):
-        for other in frames[:number]:
-            assert right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
+    assert len(lines_of(app)) == 5
 
 
 def test_repr_is_one_line():
