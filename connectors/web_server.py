@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import sys
+from dataclasses import dataclass
 from threading import Thread
 from typing import Any, Protocol
 
@@ -32,14 +33,23 @@ class WebService(Protocol):
         """The answer to a request that is refused."""
 
 
+@dataclass(frozen=True)
+class TlsFiles:
+    """The files with the certificate of a server, and with its key, unless that is in the same one."""
+
+    certificate: str
+    key: str | None = None
+
+
 class WebServer:
     """Serves from when it is made until it is stopped."""
 
-    def __init__(self, name: str, service: WebService, listener: socket.socket) -> None:
+    def __init__(self, name: str, service: WebService, listener: socket.socket, tls: TlsFiles | None = None) -> None:
         self.address: tuple[str, int] = listener.getsockname()[:2]
         config = uvicorn.Config(
             service, http=_HttpProtocol, ws="none", loop="asyncio", lifespan="off", log_config=None, proxy_headers=False,
             server_header=False, timeout_keep_alive=SILENCE_S, timeout_graceful_shutdown=5,
+            ssl_certfile=None if tls is None else tls.certificate, ssl_keyfile=None if tls is None else tls.key,
         )  # fmt: skip
         self._server = uvicorn.Server(config)
         self._thread = Thread(target=self._server.run, args=([listener],), name=name, daemon=True)
@@ -109,8 +119,8 @@ class _HttpProtocol(H11Protocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Answer a request that is whole, and then close; asyncio would close before."""
-        if self.cycle is None or self.cycle.response_complete:
-            return False
+        if self.cycle is None or self.cycle.response_complete or self.transport.get_extra_info("sslcontext"):
+            return False  # TLS has no half-closed connections
         self.cycle.keep_alive = False
         if self.cycle.more_body:
             self.conn.receive_data(b"")  # h11's word for the end: its error says how much of the body came

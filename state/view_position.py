@@ -84,14 +84,27 @@ def wait_for(catalog: Catalog, application: str, wanted: ViewPosition, timeout: 
     """
     deadline = time.monotonic() + timeout
     watch = catalog.watch()  # before the look, so that a commit meanwhile is not missed
-    while True:
-        epoch, offsets = catalog.read(lambda transaction: _stands(transaction, application, wanted))
-        if wanted.is_reached(epoch, offsets):
-            return
+    while (missing := missing_of(catalog, application, wanted)) is not None:
         left_s = deadline - time.monotonic()
         if left_s <= 0:
-            raise TimeoutError(_unreached(application, wanted, epoch, offsets, timeout))
+            raise TimeoutError(unreached_text(application, missing, timeout))
         watch.wait(min(left_s, LOOK_SECONDS))
+
+
+def missing_of(catalog: Catalog, application: str, wanted: ViewPosition) -> str | None:
+    """What an application has yet to do up to a position, in words, None if it is there; ConfigError as `wait_for`."""
+    epoch, offsets = catalog.read(lambda transaction: _stands(transaction, application, wanted))
+    if wanted.is_reached(epoch, offsets):
+        return None
+    parts = [f"{topic} {partition} to {stands} of {end}" for topic, partition, stands, end in wanted.missing(offsets)]
+    return f"it has read {', '.join(parts)}" if parts else f"it has committed epoch {epoch} of {wanted.epoch}"
+
+
+def unreached_text(application: str, missing: str, seconds: float) -> str:
+    """What is said when the wait is over."""
+    return (
+        f"the application {application!r} has not come so far after {seconds} s: {missing}; is it running (streamkit apps list)?"
+    )
 
 
 def _stands(transaction: Transaction, application: str, wanted: ViewPosition) -> tuple[int, dict[str, dict[int, int]]]:
@@ -122,11 +135,3 @@ def _behind_receipts(receipts: Iterable[Receipt]) -> dict[str, dict[int, int]]:
             known = ends.setdefault(receipt.topic, {})
             known[partition] = max(known.get(partition, 0), following)
     return ends
-
-
-def _unreached(
-    application: str, wanted: ViewPosition, epoch: int, offsets: Mapping[str, Mapping[int, int]], timeout: float
-) -> str:
-    parts = [f"{topic} {partition} to {stands} of {end}" for topic, partition, stands, end in wanted.missing(offsets)]
-    found = f"it has read {', '.join(parts)}" if parts else f"it has committed epoch {epoch} of {wanted.epoch}"
-    return f"the application {application!r} has not come so far after {timeout} s: {found}; is it running (streamkit apps list)?"

@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -27,6 +26,7 @@ from streamkit.connectors.classes import CLASS, class_of, known_classes
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.placeholders import has_placeholder
 from streamkit.connectors.redaction import Redaction
+from streamkit.connectors.request_origin import is_from_elsewhere
 from streamkit.connectors.runtime import status
 from streamkit.connectors.runtime.configurations import read_configurations
 from streamkit.connectors.runtime.positions import read_positions
@@ -95,7 +95,7 @@ class Rest:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, unless a web page of elsewhere sent it; a slash at the end of its path says nothing."""
-        if not self._is_for_us(Headers(scope=scope)):
+        if is_from_elsewhere(Headers(scope=scope), self._hosts):
             await self.error(403, "the Host or Origin of the request is another one")(scope, receive, send)
             return
         await self._answers({**scope, "path": urlsplit(scope["path"]).path.rstrip("/") or "/"}, receive, send)
@@ -103,14 +103,6 @@ class Rest:
     def error(self, code: int, text: str) -> Response:
         """The answer to a request that is refused."""
         return JSONResponse({"error_code": code, "message": text}, code)
-
-    def _is_for_us(self, headers: Headers) -> bool:
-        """Whether no web page of elsewhere sent it: such a page can reach loopback by the user's browser, under a name of its own."""
-        try:
-            host = urlsplit(f"//{headers.get('Host', '')}").hostname or ""
-        except ValueError:
-            return False
-        return headers.get("Origin") is None and (host == "localhost" or host in self._hosts or _is_address(host))
 
     async def _refused(self, request: Request, error: Exception) -> Response:
         """What was raised, as an answer."""
@@ -296,14 +288,6 @@ def _version() -> str:
     import streamkit
 
     return streamkit.__version__
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _route(verb: str, path: str, answer: Callable[..., Any], *, takes_body: bool = False) -> Route:

@@ -10,10 +10,11 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from streamkit.cli.terminal.location import LogOption, wanted_location
-from streamkit.cli.terminal.rendering import JsonOption, error_text, show_error, show_json, show_line
+from streamkit.cli.terminal.rendering import JsonOption, show_error, show_json, show_line
 from streamkit.cli.terminal.table import show_table
 from streamkit.errors import StreamKitError
 from streamkit.log.database.address import is_address
+from streamkit.log.database.system_error import error_text
 from streamkit.log.opening import open_existing_log
 from streamkit.log.rescue.findings import CheckReport
 from streamkit.log.rescue.fsck import check_folder

@@ -13,11 +13,12 @@ from rich.status import Status
 
 from streamkit.cli.terminal import completion
 from streamkit.cli.terminal.location import LogOption
-from streamkit.cli.terminal.rendering import JsonOption, counted, error_text, show_error, show_json, show_line, visible
+from streamkit.cli.terminal.rendering import JsonOption, counted, show_error, show_json, show_line, visible
 from streamkit.cli.terminal.table import show_table
 from streamkit.connectors.files.far_times import printed_rows
 from streamkit.connectors.files.record_lines import json_text
 from streamkit.errors import StreamKitError
+from streamkit.log.database.system_error import error_text
 from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log
 from streamkit.plan.program import Program, ProgramStore

@@ -15,7 +15,7 @@ from streamkit.connectors.files.far_times import printed_rows
 from streamkit.errors import SchemaError
 from streamkit.log.consume.consumer import Consumer, TopicPartition
 from streamkit.log.topic.formats import Format
-from streamkit.names import OFFSET, PARTITION, ROW_NUMBER, TOPIC
+from streamkit.names import HEADERS, OFFSET, PARTITION, ROW_NUMBER, TOPIC
 from streamkit.query.wanted import Wanted
 
 Following = dict[TopicPartition, int]
@@ -85,18 +85,27 @@ def _portion(format: Format | None, rows: pa.RecordBatch) -> tuple[Portion, Sche
     """The rows up to the first that cannot be decoded, and the error of that one."""
     if format is None:
         return Portion(rows), None
-    records, failure = _decoded(format, rows)
+    records, failure = decoded_rows(format, rows)
     return Portion(decoded=records), failure
 
 
-def _decoded(format: Format, rows: pa.RecordBatch) -> tuple[list[dict[str, Any]], SchemaError | None]:
+def with_header_pairs(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records with their headers, if they have any, as pairs of a key and a value."""
+    for record in records:
+        if HEADERS not in record:
+            break
+        record[HEADERS] = record[HEADERS] and [(header["key"], header["value"]) for header in record[HEADERS]]
+    return records
+
+
+def decoded_rows(format: Format, rows: pa.RecordBatch) -> tuple[list[dict[str, Any]], SchemaError | None]:
     """The rows as Python values up to the first that cannot be decoded, and the error of that one."""
     try:
         return printed_rows(rows, format), None
     except SchemaError as error:
         if not error.rows:
             raise
-        records, earlier = _decoded(format, rows.slice(0, error.rows[0]))
+        records, earlier = decoded_rows(format, rows.slice(0, error.rows[0]))
         return records, earlier or _located(error, rows)
 
 

@@ -21,7 +21,7 @@ from streamkit.connectors.files.record_lines import (
     write_json,
 )
 from streamkit.names import DELETED, HEADERS
-from streamkit.query.portion import Portion
+from streamkit.query.portion import Portion, with_header_pairs
 from streamkit.query.wanted import RECORD_COLUMNS
 
 Printed = Callable[[Portion], object]
@@ -108,10 +108,7 @@ class RecordOutput:
                 self.printed(portion)
 
     def _shown(self, portion: Portion) -> list[dict[str, Any]]:
-        if HEADERS in self.columns:
-            for record in portion.records:
-                record[HEADERS] = record[HEADERS] and [(header["key"], header["value"]) for header in record[HEADERS]]
-        return portion.records
+        return with_header_pairs(portion.records)
 
     def _caption(self, records: list[dict[str, Any]], total: int | None) -> None:
         is_cut = len(records) == self.limit if total is None else len(records) < total

@@ -12,8 +12,7 @@ import typer
 from rich.console import Console
 
 from streamkit.connectors.files.record_lines import cell_text, json_text
-from streamkit.errors import StreamKitError
-from streamkit.log.database.system_error import expected
+from streamkit.log.database.system_error import error_text
 
 ROUNDED_END = 1e16  # beyond it, a double has no fractions, and Python writes an exponent
 # What would act on a terminal instead of standing on it: control characters, line separators, changes of the writing direction, half characters.
@@ -57,14 +56,6 @@ def show_error(error: Exception) -> None:
 def _show_apart(message: str) -> None:
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(visible(message, kept="\n\t"), markup=False, emoji=False)
-
-
-def error_text(error: Exception) -> str:
-    """The message of an error; for a bare error of the operating system, with what to do."""
-    if isinstance(error, StreamKitError) or not isinstance(error, OSError) or error.errno is None:
-        return str(error)
-    where = f" ({error.filename})" if error.filename else ""
-    return f"the operating system refused a call: {error.strerror}{where}; {expected(error)}"
 
 
 def show_json(value: Any) -> None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from streamkit.errors import StorageFailedError, StorageFullError
+from streamkit.errors import StorageFailedError, StorageFullError, StreamKitError
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _REFUSALS = frozenset((errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM))
@@ -48,6 +48,14 @@ def system_error(work: str, path: str, error: OSError) -> StorageFullError | Sto
 def full_error(path: str, error: OSError) -> StorageFullError:
     """The error of a write that found no room."""
     return StorageFullError(f"no room to write {path}: {error.strerror}; nothing became visible, free disk space and run again")
+
+
+def error_text(error: Exception) -> str:
+    """The message of an error; for a bare error of the operating system, with what to do."""
+    if isinstance(error, StreamKitError) or not isinstance(error, OSError) or error.errno is None:
+        return str(error)
+    where = f" ({error.filename})" if error.filename else ""
+    return f"the operating system refused a call: {error.strerror}{where}; {expected(error)}"
 
 
 def expected(error: OSError) -> str:

@@ -1,0 +1,9 @@
+"""The forms in which the server answers, as the header `Accept` names them."""
+
+from __future__ import annotations
+
+JSON = "application/json"
+LINES = "application/x-ndjson"
+ARROW = "application/vnd.apache.arrow.stream"
+EVENTS = "text/event-stream"
+ROW_FORMS = (JSON, LINES, ARROW)

@@ -1,0 +1,280 @@
+"""The records of a topic: pages from an offset or a time on, and a live tail."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamkit.chunks import one_batch
+from streamkit.connectors.files.record_lines import json_text
+from streamkit.errors import CorruptionError, SchemaError, TopicNotFoundError
+from streamkit.log.consume.reader import check_columns
+from streamkit.log.log import Log
+from streamkit.log.topic.topic import Topic
+from streamkit.names import DELETED, HEADERS, OFFSET, PARTITION, TIMESTAMP
+from streamkit.query.moment import parse_moment
+from streamkit.query.portion import decoded_rows, with_header_pairs
+from streamkit.query.position import EARLIEST, LATEST, StartPosition, bounds_of, offsets_at, parse_offset
+from streamkit.query.predicate import parse_predicate
+from streamkit.query.record_page import PageLimits, PageReader, RecordPage
+from streamkit.query.wanted import RECORD_COLUMNS, Wanted, check_offset, condition_schema
+from streamkit.serve.answers import RowsAnswer, StreamAnswer, event_text, json_lines_of
+from streamkit.serve.cursors import cursor_place, cursor_text
+from streamkit.serve.forms import EVENTS, ROW_FORMS
+from streamkit.serve.refusals import RefusedError, bad_request, refusal_of
+from streamkit.serve.resource import Asked, Parameter, Resource
+
+TAIL_READ_ROWS = 10_000  # of what came between two looks, the newest; the rest is left out and said to be
+TAIL_SHOWN_ROWS = 500  # of those that a viewer wants
+PAGE_ROWS = 100
+
+
+def records(asked: Asked) -> RowsAnswer | StreamAnswer:
+    """A page of a topic's records, or what comes."""
+    topic = asked.log.topic(asked.path["topic"])
+    wanted = _wanted(asked, topic)
+    if asked.form == EVENTS:
+        return StreamAnswer(lambda: _tail(asked, wanted))
+    starts = _starts(asked, wanted, EARLIEST)
+    page = _page(asked, wanted, starts, asked.log.end_offsets(topic.name))
+    format = None if asked["raw"] or asked.form not in ROW_FORMS[:2] else topic.format
+    needs_values = format is not None or HEADERS in wanted.columns
+    decoded, page = page.decoded(format) if needs_values else (None, page)
+    return RowsAnswer("records", page.rows, _facts(topic, page, starts, asked), decoded)
+
+
+def _wanted(asked: Asked, topic: Topic) -> Wanted:
+    names = [name for text in asked["columns"] for name in text.split(",")]
+    columns = [name for name in check_columns(topic, names or None) if name not in RECORD_COLUMNS]
+    if asked["headers"] and HEADERS not in columns:
+        columns.append(HEADERS)
+    condition = None if asked["where"] is None else parse_predicate(asked["where"], condition_schema(topic))
+    position = _position(asked)
+    wanted = Wanted(topic, tuple(columns), tuple(asked["partition"]) or None, position or EARLIEST, condition)
+    check_offset(asked.log, wanted)
+    return wanted
+
+
+def _position(asked: Asked) -> StartPosition | None:
+    """Where to begin, if somebody said so; the last N records are an offset that is negative."""
+    given = [name for name in ("offset", "time", "cursor") if asked[name] is not None]
+    if len(given) > 1:
+        raise bad_request(f"found {' and '.join(given)}; each says where to begin, so expected one of them")
+    if asked["time"] is not None:
+        return parse_moment(asked["time"])
+    text = asked["offset"]
+    return None if text is None or _is_from_end(text) else parse_offset(text)
+
+
+def _is_from_end(text: str) -> bool:
+    return text.startswith("-") and text[1:].isdecimal() and len(text) < 20
+
+
+def _starts(asked: Asked, wanted: Wanted, default: str) -> dict[int, int]:
+    """The offset at which each partition begins."""
+    log, name = asked.log, wanted.topic.name
+    place = asked["cursor"] if asked.form != EVENTS else asked["cursor"] or asked.last_event
+    if place is not None:
+        return _starts_of_cursor(log, wanted.topic, place)
+    if asked["offset"] is not None and _is_from_end(asked["offset"]):
+        return {partition: max(start, end + int(asked["offset"])) for partition, (start, end) in bounds_of(log, name).items()}
+    has_place = asked["offset"] is not None or asked["time"] is not None
+    starts = offsets_at(log, name, wanted.position if has_place else default)
+    chosen = wanted.partitions
+    return starts if chosen is None else {partition: starts[partition] for partition in chosen if partition in starts}
+
+
+def _starts_of_cursor(log: Log, topic: Topic, text: str) -> dict[int, int]:
+    found = cursor_place(text, {"topic": int, "offsets": dict})
+    offsets = {int(one): offset for one, offset in found["offsets"].items() if one.isdecimal() and isinstance(offset, int)}
+    if found["topic"] != topic.id:
+        raise RefusedError(
+            410, "Gone", f"the cursor is of another topic than {topic.name} is now", "leave it out to begin at the beginning"
+        )
+    return {one: min(max(offsets.get(one, start), start), end) for one, (start, end) in bounds_of(log, topic.name).items()}
+
+
+def _page(asked: Asked, wanted: Wanted, starts: Mapping[int, int], ends: Mapping[int, int]) -> RecordPage:
+    limit = asked["limit"]
+    if limit > asked.limits.rows:
+        raise RefusedError(
+            413,
+            "TooMany",
+            f"found limit={limit}; expected at most {asked.limits.rows:,} rows",
+            "ask for the rest with the cursor of the answer",
+        )
+    return PageReader(asked.log, wanted, asked.limits.page(limit), asked.goes_on).page(starts, ends)
+
+
+def _facts(topic: Topic, page: RecordPage, starts: Mapping[int, int], asked: Asked) -> dict[str, Any]:
+    """What is said beside the records; RefusedError if the page has none because the first one cannot be read."""
+    failure = page.failure
+    if failure is not None and not page.rows.num_rows:
+        raise _unreadable(topic, page, failure, asked)
+    facts: dict[str, Any] = {"cursor": _cursor(topic, page.following), "is_complete": page.is_complete}
+    if (note := page.why) or failure is not None:
+        facts["note"] = note or f"the next record cannot be read: {failure}"
+    return facts
+
+
+def _unreadable(topic: Topic, page: RecordPage, failure: CorruptionError | SchemaError, asked: Asked) -> RefusedError:
+    found = refusal_of(failure)
+    if isinstance(failure, CorruptionError):
+        if failure.partition is None or failure.next_offset is None:
+            return found
+        behind = {**page.following, failure.partition: failure.next_offset}
+        hint = f"the cursor beside this goes on behind it; {found.hint}"
+    else:
+        return RefusedError(found.status, found.error, found.message, "raw=true gives the bytes")
+    return RefusedError(found.status, found.error, found.message, hint, facts={"cursor": _cursor(topic, behind)})
+
+
+def _cursor(topic: Topic, offsets: Mapping[int, int]) -> str:
+    return cursor_text({"topic": topic.id, "offsets": {str(one): offset for one, offset in sorted(offsets.items())}})
+
+
+@dataclass(frozen=True)
+class TailQuery:
+    """What a viewer of a tail wants of each look."""
+
+    columns: tuple[str, ...]
+    partitions: tuple[int, ...] | None
+    where: str | None
+    is_raw: bool
+
+
+@dataclass
+class TopicTail:
+    """What comes to a topic; one look is for all who watch it."""
+
+    log: Log
+    topic: Topic
+    limits: PageLimits
+    at: dict[int, int] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Nobody has watched until now."""
+        self.at = self._ends()
+
+    def look(self, queries: Collection[TailQuery]) -> dict[TailQuery, list[str]]:
+        """The records since the last look, and what of them is left out."""
+        ends = self._ends()
+        if ends == self.at:
+            return {}
+        starts = {partition: self.at.get(partition, 0) for partition in ends}
+        share = max(1, TAIL_READ_ROWS // max(1, sum(ends[one] > starts[one] for one in ends)))
+        read = {one: max(starts[one], ends[one] - share) for one in ends}
+        left_out = [
+            _skipped(one, starts[one], read[one], "more came than is shown live") for one in ends if starts[one] < read[one]
+        ]
+        self.at = ends
+        names = (*self.topic.schema.names, HEADERS)
+        page = PageReader(self.log, Wanted(self.topic, names, None, LATEST, None), self.limits).page(read, ends)
+        why = str(page.failure or page.why or "more came than is shown live")
+        left_out += [_skipped(one, page.following[one], ends[one], why) for one in ends if page.following[one] < ends[one]]
+        return {query: [*self._events(query, page.rows), *left_out] for query in queries}
+
+    def _events(self, query: TailQuery, rows: pa.Table) -> list[str]:
+        if not rows.num_rows:
+            return []
+        condition = None if query.where is None else parse_predicate(query.where, condition_schema(self.topic))
+        wanted = Wanted(self.topic, query.columns, query.partitions, LATEST, condition)
+        found = one_batch(rows)
+        if query.partitions is not None:
+            found = found.filter(pc.is_in(found.column(PARTITION), pa.array(query.partitions, pa.int32())))
+        found = wanted.matching(found).select([*query.columns, TIMESTAMP, PARTITION, OFFSET, DELETED])
+        events = []
+        if (more := found.num_rows - TAIL_SHOWN_ROWS) > 0:
+            events.append(event_text("skipped", json_text({"records": more, "why": "more came than is shown live"})))
+            found = found.slice(more)
+        if found.num_rows:
+            format = None if query.is_raw else self.topic.format
+            events += records_events(found, format, _cursor(self.topic, self.at))
+        return events
+
+    def _ends(self) -> dict[int, int]:
+        found = self.log.topic(self.topic.name)
+        if found.id != self.topic.id:
+            raise TopicNotFoundError(f"the topic {self.topic.name!r} was deleted, and created again")
+        return self.log.end_offsets(found.name)
+
+
+def records_events(rows: pa.RecordBatch, format: Any, cursor: str) -> list[str]:
+    """Rows as an event; one that cannot be decoded is left out with those behind it, and that is said."""
+    table = pa.Table.from_batches([rows])
+    if format is None:
+        lines, failure = json_lines_of(table), None
+    else:
+        decoded, failure = decoded_rows(format, rows)
+        lines = json_lines_of(table, with_header_pairs(decoded))
+    shown = lines.decode().splitlines()
+    events = [event_text("records", f"[{', '.join(shown)}]", cursor)] if shown else []
+    if failure is not None:
+        left_out = {"records": rows.num_rows - len(shown), "why": str(failure)}
+        events.append(event_text("skipped", json_text(left_out)))
+    return events
+
+
+def _skipped(partition: int, start: int, end: int, why: str) -> str:
+    return event_text("skipped", json_text({"partition": partition, "from": start, "to": end, "why": why}))
+
+
+async def _tail(asked: Asked, wanted: Wanted) -> AsyncIterator[str]:
+    """What was asked for of what is there, then what comes."""
+    topic = wanted.topic
+    watching = asked.live.watching(
+        ("topic", topic.id), lambda: TopicTail(asked.log, topic, asked.limits.page(TAIL_READ_ROWS)), by_commits=True
+    )
+    tail: Any = watching.sight
+    query = TailQuery(wanted.columns, wanted.partitions, asked["where"], asked["raw"])
+
+    async def first(is_first: bool) -> Sequence[str]:
+        return await asked.live.run_live(_before, asked, wanted, tail, is_first)
+
+    async for text in watching.events(query, first):
+        yield text
+
+
+def _before(asked: Asked, wanted: Wanted, tail: TopicTail, is_first: bool) -> list[str]:
+    """What was asked for of what is there; what a page has no room for is left out, and that is said."""
+    if is_first:
+        tail.begin()
+    topic, ends = wanted.topic, tail.at
+    starts = _starts(asked, wanted, LATEST)
+    page = _page(asked, wanted, starts, ends)
+    table = page.rows.combine_chunks()
+    format = None if asked["raw"] else topic.format
+    events = records_events(one_batch(table), format, _cursor(topic, {**ends, **page.following})) if table.num_rows else []
+    why = str(page.failure) if page.failure is not None else page.why or "the page before the live records is full"
+    left = [(one, offset, ends[one]) for one, offset in sorted(page.following.items()) if offset < ends.get(one, 0)]
+    return [": begun\n\n", *events, *(_skipped(*place, why) for place in left)]
+
+
+RESOURCES = (
+    Resource(
+        "/api/v1/topics/{topic}/records",
+        "Records of a topic, by partition and offset; as text/event-stream, what comes.",
+        records,
+        dict[str, Any],
+        (
+            Parameter(
+                "offset",
+                str,
+                "begin at this offset of the partition, at earliest or latest, or at -N, the last N of each partition",
+            ),
+            Parameter("time", str, "begin at the first record of this event time or later, such as 2026-01-31T12:00:00Z"),
+            Parameter("partition", int, "only this partition, as often as needed", is_list=True, least=0),
+            Parameter("where", str, "only records for which this condition holds, as streamkit consume --where takes it"),
+            Parameter("columns", str, "only these columns, with commas between", is_list=True),
+            Parameter("limit", int, "records at most", PAGE_ROWS, least=1),
+            Parameter("cursor", str, "go on where an answer ended"),
+            Parameter("headers", bool, "with the headers of records", False),
+            Parameter("raw", bool, "bytes of an opaque topic in base 64, not decoded", False),
+        ),
+        (*ROW_FORMS, EVENTS),
+    ),
+)

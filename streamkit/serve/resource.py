@@ -1,0 +1,82 @@
+"""What the server answers under a path: who answers, what may be asked, and what comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamkit.log.log import Log
+from streamkit.serve.forms import JSON
+from streamkit.serve.limits import ServeLimits
+from streamkit.serve.live import Live
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What may stand behind the `?` of a path: its type is int, float, bool or str; `is_list`: it may come several times."""
+
+    name: str
+    type: type
+    doc: str
+    default: Any = None
+    is_list: bool = False
+    least: int | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """
+    A request that was checked: the names in its path, its parameters by name, and in which form the answer is wanted.
+
+    `others` are parameters that the resource did not name, such as key columns. `goes_on` says whether anybody still waits.
+    """
+
+    log: Log
+    limits: ServeLimits
+    path: Mapping[str, str]
+    values: Mapping[str, Any]
+    others: Mapping[str, str]
+    form: str
+    live: Live
+    last_event: str | None = None
+    goes_on: Callable[[], bool] = field(default=lambda: True)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+
+@dataclass(frozen=True)
+class Resource:
+    """
+    A path, with `{names}` in it, and what it gives.
+
+    `answer` is called in a thread, and gives a value for JSON, or an `Answer` of its own. `gives` is the type of the value, for the
+    description. One of an application waits for `wait_for`, and says the epoch at which it looked.
+    """
+
+    path: str
+    doc: str
+    answer: Callable[[Asked], Any]
+    gives: Any
+    parameters: tuple[Parameter, ...] = ()
+    forms: Sequence[str] = (JSON,)
+    is_of_application: bool = False
+    takes_others: str | None = None  # what the others are
+    is_open: bool = False  # also to those without the token
+
+    @property
+    def every_parameter(self) -> tuple[Parameter, ...]:
+        """Its own parameters, and those of all resources of applications."""
+        return (*self.parameters, *(WAITING if self.is_of_application else ()))
+
+
+WAITING = (
+    Parameter(
+        "wait_for",
+        str,
+        "answer only once the application has committed this: an epoch, or a position as X-StreamKit-Position gives it, such as "
+        '{"orders": {"0": 12}}',
+    ),
+    Parameter("wait_seconds", float, "for how long at most; then 504", 10.0, least=0),
+)

@@ -1,0 +1,155 @@
+"""Stores of applications: the row of a key, and pages of rows, as of the last committed epoch."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from streamkit.connectors.files.record_lines import plain
+from streamkit.description.stores import StoreDescription, store_description
+from streamkit.names import WINDOW_START
+from streamkit.query.store_rows import StoreSelection, absence_of_key, rows_of_key
+from streamkit.serve.answers import RowsAnswer
+from streamkit.serve.applications import application_state
+from streamkit.serve.cursors import cursor_place, cursor_text
+from streamkit.serve.forms import ROW_FORMS
+from streamkit.serve.refusals import RefusedError, bad_request
+from streamkit.serve.resource import Asked, Parameter, Resource
+from streamkit.state.view import StoreView, open_view, open_views
+
+ROWS = 100
+SKIPPED_ROWS_MAX = 100_000  # of one first key, or of windows that start together, before the page
+
+
+def stores(asked: Asked) -> list[dict[str, Any]]:
+    """All of an application."""
+    application_state(asked.log, asked.path["app"])
+    return [store_description(asked.log, view).to_json() for view in open_views(asked.log, asked.path["app"])]
+
+
+def store(asked: Asked) -> Any:
+    """The row of the key, or of each of its windows; without a key, what the store is."""
+    with _view(asked) as view:
+        if not asked.others and asked["window"] is None:
+            return store_description(asked.log, view).to_json()
+        key = _key(view, asked.others)
+        rows = rows_of_key(view, key, asked["window"])
+        if not rows.num_rows:
+            raise RefusedError(404, "NotFound", absence_of_key(view, key, asked["window"]), "see the rows of the store at …/rows")
+    return RowsAnswer("rows", _bounded(asked, rows), {})
+
+
+def rows(asked: Asked) -> RowsAnswer:
+    """A page of rows, in the order of the store."""
+    limit = asked["limit"]
+    if limit > asked.limits.rows:
+        raise RefusedError(
+            413,
+            "TooMany",
+            f"found limit={limit}; expected at most {asked.limits.rows:,} rows",
+            "ask for the rest with the cursor of the answer",
+        )
+    first, skipped = asked["start"], 0
+    if asked["cursor"] is not None:
+        place = cursor_place(asked["cursor"], {"start": (str, type(None)), "skip": int})
+        first, skipped = place["start"], place["skip"]
+        if not 0 <= skipped <= SKIPPED_ROWS_MAX:
+            raise RefusedError(
+                413, "TooMany", f"the page lies behind {skipped:,} rows of one key column; expected at most {SKIPPED_ROWS_MAX:,}",
+                "ask for a part with prefix, start and end",
+            )  # fmt: skip
+    with _view(asked) as view:
+        selection = StoreSelection(tuple(asked["prefix"]), asked["starts_with"], first, asked["end"])
+        found = selection.rows(view, skipped + limit + 1).slice(skipped)
+        page = _bounded(asked, found.slice(0, limit))
+        is_complete = page.num_rows == found.num_rows
+        cursor = None if is_complete else cursor_text(_behind(asked, view, page, first, skipped))
+    return RowsAnswer("rows", page, {"cursor": cursor, "is_complete": is_complete})
+
+
+@contextmanager
+def _view(asked: Asked) -> Iterator[StoreView]:
+    """The store of the path; its files are given back behind the block."""
+    application_state(asked.log, asked.path["app"])
+    view = open_view(asked.log, asked.path["app"], asked.path["store"])
+    with closing(view.reader):
+        yield view
+
+
+def _key(view: StoreView, given: Mapping[str, str]) -> list[str]:
+    """The values of the key columns, in their order."""
+    for columns in (view.key.names, view.store.key.names):
+        if set(given) == set(columns):
+            return [given[name] for name in columns]
+    unknown = sorted(set(given) - {*view.key.names, *view.store.key.names})
+    said = (
+        f"found the parameter {unknown[0]!r}, which is no key column"
+        if unknown
+        else f"found {', '.join(given) or 'no key column'}"
+    )
+    raise bad_request(f"{said}; the store {view.store.name!r} has the key {', '.join(view.key.names)}, and takes window")
+
+
+def _bounded(asked: Asked, found: pa.Table) -> pa.Table:
+    """As many of the rows as an answer may have bytes; one at least."""
+    while found.num_rows > 1 and found.nbytes > asked.limits.bytes:
+        found = found.slice(0, max(1, min(found.num_rows - 1, found.num_rows * asked.limits.bytes // found.nbytes)))
+    return found
+
+
+def _behind(asked: Asked, view: StoreView, page: pa.Table, first: str | None, skipped: int) -> dict[str, Any]:
+    """
+    Where the next page begins: at the window, or first key column, of the last row, behind the rows of it that were shown.
+
+    Where rows cannot be bounded by it, as behind a prefix or in sessions, it is behind all rows that were shown.
+    """
+    name = WINDOW_START if view.store.window_size_ms is not None else view.key.names[0]
+    is_bounded = view.store.window_size_ms is not None or not (view.has_windows or asked["prefix"] or asked["starts_with"])
+    last = page[name][-1].as_py() if is_bounded and name in page.column_names else None
+    if not isinstance(last, str | int | dt.datetime) or isinstance(last, bool):
+        return {"start": first, "skip": skipped + page.num_rows}
+    values, text = page[name].to_pylist(), str(plain(last))
+    same = next((count for count, value in enumerate(reversed(values)) if value != last), len(values))
+    return {"start": text, "skip": same + (skipped if same == len(values) and text == first else 0)}
+
+
+PAGING = (
+    Parameter("start", str, "from this value of the first key column on; of windows, those that start then or later"),
+    Parameter("end", str, "before this value of the first key column; of windows, those that start before"),
+    Parameter("prefix", str, "only rows whose first key column has this value; the next one by a second prefix", is_list=True),
+    Parameter("starts_with", str, "only rows whose key column behind the prefix begins so"),
+    Parameter("limit", int, "rows at most", ROWS, least=1),
+    Parameter("cursor", str, "go on where an answer ended"),
+)
+RESOURCES = (
+    Resource(
+        "/api/v1/applications/{app}/stores",
+        "The stores of an application, as streamkit store list --json.",
+        stores,
+        list[StoreDescription],
+        is_of_application=True,
+    ),
+    Resource(
+        "/api/v1/applications/{app}/stores/{store}",
+        "The row of a key, or of each of its windows, as of the last committed epoch; without a key, what the store is.",
+        store,
+        StoreDescription | dict[str, Any],
+        (Parameter("window", str, "the window that starts then, such as 2026-01-31T12:00:00Z; else all"),),
+        ROW_FORMS,
+        is_of_application=True,
+        takes_others="the value of each key column, by its name, or by key.NAME where a parameter has that name",
+    ),
+    Resource(
+        "/api/v1/applications/{app}/stores/{store}/rows",
+        "Rows of a store, in its order, as of the last committed epoch.",
+        rows,
+        dict[str, Any],
+        PAGING,
+        ROW_FORMS,
+        is_of_application=True,
+    ),
+)
