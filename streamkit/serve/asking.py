@@ -29,7 +29,9 @@ def read_parameters(resource: Resource, given: Iterable[tuple[str, str]]) -> tup
             )
         parameter = known.get(name)
         if parameter is None and resource.takes_others is None:
-            raise bad_request(f"the parameter {name!r} is not known; {resource.path} takes {', '.join(known) or 'none'}")
+            raise bad_request(
+                f"the parameter {name!r} is not known to {resource.path}; expected one of: {', '.join(known) or 'none'}"
+            )
         if name in seen and (parameter is None or not parameter.is_list):
             raise bad_request(f"the parameter {name!r} is given twice; expected it once")
         seen.add(name)

@@ -80,4 +80,6 @@ def absent(hint: str) -> Iterator[None]:
 
 
 def _name(error: Exception) -> str:
+    if isinstance(error, ConfigError):
+        return "BadRequest"
     return "Timeout" if isinstance(error, TimeoutError) else type(error).__name__.removesuffix("Error")

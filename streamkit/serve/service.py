@@ -78,7 +78,7 @@ class Service:
                 await response.leave()
 
     def error(self, code: int, text: str) -> Response:
-        """The answer to what is no request."""
+        """The answer to bytes that are no HTTP."""
         return self._refused(RefusedError(code, "BadRequest", text, "expected HTTP/1.1"))
 
     def end(self) -> None:

@@ -15,7 +15,7 @@ from streamkit.cli.main import program
 from streamkit.log import dead_letter
 
 HELP = "Print JSON instead of tables."
-SILENT = {("run",), ("standby",)}  # what they print is the progress of a run, on the error stream
+SILENT = {("run",), ("standby",), ("serve",)}  # what they print is how they go on; what serve answers is JSON anyway
 ALWAYS = {("connect", "export")}  # prints JSON, and nothing else
 TOPOLOGY = 'import streamkit as sk\n\napp = sk.Topology("flow")\napp.stream("orders").to("copies")\n'
 

@@ -79,7 +79,8 @@ def test_events_tell_a_state_a_second(log, api):
         assert state["newest_epoch"]["epoch"] == state["epochs"]
         send_orders(log, ORDERS, 5)
         for stream in (first, second):
-            wait_until(lambda stream=stream: sum(one["lag"] for one in next(stream)[1]["inputs"]) == 5)
+            lags = (sum(one["lag"] for one in state["inputs"]) for event, state in stream if event == "state")
+            assert next(lag for lag in lags if lag) == 5
 
 
 @pytest.mark.usefixtures("worked")

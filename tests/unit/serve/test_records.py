@@ -16,14 +16,12 @@ LINES = {"Accept": "application/x-ndjson"}
 
 def pages(get, path=RECORDS, **parameters):
     """All records, page by page."""
-    found, cursor, is_complete = [], {}, False
-    while not is_complete:
-        page = get(path, **parameters, **cursor)
-        assert len(page["records"]) <= parameters["limit"]
+    page = get(path, **parameters)
+    found = [page["records"]]
+    while not page["is_complete"]:
+        page = get(path, **parameters, cursor=page["cursor"])
         found.append(page["records"])
-        cursor, is_complete = {"cursor": page["cursor"]}, page["is_complete"]
-        parameters = {name: value for name, value in parameters.items() if name not in ("offset", "time")}
-        assert len(found) < 1_000
+        assert len(page["records"]) <= parameters["limit"] and len(found) < 1_000
     return found
 
 

@@ -1,0 +1,107 @@
+"""Rows of stores."""
+
+from __future__ import annotations
+
+import pytest
+
+import streamkit as sk
+from streamkit import functions as F
+from streamkit.log.opening import open_log
+from tests.unit.serve.conftest import serving
+
+STORES = "/api/v1/applications/totals/stores"
+
+pytestmark = pytest.mark.usefixtures("worked")
+
+
+def pages(get, path, **parameters):
+    page = get(path, **parameters)
+    found = page["rows"]
+    while page["cursor"] is not None:
+        assert page["is_complete"] is False and len(found) < 10_000
+        page = get(path, **parameters, cursor=page["cursor"])
+        found += page["rows"]
+    assert page["is_complete"] is True
+    return found
+
+
+def test_the_program_says_the_same(get, described):
+    """Descriptions, the row of a key, its windows and all rows are what --json of the command line prints."""
+    assert get(STORES) == described("store", "list", "totals")
+    assert get(f"{STORES}/hourly") == described("store", "list", "totals")[1]
+    assert get(f"{STORES}/per_customer", customer="c3")["rows"] == described("store", "get", "totals", "per_customer", "c3")
+    windows = get(f"{STORES}/hourly", customer="c3")["rows"]
+    assert windows == described("store", "get", "totals", "hourly", "c3")
+    assert len(windows) > 3
+    one = get(f"{STORES}/hourly", customer="c3", window=windows[1]["window_start"])["rows"]
+    assert one == [windows[1]]
+    for store in ("per_customer", "hourly"):
+        assert get(f"{STORES}/{store}/rows", limit=1_000)["rows"] == described("store", "scan", "totals", store)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5, 100])
+@pytest.mark.parametrize(
+    ("store", "asked"),
+    [
+        ("per_customer", {}),
+        ("per_customer", {"start": "c2", "end": "c5"}),
+        ("per_customer", {"starts_with": "c"}),
+        ("per_customer", {"prefix": "c4"}),
+        ("hourly", {}),
+        ("hourly", {"start": "2023-11-14T23:00:00Z", "end": "2023-11-15T03:00:00Z"}),
+        ("hourly", {"prefix": "c1"}),
+    ],
+)
+def test_pages_have_each_row_once(get, store, asked, limit):
+    """Cursors lead through all rows, in the order of one large page, whatever bounds them."""
+    path = f"{STORES}/{store}/rows"
+    assert pages(get, path, limit=limit, **asked) == get(path, limit=1_000, **asked)["rows"] != []
+
+
+def test_what_is_not_there(refused, api):
+    """A key without a row, a store that is none, a column that is none: each in words."""
+    assert refused(f"{STORES}/per_customer", customer="nobody")[0] == 404
+    assert "there are" in refused(f"{STORES}/nothing")[1] or refused(f"{STORES}/nothing")[0] == 404
+    status, said = refused(f"{STORES}/per_customer", client="c1")
+    assert (status, "'client', which is no key column" in said) == (400, True)
+    assert refused(f"{STORES}/per_customer", window="2023-11-14")[0] == 400
+    assert refused(f"{STORES}/per_customer/rows", limit=10**6)[0] == 413
+    assert refused(f"{STORES}/per_customer/rows", cursor="x")[0] == 400
+    assert refused(f"{STORES}/per_customer/rows", start="a", starts_with="c")[0] == 400
+    answer = api.get(f"{STORES}/<script>alert(1)<%2Fscript>")
+    assert answer.status_code == 404 and answer.headers["Content-Type"] == "application/json"
+
+
+def test_rows_in_other_forms(api):
+    """Lines of JSON and an Arrow stream have the same rows, with the cursor in a header."""
+    import pyarrow as pa
+
+    path = f"{STORES}/per_customer/rows"
+    rows = api.get(path, params={"limit": 2}).json()
+    lines = api.get(path, params={"limit": 2}, headers={"Accept": "application/x-ndjson"})
+    assert lines.headers["X-StreamKit-Cursor"] == rows["cursor"]
+    arrow = api.get(path, params={"limit": 2}, headers={"Accept": "application/vnd.apache.arrow.stream"})
+    assert pa.ipc.open_stream(arrow.content).read_all().to_pylist() == rows["rows"]
+    assert len(lines.text.splitlines()) == 2
+
+
+def test_keys_of_other_kinds():
+    """Keys of several columns, of numbers, with nulls, and with names that parameters have, are found and paged."""
+    with open_log(":memory:") as log:
+        log.create_topic("orders", "limit bigint, city string, amount double", partitions=2)
+        app = sk.Topology("totals")
+        app.stream("orders").group_by("limit", "city").agg(n=F.count("*"), store="per_key").to("out")
+        with log.producer() as producer:
+            for number in range(40):
+                row = {"limit": number % 5 or None, "city": "ab"[number % 2] if number % 3 else None, "amount": 1.0}
+                producer.send("orders", row)
+        sk.run(app, log=log, engine="local", trigger="available_now").wait()
+        with serving(log) as client:
+            get = lambda path, **parameters: client.get(path, params=parameters).json()  # noqa: E731
+            every = get(f"{STORES}/per_key/rows", limit=1_000)["rows"]
+            assert len(every) > 10
+            for limit in (1, 3, 7):
+                assert pages(get, f"{STORES}/per_key/rows", limit=limit) == every
+            row = next(one for one in every if one["limit"] and one["city"])
+            assert get(f"{STORES}/per_key", limit=row["limit"], city=row["city"])["rows"] == [row]
+            assert get(f"{STORES}/per_key", **{"key.limit": row["limit"], "city": row["city"]})["rows"] == [row]

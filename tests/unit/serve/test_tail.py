@@ -1,0 +1,206 @@
+"""The live tail of a topic."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+
+import httpx
+import pyarrow as pa
+
+from streamkit.serve import records, stores
+from streamkit.serve.limits import ServeLimits
+from streamkit.serve.server import Server
+from streamkit.state import view
+from tests.kit.waiting import wait_until
+from tests.unit.serve.conftest import send_orders, serving, streaming
+
+RECORDS = "/api/v1/topics/orders/records"
+
+
+def told(stream):
+    """The next event that says something."""
+    return next((event, data) for event, data in stream if event != "comment")
+
+
+def ids(stream, count):
+    """The numbers of the next so many orders, as they come."""
+    found: list[int] = []
+    while len(found) < count:
+        event, data = told(stream)
+        assert event == "records", data
+        found += [one["id"] for one in data]
+    return found
+
+
+def begun(stream):
+    """The stream, from the moment on at which it tells what comes."""
+    assert next(stream) == ("comment", ": begun")
+    return stream
+
+
+def test_a_record_shows_at_once(log, api):
+    """What was there is not shown unless asked for; a sent record is seen within a second, most often within a quarter of it."""
+    with streaming(api, RECORDS) as stream:
+        begun(stream)
+        took = []
+        for number in range(1_000, 1_010):
+            sent = time.monotonic()
+            send_orders(log, number, 1)
+            assert ids(stream, 1) == [number]
+            took.append(time.monotonic() - sent)
+        assert sorted(took)[5] < 1, took
+
+
+def test_a_tail_begins_where_it_is_asked_to(log, api):
+    """First what is there from an offset on, then what comes, and nothing twice; what has no room is said to be left out."""
+    with streaming(api, RECORDS, offset="earliest", limit=1_000) as stream:
+        there = ids(begun(stream), 60)
+        send_orders(log, 60, 20)
+        assert sorted(there + ids(stream, 20)) == list(range(80))
+    with streaming(api, RECORDS, offset="earliest", limit=10) as stream:
+        shown = ids(begun(stream), 10)
+        left_out = [told(stream) for _ in range(2)]
+        assert [event for event, _ in left_out] == ["skipped", "skipped"]
+        assert sum(one["to"] - one["from"] for _, one in left_out) + len(shown) == 80
+
+
+def test_only_what_is_asked_for(log, api):
+    """A condition and columns choose; two who watch one topic by other conditions get their own records."""
+    with streaming(api, RECORDS, where="id >= 103", columns="id") as few, streaming(api, RECORDS) as every:
+        begun(few), begun(every)
+        send_orders(log, 100, 5)
+        assert sorted(ids(every, 5)) == [100, 101, 102, 103, 104]
+        found = told(few)[1]
+        assert [list(one) for one in found] == [["id", "_timestamp", "_partition", "_offset"]] * len(found)
+
+
+def test_a_tail_goes_on_where_a_browser_lost_it(log, api):
+    """The id of the last event, which a browser sends when it connects again, is where it goes on."""
+    with api.stream(
+        "GET", RECORDS, params={"offset": "earliest", "limit": 1_000}, headers={"Accept": "text/event-stream"}
+    ) as answer:
+        id = next(line.removeprefix("id: ") for line in answer.iter_lines() if line.startswith("id: "))
+    send_orders(log, 60, 5)
+    headers = {"Accept": "text/event-stream", "Last-Event-ID": id}
+    with api.stream("GET", RECORDS, headers=headers) as answer:
+        text = next(line for line in answer.iter_lines() if line.startswith("data: "))
+    assert sorted(httpx.Response(200, text=text[6:]).json()[n]["id"] for n in range(5)) == [60, 61, 62, 63, 64]
+
+
+def test_what_is_left_out_is_said(log, api, monkeypatch):
+    """More records at once than are shown live: the newest are, and how many were not."""
+    monkeypatch.setattr(records, "TAIL_SHOWN_ROWS", 3)
+    with streaming(api, RECORDS) as stream:
+        begun(stream)
+        with log.producer() as producer:
+            producer.send_batch("orders", [{"id": number, "customer": "c", "amount": 0.0} for number in range(500, 510)])
+        event, data = told(stream)
+        assert (event, data["records"]) == ("skipped", 7)
+        assert ids(stream, 3) == [507, 508, 509]
+
+
+def test_a_record_that_cannot_be_decoded(log, api):
+    """It is left out with its reason, and the tail goes on."""
+    with streaming(api, "/api/v1/topics/opaque/records") as stream:
+        begun(stream)
+        with log.producer() as producer:
+            producer.send_batch("opaque", pa.table({"key": pa.array([b"a", b"b"]), "value": pa.array([b"1", b"no json"])}))
+        assert told(stream)[1][0]["value"] == 1
+        event, data = told(stream)
+        assert (event, data["records"], "offset 1" in data["why"]) == ("skipped", 1, True)
+        with log.producer() as producer:
+            producer.send("opaque", {"key": "c", "value": 3})
+        assert told(stream)[1][0]["value"] == 3
+
+
+def test_a_topic_that_is_deleted(log, api):
+    """Who watches it is told, and the stream ends."""
+    with streaming(api, RECORDS) as stream:
+        begun(stream)
+        log.delete_topic("orders")
+        event, data = told(stream)
+        assert (event, data["error"]) == ("problem", "TopicNotFound")
+        assert list(stream) == []
+
+
+def test_errors_of_streams_have_a_status(refused):
+    """What is wrong with the question is said before a stream begins."""
+    events = {"Accept": "text/event-stream"}
+    assert refused(RECORDS, headers=events, where="price > 1")[0] == 400
+    assert refused(RECORDS, headers=events, limit=10**9)[0] == 413
+    assert refused("/api/v1/topics/nothing/records", headers=events)[0] == 404
+
+
+def test_so_many_streams_at_most(log):
+    """One more than may be open is refused; one that its reader left makes room."""
+    with serving(log, limits=ServeLimits(streams=2)) as client, streaming(client, RECORDS) as first:
+        begun(first)
+        with streaming(client, RECORDS) as second:
+            begun(second)
+            answer = client.get(RECORDS, headers={"Accept": "text/event-stream"})
+            assert (answer.status_code, answer.json()["error"]) == (429, "TooManyStreams")
+            assert client.get("/api/v1/topics").status_code == 200
+
+        def is_taken():
+            with client.stream("GET", RECORDS, headers={"Accept": "text/event-stream"}) as again:
+                return again.status_code == 200
+
+        wait_until(is_taken)
+
+
+def test_a_slow_store_stops_no_tail(worked, monkeypatch):
+    """While all looks wait for a store, records still show, and one more look is told to come again; then a late answer is 504."""
+    may_go_on, really_open = threading.Event(), view.open_view
+
+    def open_slowly(*arguments):
+        may_go_on.wait(60)
+        return really_open(*arguments)
+
+    monkeypatch.setattr(stores, "open_view", open_slowly)
+    limits = ServeLimits(looks=1, waiting_looks=1, answer_seconds=1.0)
+    path = "/api/v1/applications/totals/stores/per_customer"
+    with Server(worked, port=0, limits=limits) as server, httpx.Client(base_url=server.address, timeout=30) as client:
+        with streaming(client, RECORDS) as stream:
+            begun(stream)
+            statuses: list[int] = []
+            askers = [
+                threading.Thread(target=lambda: statuses.append(httpx.get(server.address + path).status_code)) for _ in range(4)
+            ]
+            for asker in askers:
+                asker.start()
+            wait_until(lambda: server.is_at_work)
+            send_orders(worked, 2_000, 1)
+            assert ids(stream, 1) == [2_000]
+            for asker in askers:
+                asker.join()
+            assert set(statuses) == {503, 504}
+            may_go_on.set()
+        wait_until(lambda: client.get(path, params={"customer": "c1"}).status_code == 200)
+
+
+def test_who_has_left_costs_nothing(log, api):
+    """A reader that goes away in the middle is forgotten, and others go on."""
+    for _ in range(3):
+        with streaming(api, RECORDS) as stream:
+            begun(stream)
+    with streaming(api, RECORDS) as stream:
+        begun(stream)
+        send_orders(log, 300, 3)
+        assert sorted(ids(stream, 3)) == [300, 301, 302]
+
+
+def test_a_reader_that_is_slow_is_told_what_it_missed(log):
+    """The queue of a viewer is short: what has no room is counted, and said before what comes next."""
+    from streamkit.serve import live
+
+    viewer = live.Viewer("query")
+    for number in range(live.QUEUED_EVENTS + 3):
+        viewer.offer(f"event {number}")
+    taken = [viewer._queue.get_nowait() for _ in range(2)]
+    viewer.offer("later")
+    viewer.end()
+    rest = list(itertools.takewhile(lambda text: text is not None, iter(viewer._queue.get_nowait, None)))
+    assert taken == ["event 0", "event 1"]
+    assert '"events": 3' in rest[-2] and rest[-1] == "later"
