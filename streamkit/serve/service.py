@@ -23,6 +23,7 @@ from streamkit.serve.limits import ServeLimits
 from streamkit.serve.live import Live
 from streamkit.serve.openapi import PATH as OPENAPI_PATH
 from streamkit.serve.openapi import openapi
+from streamkit.serve.pages import PAGES
 from streamkit.serve.position import position_headers, wait_for_position
 from streamkit.serve.refusals import RefusedError, refusal_of
 from streamkit.serve.resource import Asked, Resource
@@ -45,7 +46,7 @@ class Service:
         self._live: Live | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._streams = 0
-        self._routes = [(Route(one.path, _unused), one) for one in (*RESOURCES, DESCRIPTION)]
+        self._routes = [(Route(one.path, _unused), one) for one in (*RESOURCES, DESCRIPTION, *PAGES)]
         self._made = threading.Lock()
 
     @property

@@ -1,0 +1,81 @@
+// What a view shows, by the protocol of anywidget: get, set, save_changes, on and off. So a view runs on a page and in a notebook alike.
+
+export class Model {
+  #values;
+  #changed = new Set();
+  #hooks = new Map();
+
+  constructor(values = {}) {
+    this.#values = {...values};
+  }
+
+  get(name) {
+    return this.#values[name];
+  }
+
+  set(name, value) {
+    this.#values[name] = value;
+    this.#changed.add(name);
+  }
+
+  save_changes() {
+    const changed = [...this.#changed];
+    this.#changed.clear();
+    for (const name of changed) (this.#hooks.get(`change:${name}`) ?? []).forEach(hook => hook());
+    if (changed.length) (this.#hooks.get('change') ?? []).forEach(hook => hook());
+  }
+
+  put(values) {
+    for (const [name, value] of Object.entries(values)) this.set(name, value);
+    this.save_changes();
+  }
+
+  on(event, hook) {
+    this.#hooks.set(event, [...(this.#hooks.get(event) ?? []), hook]);
+  }
+
+  off(event, hook) {
+    this.#hooks.set(event, (this.#hooks.get(event) ?? []).filter(one => one !== hook));
+  }
+}
+
+// What the server answers; what it refuses is an error with its message and hint.
+export async function ask(path, parameters = {}, options = {}) {
+  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== ''));
+  let answer;
+  try {
+    answer = await fetch(query.size ? `${path}?${query}` : path, {headers: {Accept: 'application/json'}, ...options});
+  } catch (error) {
+    if (error.name === 'AbortError') throw error;
+    throw Object.assign(new Error('The server does not answer.'), {hint: 'Is streamkit serve still running?', isAway: true});
+  }
+  const body = await answer.json().catch(() => ({}));
+  if (!answer.ok) {
+    const said = Object.assign(new Error(body.message ?? `The server answered ${answer.status}.`), {hint: body.hint, status: answer.status});
+    throw said;
+  }
+  return body;
+}
+
+// Ask again and again, as long as the page is shown; `tell` gets each answer, `fail` each error. Ends when the signal says so.
+export function keepAsking(work, seconds, signal, tell, fail) {
+  let timer;
+  const again = async () => {
+    if (signal.aborted) return;
+    if (!document.hidden) {
+      try { tell(await work()); } catch (error) { if (!signal.aborted) fail(error); }
+    }
+    if (!signal.aborted) timer = setTimeout(again, seconds * 1000);
+  };
+  signal.addEventListener('abort', () => clearTimeout(timer));
+  again();
+}
+
+// Events of the server until the signal; the browser connects again by itself.
+export function listen(path, parameters, signal, events, fail) {
+  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== ''));
+  const source = new EventSource(query.size ? `${path}?${query}` : path);
+  for (const [name, hook] of Object.entries(events)) source.addEventListener(name, event => hook(JSON.parse(event.data)));
+  source.onerror = () => fail(source.readyState === EventSource.CLOSED);
+  signal.addEventListener('abort', () => source.close());
+}

@@ -1,0 +1,79 @@
+// One application: its graph with what the steps do now, a panel for the step that is chosen, its epochs, inputs and stores.
+
+import {address, facts, link, make, milliseconds, number, problem, table, time} from '../dom.js';
+import {Model, ask, keepAsking, listen} from '../model.js';
+import {render as renderGraph} from './graph.js';
+import {render as renderEpochs} from './epochs.js';
+import {state} from './applications.js';
+
+const EPOCHS = 60;
+
+export async function render({model, el, signal, go, situation}) {
+  const name = model.get('application'), base = `/api/v1/applications/${encodeURIComponent(name)}`;
+  const graph = new Model({chosen: model.get('query')?.step ?? null}), epochs = new Model(), places = {};
+  for (const part of ['problem', 'facts', 'graph', 'panel', 'epochs', 'inputs', 'stores']) places[part] = make('div');
+  const panel = make('aside', {class: 'panel', 'aria-label': 'step'}, places.panel);
+  el.replaceChildren(make('h1', {}, name), places.problem, places.facts,
+    make('h2', {}, 'Steps'), make('div', {class: 'split'}, places.graph, panel),
+    make('h2', {}, 'Epochs'), places.epochs, make('h2', {}, 'Inputs'), places.inputs, make('h2', {}, 'Stores'), places.stores);
+  renderGraph({model: graph, el: places.graph});
+  renderEpochs({model: epochs, el: places.epochs});
+  const drawPanel = () => places.panel.replaceChildren(...panelOf(name, graph));
+  graph.on('change:chosen', () => {
+    const chosen = graph.get('chosen');
+    go(address('applications', name) + (chosen ? `?step=${encodeURIComponent(chosen)}` : ''), {replace: true, isSamePage: true});
+    drawPanel();
+  });
+  graph.on('change:steps', drawPanel);
+  graph.on('change:drawing', drawPanel);
+  const told = found => {
+    situation('');
+    places.problem.replaceChildren();
+    const lag = found.inputs.reduce((sum, one) => sum + one.lag, 0);
+    places.facts.replaceChildren(facts([
+      ['state', make('span', {class: found.running ? 'good' : 'quiet'}, state(found))], ['epochs', found.epochs], ['records that wait', number(lag)],
+      ['stream time', time(found.stream_time_ms)], ['generation', found.generation], ['tasks', found.tasks], ['key groups', found.key_groups],
+      ['late', number(found.late)], ['without a key', number(found.null_key)], ['errors', number(found.errors)],
+    ]));
+    places.inputs.replaceChildren(table([
+      {title: 'topic', of: one => link(one.topic, 'topics', one.topic)}, {title: 'partition', of: one => String(one.partition), isNumber: true},
+      {title: 'next offset', of: one => one.next_offset, isNumber: true}, {title: 'records that wait', of: one => one.lag, isNumber: true},
+    ], found.inputs, {empty: 'Nothing has been read yet.'}));
+    places.stores.replaceChildren(table([
+      {title: 'store', of: one => link(one.store, 'applications', name, 'stores', one.store)},
+      {title: 'changelog', of: one => link(one.changelog, 'topics', one.changelog)},
+      {title: 'records in its changelog', of: one => one.records, isNumber: true}, {title: 'bytes', of: one => one.bytes, isNumber: true},
+      {title: 'restoring', of: one => found.restoring.length ? 'see the state' : ''},
+    ], found.stores, {empty: 'This application keeps no store.'}));
+    graph.put({steps: found.steps});
+  };
+  const failed = error => { situation(error.message, 'bad'); places.problem.replaceChildren(problem(error)); };
+  try {
+    const [found, drawing] = await Promise.all([ask(base), ask(`${base}/graph`)]);
+    graph.put({drawing});
+    told(found);
+  } catch (error) {
+    failed(error);
+    if (error.status === 404) return;
+  }
+  if (!signal) return;
+  listen(`${base}/events`, {}, signal, {state: told, problem: failed}, isClosed => situation('The server does not answer.', 'bad'));
+  keepAsking(() => ask(`${base}/epochs`, {last: EPOCHS}), 2, signal, found => epochs.put({epochs: found}), () => {});
+}
+
+// What there is to say of the chosen box: what its step is, its totals, what it left out.
+function panelOf(application, graph) {
+  const chosen = graph.get('chosen'), box = graph.get('drawing')?.boxes.find(one => one.id === chosen);
+  if (!box) return [make('h2', {}, 'No step is chosen'), make('p', {class: 'quiet'}, 'Choose a box to see what it has done.')];
+  const steps = (graph.get('steps') ?? []).filter(one => box.steps.includes(one.step));
+  const counts = steps.flatMap(one => Object.entries(one.counts).map(([reason, rows]) => ({step: one.step, reason, rows})));
+  return [
+    make('h2', {}, box.id), make('pre', {}, box.note || ''),
+    box.topic ? make('p', {}, 'topic ', link(box.topic, 'topics', box.topic)) : null,
+    ...box.stores.map(store => make('p', {}, 'store ', link(store, 'applications', application, 'stores', store))),
+    facts([['rows in', number(steps.reduce((sum, one) => sum + one.rows_in, 0))], ['rows out', number(steps.reduce((sum, one) => sum + one.rows_out, 0))],
+      ['busy', milliseconds(steps.reduce((sum, one) => sum + one.busy_us, 0) / 1000)]]),
+    counts.length ? table([{title: 'left out because', of: one => one.reason.replace('_', ' ')}, {title: 'rows', of: one => one.rows, isNumber: true}], counts) : null,
+    make('p', {class: 'quiet'}, 'Since the first start of the application.'),
+  ].filter(Boolean);
+}

@@ -1,0 +1,71 @@
+// A store: the row of a key, or rows page by page, as of the last committed epoch.
+
+import {address, bytes, facts, link, make, milliseconds, number, problem, shown, table} from '../dom.js';
+import {ask} from '../model.js';
+
+export async function render({model, el, signal, go}) {
+  const application = model.get('application'), name = model.get('store'), query = model.get('query') ?? {};
+  const base = `/api/v1/applications/${encodeURIComponent(application)}/stores/${encodeURIComponent(name)}`;
+  const about = make('div'), form = make('form'), rows = make('div'), note = make('p', {class: 'quiet', role: 'status'}), more = make('button', {type: 'button', hidden: true}, 'Next page');
+  el.replaceChildren(make('h1', {}, name), make('p', {}, 'store of ', link(application, 'applications', application)), about, make('h2', {}, 'Rows'), form, note, rows, more);
+  let store, cursor = null;
+  try {
+    store = await ask(base, {}, {signal});
+  } catch (error) {
+    about.replaceChildren(problem(error));
+    return;
+  }
+  const names = columnsOf(store.key);
+  about.replaceChildren(facts([['key', store.key], ['columns', store.columns], ['window', milliseconds(store.window_size_ms)], ['kept for', milliseconds(store.retention_ms)],
+    ['records in its changelog', number(store.changelog_rows)], ['size of its changelog', bytes(store.changelog_bytes)]]));
+  const fields = Object.fromEntries(names.map(column => [column, make('input', {name: column, value: query[`key.${column}`] ?? ''})]));
+  const start = make('input', {name: 'start', value: query.start ?? '', placeholder: 'first'}), end = make('input', {name: 'end', value: query.end ?? '', placeholder: 'last'});
+  form.append(...names.map(column => make('label', {}, column, fields[column])), make('button', {type: 'submit'}, 'Look up'),
+    make('label', {}, 'or from', start), make('label', {}, 'to before', end), make('button', {type: 'button', onclick: () => read(null, true)}, 'List'));
+  const draw = (found, text) => {
+    const columns = [...new Set(found.flatMap(row => Object.keys(row)))];
+    rows.replaceChildren(table(columns.map(title => ({title, of: row => shown(row[title]), isValue: true})), found, {empty: 'No row.'}));
+    note.textContent = text;
+  };
+  const state = parameters => go(`${address('applications', application, 'stores', name)}?${new URLSearchParams(parameters)}`, {replace: true, isSamePage: true});
+  const failed = error => { note.textContent = ''; more.hidden = true; rows.replaceChildren(problem(error)); };
+  const lookUp = async () => {
+    const given = Object.fromEntries(names.map(column => [column, fields[column].value]));
+    state(Object.fromEntries(Object.entries(given).map(([column, value]) => [`key.${column}`, value])));
+    more.hidden = true;
+    try {
+      const found = await ask(base, Object.fromEntries(Object.entries(given).map(([column, value]) => [`key.${column}`, value])), {signal});
+      draw(found.rows, `${number(found.rows.length)} row${found.rows.length === 1 ? '' : 's'} of this key.`);
+    } catch (error) { failed(error); }
+  };
+  const read = async (after = null, isAsked = false) => {
+    const wanted = {start: start.value, end: end.value};
+    if (isAsked) state(Object.fromEntries(Object.entries(wanted).filter(([, value]) => value)));
+    try {
+      const page = await ask(`${base}/rows`, {...wanted, cursor: after}, {signal});
+      cursor = page.cursor, more.hidden = !cursor;
+      draw(page.rows, `${number(page.rows.length)} rows${cursor ? '; there are more' : ''}.`);
+    } catch (error) { failed(error); }
+  };
+  form.onsubmit = event => { event.preventDefault(); lookUp(); };
+  more.onclick = () => read(cursor);
+  await (names.some(column => fields[column].value) ? lookUp() : read());
+}
+
+// The names of the columns that a schema in Spark's words has, such as `a int, b map<string, int>`.
+export function columnsOf(schema) {
+  const names = [];
+  let depth = 0, start = 0;
+  const take = end => {
+    const text = schema.slice(start, end).trim();
+    if (text) names.push(text.startsWith('`') ? text.slice(1, text.indexOf('`', 1)) : text.split(/\s/)[0]);
+    start = end + 1;
+  };
+  for (let at = 0; at < schema.length; at++) {
+    if ('<('.includes(schema[at])) depth++;
+    if ('>)'.includes(schema[at])) depth--;
+    if (schema[at] === ',' && !depth) take(at);
+  }
+  take(schema.length);
+  return names;
+}

@@ -1,0 +1,104 @@
+// One topic: what it is, and its records: a page of them from an offset or a time on, those for which a condition holds, or what comes.
+
+import {address, bytes, facts, make, number, problem, shown, table, timeText} from '../dom.js';
+import {ask, listen} from '../model.js';
+
+const KEPT = 200; // rows of the live tail
+const OWN = ['_timestamp', '_partition', '_offset', '_deleted', '_headers'];
+
+export async function render({model, el, signal, go, situation}) {
+  const name = model.get('topic'), base = `/api/v1/topics/${encodeURIComponent(name)}`, query = model.get('query') ?? {};
+  const about = make('div'), records = make('div'), note = make('p', {class: 'quiet', role: 'status'});
+  const fields = {
+    where: make('input', {class: 'wide', name: 'where', placeholder: "such as amount > 10 and city = 'Rome'", value: query.where ?? ''}),
+    time: make('input', {name: 'time', placeholder: '2026-01-31T12:00Z', value: query.time ?? ''}),
+    offset: make('input', {name: 'offset', placeholder: 'earliest, or a number', value: query.offset ?? '', size: 12}),
+    partition: make('input', {name: 'partition', placeholder: 'all', value: query.partition ?? '', size: 5}),
+    limit: make('select', {name: 'limit'}, [20, 100, 500].map(count => make('option', {value: count, selected: String(count) === (query.limit ?? '100')}, String(count)))),
+  };
+  const isLive = make('input', {type: 'checkbox', checked: query.live === 'true'}), pause = make('button', {type: 'button', hidden: true}, 'Pause');
+  const more = make('button', {type: 'button', hidden: true}, 'Next page');
+  let leaving = null, cursor = null, isPaused = false, rows = [], kept = new Set();
+
+  const chosen = () => Object.fromEntries(Object.entries(fields).map(([field, input]) => [field, input.value.trim()]).filter(([, value]) => value));
+  const state = () => {
+    const parameters = new URLSearchParams(chosen());
+    if (isLive.checked) parameters.set('live', 'true');
+    return `${address('topics', name)}?${parameters}`;
+  };
+  const failed = error => { note.textContent = ''; records.replaceChildren(problem(error)); };
+  const drawRows = () => records.replaceChildren(recordTable(rows, kept));
+  const read = async (after = null) => {
+    leaving?.abort();
+    leaving = new AbortController();
+    pause.hidden = !isLive.checked;
+    more.hidden = true;
+    if (isLive.checked) {
+      tail(leaving.signal);
+      return;
+    }
+    note.textContent = 'Reading …';
+    try {
+      const page = await ask(`${base}/records`, {...chosen(), cursor: after}, {signal: leaving.signal});
+      rows = page.records, kept = new Set(), cursor = page.cursor;
+      more.hidden = !cursor;
+      note.textContent = `${number(rows.length)} records${cursor ? '; there are more' : ''}.`;
+      drawRows();
+    } catch (error) {
+      if (error.name !== 'AbortError') failed(error);
+    }
+  };
+  const tail = own => {
+    rows = [], kept = new Set(), isPaused = false, pause.textContent = 'Pause';
+    note.textContent = 'Waiting for records …';
+    drawRows();
+    let skipped = 0, seen = 0;
+    const say = () => { note.textContent = `${number(seen)} records since this page was opened${skipped ? `; ${number(skipped)} came too fast to be shown` : ''}.`; };
+    const {limit, time: _, offset: __, ...wanted} = chosen();
+    listen(`${base}/records`, wanted, own, {
+      records: found => {
+        const came = found.records ?? found;
+        seen += came.length;
+        if (!isPaused) {
+          rows = newestFirst(came).concat(rows).slice(0, KEPT), kept = new Set(came);
+          drawRows();
+        }
+        say();
+      },
+      skipped: found => { skipped += found.records ?? 0; say(); },
+      problem: error => failed(error),
+    }, () => situation('The server does not answer.', 'bad'));
+  };
+  pause.onclick = () => { isPaused = !isPaused; pause.textContent = isPaused ? 'Go on' : 'Pause'; };
+  more.onclick = () => read(cursor);
+  isLive.onchange = () => { go(state(), {replace: true, isSamePage: true}); read(); };
+  const form = make('form', {onsubmit: event => { event.preventDefault(); go(state(), {isSamePage: true}); read(); }},
+    make('label', {}, 'where', fields.where), make('label', {}, 'from time', fields.time), make('label', {}, 'from offset', fields.offset),
+    make('label', {}, 'partition', fields.partition), make('label', {}, 'rows', fields.limit), make('button', {type: 'submit'}, 'Show'),
+    make('label', {class: 'beside'}, isLive, 'live'), pause);
+  el.replaceChildren(make('h1', {}, name), about, make('h2', {}, 'Records'), form, note, records, more);
+  signal?.addEventListener('abort', () => leaving?.abort());
+  ask(base, {}, {signal}).then(found => about.replaceChildren(...described(found)), error => about.replaceChildren(problem(error)));
+  await read();
+}
+
+function described(found) {
+  const config = Object.entries(found.config ?? {}).map(([setting, value]) => ({setting, value}));
+  return [
+    facts([['key', found.key.join(', ')], ['event time', found.timestamp], ['format', found.format], ['records', number(found.rows)], ['size', bytes(found.bytes)],
+      ['partitions', found.partitions.length], ['schema', found.schema], ['version of the schema', found.version]]),
+    config.length ? make('details', {}, make('summary', {}, 'Settings'), table([{title: 'setting', of: one => one.setting}, {title: 'value', of: one => shown(one.value), isValue: true}], config)) : '',
+  ];
+}
+
+const newestFirst = rows => [...rows].sort((one, other) => String(other._timestamp).localeCompare(String(one._timestamp)) || other._offset - one._offset);
+
+export function recordTable(rows, fresh = new Set()) {
+  const names = [...new Set(rows.flatMap(row => Object.keys(row)))].filter(name => !OWN.includes(name));
+  return table([
+    {title: 'partition', of: row => shown(row._partition), isValue: true}, {title: 'offset', of: row => shown(row._offset), isValue: true},
+    {title: 'event time', of: row => timeText(row._timestamp), isValue: true},
+    ...names.map(name => ({title: name, of: row => shown(row[name]), isValue: true})),
+    ...(rows.some(row => row._deleted) ? [{title: 'deleted', of: row => row._deleted ? 'yes' : ''}] : []),
+  ], rows, {empty: 'No record.', kind: row => fresh.has(row) ? 'new' : ''});
+}
