@@ -66,5 +66,7 @@ def file(asked: Asked) -> TextAnswer:
 
 PAGES: tuple[Resource, ...] = (
     *(Resource(address, "A page.", page, Any, forms=(HTML,), takes_others="the state of the page") for address in ADDRESSES),
-    Resource("/static/{file:path}", "A file of the pages.", file, Any, forms=("text/css", "text/javascript", "image/svg+xml", HTML)),
+    Resource(
+        "/static/{file:path}", "A file of the pages.", file, Any, forms=("text/css", "text/javascript", "image/svg+xml", HTML)
+    ),
 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from streamkit.serve import applications, dead_letters, groups, health, log_facts, records, stores, topics
+from streamkit.serve import applications, dead_letters, graph, groups, health, log_facts, records, stores, topics
 from streamkit.serve.resource import Resource
 
 RESOURCES: tuple[Resource, ...] = (
     *applications.RESOURCES,
+    *graph.RESOURCES,
     *stores.RESOURCES,
     *topics.RESOURCES,
     *records.RESOURCES,

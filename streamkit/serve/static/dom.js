@@ -26,6 +26,10 @@ export const address = (...path) => '/' + path.map(encodeURIComponent).join('/')
 const numbers = new Intl.NumberFormat('en-US', {maximumFractionDigits: 1});
 export const number = value => value === null || value === undefined ? '' : numbers.format(value);
 
+// A number that takes little room.
+const compact = new Intl.NumberFormat('en-US', {notation: 'compact', maximumFractionDigits: 1});
+export const short = value => compact.format(value);
+
 export function bytes(value) {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   let place = 0;

@@ -61,6 +61,9 @@ export async function render({model, el, signal, go, situation}) {
   keepAsking(() => ask(`${base}/epochs`, {last: EPOCHS}), 2, signal, found => epochs.put({epochs: found}), () => {});
 }
 
+// What a box does, without the exchanges on the way.
+const told = box => (box.note || '').split('\n').filter(line => !/^(send|receive): /.test(line)).join('\n');
+
 // What there is to say of the chosen box: what its step is, its totals, what it left out.
 function panelOf(application, graph) {
   const chosen = graph.get('chosen'), box = graph.get('drawing')?.boxes.find(one => one.id === chosen);
@@ -68,7 +71,7 @@ function panelOf(application, graph) {
   const steps = (graph.get('steps') ?? []).filter(one => box.steps.includes(one.step));
   const counts = steps.flatMap(one => Object.entries(one.counts).map(([reason, rows]) => ({step: one.step, reason, rows})));
   return [
-    make('h2', {}, box.id), make('pre', {}, box.note || ''),
+    make('h2', {}, box.id), make('pre', {}, told(box)), box.line ? make('p', {class: 'quiet'}, `declared at ${box.line}`) : null,
     box.topic ? make('p', {}, 'topic ', link(box.topic, 'topics', box.topic)) : null,
     ...box.stores.map(store => make('p', {}, 'store ', link(store, 'applications', application, 'stores', store))),
     facts([['rows in', number(steps.reduce((sum, one) => sum + one.rows_in, 0))], ['rows out', number(steps.reduce((sum, one) => sum + one.rows_out, 0))],

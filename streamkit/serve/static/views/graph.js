@@ -1,7 +1,7 @@
 // The graph of an application, with what its steps do now. In the model: `drawing` (the layout), `steps` (totals), `chosen` (the id of a box).
 // Rates and busy time are those between the last two totals; before there are two, the totals stand alone.
 
-import {draw, make, number} from '../dom.js';
+import {draw, make, number, short} from '../dom.js';
 
 const LEAST_SECONDS = 0.2;
 const FIGURES = 'figures'; // the part of a box that the layout leaves free for them
@@ -14,7 +14,7 @@ export function render({model, el}) {
     if (!drawing) return;
     const picture = draw('svg', {width: drawing.width, height: drawing.height, viewBox: `0 0 ${drawing.width} ${drawing.height}`, role: 'group',
       'aria-label': `the steps of ${drawing.name}`});
-    picture.append(draw('defs', {}, draw('marker', {id: 'arrow', viewBox: '0 0 8 8', refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: 'auto'},
+    picture.append(draw('defs', {}, draw('marker', {id: 'arrow', viewBox: '0 0 8 8', refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, markerUnits: 'userSpaceOnUse', orient: 'auto'},
       draw('path', {d: 'M0 0L8 4L0 8z', fill: '#64748b'}))));
     for (const flow of drawing.flows) {
       const path = draw('path', {class: 'flow', d: `M${flow.points.map(point => point.join(' ')).join('L')}`, 'marker-end': 'url(#arrow)'});
@@ -24,7 +24,7 @@ export function render({model, el}) {
     for (const box of drawing.boxes) {
       const room = box.lines.find(line => line.part === FIGURES);
       const figure = draw('text', {class: 'figure', x: box.left + (room?.x ?? 8), y: box.top + (room?.y ?? box.height + 12)});
-      const dropped = draw('text', {class: 'figure dropped', x: box.left + box.width, y: box.top - 4, 'text-anchor': 'end'});
+      const dropped = draw('text', {class: 'figure dropped', x: box.left + box.width - 8, y: box.top + (room?.y ?? box.height + 12), 'text-anchor': 'end'});
       const busy = draw('rect', {class: 'busy', x: box.left + 8, y: box.top + box.height - 6, width: 0, height: 3, rx: 1.5});
       const group = draw('g', {class: `box ${box.kind} ${box.gives ?? ''}`, tabindex: 0, role: 'button', 'aria-label': box.id,
         onclick: () => choose(box.id), onkeydown: event => { if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); choose(box.id); } }},
@@ -52,12 +52,12 @@ export function render({model, el}) {
       if (before && seconds > LEAST_SECONDS) {
         const per = of => Math.max(0, (sum(of) - sum(of, before)) / seconds), share = per(one => one.busy_us) / 1e6;
         rates.set(box.id, per(one => one.rows_out));
-        figure.textContent = `${number(Math.round(per(one => one.rows_in)))}/s in · ${number(Math.round(100 * share))} % busy`;
+        figure.textContent = `${short(Math.round(per(one => one.rows_in)))}/s · ${number(Math.round(100 * share))} % busy`;
         busy.setAttribute('width', Math.min(1, share) * (box.width - 16));
       } else {
-        figure.textContent = `${number(sum(one => one.rows_in))} in`;
+        figure.textContent = `${short(sum(one => one.rows_in))} in`;
       }
-      dropped.textContent = sum(left) ? `${number(sum(left))} left out` : '';
+      dropped.textContent = sum(left) ? `${short(sum(left))} left out` : '';
     }
     for (const {flow, path} of flows) path.classList.toggle('moving', (rates.get(flow.start) ?? 0) > 0);
     if (steps.length && (!known || seconds > LEAST_SECONDS)) known = {at, totals};

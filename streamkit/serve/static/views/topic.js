@@ -8,7 +8,7 @@ const OWN = ['_timestamp', '_partition', '_offset', '_deleted', '_headers'];
 
 export async function render({model, el, signal, go, situation}) {
   const name = model.get('topic'), base = `/api/v1/topics/${encodeURIComponent(name)}`, query = model.get('query') ?? {};
-  const about = make('div'), records = make('div'), note = make('p', {class: 'quiet', role: 'status'});
+  const about = make('div'), records = make('div', {class: 'records'}), note = make('p', {class: 'quiet', role: 'status'});
   const fields = {
     where: make('input', {class: 'wide', name: 'where', placeholder: "such as amount > 10 and city = 'Rome'", value: query.where ?? ''}),
     time: make('input', {name: 'time', placeholder: '2026-01-31T12:00Z', value: query.time ?? ''}),
@@ -42,7 +42,7 @@ export async function render({model, el, signal, go, situation}) {
       const page = await ask(`${base}/records`, {...chosen(), cursor: after}, {signal: leaving.signal});
       rows = page.records, kept = new Set(), cursor = page.cursor;
       more.hidden = !cursor;
-      note.textContent = `${number(rows.length)} records${cursor ? '; there are more' : ''}.`;
+      note.textContent = `${number(rows.length)} records${cursor ? '; there may be more' : ''}.`;
       drawRows();
     } catch (error) {
       if (error.name !== 'AbortError') failed(error);

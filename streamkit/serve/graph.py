@@ -1,0 +1,56 @@
+"""The picture of an application as values: boxes and flows with their places, from the program that the catalog keeps."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from streamkit.errors import FormatVersionError
+from streamkit.plan.graph.graph import BoxText
+from streamkit.plan.graph.layout import drawing_of
+from streamkit.plan.graph.program_graph import graph_of_program
+from streamkit.plan.program import Program
+from streamkit.serve.applications import application_state
+from streamkit.serve.refusals import RefusedError
+from streamkit.serve.resource import Asked, Resource
+
+FIGURES = BoxText(
+    "figures", "99.9K/s · 99 % busy 99.9K left out"
+)  # the room that a page needs for what the steps of a box do now
+DRAWINGS_KEPT = 32
+
+
+def graph(asked: Asked) -> dict[str, Any]:
+    """The drawing of its newest program, with room for figures in each box."""
+    name = application_state(asked.log, asked.path["app"]).name
+    text = asked.log.catalog.applications.program_of(name)
+    if not text:
+        raise RefusedError(404, "NotFound", f"application {name!r} has no program yet", "it appears with its first start")
+    try:
+        return _drawn(text)
+    except FormatVersionError as error:
+        raise RefusedError(422, "FormatVersion", str(error), "start the application with this version of StreamKit") from error
+
+
+@lru_cache(maxsize=DRAWINGS_KEPT)
+def _drawn(text: str) -> dict[str, Any]:
+    program = Program.from_json(json.loads(text))
+    found = graph_of_program(program)
+    boxes = tuple(replace(box, texts=(*box.texts, FIGURES)) for box in found.boxes)
+    drawn = drawing_of(replace(found, boxes=boxes)).to_json()
+    for box in drawn["boxes"]:
+        box["line"] = program.lines.get(box["id"])
+    return drawn
+
+
+RESOURCES = (
+    Resource(
+        "/api/v1/applications/{app}/graph",
+        "Its steps as boxes and the flows between them, with their places in pixels; `line` is where the user declared the step.",
+        graph,
+        dict[str, Any],
+        is_of_application=True,
+    ),
+)
