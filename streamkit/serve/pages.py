@@ -2,6 +2,7 @@
 The pages that a browser shows: files of this package, of which none names another host.
 
 Each address of a page gives the same file, whose script looks which page it is; so an address is a whole state, and can be kept and sent.
+The files hold nothing of the log, so everybody gets them; what they show they ask for, and where there is a token they ask for that first.
 """
 
 from __future__ import annotations
@@ -65,8 +66,16 @@ def file(asked: Asked) -> TextAnswer:
 
 
 PAGES: tuple[Resource, ...] = (
-    *(Resource(address, "A page.", page, Any, forms=(HTML,), takes_others="the state of the page") for address in ADDRESSES),
+    *(
+        Resource(address, "A page.", page, Any, forms=(HTML,), takes_others="the state of the page", is_open=True)
+        for address in ADDRESSES
+    ),
     Resource(
-        "/static/{file:path}", "A file of the pages.", file, Any, forms=("text/css", "text/javascript", "image/svg+xml", HTML)
+        "/static/{file:path}",
+        "A file of the pages.",
+        file,
+        Any,
+        forms=("text/css", "text/javascript", "image/svg+xml", HTML),
+        is_open=True,
     ),
 )

@@ -115,7 +115,7 @@ class Service:
             raise RefusedError(
                 405, "MethodNotAllowed", "events have no end, and HEAD wants one", "expected GET", {"Allow": "GET"}
             )
-        if resource.path != "/health/live":
+        if resource.path != "/health/live" and resource not in PAGES:  # what is wrong with the log, a page says itself
             self._presence.check()
         asked = Asked(
             self._log,

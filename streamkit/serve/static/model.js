@@ -51,8 +51,8 @@ export async function ask(path, parameters = {}, options = {}) {
   }
   const body = await answer.json().catch(() => ({}));
   if (!answer.ok) {
-    const said = Object.assign(new Error(body.message ?? `The server answered ${answer.status}.`), {hint: body.hint, status: answer.status});
-    throw said;
+    if (answer.status === 401) dispatchEvent(new Event('streamkit:token'));
+    throw Object.assign(new Error(body.message ?? `The server answered ${answer.status}.`), {hint: body.hint, status: answer.status});
   }
   return body;
 }

@@ -56,6 +56,20 @@ export function situation(text, kind = '') {
   place.className = kind;
 }
 
+// Where the server wants its token: a cookie has it, which only this server gets.
+function askForToken() {
+  leaving.abort();
+  const token = make('input', {type: 'password', name: 'token', autocomplete: 'current-password', required: true});
+  const form = make('form', {onsubmit: event => {
+    event.preventDefault();
+    document.cookie = `streamkit_token=${token.value.trim()}; path=/; SameSite=Strict${location.protocol === 'https:' ? '; Secure' : ''}`;
+    show();
+  }}, make('label', {}, 'token', token), make('button', {type: 'submit'}, 'Go on'));
+  document.getElementById('view').replaceChildren(make('h1', {}, 'This server answers those who have its token'),
+    make('p', {class: 'quiet'}, 'It stands in the file that streamkit serve was given with --token-file.'), form);
+  token.focus();
+}
+
 document.addEventListener('click', event => {
   const target = event.target.closest?.('a[href^="/"]');
   if (!target || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || target.target) return;
@@ -63,4 +77,5 @@ document.addEventListener('click', event => {
   go(target.getAttribute('href'));
 });
 addEventListener('popstate', show);
+addEventListener('streamkit:token', askForToken);
 show();

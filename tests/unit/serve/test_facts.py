@@ -61,7 +61,7 @@ def test_the_log(get, api, described):
 
 def test_paths_that_are_none(refused, api):
     """They are 404, and say where all paths are; a slash at the end of a path says nothing."""
-    for path in ("/", "/api", "/api/v2/topics", "/api/v1/topics/orders/record", "/<script>"):
+    for path in ("/nothing", "/api", "/api/v2/topics", "/api/v1/topics/orders/record", "/<script>"):
         assert refused(path)[0] == 404
     assert api.get("/api/v1/topics/").json() == api.get("/api/v1/topics").json()
 

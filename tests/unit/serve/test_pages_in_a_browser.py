@@ -157,6 +157,22 @@ def test_a_store_is_looked_up(page):
     expect(page, "/[0-9]+ rows of this key/.test(document.body.innerText)")
 
 
+def test_the_token_is_asked_for(browser, log, tmp_path):
+    """Where there is a token, a page asks for it, says when it is wrong, and then shows what was asked for, streams too."""
+    (tmp_path / "token").write_text("0123456789abcdef-token\n")
+    with Server(log, port=0, token_file=str(tmp_path / "token")) as server:
+        opened = browser.new_page(base_url=server.address)
+        opened.goto("/topics/orders?live=true")
+        for token in ("wrong", "0123456789abcdef-token"):
+            opened.get_by_label("token").fill(token)
+            opened.get_by_role("button", name="Go on").click()
+            opened.wait_for_timeout(100)
+        expect(opened, "document.body.innerText.includes('Waiting for records')")
+        send_orders(log, 90_000, 1)
+        expect(opened, "document.body.innerText.includes('90000')")
+        opened.close()
+
+
 @pytest.mark.parametrize("path", ["/groups", "/dead-letters", "/log", "/topics"])
 def test_other_pages_are_shown(page, log, path):
     """Each page has its title and its table, or says that there is nothing."""
