@@ -69,7 +69,7 @@ def listener_at(host: str, port: int) -> socket.socket:
     """A socket that takes connections; OSError or UnicodeError for a place that this machine has not."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     address = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)[0][4]
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sends at once where it sees that it is TCP
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)

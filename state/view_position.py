@@ -37,7 +37,7 @@ class ViewPosition:
         if isinstance(sent, Receipt):
             return cls(0, _behind_receipts([sent]))
         if isinstance(sent, Mapping) and all(isinstance(offsets, Mapping) for offsets in sent.values()):
-            with suppress(TypeError, ValueError):  # then one of them is no number
+            with suppress(TypeError, ValueError, OverflowError):  # then one of them is no whole number
                 return cls(
                     0, {str(topic): {int(at): int(offset) for at, offset in offsets.items()} for topic, offsets in sent.items()}
                 )

@@ -29,8 +29,8 @@ def letters(asked: Asked) -> Answer:
     asked.log.topic(name)
     done = replayed(asked.log, name)
     found = dead_letters(asked.log, name, asked["where"], asked["partition"], asked["offset"])
-    shown = [dead_letter_json(one, is_replayed=one.origin in done) for one in itertools.islice(found, limit)]
-    return Answer(shown)
+    shown = itertools.islice(itertools.takewhile(lambda _: asked.goes_on(), found), limit)
+    return Answer([dead_letter_json(one, is_replayed=one.origin in done) for one in shown])
 
 
 RESOURCES = (

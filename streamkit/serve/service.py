@@ -117,6 +117,7 @@ class Service:
             )
         if resource.path != "/health/live" and resource not in PAGES:  # what is wrong with the log, a page says itself
             self._presence.check()
+        over = threading.Event()  # where it took too long, nobody waits any longer
         asked = Asked(
             self._log,
             self._limits,
@@ -126,11 +127,14 @@ class Service:
             form,
             self.live,
             headers.get("Last-Event-ID"),
-            lambda: not gone.is_set(),
+            lambda: not (gone.is_set() or over.is_set()),
         )
         listening = asyncio.create_task(_until_gone(receive, gone))
         try:
             return await self._answer(resource, asked, gone)
+        except BaseException:
+            over.set()
+            raise
         finally:
             listening.cancel()
 
