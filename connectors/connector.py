@@ -87,6 +87,9 @@ class Connector:
     def check(self) -> None:
         """Raise ConfigError for settings that do not go together; a subclass says which. It opens nothing."""
 
+    def check_client(self) -> None:
+        """Raise ConfigError for settings that a foreign library does not take, which is asked for that; nothing is connected to."""
+
     def _check_key(self) -> None:
         """The key columns are those of `key.schema`, where that says them."""
         text, names = self.settings["key.schema"], self.settings["key"]

@@ -517,48 +517,40 @@ class FileSource(Source):
 
     def _rows(self, block: Block, header: bytes, form: FileFormat, path: Path, topic: Topic) -> pa.Table:
         """The rows of a block; a record that cannot be read is an error, or is left out and noted."""
-        data, records = block.lines, block.records
-        while True:
-            try:
-                self._place = partial(_place_of_line, path, block, form, self.settings["delimiter"], records)
-                pieces = [
-                    piece.records for piece in self._record_file(io.BytesIO(header + data), str(path), form, topic).pieces()
-                ]
-                return pa.Table.from_batches(pieces) if pieces else topic.schema.arrow.empty_table()
-            except SchemaError as error:
-                records = list(records_of(data, form, self.settings["delimiter"]) if records is None else records)
-                bad = self._bad_record(header, [record for _, record in records], form, topic)
-                if bad is None:
-                    raise
-                at, record = records.pop(bad)
-                line = block.line + count_lines(block.data[:at])
-                place = _LINE.match(str(error))
-                reason = str(error)[place.end() :] if place else str(error).removeprefix(f"{path}: ")
-                self.refuse_record(self.settings["topic"], record.rstrip(b"\r\n"), SchemaError(f"{path}, line {line}: {reason}"))
-                data = b"".join(record for _, record in records)
-
-    def _bad_record(self, header: bytes, records: Sequence[bytes], form: FileFormat, topic: Topic) -> int | None:
-        """The first record that cannot be read: halves of what is before it can."""
-        low, high = 0, len(records)
-        if self._reads(header, records, form, topic):
-            return None
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._reads(header, records[low:middle], form, topic):
-                low = middle
-            else:
-                high = middle
-        return low if low < len(records) else None
-
-    def _reads(self, header: bytes, records: Sequence[bytes], form: FileFormat, topic: Topic) -> bool:
-        if not records:
-            return True
+        self._place = partial(_place_of_line, path, block, form, self.settings["delimiter"], block.records)
         try:
-            for _ in self._record_file(io.BytesIO(header + b"".join(records)), "", form, topic).pieces():
-                pass
+            return self._read_rows(header + block.lines, str(path), form, topic)
         except SchemaError:
-            return False
-        return True
+            records = list(records_of(block.lines, form, self.settings["delimiter"]) if block.records is None else block.records)
+            if not records:
+                raise
+        # Halves are read, and halves of those that cannot be, so that what is sound is read few times however many records are not.
+        read, parts, waiting = list[tuple[int, bytes]](), list[pa.Table](), [(0, len(records))]
+        while waiting:
+            start, end = waiting.pop()
+            try:
+                parts.append(
+                    self._read_rows(header + b"".join(record for _, record in records[start:end]), str(path), form, topic)
+                )
+                read += records[start:end]
+            except SchemaError as error:
+                middle = (start + end) // 2
+                if end - start > 1:
+                    waiting += [(middle, end), (start, middle)]
+                else:
+                    self._refuse(block, path, *records[start], error)
+        self._place = partial(_place_of_line, path, block, form, self.settings["delimiter"], read)
+        return pa.concat_tables(parts, promote_options="default") if parts else topic.schema.arrow.empty_table()
+
+    def _refuse(self, block: Block, path: Path, at: int, record: bytes, error: SchemaError) -> None:
+        """Note a record that cannot be read, with its line; the error if none may be left out."""
+        place, line = _LINE.match(str(error)), block.line + count_lines(block.data[:at])
+        reason = str(error)[place.end() :] if place else str(error).removeprefix(f"{path}: ")
+        self.refuse_record(self.settings["topic"], record.rstrip(b"\r\n"), SchemaError(f"{path}, line {line}: {reason}"))
+
+    def _read_rows(self, data: bytes, name: str, form: FileFormat, topic: Topic) -> pa.Table:
+        pieces = [piece.records for piece in self._record_file(io.BytesIO(data), name, form, topic).pieces()]
+        return pa.Table.from_batches(pieces) if pieces else topic.schema.arrow.empty_table()
 
     def _record_file(self, file: Any, name: str, form: FileFormat, topic: Topic) -> RecordFile:
         settings = self.settings

@@ -81,7 +81,8 @@ def why_unfit(given: Mapping[str, str]) -> str | None:
     names = unknown_settings(given)
     if names:
         return (
-            f"the batch client does not know the setting{'s' * (len(names) > 1)} {', '.join(f'kafka.{name}' for name in names)}"
+            f"the batch client does not know the setting{'s' * (len(names) > 1)} {', '.join(f'kafka.{name}' for name in names)}, or "
+            f"what {'they are' if len(names) > 1 else 'it is'} set to"
         )
     with LOADING:
         return _why_no_library()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from streamkit.connectors.connector import Connector, needed
 from streamkit.connectors.kafka.client_settings import check_client_settings
+from streamkit.connectors.placeholders import has_placeholder
 from streamkit.connectors.setting import Setting
 from streamkit.errors import ConfigError, FencedError, StreamKitError, TopicNotFoundError
 from streamkit.names import is_name
@@ -136,8 +137,27 @@ def meaning(error: Any, connector: Connector, errors: Errors) -> Exception:
 
 
 def admin_client(connector: Connector, errors: Errors) -> Any:
-    """A client that asks what there is."""
-    return importlib.import_module("confluent_kafka.admin").AdminClient(client_config(connector, errors))
+    """A client that asks what there is; ConfigError for settings that the library does not take."""
+    make = importlib.import_module("confluent_kafka.admin").AdminClient
+    return made_client(make, client_config(connector, errors), connector)
+
+
+def made_client(make: Callable[[dict[str, Any]], Any], config: dict[str, Any], connector: Connector) -> Any:
+    """A client of the library; ConfigError for settings that it does not take, by the names under which they were given."""
+    try:
+        return make(config)
+    except (library().KafkaException, TypeError, ValueError) as error:
+        said = error.args[0].str() if error.args and hasattr(error.args[0], "str") else str(error)
+        given = ", ".join(f"kafka.{name}" for name in connector.settings["kafka."]) or "none"
+        raise ConfigError(
+            connector.redacted(f"connector {connector.name}: {said}; the settings of the client that were given are {given}")
+        ) from None
+
+
+def check_client_values(connector: Connector) -> None:
+    """ConfigError for settings of the client that the library does not know, or whose values it does not take; nothing is connected to."""
+    given = {name: value for name, value in connector.settings["kafka."].items() if not has_placeholder(value)}
+    made_client(library().Producer, {**given, "bootstrap.servers": "", "log_level": 0}, connector)
 
 
 def topic_ids(client: Any, topics: Iterable[str]) -> dict[str, str]:
@@ -158,7 +178,7 @@ def topic_ids(client: Any, topics: Iterable[str]) -> dict[str, str]:
 def largest_batch(connector: Connector, errors: Errors, topic: str) -> int | None:
     """The `max.message.bytes` of a topic; None if the cluster does not say."""
     kafka, admin = library(), importlib.import_module("confluent_kafka.admin")
-    client = admin.AdminClient(client_config(connector, errors))
+    client = admin_client(connector, errors)
     asked = admin.ConfigResource(admin.ResourceType.TOPIC, topic)
     try:
         found = client.describe_configs([asked], request_timeout=10)[asked].result()
@@ -177,7 +197,7 @@ def written_ends(connector: Connector, errors: Errors, places: Iterable[tuple[st
     asked = {kafka.TopicPartition(*place): admin.OffsetSpec.latest() for place in places}
     if not asked:
         return {}
-    client = admin.AdminClient(client_config(connector, errors))
+    client = admin_client(connector, errors)
     deadline = time.monotonic() + LEADER_SECONDS
     while True:
         found = client.list_offsets(asked, isolation_level=kafka.IsolationLevel.READ_UNCOMMITTED, request_timeout=ENDS_SECONDS)

@@ -14,6 +14,7 @@ from streamkit.errors import ConfigError
 BATCH_BYTES = 1_000_000
 TRANSACTION_MS = 60_000  # what a dead producer leaves open so long is waited for, and no longer
 DEALS_EMPTY_KEYS = "consistent_random"
+HASH_NULLS = ("murmur2", "consistent", "fnv1a")  # these partitioners have a place for records without a key
 BY_KEY = ("murmur2_random", "murmur2", DEALS_EMPTY_KEYS, "consistent", "fnv1a_random", "fnv1a")
 
 # Why a setting is the connector's own, whatever its value.

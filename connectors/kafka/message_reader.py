@@ -15,6 +15,7 @@ from streamkit.connectors.kafka.client import (
     admin_client,
     client_config,
     library,
+    made_client,
     meaning,
     missing_topic,
     partitions_of,
@@ -22,7 +23,7 @@ from streamkit.connectors.kafka.client import (
     written_ends,
 )
 from streamkit.connectors.kafka.reader import RecordsRead, record_table
-from streamkit.errors import ConfigError, OffsetOutOfRangeError
+from streamkit.errors import OffsetOutOfRangeError
 from streamkit.log.slab.frame import HEADERS_TYPE
 
 RECORDS_MAX = 50_000
@@ -48,10 +49,7 @@ class MessageReader:
             "enable.auto.commit": False,
             "enable.partition.eof": True,
         }
-        try:
-            self._consumer = library().Consumer(config)
-        except library().KafkaException as error:
-            raise ConfigError(connector.redacted(f"connector {connector.name}: {error.args[0].str()}")) from None
+        self._consumer = made_client(library().Consumer, config, connector)
 
     def partitions_of(self, topic: str) -> int | None:
         """How many partitions a topic has; None if there is none."""

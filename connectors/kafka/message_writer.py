@@ -13,11 +13,12 @@ from streamkit.connectors.kafka.client import (
     client_config,
     largest_batch,
     library,
+    made_client,
     meaning,
     partitions_of,
     topic_ids,
 )
-from streamkit.connectors.kafka.client_settings import BATCH_BYTES, BY_KEY, DEALS_EMPTY_KEYS, TRANSACTION_MS
+from streamkit.connectors.kafka.client_settings import BATCH_BYTES, BY_KEY, DEALS_EMPTY_KEYS, HASH_NULLS, TRANSACTION_MS
 from streamkit.connectors.kafka.sink_records import SinkRecords
 from streamkit.connectors.kafka.target_positions import positions_topic
 from streamkit.connectors.kafka.writer import PositionRecord
@@ -85,10 +86,7 @@ class MessageWriter:
             **({} if self._batch_bytes == BATCH_BYTES else {"batch.size": self._batch_bytes}),
             "transactional.id": writer,
         }
-        try:
-            producer = kafka.Producer(config)
-        except kafka.KafkaException as error:
-            raise ConfigError(self._connector.redacted(f"connector {self._connector.name}: {error.args[0].str()}")) from None
+        producer = made_client(kafka.Producer, config, self._connector)
         self._begin_to_write(producer)
         return producer
 
@@ -213,7 +211,11 @@ class MessageWriter:
     def _produce(self, records: SinkRecords) -> None:
         rows = records.rows
         keys, values = rows[KEY].to_pylist(), rows[VALUE].to_pylist()
-        partitions = rows[PARTITION].to_pylist() if records.keeps_partitions else [self._partition_of(key) for key in keys]
+        own, keeps = rows[PARTITION].to_pylist(), records.keeps_those_without_key and not self._hashes_nulls
+        is_own = [records.keeps_partitions or (keeps and key is None) for key in keys]
+        partitions = [
+            place if is_kept else self._partition_of(key) for place, is_kept, key in zip(own, is_own, keys, strict=True)
+        ]
         headers = records.headers
         pairs = [()] * rows.num_rows if headers is None else [_pairs(found) for found in headers.to_pylist()]
         large = []
@@ -228,6 +230,11 @@ class MessageWriter:
             self._producer.abort_transaction(COMMIT_SECONDS)
             limit = int(self._connector.settings["kafka."].get("message.max.bytes", 1_000_000))
             raise records.too_large(large, self._servers, f"kafka.message.max.bytes={limit}")
+
+    @property
+    def _hashes_nulls(self) -> bool:
+        """Whether the partitioner has a place for records without a key."""
+        return self._connector.settings["kafka."].get("partitioner") in HASH_NULLS
 
     def _partition_of(self, key: bytes | None) -> int:
         """-1, by which the partitioner says it; but for an empty key, which one of them deals at random, and its twin `consistent` to the first."""

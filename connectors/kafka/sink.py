@@ -15,6 +15,7 @@ from streamkit.connectors.kafka.client import (
     Errors,
     admin_client,
     check_client,
+    check_client_values,
     check_topic,
     missing_topic,
     topic_ids,
@@ -40,8 +41,9 @@ class KafkaSink(Sink):
     """
     Writes records with their keys, headers and times, exactly once, in transactions.
 
-    `kafka.topic` is the topic's name unless given, and is created with as many partitions if it is missing. A record goes
-    to the partition it has in the log, if there are as many, else where Kafka's own partitioner sends its key.
+    `kafka.topic` is the topic's name unless given, and is created with as many partitions if it is missing. A record goes where Kafka's own
+    partitioner sends its key. If there are as many partitions as in the log, records of bytes go to the partition that they have there, unless
+    `kafka.partitioner` is given, and so do records without a key.
     Rows go as record batches, by the column; where a setting of the client is one that this way does not know, one by one.
     """
 
@@ -67,6 +69,10 @@ class KafkaSink(Sink):
         """The brokers have addresses, and Kafka's topic a name."""
         check_client(self)
         check_topic("kafka.topic", self._target("topic"), self.settings["kafka.topic"])
+
+    def check_client(self) -> None:
+        """Ask the library whether it takes the settings of the client."""
+        check_client_values(self)
 
     def topic(self, topic: Topic) -> None:
         """Remember the topic; its target is found or created when the sink is opened."""
@@ -126,8 +132,10 @@ class KafkaSink(Sink):
         records = None
         if rows.num_rows:
             name = rows[TOPIC_COLUMN][0].as_py()
-            keeps_partitions = self._counts[name] == self._topics[name].partitions
-            records = SinkRecords(rows, self._target(name), keeps_partitions)
+            is_even = self._counts[name] == self._topics[name].partitions
+            # Bytes came as they are. The key of columns is written here, so its partition is another one than that of the column in the log.
+            is_as_it_came = self._topics[name].format is not None and "partitioner" not in self.settings["kafka."]
+            records = SinkRecords(rows, self._target(name), is_even and is_as_it_came, is_even)
         self._writer.write(records, self._claims(ends), lambda: failpoints.reach("connect.in_target"))
 
     def close(self) -> None:

@@ -22,11 +22,16 @@ SPREAD_ROWS = 1_000  # so many without a key, one behind the other, go to one pa
 
 @dataclass(frozen=True)
 class SinkRecords:
-    """Rows, the topic of Kafka that they go to, and whether each keeps the partition that it has in the log."""
+    """
+    Rows, the topic of Kafka that they go to, and whether each keeps the partition that it has in the log.
+
+    `keeps_those_without_key`: only rows without a key do, for which no partitioner has a place.
+    """
 
     rows: pa.Table
     topic: str
     keeps_partitions: bool
+    keeps_those_without_key: bool = False
 
     @property
     def times_ms(self) -> pa.ChunkedArray:
@@ -47,13 +52,16 @@ class SinkRecords:
         """
         The partition of each record among so many: that of its key, where any Kafka client would put it.
 
-        Records without a key are spread by runs from a partition on that chance says, unless all have that of an empty key.
+        Records without a key stay in their partition, or are spread by runs from a partition on that chance says, unless all have that of an
+        empty key.
         """
         chunks = self.rows[KEY].chunks
         found: Integers = np.concatenate([keys.partitions([key], partitions) for key in chunks]).astype(np.int64)
         without = np.flatnonzero(found < 0)
         if hashes_nulls:
             found[without] = keys.partitions([pa.array([b""], pa.binary())], partitions)[0]
+        elif self.keeps_those_without_key:
+            found[without] = self.own_partitions()[without]
         elif len(without):
             run = max(-(-len(without) // partitions), SPREAD_ROWS)
             begin = random.randrange(partitions)  # noqa: S311  not for secrets

@@ -9,7 +9,14 @@ from typing import Any, ClassVar
 
 from streamkit.connectors.kafka.batch_client import KafkaPartition, can_serve
 from streamkit.connectors.kafka.batch_reader import BatchReader
-from streamkit.connectors.kafka.client import CLIENT_SETTINGS, check_client, check_topic, library, missing_topic
+from streamkit.connectors.kafka.client import (
+    CLIENT_SETTINGS,
+    check_client,
+    check_client_values,
+    check_topic,
+    library,
+    missing_topic,
+)
 from streamkit.connectors.kafka.message_reader import MessageReader
 from streamkit.connectors.kafka.reader import KafkaReader, RecordsRead
 from streamkit.connectors.redaction import logger_of
@@ -58,6 +65,10 @@ class KafkaSource(Source):
             raise ConfigError(
                 f"found {len(self.settings['kafka.topic'])} topics in kafka.topic, and topic={self.settings['topic']!r}; expected ${{topic}} in it"
             )
+
+    def check_client(self) -> None:
+        """Ask the library whether it takes the settings of the client."""
+        check_client_values(self)
 
     def splits(self) -> Sequence[str]:
         """The partitions, as `<topic>-<partition>`."""

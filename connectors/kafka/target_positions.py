@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamkit.connectors.connector import Connector
-from streamkit.connectors.kafka.client import Errors, client_config, library, meaning, written_ends
+from streamkit.connectors.kafka.client import Errors, admin_client, client_config, library, made_client, meaning, written_ends
 from streamkit.log.consume.consumer import TopicPartition
 
 READ_SECONDS = 75.0  # longer than a transaction of a dead producer stays open
@@ -45,7 +45,7 @@ def create_topic(connector: Connector, errors: Errors, name: str, partitions: in
     """Create a topic of Kafka; one that is there already is left as it is."""
     kafka = library()
     administration = importlib.import_module("confluent_kafka.admin")
-    admin = administration.AdminClient(client_config(connector, errors))
+    admin = admin_client(connector, errors)
     future = admin.create_topics([administration.NewTopic(name, partitions, -1, config=config)])[name]
     try:
         future.result(30)
@@ -62,13 +62,12 @@ def read_claims(connector: Connector, errors: Errors, places: Sequence[TopicPart
     """
     kafka = library()
     topic = positions_topic(connector.name)
-    consumer = kafka.Consumer(
-        {
-            **client_config(connector, errors),
-            "group.id": f"connect-{connector.name}", "isolation.level": "read_committed", "enable.auto.commit": False,
-            "enable.partition.eof": True, "fetch.wait.max.ms": END_MS,
-        }
-    )  # fmt: skip
+    config = {
+        **client_config(connector, errors),
+        "group.id": f"connect-{connector.name}", "isolation.level": "read_committed", "enable.auto.commit": False,
+        "enable.partition.eof": True, "fetch.wait.max.ms": END_MS,
+    }  # fmt: skip
+    consumer = made_client(kafka.Consumer, config, connector)
     found: dict[bytes, PartitionClaim] = {}
     try:
         end = written_ends(connector, errors, [(topic, 0)])[topic, 0]

@@ -111,8 +111,21 @@ class SourceDecoder:
         if self.formats.columns is not None or not self.formats.has_columns:
             declared = self.formats.columns if known is None or self.formats.columns is not None else known.schema
             assert declared is not None
-            return {name: decoded(rows, self._codec(subject, declared), self._keys(topic, declared, subject), self.formats.key)}
+            keys = self._keys(topic, declared, subject)
+            return {name: decoded(rows, self._codec(subject, self._of_values(declared, keys)), keys, self.formats.key)}
         return [(name, part) for part in self._by_writer(rows, self._codec(subject, None), topic)]
+
+    def _of_values(self, declared: Schema, keys: Schema) -> Schema:
+        """The columns that values have: of a format of one column, that which is not of the key. ConfigError if there are others."""
+        if self.formats.value is None or self.formats.value.name not in _OF_ONE or len(declared) == 1:
+            return declared
+        own = tuple(column for column in declared if column.name not in keys.names)
+        if len(own) != 1:
+            raise ConfigError(
+                f"connector {self.connector.name}: value.format={self.formats.value.name} has one column, and {', '.join(declared.names)} were "
+                f"found; expected one beside those of the key{f', which are {chr(44).join(keys.names)}' if keys.names else ''}"
+            )
+        return Schema(own)
 
     @property
     def _is_of_values(self) -> bool:
@@ -323,9 +336,13 @@ class SinkEncoder:
 
 
 def encoder_of_sink(connector: Sink, topic: Topic) -> SinkEncoder:
-    """What makes bytes of a topic's columns; without `value.format` these are JSON. The settings of the value say nothing of keys."""
+    """
+    What makes bytes of a topic's columns. The settings of the value say nothing of keys.
+
+    Without `value.format` values are JSON; but those of records that nothing decoded, whose columns are `key` and `value`, are as they came.
+    """
     formats = formats_of(connector)
-    value = formats.value or Format("json")
+    value = formats.value or _format_of_values(topic.schema)
     keys = topic.schema.select(topic.key)
     key_format = formats.key or _format_of_keys(keys)
     if key_format.name in _OF_ONE and len(keys) > 1:
@@ -341,6 +358,13 @@ def encoder_of_sink(connector: Sink, topic: Topic) -> SinkEncoder:
         _codec(value, formats.columns or topic.schema.select(names), name, VALUE),
         _codec(key_format, keys, name, KEY),
     )
+
+
+def _format_of_values(columns: Schema) -> Format:
+    """How values are written unless a setting says it."""
+    as_they_came = {"binary": "bytes", "string": "string"}
+    is_undecoded = set(columns.names) == {KEY, VALUE} and columns[KEY].type in as_they_came
+    return Format(as_they_came.get(columns[VALUE].type, "json") if is_undecoded else "json")
 
 
 def _format_of_keys(keys: Schema) -> Format:

@@ -97,9 +97,10 @@ class Destination:
         producer.send_batch(name, found, partitions=rows[PARTITION] if self._keeps_partitions(topic, rows) else None)
 
     def _keeps_partitions(self, topic: Topic, rows: pa.Table) -> bool:
-        """Whether rows go where they came from: those of columns go by their key, which StreamKit hashes."""
-        is_opaque = topic.format is not None and PARTITION in rows.column_names
-        return is_opaque and self._source.keeps_partitions and self._source.partitions_of(topic.name) == topic.partitions
+        """Whether rows go where they came from: those of columns with a key go by that, which StreamKit hashes."""
+        is_by_key = topic.format is None and bool(topic.key or topic.partition_by)
+        has_places = self._source.keeps_partitions and PARTITION in rows.column_names
+        return has_places and not is_by_key and self._source.partitions_of(topic.name) == topic.partitions
 
     def _known(self, name: str) -> Topic | None:
         """The topic as rows were fitted to it last, or as it is; None if it is to be created."""
@@ -162,6 +163,11 @@ class Destination:
         partitions = source.partitions_of(name)
         format = source.format_of_bytes()
         if format is not None and is_opaque(rows):
+            if source.settings["key"]:
+                raise ConfigError(
+                    f"connector {source.name}: found key={','.join(source.settings['key'])}, and nothing says which columns the values have, so "
+                    f"the topic {name} would have the columns key and value; expected {source.says_columns}, or no key"
+                )
             topic = self._log.create_topic(name, format=format, partitions=partitions, config=own)  # it takes all bytes
             self._check_bytes(topic, rows)
             return topic, lambda: topic

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from streamkit.log.log import Log
+from streamkit.log.topic.alteration import Alteration
 from streamkit.log.topic.topic import declare_topic
 
 
@@ -14,7 +15,7 @@ def declare_internal_topic(log: Log, name: str, schema: str, key: Sequence[str] 
         config = {"cleanup.policy": "compact"} if key else {}
         log.catalog.topics.create(declare_topic(name, schema, list(key) or None, None, partitions, config, internal=True))
     elif log.topic(name).partitions < partitions:
-        log.alter_topic(name, partitions=partitions)
+        log.catalog.topics.alter(name, Alteration(partitions, is_by_owner=True))
 
 
 def has_topic(log: Log, name: str) -> bool:

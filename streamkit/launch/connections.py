@@ -19,7 +19,7 @@ from streamkit.connectors.source import Source
 from streamkit.dsl.topology import Topology
 from streamkit.engine.runs.local_epochs import available_cores
 from streamkit.engine.runs.options import Options
-from streamkit.errors import ConfigError, SetupError, TopicNotFoundError
+from streamkit.errors import ConfigError, SetupError, StreamKitError, TopicNotFoundError
 from streamkit.log.log import Log
 from streamkit.plan.connection import Connection
 from streamkit.plan.program import Program
@@ -212,14 +212,30 @@ def _declare_topic(connection: Connection, log: Log) -> None:
     """Create the topic of a source whose columns the topology says; one of bytes gets columns only where a format reads them."""
     settings: Mapping[str, Any] = dict(connection.settings)
     if _says_columns(connection) and connection.topic not in log.topics():
-        partitions = settings.get(_PARTITIONS)
         log.create_topic(
             connection.topic,
             connection.schema,
             key=connection.key,
-            partitions=None if partitions is None else int(partitions),
+            partitions=_partitions(connection),
             config={key.removeprefix(_TOPIC_CONFIG): value for key, value in settings.items() if key.startswith(_TOPIC_CONFIG)},
         )
+
+
+def _partitions(connection: Connection) -> int | None:
+    """How many partitions the topic of a source gets: what is said, else as many as there are where its rows come from, if they have any there."""
+    given = dict(connection.settings).get(_PARTITIONS)
+    source = connector_of(connection.name, configuration(connection))
+    if given is not None or not isinstance(source, Source) or not source.keeps_partitions:
+        return None if given is None else int(given)
+    try:
+        source.splits()
+        return source.partitions_of(connection.topic)
+    except (StreamKitError, OSError) as error:
+        _logger.warning("%s: how many partitions its topic has cannot be asked, so %s gets as many as new topics get: %s",
+                        connection.name, connection.topic, error)  # fmt: skip
+        return None
+    finally:
+        source.close()
 
 
 def _says_columns(connection: Connection) -> bool:

@@ -87,9 +87,9 @@ def run(
         accept_loss: whether these may lack what their topics have lost.
         on_error: what becomes of records that make a step fail which does not say so itself: "fail", "skip" or
             `sk.dead_letter("topic")`; what the topology says if None.
-        connectors: where those run that the topology asks for (`stream(sk.kafka(…))`): "here" in threads of this process, which end with
-            the run; "external" elsewhere, by `streamkit connect run` of what `streamkit connect export` writes. Sources of a bounded run
-            come to their end before its query begins, and its sinks take what it made before `wait` returns.
+        connectors: where those run that the topology asks for (`stream(sk.kafka(…))`): "here" in processes of their own, or in threads of
+            this one, which end with the run; "external" elsewhere, by `streamkit connect run` of what `streamkit connect export` writes. Sources
+            of a bounded run come to their end before its query begins, and its sinks take what it made before `wait` returns.
         engine: "spark" for one Structured Streaming query; "local" for threads of this process, without Spark.
 
     Raises:

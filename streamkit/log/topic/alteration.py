@@ -16,18 +16,23 @@ from streamkit.schema import Schema, check_user_schema
 
 @dataclass(frozen=True)
 class Alteration:
-    """New values for parts of a topic; None leaves a part as it is, a setting of None goes back to its default."""
+    """
+    New values for parts of a topic; None leaves a part as it is, a setting of None goes back to its default.
+
+    `is_by_owner`: whoever keeps the topic for itself asks for it. Others may not alter an internal topic.
+    """
 
     partitions: int | None = None
     config: Mapping[str, SettingValue | None] = field(default_factory=dict)
     schema: Schema | None = None
     format_schema: Schemas | None = None
+    is_by_owner: bool = False
 
     def applied_to(self, topic: Topic) -> Topic:
         """The topic after the alteration; ConfigError or SchemaError if the topic itself does not allow it."""
-        if topic.internal:
+        if topic.internal and not self.is_by_owner:
             raise ConfigError(
-                f"topic {topic.name} is a changelog that belongs to an application, which alone declares it; expected a topic of yours"
+                f"topic {topic.name} belongs to an application or to a connector, which alone declares it; expected a topic of yours"
             )
         return check_compaction(
             replace(

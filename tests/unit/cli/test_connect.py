@@ -269,3 +269,20 @@ def test_progress_line():
     ]
     assert progress_line(tasks) == "in running, 2,000 rows, 5 rows/s, lag 10"
     assert progress_line([]) == "no tasks here: other workers have them"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"kafka.linger.ms": "abc"}, "kafka.linger.ms"),
+        ({"kafka.nosuch": "1"}, "nosuch"),
+        ({"kafka.security.protocol": "FOO"}, "kafka.security.protocol"),
+        ({"value.format": "jsn"}, "jsn"),
+    ],
+)
+def test_validate_asks_the_library_of_a_client(settings, words, tmp_path, streamkit):
+    """What the client's library or a format does not take is an error of `validate`, by the name under which it was given."""
+    config = {"connector.class": "KafkaSink", "bootstrap.servers": "x:1", "topics": "q", **settings}
+    (tmp_path / "connectors.json").write_text(json.dumps({"name": "v", "config": config}))
+    with pytest.raises(ConfigError, match=words):
+        streamkit("connect", "validate", str(tmp_path / "connectors.json"))

@@ -161,7 +161,7 @@ def test_changelogs_belong_to_their_application(log):
     """What an application declares for itself cannot be altered or deleted."""
     started(log, "t")
     for change in ({"partitions": 9}, {"config": {"retention.ms": 1}}, {"schema": "key binary not null, value binary, more int"}):
-        with pytest.raises(ConfigError, match="topic app-counts-changelog is a changelog"):
+        with pytest.raises(ConfigError, match="topic app-counts-changelog belongs to an application"):
             log.alter_topic("app-counts-changelog", **change)
     with pytest.raises(ConfigError, match="backs the store counts of app; reset the application first"):
         log.delete_topic("app-counts-changelog")
