@@ -133,7 +133,6 @@ class PageReader:
                 if batch.num_rows:
                     following[partition] = batch.column(OFFSET)[-1].as_py() + 1
                 yield wanted.matching(batch).select(self._shown)
-            following[partition] = until
         following[partition] = max(start, end)
 
     def _page(

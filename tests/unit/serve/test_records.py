@@ -7,6 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
+from streamkit.serve.answers import header_text
 from streamkit.serve.limits import ServeLimits
 from tests.unit.serve.conftest import ORDERS, serving
 
@@ -144,9 +145,9 @@ def spoil(log):
 def test_pages_have_so_many_bytes_at_most(log):
     """Large values end a page before its limit of rows, one comes by itself, and all of them come."""
     log.create_topic("large", "n int, text string", partitions=1)
-    with log.producer() as producer:
-        for number in range(8):
-            producer.send("large", {"n": number, "text": "<script>" * (90_000 if number % 2 else 1)})
+    for frame in ((0, 1, 2), (3,), (4,), (5, 6), (7,)):
+        with log.producer() as producer:
+            producer.send_batch("large", [{"n": number, "text": "<script>" * (90_000 if number % 2 else 1)} for number in frame])
     with serving(log, limits=ServeLimits(bytes=1 << 20)) as client:
         get = lambda path, **parameters: client.get(path, params=parameters).json()  # noqa: E731
         found = pages(get, "/api/v1/topics/large/records", limit=100)
@@ -192,3 +193,9 @@ def damage(log, root):
     data[frame.position + 200] ^= 1
     (root / frame.path).chmod(0o644)
     (root / frame.path).write_bytes(data)
+
+
+def test_headers_are_ascii():
+    """A fact that stands in a header has no line ends and no characters that a header cannot have."""
+    assert header_text("é\r\nX: 1") == "\\u00e9\\u000d\\u000aX: 1"
+    assert (header_text(True), header_text(None), header_text("a b")) == ("true", "null", "a b")

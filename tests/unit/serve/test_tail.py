@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 import time
 
@@ -125,6 +126,16 @@ def test_a_topic_that_is_deleted(log, api):
         assert list(stream) == []
 
 
+def test_a_topic_that_is_made_again(log, api):
+    """Who watches the one before is told, and gets none of the new records."""
+    with streaming(api, RECORDS) as stream:
+        begun(stream)
+        log.delete_topic("orders")
+        log.create_topic("orders", "id bigint, customer string, amount double", key="customer", partitions=2)
+        send_orders(log, 900, 3)
+        assert [event for event, _ in stream if event != "comment"] == ["problem"]
+
+
 def test_errors_of_streams_have_a_status(refused):
     """What is wrong with the question is said before a stream begins."""
     events = {"Accept": "text/event-stream"}
@@ -139,8 +150,8 @@ def test_so_many_streams_at_most(log):
         begun(first)
         with streaming(client, RECORDS) as second:
             begun(second)
-            answer = client.get(RECORDS, headers={"Accept": "text/event-stream"})
-            assert (answer.status_code, answer.json()["error"]) == (429, "TooManyStreams")
+            with client.stream("GET", RECORDS, headers={"Accept": "text/event-stream"}) as answer:
+                assert answer.status_code == 429 and json.loads(answer.read())["error"] == "TooManyStreams"
             assert client.get("/api/v1/topics").status_code == 200
 
         def is_taken():
