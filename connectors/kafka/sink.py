@@ -90,9 +90,10 @@ class KafkaSink(Sink):
         self._writer_name = f"streamkit-{self.name}-{partitions[0].topic}-{partitions[0].partition}"
         self._writer = writer = self._made_writer()
         create_topic(self, self._errors, positions_topic(self.name), 1, {"cleanup.policy": "compact"})
-        for topic in self._topics.values():
-            self._counts[topic.name] = self._prepared(topic, writer)
         claims = read_claims(self, self._errors, partitions)
+        written = {place.topic for place, claim in claims.items() if claim.offset}
+        for topic in self._topics.values():
+            self._counts[topic.name] = self._prepared(topic, writer, is_written=topic.name in written)
         others = {claim.writer for claim in claims.values()} - {self._writer_name}
         for other in others:
             writer.fence(other)
@@ -122,9 +123,16 @@ class KafkaSink(Sink):
                 raise ConfigError(
                     f"connector {self.name}: rows of topic {place.topic} went to the topic of Kafka with the id {before}, and {target} has the "
                     f"id {self._targets[target]}: it was deleted and made again, or is another one by the setting kafka.topic; what comes now would "
-                    f"be a part of the rows. To write all again: give the connector another name, or delete the topic {positions_topic(self.name)} "
-                    f"in Kafka, then streamkit connect offsets reset {self.name}"
+                    f"be a part of the rows. {self._advice}"
                 )
+
+    @property
+    def _advice(self) -> str:
+        """How all rows are written again."""
+        return (
+            f"To write all again: give the connector another name, or delete the topic {positions_topic(self.name)} in Kafka, then streamkit "
+            f"connect offsets reset {self.name}"
+        )
 
     def put(self, rows: pa.Table, ends: Mapping[TopicPartition, int]) -> None:
         """Produce the records and the positions, and commit both."""
@@ -151,10 +159,16 @@ class KafkaSink(Sink):
         _LOGGER.warning("connector %s uses confluent-kafka, record by record: %s", self.name, reason)
         return MessageWriter(self, self._writer_name, self._errors)
 
-    def _prepared(self, topic: Topic, writer: KafkaWriter) -> int:
-        """The partitions of the target, which is created if it is missing."""
+    def _prepared(self, topic: Topic, writer: KafkaWriter, *, is_written: bool) -> int:
+        """The partitions of the target, which is created if it is missing; ConfigError if it has to be there, since rows were written."""
         name = self._target(topic.name)
         count = writer.partitions_of(name)
+        if count is None and is_written:
+            raise ConfigError(
+                f"connector {self.name}: Kafka at {self.settings['bootstrap.servers']} has no topic {name}, and rows of topic {topic.name} were "
+                f"written before: it was deleted, or is another one by the setting kafka.topic; what comes now would be a part of the rows. "
+                f"{self._advice}"
+            )
         if count is None and not self.settings["auto.create"]:
             raise missing_topic(name, self)
         deadline = time.monotonic() + 30

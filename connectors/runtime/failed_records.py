@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -118,6 +119,9 @@ def _pairs(headers: Any) -> list[tuple[str, bytes | None]]:
     return [tuple(pair.values()) if isinstance(pair, dict) else tuple(pair) for pair in headers or ()]
 
 
+_ROW = re.compile(r"(^|: )row \d+, ")  # the place of a record in its poll, of which a dead letter, which has one, knows nothing
+
+
 def class_of(origin: FailedConnector, failure: RecordFailure) -> str:
     """The class that failed: a transform by Connect's name, or the connector's."""
     return getattr(failure.error, "class_name", origin.class_name)
@@ -140,7 +144,7 @@ def _context(
         "stage": failure.stage,
         "class.name": class_of(origin, failure),
         "exception.class.name": f"{type(error).__module__}.{type(error).__qualname__}",
-        "exception.message": origin.redacted(str(error)),
+        "exception.message": origin.redacted(_ROW.sub(r"\1", str(error))),
         "exception.stacktrace": origin.redacted(trace),
     }
     return [(PREFIX + name, str(value).encode(errors="backslashreplace")) for name, value in said.items() if value is not None]

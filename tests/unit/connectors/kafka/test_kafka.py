@@ -253,6 +253,31 @@ def test_a_target_that_is_made_again_while_a_sink_runs(broker, name, log, way):
     assert consume(broker, name) == []
 
 
+def test_a_target_that_is_gone_is_not_made_again(broker, name, log):
+    """A sink whose topic was deleted, or that names another one now, says so, and makes none that would stand in its place."""
+    log.create_topic("words", format="bytes", partitions=1)
+
+    def send(value):
+        with log.producer() as producer:
+            producer.send("words", {"key": b"k", "value": value})
+
+    send(b"1")
+    run([sink_of(broker, name, connector="out", topics="words")], log, once=True)
+    admin = AdminClient(client_of(broker))
+    admin.delete_topics([name])[name].result(30)
+    wait_until(lambda: name not in admin.list_topics(timeout=30).topics)
+    send(b"2")
+    for target in (name, f"{name}-other"):
+        with pytest.raises(
+            ConfigError,
+            match=f"has no topic {target}, and rows of topic words were written before: it was deleted, or is another",
+        ):
+            run([sink_of(broker, target, connector="out", topics="words")], log, once=True)
+        assert target not in admin.list_topics(timeout=30).topics
+    run([sink_of(broker, name, connector="again", topics="words")], log, once=True)
+    assert [one.value() for one in consume(broker, name)] == [b"1", b"2"]
+
+
 class TestRefused(RefusingContract):
     """Records too large for the topic or for the client."""
 

@@ -180,15 +180,17 @@ def test_a_dead_letter_of_a_row_that_deletes(row, key, letter):
 
 
 def test_a_deletion_for_a_topic_without_a_key(tmp_path):
-    """It is refused, and its dead letter has it as it was."""
+    """It is refused, and its dead letter has it as it was; the reason says nothing of its place among those that came with it."""
     (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a.json").write_text('{"id":1,"is_new":true,"_deleted":true}\n{"id":2,"is_new":null}\n')
+    (tmp_path / "in" / "a.json").write_text('{"id":2,"is_new":null}\n{"id":1,"is_new":true,"_deleted":true}\n')
     settings = {"path": str(tmp_path / "in"), "topic": "people", "schema": "id int, is_new boolean", "min.age.ms": 0}
     with sk.open_log(tmp_path / "log") as log:
         config = {**settings, "errors.tolerance": "all", "errors.deadletterqueue.topic.name": "bad"}
-        run([FileSource("in", config)], log, once=True)
+        run([FileSource("in", config | {"errors.deadletterqueue.context.headers.enable": True})], log, once=True)
         assert log.read("people")["id"].to_pylist() == [2]
-        (found,) = log.read("bad").to_pylist()
+        (found,) = log.read("bad", ["key", "value", "_headers"]).to_pylist()
+    said = next(pair["value"] for pair in found["_headers"] if pair["key"].endswith("exception.message"))
+    assert said == b"topic people: column '_deleted': it deletes a key, and the topic has none"
     assert (found["key"], found["value"]) == (None, b'{"id": 1, "is_new": true, "_deleted": true}')
 
 
