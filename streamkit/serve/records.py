@@ -246,7 +246,7 @@ def _before(asked: Asked, wanted: Wanted, tail: TopicTail, is_first: bool) -> li
     topic, ends = wanted.topic, tail.at
     starts = _starts(asked, wanted, LATEST)
     page = _page(asked, wanted, starts, ends)
-    table = page.rows.combine_chunks()
+    table = page.rows
     format = None if asked["raw"] else topic.format
     events = records_events(one_batch(table), format, _cursor(topic, {**ends, **page.following})) if table.num_rows else []
     why = str(page.failure) if page.failure is not None else page.why or "the page before the live records is full"
