@@ -38,7 +38,7 @@ def trace(
     log: LogOption = None,
 ) -> None:
     """
-    Let records of the log go through a topology one at a time, and write what each did as a page.
+    Write what records do on their way through a topology as a page.
 
     The newest records of its streams are taken, by time, and before them all of its tables. It runs in memory: nothing in the log changes,
     and stores begin empty. So a count begins at 0, and windows hold what is traced. The page needs no other file.

@@ -50,7 +50,7 @@ export async function render({model, el, signal, go, situation}) {
   };
   const tail = own => {
     rows = [], kept = new Set(), isPaused = false, pause.textContent = 'Pause';
-    note.textContent = 'Waiting for records …';
+    note.textContent = 'Connecting …';
     drawRows();
     let skipped = 0, seen = 0;
     const say = () => { note.textContent = `${number(seen)} records since this page was opened${skipped ? `; ${number(skipped)} came too fast to be shown` : ''}.`; };
@@ -67,7 +67,7 @@ export async function render({model, el, signal, go, situation}) {
       },
       skipped: found => { skipped += found.records ?? 0; say(); },
       problem: error => failed(error),
-    }, () => situation('The server does not answer.', 'bad'));
+    }, () => situation('The server does not answer.', 'bad'), () => { situation(''); if (!seen) note.textContent = 'Waiting for records …'; });
   };
   pause.onclick = () => { isPaused = !isPaused; pause.textContent = isPaused ? 'Go on' : 'Pause'; };
   more.onclick = () => read(cursor);
