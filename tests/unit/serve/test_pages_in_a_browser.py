@@ -164,9 +164,10 @@ def test_the_token_is_asked_for(browser, log, tmp_path):
         opened = browser.new_page(base_url=server.address)
         opened.goto("/topics/orders?live=true")
         for token in ("wrong", "0123456789abcdef-token"):
+            expect(opened, "document.querySelector('input[name=token]')?.value === ''")
             opened.get_by_label("token").fill(token)
             opened.get_by_role("button", name="Go on").click()
-            opened.wait_for_timeout(100)
+            expect(opened, "document.querySelector('input[name=token]')?.value !== '" + token + "'")
         expect(opened, "document.body.innerText.includes('Waiting for records')")
         send_orders(log, 90_000, 1)
         expect(opened, "document.body.innerText.includes('90000')")
