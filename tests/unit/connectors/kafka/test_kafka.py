@@ -262,7 +262,7 @@ def test_a_target_that_is_gone_is_not_made_again(broker, name, log):
             producer.send("words", {"key": b"k", "value": value})
 
     send(b"1")
-    run([sink_of(broker, name, connector="out", topics="words")], log, once=True)
+    run([sink_of(broker, name, connector=f"gone-{name}", topics="words")], log, once=True)
     admin = AdminClient(client_of(broker))
     admin.delete_topics([name])[name].result(30)
     wait_until(lambda: name not in admin.list_topics(timeout=30).topics)
@@ -272,9 +272,9 @@ def test_a_target_that_is_gone_is_not_made_again(broker, name, log):
             ConfigError,
             match=f"has no topic {target}, and rows of topic words were written before: it was deleted, or is another",
         ):
-            run([sink_of(broker, target, connector="out", topics="words")], log, once=True)
+            run([sink_of(broker, target, connector=f"gone-{name}", topics="words")], log, once=True)
         assert target not in admin.list_topics(timeout=30).topics
-    run([sink_of(broker, name, connector="again", topics="words")], log, once=True)
+    run([sink_of(broker, name, connector=f"again-{name}", topics="words")], log, once=True)
     assert [one.value() for one in consume(broker, name)] == [b"1", b"2"]
 
 
