@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 from streamkit.engine.runs.history import history_of
@@ -16,6 +17,8 @@ from streamkit.log.log import Log
 from streamkit.names import application_heartbeat
 from streamkit.plan.program import Program
 from streamkit.state.restoring import restoring_now
+
+PROGRAMS_KEPT = 64
 
 
 @dataclass(frozen=True)
@@ -102,9 +105,15 @@ def steps_of(log: Log, state: ApplicationState) -> Sequence[StepFigures]:
     """The figures of the steps of the program that the catalog has; none if another version of StreamKit compiled it, or if it has none yet."""
     text = log.catalog.applications.program_of(state.name)
     try:
-        return step_figures(Program.from_json(json.loads(text)), state.metrics) if text else ()
+        return step_figures(read_program(text), state.metrics) if text else ()
     except FormatVersionError:
         return ()
+
+
+@lru_cache(maxsize=PROGRAMS_KEPT)
+def read_program(text: str) -> Program:
+    """A program as the catalog keeps it; who watches an application asks for it each second."""
+    return Program.from_json(json.loads(text))
 
 
 def epochs_of(log: Log, application: str, last: int) -> list[dict[str, Any]]:

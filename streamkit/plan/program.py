@@ -27,6 +27,7 @@ from streamkit.plan.python_function import renumbered
 from streamkit.schema import Schema
 
 PROGRAM_FORMAT = 2
+STREAM_KINDS = ("stream", "table")  # of inputs that are read record by record
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.log import Log
 from streamkit.serve.answers import StreamAnswer, event_text
 from streamkit.serve.forms import EVENTS
-from streamkit.serve.refusals import RefusedError, absent
+from streamkit.serve.refusals import absent
 from streamkit.serve.resource import Asked, Parameter, Resource
 
 EPOCHS = 20
@@ -40,12 +40,9 @@ def steps(asked: Asked) -> list[dict[str, Any]]:
 
 
 def epochs(asked: Asked) -> list[dict[str, Any]]:
-    if asked["last"] > asked.limits.rows:
-        raise RefusedError(
-            413, "TooMany", f"found last={asked['last']}; expected at most {asked.limits.rows:,} epochs", "ask for fewer"
-        )
+    last = asked.rows("last", "ask for fewer")
     application_state(asked.log, asked.path["app"])
-    return epochs_of(asked.log, asked.path["app"], asked["last"])
+    return epochs_of(asked.log, asked.path["app"], last)
 
 
 @dataclass

@@ -8,7 +8,6 @@ from typing import Any
 from streamkit.description.dead_letters import dead_letter_counts, dead_letter_json, dead_letters
 from streamkit.log.dead_letter_replay import dead_letter_topics, replayed
 from streamkit.serve.answers import Answer
-from streamkit.serve.refusals import RefusedError
 from streamkit.serve.resource import Asked, Parameter, Resource
 
 LETTERS = 100
@@ -21,11 +20,7 @@ def counts(asked: Asked) -> list[dict[str, Any]]:
 
 def letters(asked: Asked) -> Answer:
     """The first ones."""
-    name, limit = asked.path["topic"], asked["limit"]
-    if limit > asked.limits.rows:
-        raise RefusedError(
-            413, "TooMany", f"found limit={limit}; expected at most {asked.limits.rows:,}", "ask for the rest with offset"
-        )
+    name, limit = asked.path["topic"], asked.rows("limit", "ask for the rest with offset")
     asked.log.topic(name)
     done = replayed(asked.log, name)
     found = dead_letters(asked.log, name, asked["where"], asked["partition"], asked["offset"])

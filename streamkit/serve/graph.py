@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from streamkit.description.applications import read_program
 from streamkit.errors import FormatVersionError
 from streamkit.plan.graph.graph import BoxText
 from streamkit.plan.graph.layout import drawing_of
 from streamkit.plan.graph.program_graph import graph_of_program
-from streamkit.plan.program import Program
 from streamkit.serve.applications import application_state
 from streamkit.serve.refusals import RefusedError
 from streamkit.serve.resource import Asked, Resource
@@ -36,7 +35,7 @@ def graph(asked: Asked) -> dict[str, Any]:
 
 @lru_cache(maxsize=DRAWINGS_KEPT)
 def _drawn(text: str) -> dict[str, Any]:
-    program = Program.from_json(json.loads(text))
+    program = read_program(text)
     found = graph_of_program(program)
     boxes = tuple(replace(box, texts=(*box.texts, FIGURES)) for box in found.boxes)
     drawn = drawing_of(replace(found, boxes=boxes)).to_json()

@@ -7,7 +7,6 @@ lets them begin at 0 again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, final
 
@@ -17,16 +16,12 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from streamkit.connectors.runtime.status import FAILED, RUNNING, read_status
-from streamkit.engine.runs.step_figures import step_figures
-from streamkit.errors import FormatVersionError
+from streamkit.description.applications import is_running, steps_of
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.catalog.epoch_buckets import EPOCH_SECONDS, LATENCY, OLDEST_SECONDS, SUM, cumulative
-from streamkit.log.database.pulse import LAPSE_MS
 from streamkit.log.log import Log
 from streamkit.log.statistics import statistics_of
 from streamkit.log.topic.topic import Topic
-from streamkit.names import application_heartbeat
-from streamkit.plan.program import Program
 from streamkit.state.restoring import restoring_now
 
 PREFIX = "streamkit_"
@@ -133,9 +128,8 @@ class _LogCollector(Collector):
 
 def _application(log: Log, state: ApplicationState, topics: Mapping[int, Topic], families: _Families) -> None:
     name, totals = state.name, state.metrics
-    heartbeat = application_heartbeat(state.id, state.generation)
     families.application_info.add_metric((name, str(state.generation), str(state.tasks)), 1)
-    families.application_up.add_metric((name,), float(log.heartbeats.ages_ms(heartbeat).get(heartbeat, LAPSE_MS) < LAPSE_MS))
+    families.application_up.add_metric((name,), float(is_running(log, state)))
     families.epochs.add_metric((name,), state.epoch)
     if last := log.catalog.epochs.last(state.id, 1):
         families.last_commit.add_metric((name,), last[0].timestamp_ms / 1000)
@@ -170,13 +164,7 @@ def _lag(log: Log, state: ApplicationState, topics: Mapping[int, Topic], familie
 
 
 def _steps(log: Log, state: ApplicationState, families: _Families) -> None:
-    """The figures of steps; none if another version of StreamKit has compiled the program."""
-    text = log.catalog.applications.program_of(state.name)
-    try:
-        found = step_figures(Program.from_json(json.loads(text)), state.metrics) if text else ()
-    except FormatVersionError:
-        return
-    for step in found:
+    for step in steps_of(log, state):
         labels = (state.name, step.step)
         families.step_rows_in.add_metric(labels, step.rows_in)
         families.step_rows_out.add_metric(labels, step.rows_out)

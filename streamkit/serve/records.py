@@ -99,14 +99,7 @@ def _starts_of_cursor(log: Log, topic: Topic, text: str) -> dict[int, int]:
 
 
 def _page(asked: Asked, wanted: Wanted, starts: Mapping[int, int], ends: Mapping[int, int]) -> RecordPage:
-    limit = asked["limit"]
-    if limit > asked.limits.rows:
-        raise RefusedError(
-            413,
-            "TooMany",
-            f"found limit={limit}; expected at most {asked.limits.rows:,} rows",
-            "ask for the rest with the cursor of the answer",
-        )
+    limit = asked.rows("limit", "ask for the rest with the cursor of the answer")
     return PageReader(asked.log, wanted, asked.limits.page(limit), asked.goes_on).page(starts, ends)
 
 

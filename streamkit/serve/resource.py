@@ -10,6 +10,7 @@ from streamkit.log.log import Log
 from streamkit.serve.forms import JSON
 from streamkit.serve.limits import ServeLimits
 from streamkit.serve.live import Live
+from streamkit.serve.refusals import RefusedError
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,13 @@ class Asked:
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
+
+    def rows(self, name: str, way_on: str) -> int:
+        """How many rows or the like a parameter asks for; RefusedError, which says the way on, if an answer may not have so many."""
+        wanted: int = self.values[name]
+        if wanted > self.limits.rows:
+            raise RefusedError(413, "TooMany", f"found {name}={wanted}; expected at most {self.limits.rows:,}", way_on)
+        return wanted
 
 
 @dataclass(frozen=True)

@@ -45,14 +45,7 @@ def store(asked: Asked) -> Any:
 
 def rows(asked: Asked) -> RowsAnswer:
     """A page of rows, in the order of the store."""
-    limit = asked["limit"]
-    if limit > asked.limits.rows:
-        raise RefusedError(
-            413,
-            "TooMany",
-            f"found limit={limit}; expected at most {asked.limits.rows:,} rows",
-            "ask for the rest with the cursor of the answer",
-        )
+    limit = asked.rows("limit", "ask for the rest with the cursor of the answer")
     first, skipped = asked["start"], 0
     if asked["cursor"] is not None:
         place = cursor_place(asked["cursor"], {"start": (str, type(None)), "skip": int})

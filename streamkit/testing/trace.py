@@ -123,7 +123,7 @@ def trace(
         if error is not None and not (epochs and epochs[-1].error):
             raise error  # it is of the rows, or of the topology, and of no step
         values, lines = tuple(one.to_json() for one in epochs), tuple(one.text() for one in epochs)
-        return Trace(topology.name, values, lines, topology._repr_html_(), is_cut)
+        return Trace(topology.name, values, lines, topology.to_svg(), is_cut)
 
 
 def _process_untraced(driver: TopologyTestDriver, before: Mapping[str, Any]) -> None:

@@ -112,9 +112,10 @@ class TracedEpoch:
     def left_out(self) -> dict[str, dict[str, int]]:
         """By step, how many rows it left out, by reason: `late`, `null_key`, `error` …; `filtered` are those of a filter."""
         reasons: dict[str, dict[str, int]] = {}
+        steps = {step_of(operator.id) for operator in self.program.operators}
         for reason, by_name in self.counts.items():
             for name, rows in by_name.items():
-                if reason not in (ROWS_IN, ROWS_OUT, BUSY_US) and step_of(name) in self._steps:
+                if reason not in (ROWS_IN, ROWS_OUT, BUSY_US) and step_of(name) in steps:
                     counts = reasons.setdefault(step_of(name), {})
                     counts[reason] = counts.get(reason, 0) + rows
         for operator in self.program.operators:
@@ -123,10 +124,6 @@ class TracedEpoch:
                 if gone > 0:
                     reasons.setdefault(step_of(operator.id), {})["filtered"] = gone
         return reasons
-
-    @property
-    def _steps(self) -> set[str]:
-        return {step_of(operator.id) for operator in self.program.operators}
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain values; times and bytes are texts."""

@@ -16,13 +16,12 @@ from streamkit.clock import monotonic_us
 from streamkit.engine.epoch.report import EpochClaim, KernelReport, SplitReport, TimesRead
 from streamkit.log.catalog.catalog import Catalog
 from streamkit.log.catalog.epochs import EpochReport
-from streamkit.plan.program import Program
+from streamkit.plan.program import STREAM_KINDS, Program
 
 ROWS_IN, ROWS_OUT, BUSY_US = "rows_in", "rows_out", "busy_us"  # totals of an application, by operator
 TOOK_MS = "took_ms"  # an epoch's plan, tasks, and the commit of the epoch before
 TASK_MS = "task_ms"  # how long the slowest task of an epoch took, and the mean of all
 MICROSECONDS = 1_000  # in a millisecond
-STREAM_KINDS = ("stream", "table")  # of inputs that are read record by record
 
 _committed: WeakKeyDictionary[Catalog, dict[int, tuple[int, int]]] = WeakKeyDictionary()
 

@@ -54,11 +54,10 @@ from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import CheckedRows, checked_rows_of
 from streamkit.log.storage.storage import Storage
 from streamkit.plan.operator import Operator
-from streamkit.plan.program import Program
+from streamkit.plan.program import STREAM_KINDS, Program
 from streamkit.plan.windows import Windowing
 from streamkit.state.changelog import ChangelogOffsets, CommittedChanges, begun_of
 
-STREAM_KINDS = ("stream", "table")
 WAIT_SECONDS = (0.01, 0.5)  # the least and the most between two looks for records, if no commit is heard of
 EVERYTHING = 2**62
 CLOCK = "clock"  # among the stream times: when the last tick was

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from streamkit.engine.evolution.continuation import Continuation, continuation, stores_to_rebuild
 from streamkit.engine.evolution.definition import COLUMN, Difference, original_of
-from streamkit.engine.runs.planner import STREAM_KINDS
 from streamkit.engine.runs.start import check_logs, check_options, declared_changelog, declared_output
 from streamkit.errors import StreamKitError
 from streamkit.log.catalog import applications, topics
@@ -20,7 +19,7 @@ from streamkit.names import changelog_topic
 from streamkit.plan.earlier_program import has_steps, read_program
 from streamkit.plan.operator import Operator
 from streamkit.plan.plain import to_plain
-from streamkit.plan.program import Input, Output, Program
+from streamkit.plan.program import STREAM_KINDS, Input, Output, Program
 from streamkit.plan.python_function import renumbered
 from streamkit.plan.refusal import RefusedTopic
 from streamkit.state.format import is_earlier

@@ -16,7 +16,7 @@ from streamkit.engine.evolution.adoption import Adoption
 from streamkit.engine.evolution.continuation import Continuation, continued
 from streamkit.engine.evolution.migration import Migration, unread_store
 from streamkit.engine.evolution.waits import GivenResults
-from streamkit.engine.runs.planner import EVERYTHING, STREAM_KINDS, Planner
+from streamkit.engine.runs.planner import EVERYTHING, Planner
 from streamkit.errors import ConfigError, OrphanedStateError
 from streamkit.failpoints import reach
 from streamkit.log.catalog.applications import ApplicationState, StoreDeclaration
@@ -39,7 +39,7 @@ from streamkit.names import (
     plan_generation,
     rebuilding,
 )
-from streamkit.plan.program import Output, Program
+from streamkit.plan.program import STREAM_KINDS, Output, Program
 from streamkit.state.changelog import COLUMNS
 from streamkit.state.restoring import forget_restoring
 
