@@ -524,7 +524,7 @@ class FileSource(Source):
             records = list(records_of(block.lines, form, self.settings["delimiter"]) if block.records is None else block.records)
             if not records:
                 raise
-        # Halves are read, and halves of those that cannot be, so that what is sound is read few times however many records are not.
+        # A part that cannot be read is read again in halves. So a sound record is read few times, however many others are not.
         read, parts, waiting = list[tuple[int, bytes]](), list[pa.Table](), [(0, len(records))]
         while waiting:
             start, end = waiting.pop()

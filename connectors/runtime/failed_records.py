@@ -119,7 +119,7 @@ def _pairs(headers: Any) -> list[tuple[str, bytes | None]]:
     return [tuple(pair.values()) if isinstance(pair, dict) else tuple(pair) for pair in headers or ()]
 
 
-_ROW = re.compile(r"(^|: )row \d+, ")  # the place of a record in its poll, of which a dead letter, which has one, knows nothing
+_ROW = re.compile(r"(^|: )row \d+, ")  # where the record was in its poll; a dead letter has its offset
 
 
 def class_of(origin: FailedConnector, failure: RecordFailure) -> str:

@@ -66,7 +66,7 @@ def trace(
 
 
 def _inputs(topology: Topology) -> tuple[list[str], list[str]]:
-    """The topics that a topology reads as streams, and those that are tables."""
+    """The topics that a topology reads as streams, and the topics that it reads as tables."""
     sources = sources_of(topology.roots)
     streams = dict.fromkeys(source.topic for source in sources if source.relation == "stream")
     return list(streams), list(dict.fromkeys(source.topic for source in sources if source.topic not in streams))

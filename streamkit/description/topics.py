@@ -11,7 +11,7 @@ from streamkit.log.log import Log
 
 
 def topics_described(log: Log, names: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """The topics as plain values, without those that somebody has deleted meanwhile."""
+    """The topics as plain values; one that was deleted meanwhile is left out."""
     for name in names:
         with suppress(TopicNotFoundError):
             yield log.describe(name)

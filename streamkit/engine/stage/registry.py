@@ -176,7 +176,7 @@ def _run(operator: Operator, results: Mapping[str, OptionalBatch], context: Cont
 
 
 def _counted(name: str, rows: OptionalBatch | RowsInPieces, operator: Operator, context: Context) -> OptionalBatch | RowsInPieces:
-    """The rows; those that come in pieces are counted as they are made."""
+    """The rows; pieces are counted while they are made, and a batch by the caller."""
     return RowsInPieces(context.work.counted(operator.id, name, rows.batches)) if isinstance(rows, RowsInPieces) else rows
 
 

@@ -22,7 +22,7 @@ from streamkit.plan.graph.routes import routes
 BOX_GAP, LANE_GAP = 28, 14
 MARGIN = 16
 PART_GAP = 44
-SHELF_WIDTH = 1_200  # parts stand beside each other as long as they take no more, or no more than the widest one
+SHELF_WIDTH = 1_200  # of a row of parts, unless its one part is wider
 
 
 def drawing_of(graph: Graph) -> Drawing:
