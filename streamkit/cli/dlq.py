@@ -13,7 +13,7 @@ from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, counted, show_json
 from streamkit.cli.terminal.table import show_table
 from streamkit.connectors.files.record_lines import write_json
-from streamkit.description.dead_letters import COUNTS, dead_letter_counts, dead_letter_json, dead_letters
+from streamkit.description.dead_letters import COUNTS, dead_letter_counts, dead_letter_json, dead_letters, replay_json
 from streamkit.log.dead_letter import DeadLetter
 from streamkit.log.dead_letter_replay import dead_letter_topics, replay, replayed
 from streamkit.log.opening import open_existing_log
@@ -100,15 +100,7 @@ def replay_dead_letters(
     with open_existing_log(log) as opened:
         found = replay(opened, topic, dead_letters(opened, topic, where, partitions, offset), is_dry=dry_run)
     if as_json:
-        show_json(
-            {
-                "topic": topic,
-                "dry_run": dry_run,
-                "sent": found.sent,
-                "replayed_before": found.before,
-                "without_record": found.rows,
-            }
-        )
+        show_json(replay_json(topic, found, is_dry=dry_run))
         return
     show_table(("topic", "records"), list(found.sent.items()))
     total = sum(found.sent.values())

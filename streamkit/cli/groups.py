@@ -11,15 +11,12 @@ from streamkit.cli.terminal.location import LogOption
 from streamkit.cli.terminal.rendering import JsonOption, show_facts, show_json
 from streamkit.cli.terminal.table import show_table
 from streamkit.description.groups import group_json
-from streamkit.errors import ConfigError
 from streamkit.log.catalog.group_description import GroupDescription
-from streamkit.log.log import Log
 from streamkit.log.opening import open_existing_log
-from streamkit.query.position import offsets_at, parse_position
+from streamkit.query.group_reset import reset_offsets
 
 program = typer.Typer(help="Show, reset and delete consumer groups.", no_args_is_help=True, rich_markup_mode=None)
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.", autocompletion=completion.groups)]
-OffsetsByTopic = dict[str, dict[int, int]]
 
 
 @program.command("list")
@@ -93,20 +90,8 @@ def reset_group(
 
     An offset that a partition does not have becomes the nearest one that it has; a time, the first record of that time or later.
     """
-    position = parse_position(to)
     with open_existing_log(log) as opened:
-        committed = _committed(opened, group)
-        chosen = topics or sorted(committed)
-        if not chosen:
-            raise ConfigError(f"consumer group {group} has committed nothing; name the topics to commit for with --topic")
-        after = {topic: offsets_at(opened, topic, position) for topic in chosen}
-        if not dry_run:
-            opened.groups.reset(group, after)
-    rows = [
-        {"topic": topic, "partition": partition, "before": committed.get(topic, {}).get(partition), "after": offset}
-        for topic, offsets in after.items()
-        for partition, offset in offsets.items()
-    ]
+        rows = reset_offsets(opened, group, to, topics or (), is_dry=dry_run)
     if as_json:
         show_json({"group": group, "dry_run": dry_run, "partitions": rows})
         return
@@ -142,11 +127,3 @@ def _topics(group: GroupDescription) -> list[str]:
 def _owner(owner: str | None, target: str | None) -> str | None:
     """The owner, and who is to have the partition next."""
     return owner and (owner[:8] if owner == target else f"{owner[:8]} → {target[:8] if target else 'nobody'}")
-
-
-def _committed(log: Log, group: str) -> OffsetsByTopic:
-    found: OffsetsByTopic = {}
-    for row in log.groups.describe(group).partitions if group in log.groups.names() else ():
-        if row.committed is not None:
-            found.setdefault(row.topic, {})[row.partition] = row.committed
-    return found

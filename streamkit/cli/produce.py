@@ -27,6 +27,7 @@ from streamkit.connectors.files.open_file import compression_of, open_reading, w
 from streamkit.connectors.files.recoded import check_encoding, recoded
 from streamkit.connectors.files.record_file import FileFormat, FilePiece, RecordFile
 from streamkit.connectors.files.spelling import Spelling
+from streamkit.description.receipts import written_json
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.log.opening import open_existing_log
 from streamkit.log.produce.producer import Producer
@@ -246,14 +247,9 @@ def _progress(file: str, source: BinaryIO) -> Iterator[_Advance]:
 
 
 def _show(topic: str, receipts: list[Receipt], seconds: float, as_json: bool) -> None:
-    offsets: dict[int, tuple[int, int]] = {}
-    records = 0
-    for receipt in receipts:
-        for partition, (first, following) in (receipt.offsets or {}).items():
-            known = offsets.get(partition, (first, following))
-            offsets[partition] = (min(known[0], first), max(known[1], following))
-            records += following - first
+    written = written_json(topic, receipts)
+    records = written["records"]
     if as_json:
-        show_json({"topic": topic, "records": records, "seconds": round(seconds, 3), "offsets": dict(sorted(offsets.items()))})
+        show_json({**written, "seconds": round(seconds, 3)})
     else:
         print(f"{counted(records, 'record')} written to {topic} in {seconds:.1f} s, {records / max(seconds, 1e-9):,.0f} a second")

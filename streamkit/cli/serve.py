@@ -30,22 +30,25 @@ def serve(
     key: Annotated[
         str | None, typer.Option("--tls-key", metavar="FILE", help="The key of the certificate, if that file has it not.")
     ] = None,
+    allow_changes: Annotated[
+        bool, typer.Option("--allow-changes", help="Also write records, send dead letters again, reset groups, pause connectors.")
+    ] = False,
     log: LogOption = None,
 ) -> None:
     """
     Answer questions about the log by HTTP, until interrupted.
 
-    What applications, topics, stores and groups hold and do, whether applications run or not; nothing is changed. The paths are those of
-    /openapi.json, and docs/serve.md has examples.
+    What applications, topics, stores and groups hold and do, whether applications run or not. Nothing is changed unless --allow-changes is
+    given. The paths are those of /openapi.json, and docs/serve.md has examples.
     """
     if key is not None and certificate is None:
         raise typer.BadParameter("expected --tls-certificate beside it", param_hint="--tls-key")
     tls = None if certificate is None else TlsFiles(certificate, key)
     with open_existing_log(log) as opened, interruption() as interrupted:
-        with Server(opened, host, port, token_file, tls) as server:
+        with Server(opened, host, port, token_file, tls, allows_changes=allow_changes) as server:
             print(f"StreamKit serves {opened.location} at {server.address}", flush=True)
             while not interrupted.wait(LOOK_S):
                 pass
-        if server.is_at_work:  # a look for which nobody waits; it changes nothing, so it may end anywhere
+        if server.is_at_work:  # for which nobody waits: a look, or a change, which is made or not wherever it ends
             sys.stdout.flush()
             os._exit(0)

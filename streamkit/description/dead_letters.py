@@ -9,7 +9,7 @@ from typing import Any
 from streamkit.log.connect_dead_letter import COLUMNS as CONNECT_COLUMNS
 from streamkit.log.connect_dead_letter import connect_dead_letters_of
 from streamkit.log.dead_letter import SCHEMA, DeadLetter, dead_letters_of, is_dead_letter_topic
-from streamkit.log.dead_letter_replay import check_dead_letter_topic, replayed
+from streamkit.log.dead_letter_replay import Replay, check_dead_letter_topic, replayed
 from streamkit.log.log import Log
 from streamkit.query.position import EARLIEST, parse_offset
 from streamkit.query.predicate import parse_predicate
@@ -58,3 +58,10 @@ def dead_letter_json(letter: DeadLetter, *, is_replayed: bool) -> dict[str, Any]
     facts = {name: value for name, value in vars(letter).items() if name not in ("record", "place")}
     partition, offset = letter.place
     return {**facts, "is_replayed": is_replayed, "_partition": partition, "_offset": offset}
+
+
+def replay_json(topic: str, found: Replay, *, is_dry: bool) -> dict[str, Any]:
+    """What a replay did, or would do."""
+    return {
+        "topic": topic, "dry_run": is_dry, "sent": found.sent, "replayed_before": found.before, "without_record": found.rows
+    }  # fmt: skip

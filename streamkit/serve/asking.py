@@ -68,12 +68,13 @@ def _typed(parameter: Parameter, text: str) -> Any:
     try:
         value = _BOOLEANS[text.lower()] if parameter.type is bool else parameter.type(text)
     except (KeyError, ValueError, OverflowError):
-        raise bad_request(f"found {parameter.name}={text!r}; expected {_expected(parameter)}") from None
+        raise bad_request(f"found {parameter.name}={text!r}; expected {expected_of(parameter)}") from None
     if parameter.least is not None and not value >= parameter.least:
-        raise bad_request(f"found {parameter.name}={text!r}; expected {_expected(parameter)}")
+        raise bad_request(f"found {parameter.name}={text!r}; expected {expected_of(parameter)}")
     return value
 
 
-def _expected(parameter: Parameter) -> str:
+def expected_of(parameter: Parameter) -> str:
+    """What a parameter takes, in words."""
     words: Mapping[type, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
     return words[parameter.type] + ("" if parameter.least is None else f" from {parameter.least}")

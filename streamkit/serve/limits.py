@@ -12,7 +12,7 @@ class ServeLimits:
     """
     Rows and bytes of an answer, seconds of a look and of a wait, and what may go on at once.
 
-    `looks` are at work together, and `waiting_looks` may wait for their turn. `streams` may be open.
+    `looks` are at work together, and `waiting_looks` may wait for their turn; so it is with changes. `streams` may be open.
     """
 
     rows: int = 10_000
@@ -23,6 +23,10 @@ class ServeLimits:
     looks: int = 8
     waiting_looks: int = 64
     streams: int = 64
+    changes: int = 8
+    waiting_changes: int = 64
+    change_seconds: float = 600.0
+    body_bytes: int = 16 << 20
 
     def page(self, rows: int) -> PageLimits:
         """Those of a page of records."""

@@ -172,15 +172,17 @@ class Watching:
 class Live:
     """The streams of a server, and the threads of all its work; for the loop of the server alone, except `end`."""
 
-    def __init__(self, log: Log, looks: int) -> None:
+    def __init__(self, log: Log, looks: int, changes: int) -> None:
         self._log = log
         self._threads = ThreadPoolExecutor(looks, "streamkit-serve-look")
         self._live_threads = ThreadPoolExecutor(4, "streamkit-serve-live")  # of their own: a slow look stops no stream
         self._listening = ThreadPoolExecutor(1, "streamkit-serve-commits")
+        self._changing = ThreadPoolExecutor(changes, "streamkit-serve-change")
         self.commits = Commits(log, self._listening)
         self._watched: dict[Hashable, Watching] = {}
         self._at_work: list[None] = []  # one for each look, by the threads
         self.looks = 0  # for which somebody waits
+        self.changes = 0
 
     async def run(self, work: Callable[..., Result], *arguments: Any) -> Result:
         """What `work` gives, in a thread for looks."""
@@ -189,6 +191,14 @@ class Live:
             return await asyncio.get_running_loop().run_in_executor(self._threads, self._counted, work, *arguments)
         finally:
             self.looks -= 1
+
+    async def run_change(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        """What `work` gives, in a thread for changes; one that has begun goes on to its end, whether anybody waits for it or not."""
+        self.changes += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._changing, self._counted, work, *arguments)
+        finally:
+            self.changes -= 1
 
     def _counted(self, work: Callable[..., Result], *arguments: Any) -> Result:
         """A look; who gave up waiting for it does not end it."""
@@ -221,7 +231,7 @@ class Live:
             watching.end()
 
     def close(self) -> None:
-        """Wait for no thread; what they do changes nothing."""
+        """Wait for no thread: looks change nothing, and a change is one transaction, so it is made or not."""
         self._log.catalog.end_waits()
-        for threads in (self._threads, self._live_threads, self._listening):
+        for threads in (self._threads, self._live_threads, self._listening, self._changing):
             threads.shutdown(wait=False, cancel_futures=True)

@@ -21,11 +21,13 @@ _ERROR = "Error"
 _STATUSES = {
     "400": "a parameter that is not known, or cannot be meant",
     "401": "without the token",
-    "403": "from a web page of elsewhere",
+    "403": "from a web page of elsewhere; or a change, and the server changes nothing",
     "404": "there is no such thing",
+    "409": "another one has changed it meanwhile",
     "410": "what is asked for is damaged or gone",
     "413": "more than an answer may have",
-    "422": "a record that cannot be decoded",
+    "415": "a body in a form that the path does not read",
+    "422": "a record that cannot be decoded, or does not fit",
     "429": "too many streams are open",
     "503": "the log cannot be asked now, or too many ask",
     "504": "it takes too long",
@@ -41,7 +43,9 @@ def openapi(resources: Sequence[Resource] = RESOURCES) -> dict[str, Any]:
             "required": ["error", "message", "hint"],
         }
     }
-    paths = {one.path: {"get": _operation(one, schemas)} for one in resources}
+    paths: dict[str, Any] = {}
+    for one in resources:
+        paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, schemas)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -85,6 +89,8 @@ def _operation(resource: Resource, schemas: dict[str, Any]) -> dict[str, Any]:
         "parameters": parameters,
         "responses": {"200": {"description": "The answer.", "content": content}, **errors},
     }
+    if resource.method != "GET":
+        found["requestBody"] = _request_body(resource)
     return found if resource.is_open else {**found, "security": [{}, {"token": []}]}
 
 
@@ -97,6 +103,27 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     if parameter.is_list:
         schema = {"type": "array", "items": schema}
     return {"name": parameter.name, "in": "query", "description": parameter.doc, "schema": schema}
+
+
+def _request_body(resource: Resource) -> dict[str, Any]:
+    """Fields of a JSON object, or records in one of several forms."""
+    if resource.body_forms:
+        content = {form: {"schema": {"description": doc}} for form, doc in resource.body_forms.items()}
+        return {"required": True, "content": content}
+    described = {one.name: _field(one) for one in resource.fields}
+    required = [one.name for one in resource.fields if one.is_required]
+    schema = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": described,
+        **({"required": required} if required else {}),
+    }
+    return {"required": bool(required), "content": {JSON: {"schema": schema}}}
+
+
+def _field(field: Parameter) -> dict[str, Any]:
+    found = _parameter(field)
+    return {**found["schema"], "description": found["description"]}
 
 
 def _schema_of_form(form: str, gives: Any, schemas: dict[str, Any]) -> dict[str, Any]:

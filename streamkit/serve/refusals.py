@@ -19,6 +19,7 @@ _KNOWN: tuple[tuple[type[Exception], int, str], ...] = (  # the first that fits 
     (errors.ConfigError, 400, "see /openapi.json for what each path takes"),
     (errors.SchemaError, 422, "see the schema of the topic at /api/v1/topics/{topic}"),
     (errors.EvaluationError, 422, "change the condition or the record that the message names"),
+    (errors.FencedError, 409, "see what the other one has done before you send it again"),
     (errors.StoreLostError, 410, "ask the host where the application runs"),
     (errors.CorruptionError, 410, "streamkit fsck --deep says what else is damaged; restore it from a copy"),
     (errors.FormatVersionError, 501, "serve the log with the version of StreamKit that wrote it, or a newer one"),

@@ -23,6 +23,15 @@ class Parameter:
     default: Any = None
     is_list: bool = False
     least: int | None = None
+    is_required: bool = False  # of the fields of a body
+
+
+@dataclass(frozen=True)
+class Body:
+    """What a request brings, and the form that its Content-Type names."""
+
+    form: str
+    content: bytes
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,7 @@ class Asked:
     A request that was checked: the names in its path, its parameters by name, and in which form the answer is wanted.
 
     `others` are parameters that the resource did not name, such as key columns. `goes_on` says whether anybody still waits.
+    The fields of a body are among the values, unless the resource reads the `body` itself.
     """
 
     log: Log
@@ -42,6 +52,8 @@ class Asked:
     live: Live
     last_event: str | None = None
     goes_on: Callable[[], bool] = field(default=lambda: True)
+    body: Body | None = None
+    allows_changes: bool = False
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -61,6 +73,9 @@ class Resource:
 
     `answer` is called in a thread, and gives a value for JSON, or an `Answer` of its own. `gives` is the type of the value, for the
     description. One of an application waits for `wait_for`, and says the epoch at which it looked.
+
+    A POST changes something, so a server answers it only where changes are allowed. Its body is a JSON object of `fields`, or is in one of the
+    `body_forms`, which the answer reads itself.
     """
 
     path: str
@@ -71,6 +86,9 @@ class Resource:
     forms: Sequence[str] = (JSON,)
     is_of_application: bool = False
     takes_others: str | None = None  # what the others are
+    method: str = "GET"
+    fields: tuple[Parameter, ...] = ()
+    body_forms: Mapping[str, str] = field(default_factory=dict)  # and what each holds
     is_open: bool = False  # also to those without the token
 
     @property

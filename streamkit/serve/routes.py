@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamkit.serve import applications, dead_letters, graph, groups, health, log_facts, records, stores, topics
+from streamkit.serve import about, applications, dead_letters, graph, groups, health, log_facts, records, stores, topics, writing
 from streamkit.serve.resource import Resource
 
 RESOURCES: tuple[Resource, ...] = (
@@ -11,8 +11,10 @@ RESOURCES: tuple[Resource, ...] = (
     *stores.RESOURCES,
     *topics.RESOURCES,
     *records.RESOURCES,
+    *writing.RESOURCES,
     *groups.RESOURCES,
     *dead_letters.RESOURCES,
     *log_facts.RESOURCES,
     *health.RESOURCES,
+    *about.RESOURCES,
 )

@@ -33,13 +33,15 @@ class Safety:
     At which host it listens, and the digest of the token, if there is one.
 
     With a token any name may stand in `Host`: a page of elsewhere, under a name of its own, has neither the header nor the cookie.
+    Only a server that `allows_changes` changes anything.
     """
 
     host: str = LOOPBACK
     digest: bytes | None = None
+    allows_changes: bool = False
 
     @classmethod
-    def of(cls, host: str, token_file: str | None) -> Safety:
+    def of(cls, host: str, token_file: str | None, *, allows_changes: bool = False) -> Safety:
         """The safety of a server at a host; ConfigError for one that others can reach without a token, and for a file without a good one."""
         if token_file is None:
             if not is_loopback(host):
@@ -47,8 +49,8 @@ class Safety:
                     f"--host {host} can be reached by others, and no token was given; expected --token-file FILE, which holds a secret of "
                     f"{TOKEN_LENGTH_MIN} characters or more, or --host {LOOPBACK}"
                 )
-            return cls(host)
-        return cls(host, _digest(_token_of(token_file)))
+            return cls(host, None, allows_changes)
+        return cls(host, _digest(_token_of(token_file)), allows_changes)
 
     def check(self, headers: Headers, *, is_open: bool) -> None:
         """RefusedError for a request that may not be answered; `is_open`: what is asked for, everybody may know."""
@@ -67,6 +69,13 @@ class Safety:
                 "this server answers those who have its token",
                 "send the header Authorization: Bearer TOKEN; the token stands in the file of --token-file",
                 {"WWW-Authenticate": "Bearer"},
+            )
+
+    def check_change(self) -> None:
+        """RefusedError unless changes are allowed."""
+        if not self.allows_changes:
+            raise RefusedError(
+                403, "ReadOnly", "this server changes nothing", "start it with --allow-changes", {"Connection": "close"}
             )
 
     def _is_token(self, text: str) -> bool:

@@ -32,8 +32,10 @@ class Server:
         token_file: str | None = None,
         tls: TlsFiles | None = None,
         limits: ServeLimits | None = None,
+        *,
+        allows_changes: bool = False,
     ) -> None:
-        safety = Safety.of(host, token_file)
+        safety = Safety.of(host, token_file, allows_changes=allows_changes)
         _check_tls(tls)
         try:
             listener = listener_at(host.strip("[]"), port)

@@ -17,6 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 from streamkit.log.log import Log
 from streamkit.serve.answers import Answer, StreamAnswer, problem_event, refusal_response
 from streamkit.serve.asking import chosen_form, read_parameters
+from streamkit.serve.body import read_body, read_fields
 from streamkit.serve.forms import EVENTS
 from streamkit.serve.health import LogPresence
 from streamkit.serve.limits import ServeLimits
@@ -54,7 +55,7 @@ class Service:
         """The streams, and the threads of looks."""
         with self._made:
             if self._live is None:
-                self._live = Live(self._log, self._limits.looks)
+                self._live = Live(self._log, self._limits.looks, self._limits.changes)
             return self._live
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -100,14 +101,8 @@ class Service:
             self._safety.check(headers, is_open=False)  # who may not ask is not told what there is
             raise
         self._safety.check(headers, is_open=resource.is_open)
-        if scope["method"] not in ("GET", "HEAD"):
-            raise RefusedError(
-                405,
-                "MethodNotAllowed",
-                f"found {scope['method']}; this server only reads",
-                "expected GET",
-                {"Allow": "GET, HEAD"},
-            )
+        if resource.method != "GET":
+            self._safety.check_change()
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, errors="replace")
         values, others = read_parameters(resource, query)
         form = chosen_form(headers.get("Accept"), resource.forms)
@@ -117,6 +112,10 @@ class Service:
             )
         if resource.path != "/health/live" and resource not in PAGES:  # what is wrong with the log, a page says itself
             self._presence.check()
+        body = None
+        if resource.method != "GET":
+            body = await read_body(headers, receive, resource, self._limits.body_bytes)
+            values |= {} if resource.body_forms else read_fields(resource, body)
         over = threading.Event()  # where it took too long, nobody waits any longer
         asked = Asked(
             self._log,
@@ -128,6 +127,8 @@ class Service:
             self.live,
             headers.get("Last-Event-ID"),
             lambda: not (gone.is_set() or over.is_set()),
+            body,
+            self._safety.allows_changes,
         )
         listening = asyncio.create_task(_until_gone(receive, gone))
         try:
@@ -139,11 +140,25 @@ class Service:
             listening.cancel()
 
     def _found(self, scope: Scope) -> tuple[Resource, Mapping[str, str]]:
-        path = scope["path"].rstrip("/") or "/"
+        """What answers the request, and the names in its path; RefusedError says which methods the path has, or that there is none."""
+        path, method = scope["path"].rstrip("/") or "/", "GET" if scope["method"] == "HEAD" else scope["method"]
+        methods: list[str] = []
         for route, resource in self._routes:
-            match, found = route.matches({**scope, "path": path, "root_path": ""})
-            if match is not Match.NONE:
+            match, found = route.matches({**scope, "path": path, "root_path": "", "method": "GET"})
+            if match is Match.NONE:
+                continue
+            if resource.method == method:
                 return resource, found["path_params"]
+            methods += ["GET", "HEAD"] if resource.method == "GET" else [resource.method]
+        if methods:
+            allowed = ", ".join(methods)
+            raise RefusedError(
+                405,
+                "MethodNotAllowed",
+                f"found {scope['method']}; this path takes {allowed}",
+                "/openapi.json has all paths",
+                {"Allow": allowed},
+            )
         raise RefusedError(404, "NotFound", f"there is nothing at {path[:200]}", f"{OPENAPI_PATH} has all paths")
 
     async def _answer(self, resource: Resource, asked: Asked, gone: asyncio.Event) -> Response:
@@ -156,7 +171,10 @@ class Service:
                 )
                 await _unless_gone(waiting, gone)
             headers = await self._looked(position_headers, asked.log, application)
-        found = await self._looked(resource.answer, asked)
+        if resource.method == "GET":
+            found = await self._looked(resource.answer, asked)
+        else:
+            found = await self._changed(resource.answer, asked)
         if isinstance(found, StreamAnswer):
             return await self._stream(found)
         answer = found if hasattr(found, "response") else Answer(found)
@@ -189,6 +207,26 @@ class Service:
                 "Timeout",
                 f"the answer took longer than {self._limits.answer_seconds:g} seconds",
                 "ask for less at once, or again later",
+            ) from None
+
+    async def _changed(self, work: Any, *arguments: Any) -> Any:
+        """What a change gives; one that takes long goes on when its answer has ended."""
+        if self.live.changes >= self._limits.changes + self._limits.waiting_changes:
+            raise RefusedError(
+                503,
+                "Busy",
+                f"{self._limits.changes} changes are at work, and {self._limits.waiting_changes} wait for their turn",
+                "send it again in a moment; nothing was changed",
+                {"Retry-After": "1"},
+            )
+        try:
+            return await asyncio.wait_for(self.live.run_change(work, *arguments), self._limits.change_seconds)
+        except asyncio.TimeoutError:
+            raise RefusedError(
+                504,
+                "Timeout",
+                f"the change takes longer than {self._limits.change_seconds:g} seconds, and goes on",
+                "see what it has done before you send it again",
             ) from None
 
     async def _stream(self, answer: StreamAnswer) -> Response:

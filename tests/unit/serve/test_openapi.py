@@ -9,8 +9,13 @@ import pytest
 
 from streamkit.serve.openapi import openapi, openapi_text
 from streamkit.serve.routes import RESOURCES
+from tests.unit.serve.conftest import serving
 
 FILE = Path(__file__).parents[3] / "docs" / "openapi.json"
+BODIES = {
+    "/api/v1/topics/{topic}/records": {"id": 1, "customer": "n", "amount": 1.0},
+    "/api/v1/groups/{group}/offsets": {"to": "latest", "dry_run": True},
+}
 NAMES = {"app": "totals", "store": "per_customer", "topic": "orders", "group": "readers"}
 
 
@@ -24,27 +29,36 @@ def test_every_path_is_described():
     """Each has what it gives, its parameters by name, and errors in one form."""
     found = openapi()["paths"]
     assert set(found) == {one.path for one in RESOURCES}
-    assert len({one["get"]["operationId"] for one in found.values()}) == len(found)
-    for path, one in found.items():
-        assert {"200", "4XX", "5XX"} == set(one["get"]["responses"])
-        in_path = [parameter["name"] for parameter in one["get"]["parameters"] if parameter["in"] == "path"]
+    operations = [(path, one) for path, item in found.items() for one in item.values()]
+    assert len({one["operationId"] for _, one in operations}) == len(operations) == len(RESOURCES)
+    for path, one in operations:
+        assert {"200", "4XX", "5XX"} == set(one["responses"])
+        in_path = [parameter["name"] for parameter in one["parameters"] if parameter["in"] == "path"]
         assert all(f"{{{name}}}" in path for name in in_path) and len(in_path) == path.count("{")
 
 
 @pytest.mark.usefixtures("worked")
-def test_answers_are_as_they_are_described(api, log):
-    """The JSON of every path fits its schema."""
+def test_answers_are_as_they_are_described(log):
+    """The JSON of every path fits its schema, and so do the bodies that are sent."""
     log.groups.reset("readers", {"orders": {0: 1}})
     log.create_topic("letters", dead_letter_schema(), partitions=1)
     described = openapi()
-    for resource in RESOURCES:
-        content = described["paths"][resource.path]["get"]["responses"]["200"]["content"]
-        if "application/json" in content:
-            path = resource.path.format(**NAMES).replace("dead-letters/orders", "dead-letters/letters")
-            answer = api.get(path)
-            assert answer.status_code == 200, (path, answer.text)
-            schema = {**content["application/json"]["schema"], "components": described["components"]}
-            jsonschema.validate(answer.json(), schema)
+    with serving(log, allows_changes=True) as api:
+        for resource in RESOURCES:
+            operation = described["paths"][resource.path][resource.method.lower()]
+            content = operation["responses"]["200"]["content"]
+            if "application/json" in content:
+                path = resource.path.format(**NAMES).replace("dead-letters/orders", "dead-letters/letters")
+                body = BODIES.get(resource.path, {}) if resource.method == "POST" else None
+                answer = api.request(resource.method, path, json=body)
+                assert answer.status_code == 200, (path, answer.text)
+                check(answer.json(), content, described)
+                if resource.method == "POST":
+                    check(body, operation["requestBody"]["content"], described)
+
+
+def check(value, content, described):
+    jsonschema.validate(value, {**content["application/json"]["schema"], "components": described["components"]})
 
 
 def dead_letter_schema():

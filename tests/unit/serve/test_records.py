@@ -90,7 +90,7 @@ def test_what_cannot_be_meant(refused, get):
         ({"ofset": 1}, 400, "the parameter 'ofset' is not known"),
         ({"limit": "many"}, 400, "found limit='many'; expected a whole number"),
         ({"limit": 0}, 400, "expected a whole number from 1"),
-        ({"limit": 10_001}, 413, "expected at most 10,000 rows"),
+        ({"limit": 10_001}, 413, "expected at most 10,000"),
         ({"offset": 1, "time": "2026-01-01"}, 400, "expected one of them"),
         ({"offset": "first"}, 400, "found the offset 'first'"),
         ({"offset": 3}, 400, "name the partition too"),

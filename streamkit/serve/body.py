@@ -1,0 +1,86 @@
+"""What a request brings: so many bytes at most, in a form that the path reads, and of a JSON object the fields that the path knows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.types import Receive
+
+from streamkit.connectors.web_server import BodyError, length_of_body
+from streamkit.serve.asking import expected_of
+from streamkit.serve.forms import JSON
+from streamkit.serve.refusals import RefusedError, bad_request
+from streamkit.serve.resource import Body, Parameter, Resource
+
+CLOSING = {"Connection": "close"}  # the rest of such a body is not read
+
+
+async def read_body(headers: Headers, receive: Receive, resource: Resource, bytes_max: int) -> Body:
+    """
+    The body of a request; RefusedError if it is too long, or in a form that the path does not read.
+
+    The form has to be named: a web page of elsewhere cannot name one of these without asking first.
+    """
+    forms = tuple(resource.body_forms) or (JSON,)
+    form = headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if form not in forms:
+        raise RefusedError(
+            415, "UnsupportedMediaType", f"found {f'Content-Type: {form}' if form else 'no Content-Type'}; expected {' or '.join(forms)}",
+            f"send the header Content-Type: {forms[0]}", CLOSING,
+        )  # fmt: skip
+    try:
+        length = length_of_body(headers)
+    except BodyError as error:
+        raise RefusedError(411, "LengthRequired", str(error), "send the body with its Content-Length", CLOSING) from None
+    if (length or 0) > bytes_max:
+        raise RefusedError(
+            413, "TooLarge", f"the body has {length:,} bytes; expected at most {bytes_max:,}", "send less at once", CLOSING
+        )
+    pieces: list[bytes] = []
+    goes_on = bool(length)
+    while goes_on:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RefusedError(499, "Gone", "the sender went away before all of the body had come", "send it again")
+        pieces.append(message.get("body", b""))
+        goes_on = message.get("more_body", False)
+    return Body(form, b"".join(pieces))
+
+
+def read_fields(resource: Resource, body: Body) -> dict[str, Any]:
+    """The fields of a body by name; RefusedError names one that is not known, missing, or not of its type."""
+    try:
+        found = json.loads(body.content) if body.content.strip() else {}
+    except (ValueError, RecursionError) as error:
+        raise bad_request(f"the body is no JSON: {error}") from None
+    if not isinstance(found, Mapping):
+        raise bad_request(f"found {json.dumps(found)[:100]}; expected a JSON object")
+    known = {one.name: one for one in resource.fields}
+    for name in found:
+        if name not in known:
+            raise bad_request(f"the field {name!r} is not known to {resource.path}; expected some of: {', '.join(known)}")
+    return {name: _value_of(one, found.get(name)) for name, one in known.items()}
+
+
+def _value_of(known: Parameter, value: Any) -> Any:
+    """The value of a field, the default for null."""
+    if value is None:
+        if known.is_required:
+            raise bad_request(f"the field {known.name!r} is missing; expected {known.doc}")
+        return [] if known.is_list else known.default
+    if known.is_list:
+        return [_typed(known, one) for one in (value if isinstance(value, list) else [value])]
+    return _typed(known, value)
+
+
+def _typed(known: Parameter, value: Any) -> Any:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if known.type is str and is_number:
+        return str(value)  # an offset may be written as a number
+    is_such = is_number if known.type is int else isinstance(value, known.type)
+    if not is_such or (known.least is not None and value < known.least):
+        raise bad_request(f"found {known.name}: {json.dumps(value)[:100]}; expected {expected_of(known)}")
+    return value
