@@ -6,6 +6,7 @@ import datetime as dt
 import importlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
@@ -149,7 +150,7 @@ class Log:
         opaque = declare_format(format, format_schema, format_settings) if is_opaque else None
         declared = declare_topic(name, schema, key, timestamp, count, config, partition_by, format=opaque)
         register_schema(declared.format)
-        return self.catalog.topics.create(declared)
+        return replace(self.catalog.topics.create(declared), log=self)
 
     def alter_topic(
         self,
@@ -178,7 +179,7 @@ class Log:
             alteration.applied_to(
                 self.catalog.topics.get(name)
             )  # asks a registry, for which the catalog's transaction shall not wait
-        return self.catalog.topics.alter(name, alteration)
+        return replace(self.catalog.topics.alter(name, alteration), log=self)
 
     def topics(self, internal: bool = False) -> list[str]:
         """The names of the topics, sorted; those that belong to applications only on request."""
@@ -186,7 +187,7 @@ class Log:
 
     def topic(self, name: str) -> Topic:
         """The topic of that name; else TopicNotFoundError, which lists those that exist."""
-        return self.catalog.topics.get(name)
+        return replace(self.catalog.topics.get(name), log=self)
 
     def program_before(self, application: str) -> str:
         """The program of the newest start of an application, as JSON text; empty if it has never started."""

@@ -13,6 +13,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from streamkit.cell_output import is_notebook
 from streamkit.dsl.topology import Topology
 from streamkit.engine.epoch.epoch import Application
 from streamkit.engine.runs.application_run import Run
@@ -28,7 +29,6 @@ from streamkit.log.log import Log
 from streamkit.log.opening import NOT_IN_MEMORY, open_existing_log
 from streamkit.log.upkeep import Upkeep
 from streamkit.names import checkpoint_folder, checkpoint_generation, checkpoints_folder, fresh_token, spark_log_path
-from streamkit.notebook import is_notebook
 from streamkit.plan.program import Program
 from streamkit.spark.captured import write_functions
 from streamkit.spark.failure import SparkError, failure_of, without_jvm_frames

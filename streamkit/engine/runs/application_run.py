@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from streamkit.cell_output import is_notebook
 from streamkit.engine.epoch.epoch import Application
 from streamkit.engine.runs.commit import check_generation
 from streamkit.engine.runs.history import history_of
@@ -27,7 +28,6 @@ from streamkit.html_table import html_table
 from streamkit.log.catalog.applications import ApplicationState
 from streamkit.log.log import Log
 from streamkit.log.statistics import lag_of
-from streamkit.notebook import is_notebook
 from streamkit.plan.program import Program
 from streamkit.state.restoring import Restoring, restoring_now, restoring_text
 

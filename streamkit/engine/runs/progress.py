@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, final
 
-from streamkit.notebook import MovingLine
+from streamkit.cell_output import MovingLine
 from streamkit.state.restoring import restoring_text
 
 if TYPE_CHECKING:

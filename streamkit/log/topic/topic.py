@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Any, TypeAlias
+
+import pyarrow as pa
 
 from streamkit.data_type import key_complaint
 from streamkit.errors import ConfigError, SchemaError
@@ -41,6 +44,7 @@ class Topic:
     `timestamp` names the column that holds the event time, if one does. `config` holds the settings that were given,
     as sorted pairs of texts. `internal` topics belong to an application. `version` counts the schemas that the topic has
     had. With a `format` the topic is opaque: its schema is `key binary, value binary`, and the format says what they mean.
+    A topic that a `Log` has given knows it in `log`, as long as it stays in its process.
     """
 
     id: int
@@ -54,6 +58,10 @@ class Topic:
     internal: bool = False
     version: int = 1
     format: Format | None = None
+    log: Any = field(default=None, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "log": None}  # a log belongs to its process, and topics travel
 
     def __repr__(self) -> str:
         facts = [f"{self.schema}", *(f"{name} {value}" for name, value in self._facts())]
@@ -74,6 +82,32 @@ class Topic:
             "settings": ", ".join(f"{name}={value}" for name, value in self.config),
         }
         return [(name, value) for name, value in known.items() if value]
+
+    def sample(self, rows: int = 20, columns: Sequence[str] | None = None) -> pa.Table:
+        """
+        So many rows, at even distances over partitions and time, by partition and offset, with the columns that `Log.read` gives.
+
+        The same topic gives the same rows, until something is written or deleted. All rows if there are no more; 10,000 at most.
+        """
+        found: pa.Table = import_module("streamkit.query.sample").sample_of(
+            self._log(), self.name, rows, columns
+        )  # a layer above
+        return found
+
+    def profile(self, rows: int = 1_000_000) -> Any:
+        """
+        What each column holds, as a `TopicProfile`: nulls, distinct values, the least, the greatest and the mean.
+
+        So many rows are read at most, and it says of how many it speaks; frames spread over the topic are read where it has more.
+        """
+        return import_module("streamkit.query.profile").profile_of(self._log(), self.name, rows)  # a layer above
+
+    def _log(self) -> Any:
+        if self.log is None:
+            raise ConfigError(
+                f"this value of the topic {self.name!r} belongs to no log, so there are no rows; expected log.topic({self.name!r})"
+            )
+        return self.log
 
     @property
     def values(self) -> tuple[str, ...]:

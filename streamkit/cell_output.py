@@ -1,4 +1,4 @@
-"""Notebooks: whether this process is the kernel of one, and a line in a cell's output that moves."""
+"""The output of a notebook's cells: whether this process is a notebook's kernel, and a line in a cell's output that moves."""
 
 from __future__ import annotations
 
