@@ -119,7 +119,7 @@ def _spread(extents: Sequence[Extent], rows: int) -> list[Extent]:
     if whole <= rows or not extents:
         return list(extents)
     count = max(1, len(extents) * rows // whole)
-    return [extents[place] for place in (2 * np.arange(count) + 1) * len(extents) // (2 * count)]
+    return [extents[int(place)] for place in (2 * np.arange(count) + 1) * len(extents) // (2 * count)]
 
 
 def _columns(table: pa.Table) -> Iterator[ColumnProfile]:
