@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from streamkit.chunks import one_batch
 from streamkit.connectors.files.record_lines import json_text
-from streamkit.errors import CorruptionError, SchemaError, TopicNotFoundError
+from streamkit.errors import CorruptionError, SchemaError
 from streamkit.log.consume.reader import check_columns
 from streamkit.log.log import Log
 from streamkit.log.topic.topic import Topic
@@ -21,6 +21,7 @@ from streamkit.query.portion import decoded_rows, with_header_pairs
 from streamkit.query.position import EARLIEST, LATEST, StartPosition, bounds_of, offsets_at, parse_offset
 from streamkit.query.predicate import parse_predicate
 from streamkit.query.record_page import PageLimits, PageReader, RecordPage
+from streamkit.query.tail import TOO_MANY, Tail
 from streamkit.query.wanted import RECORD_COLUMNS, Wanted, check_offset, condition_schema
 from streamkit.serve.answers import RowsAnswer, StreamAnswer, event_text, json_lines_of
 from streamkit.serve.cursors import cursor_place, cursor_text
@@ -140,35 +141,28 @@ class TailQuery:
     is_raw: bool
 
 
-@dataclass
 class TopicTail:
     """What comes to a topic; one look is for all who watch it."""
 
-    log: Log
-    topic: Topic
-    limits: PageLimits
-    at: dict[int, int] = field(default_factory=dict)
+    def __init__(self, log: Log, topic: Topic, limits: PageLimits) -> None:
+        self.log, self.topic = log, topic
+        self.tail = Tail(topic, (*topic.schema.names, HEADERS), limits)
 
     def begin(self) -> None:
         """Nobody has watched until now."""
-        self.at = self._ends()
+        self.tail.begin(self.log)
+
+    @property
+    def at(self) -> Mapping[int, int]:
+        """The offsets behind the last look."""
+        return self.tail.at
 
     def look(self, queries: Collection[TailQuery]) -> dict[TailQuery, list[str]]:
         """The records since the last look, and what of them is left out."""
-        ends = self._ends()
-        if ends == self.at:
+        page = self.tail.look(self.log)
+        if page is None:
             return {}
-        starts = {partition: self.at.get(partition, 0) for partition in ends}
-        share = max(1, TAIL_READ_ROWS // max(1, sum(ends[one] > starts[one] for one in ends)))
-        read = {one: max(starts[one], ends[one] - share) for one in ends}
-        left_out = [
-            _skipped(one, starts[one], read[one], "more came than is shown live") for one in ends if starts[one] < read[one]
-        ]
-        self.at = ends
-        names = (*self.topic.schema.names, HEADERS)
-        page = PageReader(self.log, Wanted(self.topic, names, None, LATEST, None), self.limits).page(read, ends)
-        why = str(page.failure or page.why or "more came than is shown live")
-        left_out += [_skipped(one, page.following[one], ends[one], why) for one in ends if page.following[one] < ends[one]]
+        left_out = [_skipped(one.partition, one.start, one.end, one.why) for one in page.skipped]
         return {query: [*self._events(query, page.rows), *left_out] for query in queries}
 
     def _events(self, query: TailQuery, rows: pa.Table) -> list[str]:
@@ -182,18 +176,12 @@ class TopicTail:
         found = wanted.matching(found).select([*query.columns, TIMESTAMP, PARTITION, OFFSET, DELETED])
         events = []
         if (more := found.num_rows - TAIL_SHOWN_ROWS) > 0:
-            events.append(event_text("skipped", json_text({"records": more, "why": "more came than is shown live"})))
+            events.append(event_text("skipped", json_text({"records": more, "why": TOO_MANY})))
             found = found.slice(more)
         if found.num_rows:
             format = None if query.is_raw else self.topic.format
             events += records_events(found, format, _cursor(self.topic, self.at))
         return events
-
-    def _ends(self) -> dict[int, int]:
-        found = self.log.topic(self.topic.name)
-        if found.id != self.topic.id:
-            raise TopicNotFoundError(f"the topic {self.topic.name!r} was deleted, and created again")
-        return self.log.end_offsets(found.name)
 
 
 def records_events(rows: pa.RecordBatch, format: Any, cursor: str) -> list[str]:
