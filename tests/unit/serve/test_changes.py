@@ -142,7 +142,14 @@ def test_a_group_reads_on_from_elsewhere(log, changing, described):
     back = posted(changing, path, {"to": 3}).json()
     assert [row["after"] for row in back["partitions"]] == [3, 3]
     assert back == described("groups", "reset", "readers", "--to", "3") | {"partitions": back["partitions"]}
-    for wrong in ({}, {"to": "noon"}, {"to": "latest", "topic": "orders"}, {"to": "latest", "dry_run": "yes"}, []):
+    refused: tuple[object, ...] = (
+        {},
+        {"to": "noon"},
+        {"to": "latest", "topic": "orders"},
+        {"to": "latest", "dry_run": "yes"},
+        [],
+    )
+    for wrong in refused:
         assert posted(changing, path, wrong).status_code == 400, wrong
     with log.consumer("orders", group="readers") as consumer:
         consumer.poll(0)
