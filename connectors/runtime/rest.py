@@ -60,7 +60,7 @@ def serve_rest(address: str, log: Log, worker: Worker) -> Iterator[WebServer]:
         listener = listener_at(host.strip("[]") or LOOPBACK, int(port))
     except (OSError, UnicodeError) as error:
         raise ConfigError(f"--rest {address}: cannot listen there: {error}") from None
-    server = WebServer("connect-rest", Rest(log, worker, [host]), listener)
+    server = WebServer("connect-rest", Rest(log, worker.name, [host]), listener)
     try:
         yield server
     finally:
@@ -69,9 +69,9 @@ def serve_rest(address: str, log: Log, worker: Worker) -> Iterator[WebServer]:
 
 
 class Rest:
-    """The answers, by ASGI, for each method and path; errors are answers too, in Connect's form."""
+    """The answers, by ASGI, for each method and path; errors are answers too, in Connect's form. `worker` is the name of who answers."""
 
-    def __init__(self, log: Log, worker: Worker, hosts: Sequence[str] = ()) -> None:
+    def __init__(self, log: Log, worker: str, hosts: Sequence[str] = ()) -> None:
         self._hosts = hosts
         self._log = log
         self._worker = worker
@@ -98,6 +98,10 @@ class Rest:
         if is_from_elsewhere(Headers(scope=scope), self._hosts):
             await self.error(403, "the Host or Origin of the request is another one")(scope, receive, send)
             return
+        await self.answer(scope, receive, send)
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, whoever sent it."""
         await self._answers({**scope, "path": urlsplit(scope["path"]).path.rstrip("/") or "/"}, receive, send)
 
     def error(self, code: int, text: str) -> Response:
@@ -140,7 +144,7 @@ class Rest:
 
     def status(self, name: str) -> Any:
         tasks = self._found(name)
-        worker = tasks[0].worker if tasks else self._worker.name
+        worker = tasks[0].worker if tasks else self._worker
         return {
             "name": name,
             "connector": {"state": self._connector_state(name), "worker_id": worker},

@@ -6,4 +6,5 @@ JSON = "application/json"
 LINES = "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
 EVENTS = "text/event-stream"
+HTML = "text/html"
 ROW_FORMS = (JSON, LINES, ARROW)

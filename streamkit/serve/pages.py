@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import Any
 
 from streamkit.serve.answers import TextAnswer
+from streamkit.serve.forms import HTML
 from streamkit.serve.refusals import RefusedError
 from streamkit.serve.resource import Asked, Resource
 
@@ -27,9 +28,10 @@ ADDRESSES = (
     "/dead-letters/{topic}",
     "/groups",
     "/groups/{group}",
+    "/connectors",
+    "/connectors/{connector}",
     "/log",
 )
-HTML = "text/html"
 KINDS: Mapping[str, str] = {
     "css": "text/css; charset=utf-8",
     "html": f"{HTML}; charset=utf-8",

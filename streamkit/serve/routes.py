@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from streamkit.serve import about, applications, dead_letters, graph, groups, health, log_facts, records, stores, topics, writing
+from streamkit.serve import (
+    about,
+    applications,
+    connectors,
+    dead_letters,
+    graph,
+    groups,
+    health,
+    log_facts,
+    records,
+    stores,
+    topics,
+    writing,
+)
 from streamkit.serve.resource import Resource
 
 RESOURCES: tuple[Resource, ...] = (
@@ -14,6 +27,7 @@ RESOURCES: tuple[Resource, ...] = (
     *writing.RESOURCES,
     *groups.RESOURCES,
     *dead_letters.RESOURCES,
+    *connectors.RESOURCES,
     *log_facts.RESOURCES,
     *health.RESOURCES,
     *about.RESOURCES,

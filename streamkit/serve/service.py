@@ -18,6 +18,7 @@ from streamkit.log.log import Log
 from streamkit.serve.answers import Answer, StreamAnswer, problem_event, refusal_response
 from streamkit.serve.asking import chosen_form, read_parameters
 from streamkit.serve.body import read_body, read_fields
+from streamkit.serve.connectors import ConnectInterface
 from streamkit.serve.forms import EVENTS
 from streamkit.serve.health import LogPresence
 from streamkit.serve.limits import ServeLimits
@@ -44,6 +45,7 @@ class Service:
         self._log, self._safety = log, safety
         self._limits = limits or ServeLimits()
         self._presence = LogPresence(log)
+        self._connect = ConnectInterface(log, safety)
         self._live: Live | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._streams = 0
@@ -70,6 +72,9 @@ class Service:
             return message
 
         try:
+            if self._connect.has(scope):
+                await self._connect(scope, receive, send)
+                return
             response = await self._response(scope, heard, gone)
         except Exception as error:  # noqa: BLE001  whatever it is, the sender gets words
             response = self._refused(refusal_of(error))

@@ -13,9 +13,11 @@ const PAGES = [
   {path: /^\/dead-letters\/([^/]+)$/, view: 'dead_letters_of_topic', parts: ['topic'], of: 'Dead letters'},
   {name: 'Groups', path: /^\/groups$/, view: 'groups'},
   {path: /^\/groups\/([^/]+)$/, view: 'group', parts: ['group'], of: 'Groups'},
+  {name: 'Connectors', path: /^\/connectors$/, view: 'connectors'},
+  {path: /^\/connectors\/([^/]+)$/, view: 'connector', parts: ['connector'], of: 'Connectors'},
   {name: 'Log', path: /^\/log$/, view: 'log'},
 ];
-const ADDRESSES = {Applications: '/', Topics: '/topics', 'Dead letters': '/dead-letters', Groups: '/groups', Log: '/log'};
+const ADDRESSES = {Applications: '/', Topics: '/topics', 'Dead letters': '/dead-letters', Groups: '/groups', Connectors: '/connectors', Log: '/log'};
 
 let leaving = new AbortController();
 

@@ -34,6 +34,22 @@ def send_orders(log, first, count):
             producer.send("orders", order, timestamp_ms=1_700_000_000_000 + 600_000 * number)
 
 
+def even(row):
+    if row["id"] % 2:
+        raise ValueError("odd")
+    return {"n": row["id"]}
+
+
+def letters_of(log, count):
+    """An application that fails on every second record: the dead letters of `count` records, and where they came from."""
+    app = sk.Topology("parsing", on_error=sk.dead_letter("failed"))
+    app.stream("texts").map_values(even, "n bigint", name="even").to("numbers")
+    log.create_topic("texts", "id bigint, text string", partitions=2)
+    with log.producer() as producer:
+        producer.send_batch("texts", [{"id": number, "text": f"t{number}"} for number in range(count)])
+    sk.run(app, log=log, engine="local", trigger="available_now").wait()
+
+
 @pytest.fixture
 def log(tmp_path):
     """A log with orders, and an opaque topic of which the second record is no JSON."""

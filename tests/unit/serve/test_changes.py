@@ -14,10 +14,9 @@ import httpx
 import pyarrow as pa
 import pytest
 
-import streamkit as sk
 from streamkit.serve.forms import ARROW, JSON, LINES
 from streamkit.serve.limits import ServeLimits
-from tests.unit.serve.conftest import ORDERS, serving
+from tests.unit.serve.conftest import ORDERS, letters_of, serving
 
 RECORDS = "/api/v1/topics/orders/records"
 
@@ -155,22 +154,6 @@ def test_a_group_reads_on_from_elsewhere(log, changing, described):
         consumer.poll(0)
         answer = posted(changing, path, {"to": "earliest"})
         assert (answer.status_code, "member" in answer.json()["message"]) == (409, True)
-
-
-def even(row):
-    if row["id"] % 2:
-        raise ValueError("odd")
-    return {"n": row["id"]}
-
-
-def letters_of(log, count):
-    """An application that fails on every second record: the dead letters of `count` records, and where they came from."""
-    app = sk.Topology("parsing", on_error=sk.dead_letter("failed"))
-    app.stream("texts").map_values(even, "n bigint", name="even").to("numbers")
-    log.create_topic("texts", "id bigint, text string", partitions=2)
-    with log.producer() as producer:
-        producer.send_batch("texts", [{"id": number, "text": f"t{number}"} for number in range(count)])
-    sk.run(app, log=log, engine="local", trigger="available_now").wait()
 
 
 def test_dead_letters_are_sent_again_once(log, changing):

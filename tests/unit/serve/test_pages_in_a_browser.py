@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sqlite3
 import time
+from contextlib import closing
 from urllib.parse import urlsplit
 
 import pytest
 
 import streamkit as sk
+from streamkit.connectors import run as run_connectors
+from streamkit.connectors.runtime.status import read_requests
 from streamkit.serve.server import Server
-from tests.unit.serve.conftest import send_orders, totals
+from tests.unit.serve.conftest import letters_of, send_orders, totals
+from topologies.connectors.sqlite_connector import SqliteSource
 
 CHROMIUM = os.environ.get("STREAMKIT_CHROMIUM") or shutil.which("chromium")
 SCRIPT = "<script>document.title='broken'</script><b>"
@@ -38,7 +43,7 @@ def browser():
 def running(log):
     """An application that runs, and the server beside it."""
     run = sk.run(totals(), log=log, engine="local")
-    with Server(log, port=0) as server:
+    with Server(log, port=0, allows_changes=True) as server:
         yield run, server.address
     run.stop()
 
@@ -142,6 +147,10 @@ def test_what_is_refused_is_said(browser, running):
         opened.goto(path)
         opened.wait_for_selector(".problem")
         assert words in opened.locator(".problem").first.inner_text()
+    opened.goto("/groups/billing")
+    opened.get_by_label("from:").fill("noon")
+    opened.keyboard.press("Enter")
+    expect(opened, "[...document.querySelectorAll('.problem')].some(one => one.innerText.includes('noon'))")
     opened.close()
 
 
@@ -174,7 +183,59 @@ def test_the_token_is_asked_for(browser, log, tmp_path):
         opened.close()
 
 
-@pytest.mark.parametrize("path", ["/groups", "/dead-letters", "/log", "/topics"])
+def test_dead_letters_are_sent_again_from_their_page(page, log):
+    """What would be sent is said first; a double click sends each once; the rows say then that they were sent."""
+    letters_of(log, 20)
+    page.goto("/dead-letters/failed?where=offset+%3E%3D+10")
+    page.get_by_role("button", name="Send all of these again …").click()
+    expect(page, "document.body.innerText.includes('5 records would go back to texts')")
+    assert len(log.read("texts")) == 20
+    page.get_by_role("button", name="Send 5 records again").dblclick()
+    expect(page, "document.body.innerText.includes('5 records went back to texts')")
+    expect(page, "document.querySelectorAll('tbody tr').length === 5 && !document.querySelector('tbody button')")
+    page.get_by_label("where").fill("")
+    page.get_by_role("button", name="Show").click()
+    expect(page, "document.querySelectorAll('tbody button').length === 5")
+    page.locator("tbody button").first.click()
+    page.get_by_role("button", name="Send 1 record again").click()
+    expect(page, "document.querySelectorAll('tbody button').length === 4")
+    assert len(log.read("texts")) == 26
+
+
+def test_a_group_is_reset_from_its_page(page, log):
+    """Where each partition would be is shown first, and then committed."""
+    log.groups.reset("billing", {"orders": {0: 1, 1: 1}})
+    page.goto("/groups/billing")
+    page.get_by_role("button", name="Read on from there").click()
+    page.get_by_role("button", name="Let billing read on from there").click()
+    expect(page, "document.body.innerText.includes('billing reads on from latest')")
+    assert log.groups.describe("billing").lag == 0
+
+
+def test_a_connector_is_paused_from_its_page(page, log, tmp_path):
+    """The list leads to the connector, with its tasks, positions and settings; what it is asked shows there."""
+    with closing(sqlite3.connect(tmp_path / "in.db")) as database:
+        database.executescript("CREATE TABLE people (id int, name text); INSERT INTO people VALUES (1, 'ann'), (2, 'bob')")
+    run_connectors([SqliteSource("in", {"path": str(tmp_path / "in.db"), "tables": "people"})], log, once=True)
+    page.goto("/connectors")
+    page.get_by_role("link", name="in", exact=True).click()
+    expect(page, "document.body.innerText.includes('in.db') && document.querySelectorAll('table').length === 3")
+    page.get_by_role("button", name="Pause").click()
+    expect(page, "document.querySelector('dl.facts').innerText.includes('to pause')")
+    assert read_requests(log)["in"].is_paused
+
+
+def test_a_server_that_only_reads_offers_no_changes(browser, log):
+    """Its buttons are there and cannot be used; they say why."""
+    letters_of(log, 4)
+    with Server(log, port=0) as server:
+        opened = browser.new_page(base_url=server.address)
+        opened.goto("/dead-letters/failed")
+        expect(opened, "document.querySelectorAll('button[title*=allow-changes]:disabled').length === 3")
+        opened.close()
+
+
+@pytest.mark.parametrize("path", ["/groups", "/dead-letters", "/connectors", "/log", "/topics"])
 def test_other_pages_are_shown(page, log, path):
     """Each page has its title and its table, or says that there is nothing."""
     with log.consumer("orders", group="billing") as consumer:

@@ -1,20 +1,43 @@
-// The dead letters of a topic: what was wrong with each, and the record itself.
+// The dead letters of a topic: what was wrong with each, the record itself, and sending those again that are chosen.
 
-import {address, link, make, problem, shown, table} from '../dom.js';
+import {changeButton, twoSteps} from '../changing.js';
+import {address, link, make, number, problem, shown, table} from '../dom.js';
 import {ask} from '../model.js';
 
+const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? '' : 's'}`;
+const total = found => Object.values(found.sent).reduce((sum, one) => sum + one, 0);
+
+// What a replay did, or would do, in words.
+function told(found, verb) {
+  const parts = Object.entries(found.sent).filter(([, count]) => count).map(([topic, count]) => `${counted(count, 'record')} ${verb} ${topic}`);
+  const rest = [found.replayed_before ? `${number(found.replayed_before)} had been sent before` : '',
+    found.without_record ? `${counted(found.without_record, 'dead letter')} cannot be sent, having no record` : ''];
+  return [parts.join(', ') || `No record ${verb} anywhere`, ...rest].filter(Boolean).join('; ') + '.';
+}
+
 export async function render({model, el, signal, go}) {
-  const name = model.get('topic'), query = model.get('query') ?? {}, list = make('div');
-  const where = make('input', {class: 'wide', value: query.where ?? '', placeholder: "such as step = 'parse'"});
-  el.replaceChildren(make('h1', {}, name), make('p', {}, 'dead letters; the records of the topic are at ', link(name, 'topics', name)),
-    make('form', {onsubmit: event => { event.preventDefault(); go(`${address('dead-letters', name)}?${new URLSearchParams(where.value ? {where: where.value} : {})}`, {isSamePage: true}); read(); }},
-      make('label', {}, 'where', where), make('button', {type: 'submit'}, 'Show')), list);
+  const name = model.get('topic'), query = model.get('query') ?? {}, list = make('div'), asked = make('div');
+  const path = `/api/v1/dead-letters/${encodeURIComponent(name)}`;
+  const where = make('input', {class: 'wide', value: query.where ?? '', placeholder: "such as operator = 'parse'"});
   const read = async () => {
     try {
-      const found = await ask(`/api/v1/dead-letters/${encodeURIComponent(name)}`, {where: where.value}, {signal});
-      const names = [...new Set(found.flatMap(row => Object.keys(row)))];
-      list.replaceChildren(table(names.map(title => ({title: title.replaceAll('_', ' '), of: row => shown(row[title]), isValue: true})), found, {empty: 'No dead letter.'}));
+      const found = await ask(path, {where: where.value}, {signal});
+      const names = [...new Set(found.flatMap(row => Object.keys(row)))].filter(one => one !== 'is_replayed');
+      list.replaceChildren(table([
+        {title: 'sent again', of: one => one.is_replayed ? 'yes' : one.topic ? again(() => ({partition: [one._partition], where: `_offset = ${one._offset}`}), 'Send again …') : 'it has no record'},
+        ...names.map(title => ({title: title.replaceAll('_', ' '), of: row => shown(row[title]), isValue: true})),
+      ], found, {empty: 'No dead letter.'}));
     } catch (error) { list.replaceChildren(problem(error)); }
   };
+  const again = (fields, text) => changeButton(text, twoSteps({
+    path: `${path}/replay`, fields, place: asked, after: read,
+    preview: found => make('p', {}, told(found, 'would go back to')),
+    label: found => `Send ${counted(total(found), 'record')} again`,
+    done: found => told(found, 'went back to'),
+  }));
+  const all = again(() => where.value ? {where: where.value} : {}, 'Send all of these again …');
+  el.replaceChildren(make('h1', {}, name), make('p', {}, 'dead letters; the records of the topic are at ', link(name, 'topics', name)),
+    make('form', {onsubmit: event => { event.preventDefault(); go(`${address('dead-letters', name)}?${new URLSearchParams(where.value ? {where: where.value} : {})}`, {isSamePage: true}); read(); }},
+      make('label', {}, 'where', where), make('button', {type: 'submit'}, 'Show'), all), asked, list);
   await read();
 }

@@ -1,29 +1,50 @@
-// One consumer group: its members, and how far it is in each partition.
+// One consumer group: its members, how far it is in each partition, what waits for it over time, and letting it read on from elsewhere.
 
+import {changeButton, twoSteps} from '../changing.js';
 import {facts, link, make, number, problem, shown, spark, table} from '../dom.js';
 import {ask, keepAsking} from '../model.js';
 
-const KEPT = 100;
+const KEPT = 300;
 
 export function render({model, el, signal, situation}) {
-  const name = model.get('group'), lags = [];
+  const name = model.get('group'), path = `/api/v1/groups/${encodeURIComponent(name)}`, lags = [], found = make('div'), asked = make('div');
+  const to = make('input', {value: 'latest', list: 'places', size: 28}), topics = make('input', {placeholder: 'all that it has committed'});
+  const fields = () => ({to: to.value.trim(), topics: topics.value.split(',').map(one => one.trim()).filter(Boolean)});
+  const partitions = rows => table([
+    {title: 'topic', of: one => one.topic}, {title: 'partition', of: one => String(one.partition), isNumber: true},
+    {title: 'next offset now', of: one => one.before, isNumber: true}, {title: 'then', of: one => one.after, isNumber: true},
+  ], rows);
+  const reset = changeButton('Read on from there …', twoSteps({
+    path: `${path}/offsets`, fields, place: asked,
+    preview: preview => partitions(preview.partitions),
+    label: preview => `Let ${preview.group} read on from there`,
+    done: done => `${done.group} reads on from ${to.value}.`,
+  }), {type: 'submit'});
+  el.replaceChildren(make('h1', {}, name), found, make('h2', {}, 'Read on from elsewhere'),
+    make('p', {class: 'quiet'}, 'Only while no member reads.'),
+    make('form', {onsubmit: event => event.preventDefault()},
+      make('label', {}, 'from: earliest, latest, an offset or a time', to), make('datalist', {id: 'places'}, ['earliest', 'latest'].map(value => make('option', {value}))),
+      make('label', {}, 'topics, with commas between', topics), reset), asked);
   const draw = () => {
-    const found = model.get('found');
-    if (!found) return;
-    const lag = found.partitions.reduce((sum, place) => sum + (place.lag ?? 0), 0);
-    lags.push(lag);
+    const group = model.get('found');
+    if (!group) return;
+    lags.push(group.lag);
     lags.splice(0, lags.length - KEPT);
-    el.replaceChildren(make('h1', {}, name), facts([['state', found.state], ['records that wait', make('span', {}, spark(lags, 240), ' ', number(lag))]]),
+    found.replaceChildren(facts([['state', group.state], ['generation', group.generation],
+      ['records that wait, since this page was opened', make('span', {}, spark(lags, 240), ' ', number(group.lag))]]),
       make('h2', {}, 'Partitions'), table([
         {title: 'topic', of: one => link(one.topic, 'topics', one.topic)}, {title: 'partition', of: one => String(one.partition), isNumber: true},
-        {title: 'committed', of: one => shown(one.committed ?? one.offset), isNumber: true}, {title: 'end', of: one => one.end ?? one.end_offset, isNumber: true},
-        {title: 'records that wait', of: one => one.lag, isNumber: true}, {title: 'member', of: one => shown(one.member)},
-      ], found.partitions),
-      make('h2', {}, 'Members'), table([{title: 'member', of: one => shown(one.member ?? one.id ?? one.name)}, {title: 'topics', of: one => (one.topics ?? []).join(', ')}], found.members, {empty: 'No member reads now.'}));
+        {title: 'committed', of: one => one.committed, isNumber: true}, {title: 'end', of: one => one.end_offset, isNumber: true},
+        {title: 'records that wait', of: one => one.lag, isNumber: true}, {title: 'member', of: one => shown(one.owner).slice(0, 8)},
+      ], group.partitions),
+      make('h2', {}, 'Members'), table([
+        {title: 'member', of: one => one.member_id.slice(0, 8)}, {title: 'client', of: one => shown(one.client)}, {title: 'instance', of: one => shown(one.instance_id)},
+        {title: 'topics', of: one => (one.topics ?? []).join(', ')}, {title: 'partitions', of: one => shown(one.partitions), isNumber: true},
+      ], group.members, {empty: 'No member reads now.'}));
   };
   model.on('change:found', draw);
   if (signal) {
-    keepAsking(() => ask(`/api/v1/groups/${encodeURIComponent(name)}`), 2, signal, found => { situation(''); model.put({found}); },
-      error => { situation(error.message, 'bad'); if (!model.get('found')) el.replaceChildren(problem(error)); });
+    keepAsking(() => ask(path), 2, signal, group => { situation(''); model.put({found: group}); },
+      error => { situation(error.message, 'bad'); if (!model.get('found')) found.replaceChildren(problem(error)); });
   }
 }

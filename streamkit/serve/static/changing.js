@@ -1,0 +1,46 @@
+// A change that is asked for in two steps: what it would do, then whether to do it. Where the server changes nothing, that is said instead.
+
+import {make, problem} from './dom.js';
+import {ask} from './model.js';
+
+let server;  // what this server may do; asked once
+
+export async function allowsChanges() {
+  server ??= ask('/api/v1/server').catch(error => { server = undefined; throw error; });
+  return (await server).allows_changes;
+}
+
+const READ_ONLY = 'This server changes nothing: start it with --allow-changes.';
+
+export const change = (path, fields, method = 'POST') => ask(path, {}, {method, body: JSON.stringify(fields),
+  headers: {Accept: 'application/json', 'Content-Type': 'application/json'}});
+
+// A button that cannot be used twice at the same time, nor where the server changes nothing.
+export function changeButton(text, work, attributes = {}) {
+  const button = make('button', {type: 'button', ...attributes, onclick: async () => {
+    button.disabled = true;
+    try { await work(); } finally { button.disabled = false; }
+  }}, text);
+  allowsChanges().then(may => { if (!may) { button.disabled = true; button.title = READ_ONLY; } }, () => {});
+  return button;
+}
+
+// `preview(fields)` draws what the answer to a dry run says, `label` names the button that does it, `done` draws what was done.
+export function twoSteps({path, fields, preview, label, done, place, after = () => {}}) {
+  const failed = error => place.replaceChildren(problem(error));
+  const cancel = () => make('button', {type: 'button', onclick: () => place.replaceChildren()}, 'Cancel');
+  return async () => {
+    try {
+      const chosen = fields(), found = await change(path, {...chosen, dry_run: true});
+      const go = changeButton(label(found), async () => {
+        try {
+          const what = await change(path, {...chosen, dry_run: false});
+          place.replaceChildren(make('p', {role: 'status'}, done(what)));
+          after();
+        } catch (error) { failed(error); }
+      });
+      place.replaceChildren(make('div', {class: 'panel'}, preview(found), make('form', {}, go, cancel())));
+      go.focus();
+    } catch (error) { failed(error); }
+  };
+}
