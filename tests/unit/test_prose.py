@@ -113,3 +113,11 @@ def test_every_page_is_found():
     linked = set(LINK.findall(prose_of(ROOT / "ARCHITECTURE.md")))
 
     assert {name_of(page) for page in ROOT.glob("docs/*.md")} - linked == set()
+
+
+def test_every_page_is_in_the_site():
+    """The navigation in mkdocs.yml names every page of docs/; those that lie in docs/ itself and in no part of the site are `inside/…` there."""
+    listed = set(re.findall(r"[\w./-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in ROOT.glob("docs/**/*.md")}
+
+    assert {page for page in pages if page not in listed and f"inside/{page}" not in listed} == set()
