@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numbers
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -31,6 +32,8 @@ from streamkit.state.view_position import TIMEOUT_SECONDS, ViewPosition, wait_fo
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from streamkit.notebook.store_watch import StoreWatch
 
 Result = TypeVar("Result")
 ATTEMPTS = 4  # to read a store whose application is started again, or whose files are merged, meanwhile
@@ -219,6 +222,21 @@ class StoreView:
                     if attempt == ATTEMPTS - 1:
                         raise self._restless() from None
             yield replace(self, reader=reader)
+
+    def watch(self, order_by: str | Sequence[str] | None = None, *, limit: int = 20) -> StoreWatch:
+        """
+        The first rows of the store in a notebook, after each epoch, once a second at most; the rows that have changed are marked.
+
+        `order_by` are columns, as in `clicks desc, city`; without it rows come in the order of the store. Of a larger store the first
+        100,000 rows are put in order, and it says so. ConfigError for columns that are not there, and within `at_now`, whose epoch stays.
+        """
+        if (held := self.reader.position()) is not None:
+            raise ConfigError(
+                f"watch() of a view of at_now(), whose calls all see epoch {held.epoch}; call it on the view outside the block"
+            )
+        watch = import_module("streamkit.notebook.store_watch").StoreWatch  # a layer above
+        found: StoreWatch = watch(self, self.log, order_by, limit)
+        return found
 
     @property
     def position(self) -> ViewPosition:

@@ -55,6 +55,7 @@ from streamkit.names import local_root
 from streamkit.schema import Schema
 
 if TYPE_CHECKING:
+    from streamkit.notebook.topic_watch import TopicWatch
     from streamkit.state.view import StoreView
 
 
@@ -87,6 +88,8 @@ class Log:
         self.clock = clock
         self.settings = settings
         self.heartbeats = heartbeats or heartbeats_at(root)
+        self.process = os.getpid()
+        self.is_closed = False
 
     def __repr__(self) -> str:
         return f"Log({self.location!r})"
@@ -117,6 +120,7 @@ class Log:
 
     def close(self) -> None:
         """Close the catalog; a second call does nothing."""
+        self.is_closed = True
         self.catalog.close()
 
     def create_topic(
@@ -471,6 +475,19 @@ class Log:
         """
         view: StoreView = importlib.import_module("streamkit.state.view").open_view(self, application, name)  # a layer above
         return view
+
+    def watch(self, topic: str, where: str | None = None, chart: Sequence[str] | None = None, *, rows: int = 20) -> TopicWatch:
+        """
+        The newest rows of a topic in a notebook, newest first, once a second as they come.
+
+        `where` is a condition as `streamkit consume --where` takes it: `amount > 10 and city = 'Rome'`. `chart=("window_start", "clicks",
+        "city")` draws the second column over the first, a time or a number, with a line for each value of the third, if there is one. Of a
+        look the newest 10,000 rows are read, and the newest `rows`, 500 at most, are shown. TopicNotFoundError, or ConfigError for what
+        does not fit the topic. docs/notebooks.md has more.
+        """
+        watch = importlib.import_module("streamkit.notebook.topic_watch").TopicWatch  # a layer above
+        found: TopicWatch = watch(self, topic, where, chart, rows)
+        return found
 
     def _reader(
         self,

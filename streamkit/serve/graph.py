@@ -11,6 +11,7 @@ from streamkit.errors import FormatVersionError
 from streamkit.plan.graph.graph import BoxText
 from streamkit.plan.graph.layout import drawing_of
 from streamkit.plan.graph.program_graph import graph_of_program
+from streamkit.plan.program import Program
 from streamkit.serve.applications import application_state
 from streamkit.serve.refusals import RefusedError
 from streamkit.serve.resource import Asked, Resource
@@ -35,7 +36,11 @@ def graph(asked: Asked) -> dict[str, Any]:
 
 @lru_cache(maxsize=DRAWINGS_KEPT)
 def _drawn(text: str) -> dict[str, Any]:
-    program = read_program(text)
+    return drawn_program(read_program(text))
+
+
+def drawn_program(program: Program) -> dict[str, Any]:
+    """The drawing of a program as plain values, with room for figures in each box, and `line`, where the user declared the step."""
     found = graph_of_program(program)
     boxes = tuple(replace(box, texts=(*box.texts, FIGURES)) for box in found.boxes)
     drawn = drawing_of(replace(found, boxes=boxes)).to_json()

@@ -29,7 +29,7 @@ class LogPresence:
 
     def check(self) -> None:
         """503 if the log is gone."""
-        if self._root is None or self._found() == self._identity:
+        if self.is_there:
             return
         raise RefusedError(
             503,
@@ -38,6 +38,11 @@ class LogPresence:
             "bring it back, or start the server again with the log that is wanted",
             {"Retry-After": "5"},
         )
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the folder is still the one that it was."""
+        return self._root is None or self._found() == self._identity
 
     def _found(self) -> tuple[int, int] | None:
         try:

@@ -9,6 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -32,6 +33,7 @@ from streamkit.plan.program import Program
 from streamkit.state.restoring import Restoring, restoring_now, restoring_text
 
 if TYPE_CHECKING:
+    from streamkit.notebook.run_watch import RunWatch
     from streamkit.state.view import StoreView
 
 ATTEMPTS_PER_EPOCH = 4
@@ -258,6 +260,16 @@ class Run(ABC):
     def store(self, name: str) -> StoreView:
         """A committed, consistent view of a store, as of now."""
         return self.log.store(self.program.application, name)
+
+    def watch(self) -> RunWatch:
+        """
+        The run in a notebook: its graph with what each step does now, where it stands, and its last epochs, once a second until it ends.
+
+        Without the extra `notebook` it is a picture that is put in its own place, and outside of a notebook a line of text. docs/notebooks.md
+        has what it costs.
+        """
+        found: RunWatch = import_module("streamkit.notebook.run_watch").RunWatch(self)  # a layer above
+        return found
 
     def _begin(self) -> Planner:
         """Begin a generation, which fences all older ones."""

@@ -1,10 +1,11 @@
 // One application: its graph with what the steps do now, a panel for the step that is chosen, its epochs, inputs and stores.
 
-import {address, facts, link, make, milliseconds, number, problem, table, time} from '../dom.js';
+import {address, facts, link, make, number, problem, table, time} from '../dom.js';
 import {Model, ask, keepAsking, listen} from '../model.js';
 import {render as renderGraph} from './graph.js';
 import {render as renderEpochs} from './epochs.js';
 import {state} from './applications.js';
+import {render as renderStep} from './step.js';
 
 const EPOCHS = 60;
 
@@ -18,14 +19,11 @@ export async function render({model, el, signal, go, situation}) {
     make('h2', {}, 'Epochs'), places.epochs, make('h2', {}, 'Inputs'), places.inputs, make('h2', {}, 'Stores'), places.stores);
   renderGraph({model: graph, el: places.graph});
   renderEpochs({model: epochs, el: places.epochs});
-  const drawPanel = () => places.panel.replaceChildren(...panelOf(name, graph));
+  renderStep({model: graph, el: places.panel, places: box => placesOf(name, box)});
   graph.on('change:chosen', () => {
     const chosen = graph.get('chosen');
     go(address('applications', name) + (chosen ? `?step=${encodeURIComponent(chosen)}` : ''), {replace: true, isSamePage: true});
-    drawPanel();
   });
-  graph.on('change:steps', drawPanel);
-  graph.on('change:drawing', drawPanel);
   const told = found => {
     situation('');
     places.problem.replaceChildren();
@@ -61,22 +59,8 @@ export async function render({model, el, signal, go, situation}) {
   keepAsking(() => ask(`${base}/epochs`, {last: EPOCHS}), 2, signal, found => epochs.put({epochs: found}), () => {});
 }
 
-// What a box does, without the exchanges on the way.
-const told = box => (box.note || '').split('\n').filter(line => !/^(send|receive): /.test(line)).join('\n');
-
-// What there is to say of the chosen box: what its step is, its totals, what it left out.
-function panelOf(application, graph) {
-  const chosen = graph.get('chosen'), box = graph.get('drawing')?.boxes.find(one => one.id === chosen);
-  if (!box) return [make('h2', {}, 'No step is chosen'), make('p', {class: 'quiet'}, 'Choose a box to see what it has done.')];
-  const steps = (graph.get('steps') ?? []).filter(one => box.steps.includes(one.step));
-  const counts = steps.flatMap(one => Object.entries(one.counts).map(([reason, rows]) => ({step: one.step, reason, rows})));
-  return [
-    make('h2', {}, box.id), make('pre', {}, told(box)), box.line ? make('p', {class: 'quiet'}, `declared at ${box.line}`) : null,
-    box.topic ? make('p', {}, 'topic ', link(box.topic, 'topics', box.topic)) : null,
-    ...box.stores.map(store => make('p', {}, 'store ', link(store, 'applications', application, 'stores', store))),
-    facts([['rows in', number(steps.reduce((sum, one) => sum + one.rows_in, 0))], ['rows out', number(steps.reduce((sum, one) => sum + one.rows_out, 0))],
-      ['busy', milliseconds(steps.reduce((sum, one) => sum + one.busy_us, 0) / 1000)]]),
-    counts.length ? table([{title: 'left out because', of: one => one.reason.replace('_', ' ')}, {title: 'rows', of: one => one.rows, isNumber: true}], counts) : null,
-    make('p', {class: 'quiet'}, 'Since the first start of the application.'),
-  ].filter(Boolean);
-}
+// Links to what the step of a box reads, writes and keeps.
+const placesOf = (application, box) => [
+  box.topic ? make('p', {}, 'topic ', link(box.topic, 'topics', box.topic)) : null,
+  ...box.stores.map(store => make('p', {}, 'store ', link(store, 'applications', application, 'stores', store))),
+];

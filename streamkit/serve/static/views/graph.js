@@ -1,5 +1,6 @@
 // The graph of an application, with what its steps do now. In the model: `drawing` (the layout), `steps` (totals), `chosen` (the id of a box).
 // Rates and busy time are those between the last two totals; before there are two, the totals stand alone.
+// A notebook has `looked_ms` too, the time of the totals by its own clock, and null once none come any more: then they stand alone again.
 
 import {draw, make, number, short} from '../dom.js';
 
@@ -36,15 +37,18 @@ export function render({model, el}) {
       picture.append(group);
     }
     el.replaceChildren(make('div', {class: 'graph'}, picture));
+    known = null;
     show();
+    mark();
   };
   const choose = id => { model.set('chosen', id); model.save_changes(); };
   const show = () => {
-    const steps = model.get('steps') ?? [], at = performance.now() / 1000, seconds = known ? at - known.at : 0;
+    const looked = model.get('looked_ms'), isOver = looked === null;
+    const steps = model.get('steps') ?? [], at = (looked ?? performance.now()) / 1000, seconds = known && !isOver ? at - known.at : 0;
+    if (known && !isOver && seconds <= LEAST_SECONDS) return;
     const totals = new Map(steps.map(one => [one.step, one]));
     const before = known?.totals, rates = new Map();
-    for (const {box, group, figure, dropped, busy} of boxes.values()) {
-      group.classList.toggle('chosen', box.id === model.get('chosen'));
+    for (const {box, figure, dropped, busy} of boxes.values()) {
       const own = box.steps.map(step => totals.get(step)).filter(Boolean);
       if (!own.length) continue;
       const sum = (of, from = totals) => box.steps.reduce((all, step) => all + (from.get(step) ? of(from.get(step)) : 0), 0);
@@ -55,16 +59,18 @@ export function render({model, el}) {
         figure.textContent = `${short(Math.round(per(one => one.rows_in)))}/s · ${number(Math.round(100 * share))} % busy`;
         busy.setAttribute('width', Math.min(1, share) * (box.width - 16));
       } else {
+        busy.setAttribute('width', 0);
         figure.textContent = `${short(sum(one => one.rows_in))} in`;
       }
       dropped.textContent = sum(left) ? `${short(sum(left))} left out` : '';
     }
     for (const {flow, path} of flows) path.classList.toggle('moving', (rates.get(flow.start) ?? 0) > 0);
-    if (steps.length && (!known || seconds > LEAST_SECONDS)) known = {at, totals};
+    if (steps.length) known = {at, totals};
   };
   const mark = () => boxes.forEach(({box, group}) => group.classList.toggle('chosen', box.id === model.get('chosen')));
   model.on('change:drawing', build);
   model.on('change:steps', show);
+  model.on('change:looked_ms', show);
   model.on('change:chosen', mark);
   build();
 }

@@ -1,0 +1,29 @@
+// The step that is chosen in a graph: what its box does, its totals, and what it left out.
+// In the model: `drawing`, `steps` and `chosen`, as the graph has them. `places` gives elements to put behind what the box does.
+
+import {facts, make, milliseconds, number, table} from '../dom.js';
+
+export function render({model, el, places = () => []}) {
+  const show = () => el.replaceChildren(...(stepOf(model, places) ?? [make('h2', {}, 'No step is chosen'), make('p', {class: 'quiet'}, 'Choose a box to see what it has done.')]));
+  for (const name of ['chosen', 'steps', 'drawing']) model.on(`change:${name}`, show);
+  show();
+}
+
+// Elements that say so; null if no box is chosen.
+function stepOf(model, places) {
+  const chosen = model.get('chosen'), box = model.get('drawing')?.boxes.find(one => one.id === chosen);
+  if (!box) return null;
+  const steps = (model.get('steps') ?? []).filter(one => box.steps.includes(one.step));
+  const counts = steps.flatMap(one => Object.entries(one.counts).map(([reason, rows]) => ({step: one.step, reason, rows})));
+  return [
+    make('h2', {}, box.id), make('pre', {}, told(box)), box.line ? make('p', {class: 'quiet'}, `declared at ${box.line}`) : null,
+    ...places(box),
+    facts([['rows in', number(steps.reduce((sum, one) => sum + one.rows_in, 0))], ['rows out', number(steps.reduce((sum, one) => sum + one.rows_out, 0))],
+      ['busy', milliseconds(steps.reduce((sum, one) => sum + one.busy_us, 0) / 1000)]]),
+    counts.length ? table([{title: 'left out because', of: one => one.reason.replace('_', ' ')}, {title: 'rows', of: one => one.rows, isNumber: true}], counts) : null,
+    make('p', {class: 'quiet'}, 'Since the first start of the application.'),
+  ].filter(Boolean);
+}
+
+// What a box does, without the exchanges on the way.
+const told = box => (box.note || '').split('\n').filter(line => !/^(send|receive): /.test(line)).join('\n');
