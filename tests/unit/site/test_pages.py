@@ -76,9 +76,10 @@ def test_another_output_is_found(folder, text, found):
 def test_blocks_share_their_names(folder):
     """A block sees what those before it have made, files too; an error names the line of the page."""
     page = folder / "page.md"
-    page.write_text(
-        '```csv title="a/b.csv"\nx\n```\n\n```python\nfrom pathlib import Path\nx = 1\n```\n\n```python\nprint(x, Path("a/b.csv").read_text())\n```\n\n```text\n1 x\n\n```\n'
-    )
+    file = '```csv title="a/b.csv"\nx\n```\n'
+    made = "```python\nfrom pathlib import Path\nx = 1\n```\n"
+    seen = '```python\nprint(x, Path("a/b.csv").read_text())\n```\n\n```text\n1 x\n\n```\n'
+    page.write_text(file + made + seen)
     assert run_page(page, folder, {}) == 2
 
     page.write_text("# A page\n\n```python\nx = 1\nraise ValueError(x)\n```\n")
