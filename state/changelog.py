@@ -154,14 +154,15 @@ def _small_changes(
 
 def _within(batch: pa.RecordBatch, prefixes: tuple[bytes, bytes]) -> tuple[pa.BinaryArray, pa.BinaryArray]:
     """The keys in [prefixes[0], prefixes[1]), and their values."""
-    keys, values = _keys_and_values(batch)
+    keys, values = changes_within(batch)
     wanted = pc.and_(pc.greater_equal(keys, prefixes[0]), pc.less(keys, prefixes[1]))
     if pc.all(wanted).as_py() is False:
         keys, values = keys.filter(wanted), values.filter(wanted)
     return keys, values
 
 
-def _keys_and_values(batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
+def changes_within(batch: pa.RecordBatch) -> tuple[pa.BinaryArray, pa.BinaryArray]:
+    """The keys and values of the rows of a changelog; null deletes."""
     values = batch["value"]
     if DELETED in batch.schema.names:
         values = pc.if_else(batch[DELETED], pa.scalar(None, pa.binary()), values)

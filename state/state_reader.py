@@ -17,14 +17,15 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from streamkit.errors import CorruptionError, StorageFullError, StoreLostError, StoreNotFoundError
-from streamkit.log.catalog import applications, epochs, manifest, span, topics
+from streamkit.errors import ConfigError, CorruptionError, StorageFullError, StoreLostError, StoreNotFoundError
+from streamkit.log.catalog import applications, epoch_trail, epochs, manifest, span, topics
 from streamkit.log.catalog.applications import ApplicationMoment, ApplicationState
 from streamkit.log.catalog.catalog import Catalog
+from streamkit.log.catalog.epoch_trail import EpochTrail, Place
 from streamkit.log.catalog.manifest import PartitionCounters
 from streamkit.log.database.database import Transaction
 from streamkit.log.slab.extent import Extent
@@ -44,7 +45,6 @@ from streamkit.state.tiered_store import StoreMovedOnError, TieredStore
 from streamkit.state.view_position import ViewPosition
 
 Result = TypeVar("Result")
-Place = tuple[int, int]  # topic id and partition of a changelog
 REOPENED_CHANGES = 1 << 14  # with so many in memory a local store is opened again, if its files have moved on
 LOOK_SECONDS = 0.25  # between two looks at the files of a store that is kept open
 OPENINGS = 4  # of a local store whose application moves it on meanwhile
@@ -117,10 +117,10 @@ class _OpenState:
         begun = 0 if self.position is None else self.position.offset(*place)
         return self.reached.get(place, begun)
 
-    def apply(self, storage: Storage, place: Place, extents: Sequence[Extent]) -> None:
-        """Apply the changes in these extents, which follow what was applied."""
+    def apply(self, storage: Storage, place: Place, extents: Sequence[Extent], end: int | None = None) -> None:
+        """Apply the changes in these extents, which follow what was applied, up to an offset if it is given."""
         prefixes = self.groups.start.to_bytes(2, "big"), self.groups.stop.to_bytes(2, "big")
-        for keys, values, offset in read_changes(storage, extents, self.next_offset(place), prefixes, together=True):
+        for keys, values, offset in read_changes(storage, extents, self.next_offset(place), prefixes, end=end, together=True):
             self.changes += len(keys)
             if self.local is None:
                 self._memory.write(keys, values, b"")
@@ -134,11 +134,16 @@ class _OpenState:
 
 @dataclass(frozen=True)
 class _HeldEpoch:
-    """One committed epoch that all calls see: where the application stood, the extents of the changelogs, and what is kept without a log."""
+    """
+    One committed epoch that all calls see: where the application stood, the extents of the changelogs, and what is kept without a log.
+
+    Of an earlier epoch the `ends` of the changelogs are given, up to which their changes count.
+    """
 
     position: ViewPosition
     extents: Mapping[Place, Sequence[Extent]]
     kept: CommittedChanges
+    ends: Mapping[Place, int] = field(default_factory=dict)
 
 
 class StateReader:
@@ -196,6 +201,40 @@ class StateReader:
             for task in range(known.application.tasks):
                 self._local_part(known, task)
             self._held = self._log.catalog.read(self._read_all)
+
+    def hold_at(self, epoch: int | None, moment_ms: int | None) -> None:
+        """
+        Let all calls from now on see an earlier epoch, or the newest one at a moment, from the changelogs alone.
+
+        ConfigError if the changelogs do not go back so far, StateMovedError if the application was started again meanwhile.
+        """
+        with self._lock:
+            self.close()
+            self.known()
+            self._held = self._log.catalog.read(lambda transaction: self._read_past(transaction, epoch, moment_ms))
+
+    def changelog_of(self, store: str, groups: Sequence[int]) -> tuple[dict[Place, list[Extent]], EpochTrail]:
+        """The extents of a store's changelog that have changes of these key groups, and the epochs that wrote them."""
+        known = self.known()
+
+        def look(transaction: Transaction) -> tuple[dict[Place, list[Extent]], EpochTrail]:
+            self._check_moment(transaction, known)
+            self._check_logged(known)
+            topic_id = known.application.stores[store].changelog_topic_id
+            partitions = {
+                partition
+                for group in groups
+                for partition in changelog_partitions_of(
+                    range(group, group + 1), known.program.key_groups, known.program.changelog_partitions
+                )
+            }
+            found = {(topic_id, one): span.whole_extents(transaction, topic_id, one) for one in sorted(partitions)}
+            return found, epoch_trail.trail_of(transaction, known.application.id)
+
+        with self._lock:
+            found, trail = self._log.catalog.read(look)
+        fetch(self._log.storage, (extent.path for extents in found.values() for extent in extents))
+        return found, trail
 
     def read(self, known: ReadProgram, parts: Sequence[range], look: Callable[[TaskState, range], Result]) -> list[Result]:
         """
@@ -318,7 +357,7 @@ class StateReader:
         fetch(self._log.storage, (extent.path for extent in wanted))
         for part in opened:
             for place, extents in missing[id(part)].items():
-                part.apply(self._log.storage, place, extents)
+                part.apply(self._log.storage, place, extents, None if self._held is None else self._held.ends.get(place))
         return opened
 
     def _missing(
@@ -460,6 +499,38 @@ class StateReader:
         extents = {place: span.whole_extents(transaction, *place) for place in counted}
         self._known = replace(known, application=applications.get(transaction, self._application))
         return _HeldEpoch(view_position(transaction, self._known.application), extents, kept)
+
+    def _read_past(self, transaction: Transaction, wanted: int | None, moment_ms: int | None) -> _HeldEpoch:
+        """An earlier epoch, by the changelogs up to where it had written."""
+        known = self.known()
+        self._check_moment(transaction, known)
+        self._check_logged(known)
+        trail = epoch_trail.trail_of(transaction, known.application.id)
+        counted = self._counters(transaction, known, range(known.program.key_groups))
+        epoch = wanted if wanted is not None else trail.newest_at(moment_ms or 0)
+        newest = applications.moment_of(transaction, self._application).epoch
+        cleaned = trail.first_behind({place: counters.cleaned_offset for place, counters in counted.items()})
+        first = max([cleaned, *(self._made_by(transaction, trail, topic_id) for topic_id, _ in counted)])
+        if epoch is None or not first <= epoch <= newest:
+            asked = f"epoch {epoch}" if epoch is not None else f"the time {moment_ms} ms, before the epochs that are known,"
+            raise ConfigError(
+                f"found {asked} of {self._application}; the changelog of {self._stores[0]!r} knows the epochs {first} to {newest}: of what came "
+                f"before, compaction has left the newest row of each key, and the catalog remembers the last {epochs.HISTORY_EPOCHS:,} epochs; "
+                "min.compaction.lag.ms of the changelog keeps more"
+            )
+        ends = trail.ends_behind(epoch, {place: counters.next_offset for place, counters in counted.items()})
+        extents = {place: span.whole_extents(transaction, *place, 0, end) for place, end in ends.items()}
+        return _HeldEpoch(ViewPosition(epoch, {}), extents, self._kept(transaction, known, counted), ends)
+
+    def _check_logged(self, known: ReadProgram) -> None:
+        if unlogged := self._unlogged(known):
+            raise ConfigError(f"the store {unlogged[0]!r} of {self._application} has no log, which alone knows what was before")
+
+    def _made_by(self, transaction: Transaction, trail: EpochTrail, topic_id: int) -> int:
+        """The first epoch behind which a changelog was there."""
+        made_ms = topics.schema_versions(transaction, topic_id)[0].created_ms
+        made = (record.epoch for record in trail.epochs if record.timestamp_ms >= made_ms)
+        return max(trail.first, next(made, trail.first + 1) - 1)
 
     def _read_program(self, transaction: Transaction) -> ReadProgram:
         state, program = application_of(transaction, self._application)

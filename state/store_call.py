@@ -24,6 +24,8 @@ from streamkit.state.asked_keys import asked_columns, by_name
 from streamkit.state.expiry import stream_time_of
 from streamkit.state.format import is_earlier
 from streamkit.state.history import last_of_each, valid_rows_of_table, valid_versions
+from streamkit.state.key_changes import COLUMNS as CHANGE_COLUMNS
+from streamkit.state.key_changes import changes_of
 from streamkit.state.key_value import GivenValues, key_values
 from streamkit.state.layout import MICROSECONDS, UTC_MICROSECONDS, decode_lists
 from streamkit.state.moment import bound_ms, whole_milliseconds
@@ -312,9 +314,8 @@ class StoreCall:
         some = {
             "windows": self.stored.has_windows,
             "sessions": self.stored.has_sessions,
-            "as_of": self.stored.kind == "versioned" or self.former is not None,
         }
-        return ", ".join([*EVERY_STORE, *(verb for verb, fits in some.items() if fits)])
+        return ", ".join([*EVERY_STORE, *(verb for verb, fits in some.items() if fits), "as_of", "history"])
 
     @property
     def _tasks(self) -> list[range]:
@@ -348,15 +349,23 @@ class StoreCall:
         rows = pa.Table.from_batches([stored.rows(keys, values) for keys, values in found])
         return rows.take(order if most is None else order[:most])
 
+    def history(self, key: Sequence[Any], named: Mapping[str, Any]) -> pa.Table:
+        """What `StoreView.history` gives."""
+        columns = self._key_columns(self.stored.key, key, named)
+        if columns is None:
+            return pa.schema([*CHANGE_COLUMNS, *self.stored.schema]).empty_table()
+        every = range(self.known.program.key_groups)
+        group = key_groups(columns, self.known.program.key_groups)[0]
+        groups = every if self.store.is_spread else [int(group)] if group >= 0 else []
+        extents, trail = self.reader.changelog_of(self.store.name, groups)
+        wanted = _with_key(EVERYTHING, encode_keys(columns)[0].as_py())
+        return changes_of(self.log.storage, self.stored, groups, wanted, extents, trail)
+
     def as_of(self, time_ms: int, key: Sequence[Any], named: Mapping[str, Any], limit: int | None) -> pa.Table:
-        """What `StoreView.as_of` gives."""
+        """What `StoreView.as_of` gives of a table with history, and of a versioned store."""
         stored, former = self.stored, self.former
         history_ms = former.history_ms if former else stored.store.retention_ms if stored.kind == "versioned" else None
-        if history_ms is None:
-            raise ConfigError(
-                f"the store {self.store.name!r} keeps no history; expected that of a table with versioned=, or a processor's versioned_store; "
-                f"it is read by {self._verbs}"
-            )
+        assert history_ms is not None, "other stores are read at an earlier epoch"
         columns = self._key_columns(stored.key, key, named) if key or named else []
         if columns is None:
             return stored.schema.empty_table()

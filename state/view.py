@@ -17,6 +17,7 @@ from streamkit.html_table import html_table
 from streamkit.log.catalog import applications
 from streamkit.log.slab.slab import GONE
 from streamkit.log.topic.formats import rows_of
+from streamkit.log.values.whole_number import whole_number
 from streamkit.plan.duration import duration_text
 from streamkit.plan.program import Program, ProgramStore
 from streamkit.schema import Schema
@@ -142,10 +143,30 @@ class StoreView:
         """
         The rows that were valid at a time, of a key, or of all keys unless one is given, in the order of keys.
 
-        For tables with `versioned=`, and versioned stores of processors. ConfigError for other stores, and for a time to which the
-        history does not go back: what was valid then may be gone.
+        Of tables with `versioned=`, and versioned stores of processors, it is the event time. Of other stores it is the time of the host, and
+        the rows are those of the epoch that was the newest then: as `at_epoch(time=)` has them. ConfigError for a time to which the history does
+        not go back: what was valid then may be gone.
         """
-        return self._whole(lambda call: call.as_of(milliseconds(time), key, named, limit))
+        if self._is_versioned:
+            return self._whole(lambda call: call.as_of(milliseconds(time), key, named, limit))
+        with self.at_epoch(time=time) as past:
+            if past.has_windows and (key or named):
+                return past.windows(*key, limit=limit, **named)
+            return past.find(*key, **named) if key or named else past.range(limit=limit)
+
+    @property
+    def _is_versioned(self) -> bool:
+        keeps_former_rows = self.program.keeper(self.store.name).history_of(self.store.name) is not None
+        return keeps_former_rows or StoredRows(self.program, self.store).kind == "versioned"
+
+    def history(self, *key: Any, **named: Any) -> pa.Table:
+        """
+        The changes of a key's rows that the changelog still has, oldest first; of windows those of all of them.
+
+        Beside the columns of the row there are `epoch` and `committed_at`, null where the catalog has forgotten the epoch, and `is_deleted`.
+        Compaction leaves the newest change of each row. ConfigError for a store without a log.
+        """
+        return self._whole(lambda call: call.history(key, named))
 
     def count(self) -> int:
         """How many rows there are; values are not decoded."""
@@ -210,12 +231,33 @@ class StoreView:
     def at_now(self) -> Iterator[StoreView]:
         """A view whose calls all see the epoch that is the newest now, for as long as the block lasts, and ten minutes at most."""
         self._wait()
+        with self._held(lambda reader: reader.hold()) as view:
+            yield view
+
+    @contextmanager
+    def at_epoch(self, epoch: int | None = None, *, time: Any = None) -> Iterator[StoreView]:
+        """
+        A view whose calls all see the store as it was behind an epoch, or behind the newest one at a time of the host; it lasts as the block does.
+
+        It reads the changelog from its beginning. Windows that retention has deleted since are not there. ConfigError for a store without a log, and
+        for an epoch to which the changelog does not go back: compaction may have taken rows of it.
+        """
+        if (epoch is None) == (time is None):
+            raise ConfigError("at_epoch() takes the number of an epoch, or time=; expected one of them")
+        number = None if epoch is None else whole_number("epoch", epoch)
+        moment_ms = None if time is None else milliseconds(time)
+        with self._held(lambda reader: reader.hold_at(number, moment_ms)) as view:
+            yield view
+
+    @contextmanager
+    def _held(self, hold: Callable[[StateReader], None]) -> Iterator[StoreView]:
+        """A view with a reader of its own, all calls of which see the epoch that `hold` chooses."""
         former = self.program.keeper(self.store.name).history_of(self.store.name)
         followed = [self.store.name] if former is None else [self.store.name, former.store]
         with closing(StateReader(self.log, self.application, followed)) as reader:
             for attempt in range(ATTEMPTS):
                 try:
-                    reader.hold()
+                    hold(reader)
                     break
                 except StateMovedError:
                     reader.forget()

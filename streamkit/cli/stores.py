@@ -19,7 +19,7 @@ from streamkit.description.stores import store_description
 from streamkit.errors import ConfigError
 from streamkit.log.opening import open_existing_log
 from streamkit.plan.duration import duration_text
-from streamkit.query.store_rows import StoreSelection, absence_of_key, rows_of_key
+from streamkit.query.store_rows import StoreSelection, absence_of_key, changes_of_key, rows_of_key, view_as_of
 from streamkit.state.hot_keys import load_of
 from streamkit.state.view import open_view, open_views
 
@@ -27,6 +27,15 @@ program = typer.Typer(help="Look into the stores of applications.", no_args_is_h
 
 TABLE_ROWS = 20
 StoreArgument = Annotated[str, typer.Argument(metavar="STORE", help="The store's name.", autocompletion=completion.stores)]
+AsOfOption = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of",
+        metavar="WHEN",
+        help="The number of an epoch, or a time such as 2026-01-31T12:00:00Z: the rows as they were then.",
+        show_default=False,
+    ),
+]
 
 
 @program.callback()
@@ -75,20 +84,43 @@ def get_row(
             help="Of a windowed store, the window that starts then, as in 2026-01-31T12:00:00Z, or milliseconds since 1970; else all.",
         ),
     ] = None,
+    as_of: AsOfOption = None,
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
     """
     Show the row of a key, or of each of its windows.
 
-    It is that of the last committed epoch. Tables round numbers to six decimals; JSON is a list of rows, of a store without
+    It is that of the last committed epoch, unless --as-of names another. Tables round numbers to six decimals; JSON is a list of rows, of a store without
     windows too.
     """
     with open_existing_log(log) as opened:
         view = open_view(opened, app, store)
-        table = rows_of_key(view, key, window)
+        with view_as_of(view, as_of) as seen:
+            table = rows_of_key(seen, key, window)
         if not table.num_rows:
             raise ConfigError(absence_of_key(view, key, window))
+    if as_json:
+        show_json(printed_rows(table))
+        return
+    show_table(table.column_names, [tuple(row.values()) for row in printed_rows(table)], thousands="")
+
+
+@program.command("history")
+def show_history(
+    app: ApplicationArgument,
+    store: StoreArgument,
+    key: Annotated[list[str], typer.Argument(metavar="KEY", help="The key; if it has several columns, a value for each.")],
+    as_json: JsonOption = False,
+    log: LogOption = None,
+) -> None:
+    """
+    Show what became of the rows of a key.
+
+    It shows the changes that the changelog still has, each with the epoch that made it. Compaction leaves the newest one of each row.
+    """
+    with open_existing_log(log) as opened:
+        table = changes_of_key(open_view(opened, app, store), key)
     if as_json:
         show_json(printed_rows(table))
         return
@@ -128,6 +160,7 @@ def scan_store(
             "--limit", metavar="N", min=1, help=f"Rows at most; {TABLE_ROWS} for a table, all otherwise.", show_default=False
         ),
     ] = None,
+    as_of: AsOfOption = None,
     as_json: JsonOption = False,
     log: LogOption = None,
 ) -> None:
@@ -135,12 +168,12 @@ def scan_store(
     Show the rows of a store, or some of them.
 
     Some: by the beginning of their keys, by a range of keys, or by when their windows start. They are those of the last committed
-    epoch, by windows, then by keys.
+    epoch, unless --as-of names another, by windows, then by keys.
     """
     most = limit if as_json or limit is not None else TABLE_ROWS
     scan = StoreSelection(tuple(prefix or ()), starts_with, first, before)
-    with open_existing_log(log) as opened:
-        table = scan.rows(open_view(opened, app, store), None if most is None else most + 1)
+    with open_existing_log(log) as opened, view_as_of(open_view(opened, app, store), as_of) as seen:
+        table = scan.rows(seen, None if most is None else most + 1)
     rows = table if most is None else table.slice(0, most)
     if as_json:
         show_json(printed_rows(rows))

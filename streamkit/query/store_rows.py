@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,23 @@ def rows_of_key(view: StoreView, key: Sequence[str], window: str | None) -> pa.T
     if window is None and view.store.window_size_ms is not None:
         return view.windows(*values.values()) if len(values) == len(view.key) else _all_windows(view, values)
     return view.find(**values, window_start=_moment(window))
+
+
+@contextmanager
+def view_as_of(view: StoreView, text: str | None) -> Iterator[StoreView]:
+    """The store as it was behind an epoch, or at a time of the host, which a text names; as it is now without one."""
+    if text is None:
+        yield view
+        return
+    is_epoch = text.isdecimal() and text.isascii()
+    with view.at_epoch(int(text) if is_epoch else None, time=None if is_epoch else parse_moment(text)) as past:
+        yield past
+
+
+def changes_of_key(view: StoreView, key: Sequence[str]) -> pa.Table:
+    """The changes of a key's rows, oldest first. ConfigError for a key that does not fit."""
+    values = _typed_key(view, key)
+    return view.history(**{name: value for name, value in values.items() if name in view.key.names})
 
 
 def absence_of_key(view: StoreView, key: Sequence[str], window: str | None) -> str:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from streamkit.connectors.files.record_lines import plain
 from streamkit.description.stores import StoreDescription, store_description
 from streamkit.names import WINDOW_START
-from streamkit.query.store_rows import StoreSelection, absence_of_key, rows_of_key
+from streamkit.query.store_rows import StoreSelection, absence_of_key, changes_of_key, rows_of_key, view_as_of
 from streamkit.serve.answers import RowsAnswer
 from streamkit.serve.applications import application_state
 from streamkit.serve.cursors import cursor_place, cursor_text
@@ -37,7 +37,8 @@ def store(asked: Asked) -> Any:
         if not asked.others and asked["window"] is None:
             return store_description(asked.log, view).to_json()
         key = _key(view, asked.others)
-        rows = rows_of_key(view, key, asked["window"])
+        with view_as_of(view, asked["as_of"]) as seen:
+            rows = rows_of_key(seen, key, asked["window"])
         if not rows.num_rows:
             raise RefusedError(404, "NotFound", absence_of_key(view, key, asked["window"]), "see the rows of the store at …/rows")
     return RowsAnswer("rows", _bounded(asked, rows), {})
@@ -57,11 +58,20 @@ def rows(asked: Asked) -> RowsAnswer:
             )  # fmt: skip
     with _view(asked) as view:
         selection = StoreSelection(tuple(asked["prefix"]), asked["starts_with"], first, asked["end"])
-        found = selection.rows(view, skipped + limit + 1).slice(skipped)
+        with view_as_of(view, asked["as_of"]) as seen:
+            found = selection.rows(seen, skipped + limit + 1).slice(skipped)
         page = _bounded(asked, found.slice(0, limit))
         is_complete = page.num_rows == found.num_rows
         cursor = None if is_complete else cursor_text(_behind(asked, view, page, first, skipped))
     return RowsAnswer("rows", page, {"cursor": cursor, "is_complete": is_complete})
+
+
+def history(asked: Asked) -> RowsAnswer:
+    """What became of a key."""
+    with _view(asked) as view:
+        found = changes_of_key(view, _key(view, asked.others))
+    newest = found.slice(max(0, found.num_rows - asked.rows("limit", "there is no way to more")))
+    return RowsAnswer("changes", _bounded(asked, newest), {"is_complete": newest.num_rows == found.num_rows})
 
 
 @contextmanager
@@ -110,7 +120,10 @@ def _behind(asked: Asked, view: StoreView, page: pa.Table, first: str | None, sk
     return {"start": text, "skip": same + (skipped if same == len(values) and text == first else 0)}
 
 
+AS_OF = Parameter("as_of", str, "the number of an epoch, or a time such as 2026-01-31T12:00:00Z: rows as they were then")
+KEY_COLUMNS = "the value of each key column, by its name, or by key.NAME where a parameter has that name"
 PAGING = (
+    AS_OF,
     Parameter("start", str, "from this value of the first key column on; of windows, those that start then or later"),
     Parameter("end", str, "before this value of the first key column; of windows, those that start before"),
     Parameter("prefix", str, "only rows whose first key column has this value; the next one by a second prefix", is_list=True),
@@ -131,10 +144,20 @@ RESOURCES = (
         "The row of a key, or of each of its windows, as of the last committed epoch; without a key, what the store is.",
         store,
         StoreDescription | dict[str, Any],
-        (Parameter("window", str, "the window that starts then, such as 2026-01-31T12:00:00Z; else all"),),
+        (Parameter("window", str, "the window that starts then, such as 2026-01-31T12:00:00Z; else all"), AS_OF),
         ROW_FORMS,
         is_of_application=True,
-        takes_others="the value of each key column, by its name, or by key.NAME where a parameter has that name",
+        takes_others=KEY_COLUMNS,
+    ),
+    Resource(
+        "/api/v1/applications/{app}/stores/{store}/history",
+        "What became of a key: the newest changes of its rows that the changelog still has, each with its epoch, oldest first.",
+        history,
+        dict[str, Any],
+        (Parameter("limit", int, "changes at most", ROWS, least=1),),
+        ROW_FORMS,
+        is_of_application=True,
+        takes_others=KEY_COLUMNS,
     ),
     Resource(
         "/api/v1/applications/{app}/stores/{store}/rows",

@@ -46,6 +46,7 @@ def report_of(
         totals=_work(splits, kernels),
         topics={topic_id: source.topic for topic_id, source in named if source.kind in STREAM_KINDS},
         event_times_ms=_event_times(splits),
+        changelogs=[names.changelog_id for names in claim.application.stores.values()],
     )
 
 

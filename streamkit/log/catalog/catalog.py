@@ -13,6 +13,7 @@ from streamkit.clock import Clock, SystemClock
 from streamkit.log.catalog import (
     applications,
     cleaning,
+    epoch_trail,
     epochs,
     group_description,
     groups,
@@ -136,6 +137,7 @@ class CatalogEpochs(Noun):
     tokens_since = reads(epochs.tokens_since)
     generation_start = reads(epochs.generation_start)
     last = reads(epochs.last)
+    trail = reads(epoch_trail.trail_of)
 
 
 class CatalogProducers(Noun):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -30,7 +30,7 @@ _ARRIVALS = """
         (SELECT max(base_offset) FROM extent WHERE topic_id = p.topic_id AND partition = p.partition AND base_offset <= p.previous_offset), 0)
     AND e.base_offset < p.next_offset AND e.next_offset > p.previous_offset
 """
-LAG, LATENCY_MS = "lag", "latency_ms"  # what a commit adds to the facts of an epoch
+LAG, LATENCY_MS, BASES = "lag", "latency_ms", "bases"  # what a commit adds to the facts of an epoch
 HISTORY_EPOCHS = 10_000  # so many are remembered one by one; of those before, the first of each generation
 
 
@@ -41,13 +41,15 @@ class EpochReport:
 
     `facts` stay with the epoch. `totals`, numbers and dicts of them, are added to those of the application and stay nowhere else, since there
     are many. `topics` are the names of the inputs by their ids: of each, the commit adds how many records wait behind the epoch. Times since
-    records arrived, and since their event times, of which the oldest and the mean are given in ms, are those at the commit.
+    records arrived, and since their event times, of which the oldest and the mean are given in ms, are those at the commit. Of the
+    `changelogs`, by topic id, it adds the offset at which the epoch began to write in each partition; None leaves that out.
     """
 
     facts: Mapping[str, Any] = field(default_factory=dict)
     totals: Mapping[str, Any] = field(default_factory=dict)
     topics: Mapping[int, str] = field(default_factory=dict)
     event_times_ms: tuple[float, float] | None = None
+    changelogs: Collection[int] | None = None
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,10 @@ def commit(transaction: Transaction, now_ms: int, epoch: EpochCommit) -> tuple[E
     extents = manifest.adopt(transaction, epoch.slabs)
     manifest.stamp(transaction, epoch.slabs, now_ms)
     _move_positions(transaction, epoch)
-    _record(transaction, epoch, totals, _facts(transaction, now_ms, epoch, lag))
+    facts = _facts(transaction, now_ms, epoch, lag)
+    if epoch.report.changelogs is not None:
+        facts[BASES] = _bases(extents, epoch.report.changelogs)
+    _record(transaction, epoch, totals, facts)
     reach("commit.before_commit")
     return extents
 
@@ -215,6 +220,16 @@ def _facts(transaction: Transaction, now_ms: int, epoch: EpochCommit, lag: Mappi
             name: {"oldest": round(now_ms - oldest, 1), "mean": round(now_ms - mean, 1)} for name, (oldest, mean) in since.items()
         }
     return facts
+
+
+def _bases(extents: Sequence[Extent], topic_ids: Collection[int]) -> dict[str, dict[str, int]]:
+    """The first offset of what was written to each partition of these topics."""
+    found: dict[str, dict[str, int]] = {str(topic_id): {} for topic_id in topic_ids}
+    for extent in extents:
+        partitions = found.get(str(extent.topic_id))
+        if partitions is not None:
+            partitions.setdefault(str(extent.partition), extent.base_offset)
+    return {topic_id: partitions for topic_id, partitions in found.items() if partitions}
 
 
 def _arrival(transaction: Transaction, epoch: EpochCommit) -> tuple[float, float] | None:

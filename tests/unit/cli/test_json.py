@@ -61,6 +61,7 @@ ARGUMENTS = {
     ("apps", "take-over"): ["second", "--yes"],
     ("store", "list"): [],
     ("store", "get"): ["order-counts", "hourly", "1001"],
+    ("store", "history"): ["order-counts", "hourly", "1001"],
     ("store", "stats"): ["order-counts"],
     ("store", "verify"): ["order-counts"],
     ("store", "scan"): ["order-counts", "hourly"],
@@ -88,7 +89,7 @@ ARGUMENTS = {
 }
 WITH_APPLICATION = {
     ("apps", "list"), ("apps", "describe"), ("apps", "history"), ("apps", "reset"), ("apps", "take-over"), ("store", "list"),
-    ("store", "get"), ("store", "scan"), ("store", "count"), ("store", "stats"), ("store", "verify"),
+    ("store", "get"), ("store", "history"), ("store", "scan"), ("store", "count"), ("store", "stats"), ("store", "verify"),
 }  # fmt: skip
 
 

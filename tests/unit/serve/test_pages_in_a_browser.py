@@ -162,6 +162,11 @@ def test_a_store_is_looked_up(page):
     page.get_by_role("button", name="Look up").click()
     expect(page, "document.body.innerText.includes('1 row of this key')")
     assert text_of(page, "tbody").split()[0] == "c3"
+    page.get_by_role("button", name="Its history").click()
+    expect(page, "document.body.innerText.includes('change of this key')")
+    assert "history=true" in page.url and text_of(page, "tbody").split()[0] == "1"
+    page.goto("/applications/totals/stores/per_customer?as_of=0")
+    expect(page, "document.body.innerText.includes('0 rows')")
     page.goto("/applications/totals/stores/hourly?key.customer=c3")
     expect(page, "/[0-9]+ rows of this key/.test(document.body.innerText)")
 

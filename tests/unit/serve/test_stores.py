@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import streamkit as sk
 from streamkit import functions as F
 from streamkit.log.opening import open_log
-from tests.unit.serve.conftest import serving
+from tests.unit.serve.conftest import send_orders, serving, totals
 
 STORES = "/api/v1/applications/totals/stores"
 
@@ -105,3 +107,37 @@ def test_keys_of_other_kinds():
             row = next(one for one in every if one["limit"] and one["city"])
             assert get(f"{STORES}/per_key", limit=row["limit"], city=row["city"])["rows"] == [row]
             assert get(f"{STORES}/per_key", **{"key.limit": row["limit"], "city": row["city"]})["rows"] == [row]
+
+
+def test_rows_as_they_were(worked, api):
+    """`as_of` names an epoch or a time: the row of a key, and pages of rows; what is not known is said."""
+    base = "/api/v1/applications/totals/stores/per_customer"
+    then = api.get(f"{base}/rows").json()["rows"]
+    epoch, moment = api.get(base).headers["X-StreamKit-Epoch"], api.get("/api/v1/applications/totals/epochs").json()[-1]["time"]
+    send_orders(worked, 1_000, 30)
+    sk.run(totals(), log=worked, engine="local", trigger="available_now").wait()
+    now = api.get(f"{base}/rows").json()["rows"]
+    assert sum(row["n"] for row in now) == sum(row["n"] for row in then) + 30
+    assert api.get(f"{base}/rows", params={"as_of": epoch}).json()["rows"] == then
+    assert api.get(f"{base}/rows", params={"as_of": moment}).json()["rows"] == then
+    first = api.get(f"{base}/rows", params={"as_of": epoch, "limit": 3}).json()
+    rest = api.get(f"{base}/rows", params={"as_of": epoch, "cursor": first["cursor"]}).json()
+    assert first["rows"] + rest["rows"] == then
+    for row in then:
+        assert api.get(base, params={"customer": row["customer"], "as_of": epoch}).json()["rows"] == [row]
+    assert api.get(f"{base}/rows", params={"as_of": "99999"}).status_code == 400
+    assert api.get(f"{base}/rows", params={"as_of": "noon"}).status_code == 400
+
+
+def test_what_became_of_a_key(worked, api, printed):
+    """Each change has its epoch and the row behind it, oldest first, as the command line prints them."""
+    base = "/api/v1/applications/totals/stores/per_customer/history"
+    send_orders(worked, 1_000, 30)
+    sk.run(totals(), log=worked, engine="local", trigger="available_now").wait()
+    changes = api.get(base, params={"customer": "c3"}).json()["changes"]
+    assert [change["n"] for change in changes] == sorted(change["n"] for change in changes) and len(changes) >= 2
+    assert changes[-1]["n"] == api.get(base.removesuffix("/history"), params={"customer": "c3"}).json()["rows"][0]["n"]
+    assert json.loads(printed("store", "history", "totals", "per_customer", "c3")) == changes
+    assert api.get(base, params={"customer": "c3", "limit": 1}).json() == {"changes": changes[-1:], "is_complete": False}
+    assert api.get(base, params={"customer": "nobody"}).json()["changes"] == []
+    assert api.get(base).status_code == 400

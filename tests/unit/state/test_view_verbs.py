@@ -381,8 +381,8 @@ def test_a_reader_keeps_little(application: Application, monkeypatch: pytest.Mon
 WRONG: dict[str, tuple[str, Callable[[StoreView], Any], str]] = {
     "windows of none": ("counts", lambda view: view.windows("a"), "has no windows; it is read by get, find, many"),
     "windows of a table": ("newest", lambda view: view.windows("a"), "has no windows; .*, as_of"),
-    "sessions of windows": ("tumbling", lambda view: view.sessions("a", 1, 1.0), "has no sessions; .*, windows$"),
-    "as_of without history": ("counts", lambda view: view.as_of(1), "keeps no history; expected that of a table with versioned="),
+    "sessions of windows": ("tumbling", lambda view: view.sessions("a", 1, 1.0), "has no sessions; .*, windows, as_of, history$"),
+    "as_of before all epochs": ("counts", lambda view: view.as_of(-(2**40)), "knows the epochs"),
     "part of a key": (
         "tumbling",
         lambda view: view.windows("a"),
@@ -448,7 +448,7 @@ def test_what_fits_is_told(application: Application, store: str) -> None:
         "get": lambda: view.get(*key, window_start=start), "find": lambda: view.find(*key, window_start=start),
         "many": lambda: view.many([{name: row[name] for name in names}]), "range": view.range, "prefix": view.prefix,
         "count": view.count, "to_arrow": view.to_arrow, "windows": view.windows, "sessions": view.sessions,
-        "as_of": lambda: view.as_of(2**40),
+        "as_of": lambda: view.as_of(2**42), "history": lambda: view.history(*key),
     }  # fmt: skip
     fitting, told = [], set()
     for verb, call in calls.items():
@@ -457,7 +457,7 @@ def test_what_fits_is_told(application: Application, store: str) -> None:
             fitting.append(verb)
         except ConfigError as error:
             told.add(str(error).rpartition("it is read by ")[2])
-    assert told == {", ".join(fitting)}
+    assert told == ({", ".join(fitting)} if len(fitting) < len(calls) else set())
 
 
 def test_a_null_key_has_no_row(application: Application) -> None:

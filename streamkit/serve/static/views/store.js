@@ -1,6 +1,6 @@
-// A store: the row of a key, or rows page by page, as of the last committed epoch.
+// A store: the row of a key, or rows page by page, as they are or as they were; and what became of a key.
 
-import {address, bytes, facts, link, make, milliseconds, number, problem, shown, table} from '../dom.js';
+import {address, bytes, facts, link, make, milliseconds, number, problem, shown, table, timeText} from '../dom.js';
 import {ask} from '../model.js';
 
 export async function render({model, el, signal, go}) {
@@ -20,7 +20,8 @@ export async function render({model, el, signal, go}) {
     ['records in its changelog', number(store.changelog_rows)], ['size of its changelog', bytes(store.changelog_bytes)]]));
   const fields = Object.fromEntries(names.map(column => [column, make('input', {name: column, value: query[`key.${column}`] ?? ''})]));
   const start = make('input', {name: 'start', value: query.start ?? '', placeholder: 'first'}), end = make('input', {name: 'end', value: query.end ?? '', placeholder: 'last'});
-  form.append(...names.map(column => make('label', {}, column, fields[column])), make('button', {type: 'submit'}, 'Look up'),
+  const then = make('input', {name: 'as_of', value: query.as_of ?? '', placeholder: 'now', title: 'the number of an epoch, or a time such as 2026-01-31T12:00:00Z'});
+  form.append(make('label', {}, 'as of epoch or time', then), ...names.map(column => make('label', {}, column, fields[column])), make('button', {type: 'submit'}, 'Look up'), make('button', {type: 'button', onclick: () => history()}, 'Its history'),
     make('label', {}, 'or from', start), make('label', {}, 'to before', end), make('button', {type: 'button', onclick: () => read(null, true)}, 'List'));
   const draw = (found, text) => {
     const columns = [...new Set(found.flatMap(row => Object.keys(row)))];
@@ -29,17 +30,27 @@ export async function render({model, el, signal, go}) {
   };
   const state = parameters => go(`${address('applications', application, 'stores', name)}?${new URLSearchParams(parameters)}`, {replace: true, isSamePage: true});
   const failed = error => { note.textContent = ''; more.hidden = true; rows.replaceChildren(problem(error)); };
+  const key = () => Object.fromEntries(names.map(column => [`key.${column}`, fields[column].value]));
+  const moment = () => then.value.trim() ? {as_of: then.value.trim()} : {};
   const lookUp = async () => {
-    const given = Object.fromEntries(names.map(column => [column, fields[column].value]));
-    state(Object.fromEntries(Object.entries(given).map(([column, value]) => [`key.${column}`, value])));
+    state({...key(), ...moment()});
     more.hidden = true;
     try {
-      const found = await ask(base, Object.fromEntries(Object.entries(given).map(([column, value]) => [`key.${column}`, value])), {signal});
+      const found = await ask(base, {...key(), ...moment()}, {signal});
       draw(found.rows, `${number(found.rows.length)} row${found.rows.length === 1 ? '' : 's'} of this key.`);
     } catch (error) { failed(error); }
   };
+  const history = async () => {
+    state({...key(), history: 'true'});
+    more.hidden = true;
+    try {
+      const found = await ask(`${base}/history`, key(), {signal});
+      const changes = found.changes.map(({epoch, committed_at, is_deleted, ...row}) => ({epoch: epoch ?? 'forgotten', committed: timeText(committed_at), what: is_deleted ? 'deleted' : '', ...row}));
+      draw(changes, `${number(changes.length)} change${changes.length === 1 ? '' : 's'} of this key, oldest first; compaction leaves the newest one of each row.`);
+    } catch (error) { failed(error); }
+  };
   const read = async (after = null, isAsked = false) => {
-    const wanted = {start: start.value, end: end.value};
+    const wanted = {start: start.value, end: end.value, ...moment()};
     if (isAsked) state(Object.fromEntries(Object.entries(wanted).filter(([, value]) => value)));
     try {
       const page = await ask(`${base}/rows`, {...wanted, cursor: after}, {signal});
@@ -49,7 +60,7 @@ export async function render({model, el, signal, go}) {
   };
   form.onsubmit = event => { event.preventDefault(); lookUp(); };
   more.onclick = () => read(cursor);
-  await (names.some(column => fields[column].value) ? lookUp() : read());
+  await (query.history ? history() : names.some(column => fields[column].value) ? lookUp() : read());
 }
 
 // The names of the columns that a schema in Spark's words has, such as `a int, b map<string, int>`.
