@@ -17,6 +17,7 @@ from streamkit.log.opening import open_log
 PAUSE_SECONDS = 1.0
 SHARE = 0.1  # of the time, which looks take at most: slow ones come less often
 STOP_SECONDS = 5.0
+END_SECONDS = 0.1  # how late it is noticed that there is nothing more to come
 
 
 @final
@@ -26,11 +27,13 @@ class Looks:
 
     A look that takes longer than a tenth of a second is followed by a pause nine times as long. The thread has a connection of its own to
     the log, so that no commit of a run in this process waits for a look; a log that cannot be opened twice is shared. It ends with the
-    process, and a process that was forked has none.
+    process, and a process that was forked has none. `is_over` says that the next look, which then comes at once, will be the last.
     """
 
-    def __init__(self, log: Log, look: Callable[[Log], bool], leave: Callable[[], None], name: str) -> None:
-        self._log, self._look, self._leave = log, look, leave
+    def __init__(
+        self, log: Log, look: Callable[[Log], bool], leave: Callable[[], None], is_over: Callable[[], bool], name: str
+    ) -> None:
+        self._log, self._look, self._leave, self._is_over = log, look, leave, is_over
         self._process = os.getpid()
         self._is_stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"streamkit-watch-{name}", daemon=True)
@@ -56,14 +59,18 @@ class Looks:
 
     def _run(self) -> None:
         with _connection(self._log) as log:
-            pause_s = 0.0
-            while not self._is_stopped.wait(pause_s):
+            while not self._is_stopped.is_set():
                 begun_s = time.monotonic()
                 if not self._look(log):
                     break
-                pause_s = max(PAUSE_SECONDS, (time.monotonic() - begun_s) * (1 / SHARE - 1))
+                self._pause(time.monotonic() + max(PAUSE_SECONDS, (time.monotonic() - begun_s) * (1 / SHARE - 1)))
             self._leave()  # while its connection is open
         atexit.unregister(self.stop)
+
+    def _pause(self, until_s: float) -> None:
+        """Wait, but not beyond the end of what is looked at: the last look is to come at once."""
+        while not self._is_stopped.wait(END_SECONDS) and time.monotonic() < until_s and not self._is_over():
+            pass
 
 
 @contextmanager

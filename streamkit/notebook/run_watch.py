@@ -54,6 +54,9 @@ class RunWatch(Watch):
             None if self._run.is_active else "The run has ended; the figures are totals since the first start of the application."
         )
 
+    def _is_over(self) -> bool:
+        return super()._is_over() or self._run._has_ended.is_set()
+
     def _look(self, log: Log) -> Mapping[str, Any]:
         is_active = self._run.is_active  # before the look, which then sees the last epoch
         state = log.catalog.applications.get(self._run.program.application)

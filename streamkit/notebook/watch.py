@@ -64,6 +64,10 @@ class Watch(ABC):
         """Why what is watched goes on no more, in words; None as long as it does. It is asked before each look, which then is the last."""
         return None
 
+    def _is_over(self) -> bool:
+        """Whether what is watched goes on no more; asked often, so it looks at nothing."""
+        return self._log.is_closed
+
     @abstractmethod
     def _leave(self) -> None:
         """Give back what looks have opened, if anything."""
@@ -101,7 +105,7 @@ class Watch(ABC):
 
     def _begin(self) -> None:
         if self._looks is None:
-            self._looks = Looks(self._log, self._look_and_show, self._leave, type(self).__name__)
+            self._looks = Looks(self._log, self._look_and_show, self._leave, self._is_over, type(self).__name__)
             keep_open(self, current_execution())
             self._looks.start()
 
@@ -155,10 +159,12 @@ class Watch(ABC):
 
     def _look_once(self, log: Log) -> bool:
         """Look, and keep what is found; returns whether it goes on. An error becomes a note: nobody could catch it."""
-        if (gone := self._absence()) is not None:
+        gone = self._absence()
+        has_own = self._log.is_closed and not log.is_closed  # a connection of the looks, by which a last one sees the end
+        if gone is not None and not has_own:
             self._values["note"] = gone
             return False
-        over = self._end_of()
+        over = gone or self._end_of()
         try:
             self._values.update(self._look(log))
         except CatalogUnavailableError as error:

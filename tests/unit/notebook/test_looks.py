@@ -6,18 +6,19 @@ import threading
 
 import streamkit as sk
 from streamkit.log.log import Log
+from streamkit.notebook import looks as looks_module
 from streamkit.notebook.looks import Looks
 from streamkit.notebook.open_watches import WATCHES_MAX, Execution, _open, forget, keep_open
 from tests.kit.forked import outcome_in_child
-from tests.kit.waiting import wait_until
+from tests.kit.waiting import WAIT_SECONDS, wait_until
 
 
 def threads():
     return [one for one in threading.enumerate() if one.name.startswith("streamkit-watch-")]
 
 
-def looks_at(log, look, left):
-    return Looks(log, look, lambda: left.append(log), "test")
+def looks_at(log, look, left, is_over=lambda: False):
+    return Looks(log, look, lambda: left.append(log), is_over, "test")
 
 
 def test_looks_end_when_there_is_nothing_more_to_see(log):
@@ -50,6 +51,20 @@ def test_looks_are_stopped(log):
     looks.stop()
     looks.stop()
     assert not threads() and not looks.is_alive
+
+
+def test_the_last_look_comes_at_once(log, monkeypatch):
+    """Where the end is known a look does not wait for its turn."""
+    monkeypatch.setattr(looks_module, "PAUSE_SECONDS", WAIT_SECONDS)
+    seen: list[object] = []
+
+    def look(own):
+        seen.append(own)
+        return len(seen) < 2
+
+    looks_at(log, look, [], lambda: len(seen) == 1).start()
+    wait_until(lambda: not threads(), WAIT_SECONDS / 2)
+    assert len(seen) == 2
 
 
 def test_a_log_in_memory_is_shared():
