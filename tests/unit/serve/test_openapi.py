@@ -16,6 +16,7 @@ BODIES = {
     "/api/v1/topics/{topic}/records": {"id": 1, "customer": "n", "amount": 1.0},
     "/api/v1/groups/{group}/offsets": {"to": "latest", "dry_run": True},
 }
+QUERIES = {"/api/v1/applications/{app}/stores/{store}/history": {"customer": "c1"}}
 NAMES = {"app": "totals", "store": "per_customer", "topic": "orders", "group": "readers"}
 
 
@@ -50,7 +51,7 @@ def test_answers_are_as_they_are_described(log):
             if "application/json" in content:
                 path = resource.path.format(**NAMES).replace("dead-letters/orders", "dead-letters/letters")
                 body = BODIES.get(resource.path, {}) if resource.method == "POST" else None
-                answer = api.request(resource.method, path, json=body)
+                answer = api.request(resource.method, path, json=body, params=QUERIES.get(resource.path))
                 assert answer.status_code == 200, (path, answer.text)
                 check(answer.json(), content, described)
                 if resource.method == "POST":
