@@ -31,6 +31,7 @@ class Arguments:
     accepts_loss: bool = False
     name: str | None = None
     leader: str | None = None
+    ui_port: int | None = None
 
 
 def arguments_of(
@@ -62,6 +63,10 @@ def arguments_of(
     accept_loss: Annotated[
         bool, typer.Option("--accept-loss", help="With --rebuild or --from: go on where topics have lost records.")
     ] = False,
+    ui: Annotated[
+        int | None,
+        typer.Option("--ui", metavar="PORT", min=0, max=65_535, help="Show pages of the log at this port of loopback too."),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show what Spark says too; else a file has it.")] = False,
 ) -> Arguments:
     """What the options mean together; both command lines read this signature."""
@@ -87,6 +92,7 @@ def arguments_of(
         accepts_loss=accept_loss,
         name=name,
         leader=leader,
+        ui_port=ui,
     )
 
 

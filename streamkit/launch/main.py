@@ -63,11 +63,13 @@ def _exit_code(topology: Topology, arguments: Arguments) -> int:
     spark_log: Path | None = None
     try:
         topology = topology if arguments.name is None else _named(topology, arguments.name)
-        with stop_signals() as stopped, open_log_of(topology, arguments.log) as log:
+        with stop_signals() as stopped, open_log_of(topology, arguments.log) as log, ExitStack() as shown:
             if not (arguments.is_verbose or arguments.is_local):
                 spark_log = Path(log.root, spark_log_path(topology.name))
             is_next = not arguments.rebuild or _rebuild(topology, arguments, log, stopped, console)
             standby = _standby(topology, arguments, log)
+            if is_next and arguments.ui_port is not None:
+                shown.enter_context(_pages(log, arguments.ui_port, console))
             while is_next:
                 running: Run | None = None
                 try:
@@ -97,6 +99,16 @@ def _exit_code(topology: Topology, arguments: Arguments) -> int:
         _show_error(error, console, spark_log)
         return 1
     return 128 + stopped.arrived[0] if stopped.arrived else 0
+
+
+@contextmanager
+def _pages(log: Log, port: int, console: Console) -> Iterator[None]:
+    """The pages of the log beside whatever runs."""
+    from streamkit.serve.server import Server
+
+    with Server(log, port=port) as server:
+        console.print(f"pages at {server.address}", markup=False, highlight=False, soft_wrap=True)
+        yield
 
 
 def _named(topology: Topology, name: str) -> Topology:

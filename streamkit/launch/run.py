@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from streamkit.engine.runs.local_run import LocalRun
     from streamkit.spark.spark_run import SparkRun
 
+PORT_MAX = 65_535
 ENGINES = ("spark", "local")
 
 
@@ -36,6 +37,7 @@ def run(
     on_error: OnError | None = None,
     connectors: Literal["here", "external"] = "here",
     engine: Literal["spark"] = "spark",
+    ui: int | bool = False,
 ) -> SparkRun: ...
 
 
@@ -54,6 +56,7 @@ def run(
     on_error: OnError | None = None,
     connectors: Literal["here", "external"] = "here",
     engine: Literal["local"],
+    ui: int | bool = False,
 ) -> LocalRun: ...
 
 
@@ -71,6 +74,7 @@ def run(
     on_error: OnError | None = None,
     connectors: Literal["here", "external"] = "here",
     engine: Literal["spark", "local"] = "spark",
+    ui: int | bool = False,
 ) -> SparkRun | LocalRun:
     """
     Start a topology and return its handle.
@@ -91,6 +95,8 @@ def run(
             this one, which end with the run; "external" elsewhere, by `streamkit connect run` of what `streamkit connect export` writes. Sources
             of a bounded run come to their end before its query begins, and its sinks take what it made before `wait` returns.
         engine: "spark" for one Structured Streaming query; "local" for threads of this process, without Spark.
+        ui: a port of this host at which this process shows the pages and the API of `streamkit serve`, until the run is stopped; 0 takes one that is
+            free, True is 8180. `run.ui` is their address. They change nothing.
 
     Raises:
         StreamKitError: a subclass whose message says what to fix.
@@ -112,9 +118,26 @@ def run(
         raise ConfigError("accept_loss=True says how stores are rebuilt; expected rebuild=['STORE'] beside it")
     if rebuild:
         log = _rebuilt(topology, log, options, rebuild, accept_loss)
+    if not isinstance(ui, int) or not 0 <= ui <= PORT_MAX:
+        raise ConfigError(f"ui={ui!r}; expected a port, from 0 to {PORT_MAX:,}, or True")
     if not isinstance(topology, Program) and topology.connections:
-        return _run_connected(topology, spark, log, options, connectors, engine)
-    return _started(topology, spark, log, options, engine)
+        running = _run_connected(topology, spark, log, options, connectors, engine)
+    else:
+        running = _started(topology, spark, log, options, engine)
+    if ui is not False:
+        _show_pages(running, ui)
+    return running
+
+
+def _show_pages(running: SparkRun | LocalRun, port: int | bool) -> None:
+    """Show the pages of the run's log beside it; a run whose pages cannot be shown is stopped."""
+    from streamkit.serve.server import PORT, Server
+
+    try:
+        running.show(Server(running.log, port=PORT if port is True else port))
+    except BaseException:
+        running.stop()
+        raise
 
 
 def _rebuilt(

@@ -60,6 +60,15 @@ class Companion(Protocol):
         """End all."""
 
 
+class Pages(Protocol):
+    """A server that shows the log of a run."""
+
+    address: str
+
+    def stop(self) -> None:
+        """Show no more."""
+
+
 class Run(ABC):
     """
     A running topology. Made by `streamkit.run`; usable in notebooks; several handles of one application fence each other.
@@ -78,6 +87,7 @@ class Run(ABC):
         self._backlog = 0
         self._records_before: int | None = None
         self._companion: Companion | None = None
+        self._pages: Pages | None = None
         self._process = os.getpid()
         self._has_ended = threading.Event()  # its work is done, it was stopped, or it failed
 
@@ -142,6 +152,18 @@ class Run(ABC):
         finally:
             if self._companion is not None:
                 self._companion.stop()
+            if self._pages is not None:
+                self._pages.stop()
+                self._pages = None
+
+    def show(self, pages: Pages) -> None:
+        """Take a server that shows the log, and ends when the run is stopped."""
+        self._pages = pages
+
+    @property
+    def ui(self) -> str | None:
+        """The address of the pages that `ui=` asked for; None without them."""
+        return None if self._pages is None else self._pages.address
 
     def accompany(self, companion: Companion) -> None:
         """Take what runs beside the query, and ends with it."""
