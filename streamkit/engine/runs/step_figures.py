@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamkit.engine.runs.epoch_report import BUSY_US, ROWS_IN, ROWS_OUT
+from streamkit.engine.stage.context import CHANGES, READ, WRITTEN
 from streamkit.plan.naming import step_of
 from streamkit.plan.operator import Operator, source_of
 from streamkit.plan.program import Program
+
+# Counts that are of steps but no reason to leave rows out, and those of topics and stores, one of which may have the name of a step.
+OTHER_COUNTS = (ROWS_IN, ROWS_OUT, BUSY_US, READ, WRITTEN, CHANGES)
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ def step_figures(program: Program, totals: Mapping[str, Any]) -> tuple[StepFigur
     for operator in program.operators:
         for name in operator.inputs:
             taken_by.setdefault(name, set()).add(step_of(operator.id))
-    reasons = [name for name, value in totals.items() if isinstance(value, dict) and name not in (ROWS_IN, ROWS_OUT, BUSY_US)]
+    reasons = [name for name, value in totals.items() if isinstance(value, dict) and name not in OTHER_COUNTS]
     found = []
     for step, operators in steps.items():
         ids = {step, *(operator.id for operator in operators)}

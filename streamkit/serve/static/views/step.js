@@ -4,7 +4,7 @@
 import {facts, make, milliseconds, number, table} from '../dom.js';
 
 export function render({model, el, places = () => []}) {
-  const show = () => el.replaceChildren(...(stepOf(model, places) ?? [make('h2', {}, 'No step is chosen'), make('p', {class: 'quiet'}, 'Choose a box to see what it has done.')]));
+  const show = () => el.replaceChildren(...(stepOf(model, places) ?? [make('p', {class: 'quiet'}, 'Choose a box to see what its step has done.')]));
   for (const name of ['chosen', 'steps', 'drawing']) model.on(`change:${name}`, show);
   show();
 }

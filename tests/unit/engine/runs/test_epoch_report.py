@@ -111,6 +111,19 @@ def test_rows_are_those_of_any_cut(tmp_path):
     assert found[0] == found[1]
 
 
+def test_changes_of_a_store_are_no_rows_that_a_step_left_out(log):
+    """A table that a step keeps for a join has a store of the step's name, whose changes count as nothing that the step left out."""
+    topology = sk.Topology("cities")
+    cities = topology.table("customers").select("city")
+    topology.stream("orders").join(cities, how="left").to("customers-cities")
+    send_customers(log)
+    send_orders(log, 20)
+    running = sk.run(topology, log=log, engine="local", drain=True)
+    running.wait()
+    assert running.total("changes") == {"select-customers": CUSTOMERS}
+    assert {name: one.counts for name, one in figures(running).items() if one.counts} == {}
+
+
 def test_a_step_is_busy_while_its_function_works(log):
     """The time of a user's function is that of its step, in each task, and the other steps have no part in it."""
     topology = sk.Topology("slow")
