@@ -52,6 +52,9 @@ type: $(STAMP) ## mypy, strict
 docs: $(STAMP) ## build/site: the site for users, a folder for any web server; a link that leads nowhere is an error
 	@$(IN) python -m scripts.site.build
 
+reference: $(STAMP) ## docs/reference: its pages of verbs, functions, settings, commands, errors and HTTP, from the code
+	@$(IN) python -m scripts.site.reference.write
+
 build: $(STAMP) ## dist/: the wheel, and streamkit.zip for spark-submit --py-files
 	@rm -rf build/lib build/bdist.* dist
 	@$(IN) python -m build --wheel --no-isolation --outdir dist
@@ -74,4 +77,4 @@ clean: ## remove what can be made again; keeps .streamkit, the log
 	rm -rf $(VENV) build dist pyspark_streamkit.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help demo demo-cdc test test-busy bench torture lint format type docs build set-up clean
+.PHONY: help demo demo-cdc test test-busy bench torture lint format type docs reference build set-up clean
