@@ -99,8 +99,7 @@ EXAMPLES = {
     "Grouped.count": 'orders.group_by("customer").count()',
     "Grouped.reduce": 'clicks.group_by_key().reduce(lambda total, click: {"n": total["n"] + click["n"]})',
     "Grouped.aggregate": 'clicks.group_by_key().aggregate({"n": 0}, lambda state, click: {"n": state["n"] + 1}, "n int")',
-    "Grouped.cogroup": 'clicks.group_by_key().cogroup(lambda s, c: {"n": 1}).cogroup(orders.group_by("customer"), lambda s, o: {"n": 2})'
-    '.aggregate({"n": 0}, "n int")',
+    "Grouped.cogroup": 'clicks.group_by_key().cogroup(lambda state, click: {"n": state["n"] + 1}).aggregate({"n": 0}, "n int")',
     "GroupedTable.agg": 'customers.group_by("city").agg(customers=F.count("*"))',
     "GroupedTable.count": 'customers.group_by("city").count()',
     "GroupedTable.reduce": 'customers.group_by("city").reduce(lambda total, row: total, lambda total, row: total)',
