@@ -28,7 +28,9 @@ class Answer:
 
     def response(self, form: str) -> Response:
         """The answer by HTTP."""
-        return Response(json_text(self.value) + "\n", media_type=JSON, headers=dict(self.headers))
+        return Response(
+            json_text(self.value) + "\n", media_type=form if form.endswith("json") else JSON, headers=dict(self.headers)
+        )
 
 
 @dataclass(frozen=True)

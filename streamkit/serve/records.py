@@ -235,27 +235,28 @@ def _before(asked: Asked, wanted: Wanted, tail: TopicTail, is_first: bool) -> li
     return [": begun\n\n", *events, *(_skipped(*place, why) for place in left)]
 
 
+PARAMETERS = (
+    Parameter(
+        "offset",
+        str,
+        "begin at this offset of the partition, at earliest or latest, or at -N, the last N of each partition",
+    ),
+    Parameter("time", str, "begin at the first record of this event time or later, such as 2026-01-31T12:00:00Z"),
+    Parameter("partition", int, "only this partition, as often as needed", is_list=True, least=0),
+    Parameter("where", str, "only records for which this condition holds, as streamkit consume --where takes it"),
+    Parameter("columns", str, "only these columns, with commas between", is_list=True),
+    Parameter("limit", int, "records at most", PAGE_ROWS, least=1),
+    Parameter("cursor", str, "go on where an answer ended"),
+    Parameter("headers", bool, "with the headers of records", False),
+    Parameter("raw", bool, "bytes of an opaque topic in base 64, not decoded", False),
+)
 RESOURCES = (
     Resource(
         "/api/v1/topics/{topic}/records",
         "Records of a topic, by partition and offset; as text/event-stream, what comes.",
         records,
         dict[str, Any],
-        (
-            Parameter(
-                "offset",
-                str,
-                "begin at this offset of the partition, at earliest or latest, or at -N, the last N of each partition",
-            ),
-            Parameter("time", str, "begin at the first record of this event time or later, such as 2026-01-31T12:00:00Z"),
-            Parameter("partition", int, "only this partition, as often as needed", is_list=True, least=0),
-            Parameter("where", str, "only records for which this condition holds, as streamkit consume --where takes it"),
-            Parameter("columns", str, "only these columns, with commas between", is_list=True),
-            Parameter("limit", int, "records at most", PAGE_ROWS, least=1),
-            Parameter("cursor", str, "go on where an answer ended"),
-            Parameter("headers", bool, "with the headers of records", False),
-            Parameter("raw", bool, "bytes of an opaque topic in base 64, not decoded", False),
-        ),
+        PARAMETERS,
         (*ROW_FORMS, EVENTS),
     ),
 )

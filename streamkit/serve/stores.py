@@ -66,6 +66,12 @@ def rows(asked: Asked) -> RowsAnswer:
     return RowsAnswer("rows", page, {"cursor": cursor, "is_complete": is_complete})
 
 
+def count(asked: Asked) -> dict[str, Any]:
+    """How many rows there are now."""
+    with _view(asked) as view:
+        return {"application": asked.path["app"], "store": view.store.name, "rows": view.count()}
+
+
 def history(asked: Asked) -> RowsAnswer:
     """What became of a key."""
     with _view(asked) as view:
@@ -148,6 +154,13 @@ RESOURCES = (
         ROW_FORMS,
         is_of_application=True,
         takes_others=KEY_COLUMNS,
+    ),
+    Resource(
+        "/api/v1/applications/{app}/stores/{store}/count",
+        "How many rows a store has, as streamkit store count --json.",
+        count,
+        dict[str, Any],
+        is_of_application=True,
     ),
     Resource(
         "/api/v1/applications/{app}/stores/{store}/history",

@@ -51,6 +51,15 @@ def _records(topic: Topic, body: Body) -> Iterator[pa.RecordBatch]:
             raise SchemaError(f"{BODY} is no Arrow IPC stream: {error}") from None
         return
     lines = body.content if body.form == LINES else b"".join(text.rstrip(b"\n") + b"\n" for _, text in json_records(body.content))
+    yield from _pieces(topic, lines)
+
+
+def records_of_lines(topic: Topic, lines: bytes) -> pa.RecordBatch:
+    """The records of lines of JSON in the types of the topic; SchemaError names the line that does not fit."""
+    return one_batch(pa.Table.from_batches(list(_pieces(topic, lines))))
+
+
+def _pieces(topic: Topic, lines: bytes) -> Iterator[pa.RecordBatch]:
     for piece in RecordFile(io.BytesIO(lines), BODY, FileFormat.JSON, topic, None, is_sparse=True).pieces():
         yield piece.records
 

@@ -15,7 +15,8 @@ from streamkit.serve.resource import Resource
 from streamkit.serve.routes import RESOURCES
 from streamkit.serve.server import Server
 
-NAMES = {"app": ["totals"], "store": ["per_customer", "hourly"], "topic": ["orders", "opaque", "letters"], "group": ["readers"]}
+NAMES = {"app": ["totals"], "store": ["per_customer", "hourly"], "topic": ["orders", "opaque", "letters"], "group": ["readers"],
+         "partition": ["0", "1"], "cluster": ["any"]}  # fmt: skip
 STRANGE = [
             "", "0", "-1", "1", "9" * 19, "-" + "9" * 18, "1e400", "nan", "inf", "null", "[]", "{}", "true", "c1", "earliest", "latest",
             "2023-11-15T00:00:00Z", "0001-01-01", "9999-12-31T23:59:59.999999+14:00", "-99999999999999", "id > 3", "id = '", "((((",
@@ -87,7 +88,7 @@ def test_strange_values_of_each_parameter(asking):
 def strange_questions():
     """(path, parameters, form) of each parameter and each strange text."""
     for resource in (one for one in RESOURCES if one.method == "GET"):
-        path = resource.path.format(app="totals", store="hourly", topic="orders", group="readers")
+        path = resource.path.format(app="totals", store="hourly", topic="orders", group="readers", partition="0")
         names = [one.name for one in resource.every_parameter] + ["customer"] * (resource.takes_others is not None)
         for name, text in itertools.product(names, STRANGE):
             waits = {"wait_seconds": 0} if resource.is_of_application and name != "wait_seconds" else {}

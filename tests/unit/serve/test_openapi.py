@@ -14,10 +14,14 @@ from tests.unit.serve.conftest import serving
 FILE = Path(__file__).parents[3] / "docs" / "openapi.json"
 BODIES = {
     "/api/v1/topics/{topic}/records": {"id": 1, "customer": "n", "amount": 1.0},
+    "/topics/{topic}": {"records": [{"key": "n", "value": {"id": 1, "amount": 1.0}}]},
+    "/v3/clusters/{cluster}/topics/{topic}/records": {
+        "value": {"type": "JSON", "data": {"id": 1, "customer": "n", "amount": 1.0}}
+    },
     "/api/v1/groups/{group}/offsets": {"to": "latest", "dry_run": True},
 }
 QUERIES = {"/api/v1/applications/{app}/stores/{store}/history": {"customer": "c1"}}
-NAMES = {"app": "totals", "store": "per_customer", "topic": "orders", "group": "readers"}
+NAMES = {"app": "totals", "store": "per_customer", "topic": "orders", "group": "readers", "partition": "0", "cluster": "any"}
 
 
 def test_the_file_is_up_to_date(get):

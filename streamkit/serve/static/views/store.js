@@ -16,7 +16,9 @@ export async function render({model, el, signal, go}) {
     return;
   }
   const names = columnsOf(store.key);
-  about.replaceChildren(facts([['key', store.key], ['columns', store.columns], ['window', milliseconds(store.window_size_ms)], ['kept for', milliseconds(store.retention_ms)],
+  const count = make('span', {class: 'quiet'}, 'counting …');
+  ask(`${base}/count`, {}, {signal}).then(found => { count.textContent = number(found.rows); count.className = ''; }, () => { count.textContent = ''; });
+  about.replaceChildren(facts([['rows', count], ['key', store.key], ['columns', store.columns], ['window', milliseconds(store.window_size_ms)], ['kept for', milliseconds(store.retention_ms)],
     ['records in its changelog', number(store.changelog_rows)], ['size of its changelog', bytes(store.changelog_bytes)]]));
   const fields = Object.fromEntries(names.map(column => [column, make('input', {name: column, value: query[`key.${column}`] ?? ''})]));
   const start = make('input', {name: 'start', value: query.start ?? '', placeholder: 'first'}), end = make('input', {name: 'end', value: query.end ?? '', placeholder: 'last'});
