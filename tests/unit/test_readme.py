@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -70,28 +68,16 @@ def test_program_has_the_commands_shown():
 
 
 def test_paths_exist():
-    """Every path in the table of places is there."""
-    paths = re.findall(r"^\| `([\w./]+)`", README, re.MULTILINE)
+    """Every path in the table of places, which is for who changes the code, is there."""
+    paths = re.findall(r"^\| `([\w./]+)`", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.MULTILINE)
 
     assert len(paths) > 8
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
-def test_log_by_itself_does_what_it_shows(tmp_path, monkeypatch):
-    """The page's tour of the log runs as it stands: the rows sent are billed, read, compacted and backed up."""
-    monkeypatch.chdir(tmp_path)
-    (tour,) = [text for kind, text in BLOCKS if kind == "python" and "log.producer" in text]
-    billed: list[pd.DataFrame] = []
-    names = {
-        "sk": sk, "dt": dt, "bill": billed.append,
-        "dataframe": pd.DataFrame({"id": [2, 3], "customer": ["bob", "cid"], "amount": [1.5, 2.5]}),
-    }  # fmt: skip
-    exec(tour.replace("/mnt/backup/shop", str(tmp_path / "backup")), names)
-
-    assert sorted(pd.concat(billed)["id"]) == [1, 2, 3]
-    with sk.open_log(tmp_path / "backup") as copy:
-        assert copy.read("orders")["amount"].to_pylist() == names["log"].read("orders")["amount"].to_pylist()
-    names["log"].close()
+def test_it_can_be_read_at_once():
+    """The page has some 120 lines: what is longer belongs on a page of its own."""
+    assert len(README.splitlines()) <= 125
 
 
 def test_stores_have_the_names_shown(topology_file):

@@ -84,8 +84,8 @@ def topics_created(example: ModuleType, root: str) -> list[str]:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_it_is_listed_and_tested(name):
-    """README.md lists it, and it has a test of its own."""
-    assert f"| `topologies/{name}.py` |" in (ROOT / "README.md").read_text(encoding="utf-8")
+    """The page of examples lists it, and it has a test of its own."""
+    assert f"| `topologies/{name}.py` |" in (ROOT / "docs" / "learn" / "index.md").read_text(encoding="utf-8")
     assert (ROOT / "tests" / "unit" / "topologies" / f"test_{name}.py").exists()
 
 
