@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 import pyarrow as pa
 
 from streamkit.connectors.connector import Connector
+from streamkit.connectors.position_form import PositionForm
 from streamkit.connectors.setting import Setting
 from streamkit.errors import SchemaError
 from streamkit.log.log import Log
@@ -101,6 +102,7 @@ class Source(Connector):
     )
     GOES_TOGETHER: ClassVar[bool] = True  # False: records do not, such as requests, so later ones may go to another topic
     IS_RAW: ClassVar[bool] = False  # True: tables are `key binary, value binary`, which `value.format` says how to read
+    POSITION: ClassVar[PositionForm | None] = None  # what its positions look like; None: nothing checks them
 
     def use(self, log: Log) -> None:
         """Hear of the log that takes the rows, before anything else: a source that reads topics of the log needs it."""
@@ -120,6 +122,16 @@ class Source(Connector):
     @abstractmethod
     def poll(self, timeout: float) -> Polled | None:
         """What comes next, waiting up to `timeout` seconds for it; None if nothing came."""
+
+    @classmethod
+    def position_fault(cls, split: str, position: Position) -> str | None:
+        """
+        What is wrong with a position of a split, and what is expected; None if `open` may have it.
+
+        The runtime asks this before anything else hears of a position, and `offsets set` before it writes one: whoever wrote it, it
+        may be of another connector, or of another form. There may be no instance, so settings say nothing here.
+        """
+        return None if cls.POSITION is None else cls.POSITION.fault(position)
 
     def committed(self, positions: Mapping[str, Position]) -> None:
         """Hear that the log has committed these positions: only now may the foreign system forget what lies before them."""

@@ -23,7 +23,7 @@ from streamkit.connectors.debezium.envelope import (
 from streamkit.connectors.debezium.json_records import JsonRecords
 from streamkit.connectors.debezium.log_reader import LogReader
 from streamkit.connectors.debezium.unavailable_value import UnavailableValue
-from streamkit.connectors.kafka.source import KafkaSource
+from streamkit.connectors.kafka.source import OFFSET_FORM, KafkaSource
 from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.connectors.setting import Setting
@@ -53,6 +53,7 @@ class DebeziumSource(Source):
     """
 
     IS_BY_RECORD = True
+    POSITION = OFFSET_FORM
     SETTINGS: ClassVar[tuple[Setting, ...]] = (
         Setting("bootstrap.servers", "the brokers, such as host:9092,host:9092", default=""),
         Setting("kafka.", "any setting of Kafka's client, such as kafka.security.protocol", default=None, is_secret=True),

@@ -14,6 +14,7 @@ from streamkit.connectors.delta.changes import CHANGE, changes_of, has_old
 from streamkit.connectors.delta.partitions import empty_is_null, has_missing_files, is_missing, refuse_bytes, refuse_encoded
 from streamkit.connectors.delta.table import STORAGE, errors, open_table
 from streamkit.connectors.former_rows import deletions_of_all
+from streamkit.connectors.position_form import TRUTH, WHOLE, PositionField, PositionForm, is_whole, or_none
 from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.connectors.setting import Setting
@@ -43,6 +44,11 @@ class DeltaSource(Source):
     The position is a version, and the rows of it that were read, which are in memory together.
     """
 
+    POSITION = PositionForm(
+        {"version": WHOLE, "rows": WHOLE, "snapshot": TRUTH},
+        {"version": 17, "rows": 0, "snapshot": False},
+        {"order": PositionField("a whole number or null", or_none(is_whole))},
+    )
     SETTINGS: ClassVar[tuple[Setting, ...]] = (
         Setting("path", "where the table is"),
         Setting(

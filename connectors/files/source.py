@@ -24,6 +24,7 @@ from streamkit.connectors.files.guessed_values import column_type
 from streamkit.connectors.files.json_layout import HEAD_BYTES, JsonLayout, layout_of
 from streamkit.connectors.files.line_ends import count_lines
 from streamkit.connectors.files.open_file import CutOffError, compression_of, format_of, is_cut_off, open_reading, whole
+from streamkit.connectors.files.position import POSITION_AT_BEGINNING, POSITION_IN_FILE
 from streamkit.connectors.files.recoded import check_encoding, recoded
 from streamkit.connectors.files.record_blocks import (
     Block,
@@ -98,6 +99,7 @@ class FileSource(Source):
     for a minute, if the task goes on. A file that changed otherwise is an error.
     """
 
+    POSITION = POSITION_IN_FILE
     SETTINGS = (
         Setting("path", "a file, a folder, or a pattern of files"),
         Setting("format", "csv, json or parquet; else the suffix says", default=None, choices=("csv", "json", "parquet")),
@@ -210,6 +212,12 @@ class FileSource(Source):
         for split in sorted(self._gone.keys() & set(found)):
             self._queue(split, self._gone.pop(split))
         return found
+
+    @classmethod
+    def position_fault(cls, split: str, position: Position) -> str | None:
+        """A position behind something that was read says of which file it is; one at the beginning need not."""
+        fault = POSITION_AT_BEGINNING.fault(position)
+        return fault or (None if _is_unread(position) else POSITION_IN_FILE.fault(position))
 
     def open(self, positions: Mapping[str, Position | None]) -> None:
         """Queue what is not finished, by name."""

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from streamkit.connectors.files.record_file import FileFormat, RecordFile
 from streamkit.connectors.http.records import records_of
+from streamkit.connectors.position_form import PositionField, PositionForm, is_text, list_of
 from streamkit.connectors.reserved_columns import reserved_columns
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import Polled, Position, Source
@@ -76,6 +77,7 @@ class HttpSource(Source):
     )
 
     GOES_TOGETHER = False
+    POSITION = PositionForm({"keys": PositionField("a list of texts", list_of(is_text))}, {"keys": ["order-17"]})
     says_columns = "schema, such as 'id bigint, name string'"
 
     def __init__(self, name: str, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:

@@ -19,12 +19,14 @@ from streamkit.connectors.kafka.client import (
 )
 from streamkit.connectors.kafka.message_reader import MessageReader
 from streamkit.connectors.kafka.reader import KafkaReader, RecordsRead
+from streamkit.connectors.position_form import WHOLE, PositionForm
 from streamkit.connectors.redaction import logger_of
 from streamkit.connectors.setting import Setting
 from streamkit.connectors.source import Polled, Position, Source
 from streamkit.errors import ConfigError, OffsetOutOfRangeError
 
 WAIT_SECONDS = 0.2  # for records, of a task that is not to wait: they come by themselves, and later than a call
+OFFSET_FORM = PositionForm({"offset": WHOLE}, {"offset": 17})  # the next record that is read
 COMMITTING_SECONDS = 5.0  # for records of transactions that are being committed where a task is to read to the end
 _LOGGER = logger_of(__name__)
 
@@ -39,6 +41,7 @@ class KafkaSource(Source):
 
     IS_RAW = True
     keeps_partitions = True
+    POSITION = OFFSET_FORM
     SETTINGS: ClassVar[tuple[Setting, ...]] = (
         *CLIENT_SETTINGS,
         Setting("kafka.topic", "the topics of Kafka, with commas between", "list"),

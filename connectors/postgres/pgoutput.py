@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -9,6 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from streamkit.errors import CorruptionError
 
 PROTOCOL_VERSION = 1
+_LSN = re.compile("[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}")
 POSTGRES_EPOCH_US = 946_684_800_000_000  # 2000-01-01, where PostgreSQL's times begin
 
 
@@ -126,6 +128,11 @@ def lsn_of(text: str) -> int:
     """A place in PostgreSQL's log, such as 0/16B3748, as a number of bytes."""
     high, _, low = text.partition("/")
     return (int(high, 16) << 32) + int(low, 16)
+
+
+def is_lsn(value: object) -> bool:
+    """Whether a value is a place in PostgreSQL's log as a text."""
+    return isinstance(value, str) and _LSN.fullmatch(value) is not None
 
 
 def lsn_text(lsn: int) -> str:

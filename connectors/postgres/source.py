@@ -37,6 +37,7 @@ from streamkit.connectors.postgres.pgoutput import (
     lsn_of,
     lsn_text,
 )
+from streamkit.connectors.postgres.position import POSITION_OF_SLOT
 from streamkit.connectors.postgres.replication import (
     PAGE_HEADER_BYTES,
     PLUGIN,
@@ -109,6 +110,7 @@ class PostgresSource(Source):
     PostgreSQL keeps its log until the rows are committed here, also while the connector does not run.
     """
 
+    POSITION = POSITION_OF_SLOT
     SETTINGS: ClassVar[tuple[Setting, ...]] = (
         Setting("connection.url", "where PostgreSQL is, such as postgresql://user:password@host/database", is_secret=True),
         Setting("tables", "the tables, with commas between, such as orders, sales.items, or sales.* for all of a schema", "list"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from streamkit.connectors.classes import CLASS, class_of
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.runtime.internal_topic import declare_internal_topic, has_topic
 from streamkit.connectors.sink import TOPICS
@@ -47,6 +48,15 @@ def read_configurations(log: Log) -> dict[str, dict[str, str]]:
     return {row["connector"]: json.loads(row["settings"]) for row in rows}
 
 
+def class_of_connector(log: Log, name: str) -> type[Connector] | None:
+    """The class of a connector by its newest configuration; None if there is none, or this process cannot import it."""
+    text = read_configurations(log).get(name, {}).get(CLASS)
+    try:
+        return None if text is None else class_of(text)
+    except (ConfigError, ImportError):
+        return None
+
+
 def topics_of_sink(log: Log, name: str) -> list[str]:
     """The topics of a sink by its newest configuration; none of a source."""
     written = read_configurations(log).get(name, {}).get(TOPICS.name)
@@ -62,7 +72,7 @@ def _newest(log: Log, name: str) -> tuple[str, dict[str, str]] | None:
 def _shown(connector: Connector) -> dict[str, str]:
     kind = type(connector)
     written = {
-        "connector.class": f"{kind.__module__}:{kind.__qualname__}",
+        CLASS: f"{kind.__module__}:{kind.__qualname__}",
         "tasks.max": connector.settings["tasks.max"],
     } | connector.config
     return {name: connector.redacted(_written(value)) for name, value in sorted(written.items())}

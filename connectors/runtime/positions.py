@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamkit.connectors.runtime.identity import IDENTITY
 from streamkit.connectors.runtime.internal_topic import declare_internal_topic, has_topic
 from streamkit.connectors.runtime.targets import TARGETS
-from streamkit.connectors.source import Position
+from streamkit.connectors.source import Position, Source
+from streamkit.errors import ConfigError
 from streamkit.log.log import Log
 from streamkit.log.produce.producer import Producer
 
@@ -37,6 +40,21 @@ def read_with_targets(log: Log, connector: str) -> dict[str, Position]:
     found = rows.filter(pc.equal(rows["connector"], connector)).select(["split", "position"]).to_pylist()
     newest = {row["split"]: row["position"] for row in found}
     return {split: json.loads(position) for split, position in newest.items() if position is not None}
+
+
+def check_position(kind: type[Source], connector: str, split: str, position: Position) -> None:
+    """ConfigError unless a position, as `read_positions` gives it, is one that a source of this class can go on from."""
+    own = {name: value for name, value in position.items() if name != IDENTITY}
+    fault = kind.position_fault(split, own)
+    if fault is None and not isinstance(position.get(IDENTITY, ""), str):
+        fault = f"{IDENTITY!r} is {position[IDENTITY]!r}; expected a text"
+    if fault is None:
+        return
+    example = f", such as {shlex.quote(json.dumps(kind.POSITION.example))}" if kind.POSITION is not None else ""
+    raise ConfigError(
+        f"connector {connector}: {json.dumps(own)} is no position of {split}: {fault}. To set one: streamkit connect offsets set {connector} "
+        f"{shlex.quote(split)} POSITION{example}; to read all again: streamkit connect offsets reset {connector}"
+    )
 
 
 def send_positions(producer: Producer, connector: str, positions: Mapping[str, Position]) -> None:

@@ -79,6 +79,9 @@ class SourceTask:
             known = positions.read_positions(self._log, self._source.name)
             self._source.use(self._log)
             mine = splits_of(self._task, self._tasks, self._source.splits())
+            for split in mine:
+                if split in known:
+                    positions.check_position(type(self._source), self._source.name, split, known[split])
             self._destination.declare()
             self._steps = steps_of_source(self._source, self._log)
             self._source.refused = []

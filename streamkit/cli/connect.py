@@ -21,9 +21,9 @@ from streamkit.cli.terminal.table import show_table
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.connector_file import read_connectors
 from streamkit.connectors.runtime import status
-from streamkit.connectors.runtime.configurations import topics_of_sink
+from streamkit.connectors.runtime.configurations import class_of_connector, topics_of_sink
 from streamkit.connectors.runtime.converters import formats_of
-from streamkit.connectors.runtime.positions import change_positions, read_positions
+from streamkit.connectors.runtime.positions import change_positions, check_position, read_positions
 from streamkit.connectors.runtime.sink_task import group_name, reset_group
 from streamkit.connectors.runtime.status import TaskStatus
 from streamkit.connectors.runtime.worker import Worker
@@ -258,6 +258,9 @@ def set_offsets(
     with open_existing_log(log) as opened:
         _check_stopped(opened, connector)
         _check_split(opened, connector, split)
+        kind = class_of_connector(opened, connector)
+        if kind is not None and issubclass(kind, Source):
+            check_position(kind, connector, split, value)
         change_positions(opened, connector, {split: value})
     _say(connector, f"is at {json.dumps(value)} in {split}", as_json, split=split, position=value)
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from streamkit import failpoints
 from streamkit.connectors import Polled, Setting, Sink, Source, TopicPartition
+from streamkit.connectors.position_form import WHOLE, PositionForm
 from streamkit.connectors.source import Position
 from streamkit.errors import SchemaError
 from streamkit.names import DELETED
@@ -31,6 +32,7 @@ ROWS = 10_000
 class SqliteSource(Source):
     """Rows of tables that only grow: each table is a split, and the last `rowid` its position."""
 
+    POSITION = PositionForm({"rowid": WHOLE}, {"rowid": 17})
     SETTINGS = (PATH, Setting("tables", "the tables, with commas between", "list"))
 
     def splits(self) -> Sequence[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 from contextlib import closing
 from typing import Any
 
@@ -215,6 +216,25 @@ def test_offsets(streamkit, file, database, tmp_path):
 BAD_OFFSETS = {
     ("set", "in", "people", "17"): r"the position 17 is no object",
     ("set", "in", "people", "{"): r"the position '\{' is not JSON",
+    (
+        "set",
+        "in",
+        "people",
+        "{}",
+    ): r"connector in: \{\} is no position of people: it has no 'rowid'; expected 'rowid', a whole number from 0 to ",
+    (
+        "set",
+        "in",
+        "people",
+        '{"rowid": -1}',
+    ): r"'rowid' is -1; expected a whole number.*connect offsets set in people POSITION, such as '\{",
+    (
+        "set",
+        "in",
+        "people",
+        '{"rowid": "earliest"}',
+    ): r"'rowid' is 'earliest'; expected a whole number.*read all again: .*offsets reset in",
+    ("set", "in", "people", '{"rowid": 1e400}'): r"'rowid' is inf; expected a whole number",
     ("set", "in", "peple", "{}"): r"in has no split 'peple'; it has people",
     ("set", "out", "people-0", "{}"): r"out is a sink, whose positions are in its target",
     ("show", "nobody"): r"there is no connector 'nobody'",
@@ -227,6 +247,16 @@ def test_offsets_that_cannot_be(streamkit, file):
     for words, message in BAD_OFFSETS.items():
         with pytest.raises(ConfigError, match=message):
             streamkit("connect", "offsets", *words)
+
+
+def test_offsets_of_a_class_that_is_not_here(streamkit, root, file, monkeypatch):
+    """A class that cannot be imported here checks no position here: its task does, when it starts."""
+    streamkit("connect", "run", file, "--once")
+    monkeypatch.setitem(sys.modules, CLASSES, None)
+    streamkit("connect", "offsets", "set", "in", "people", '{"rowid": -1}')
+    monkeypatch.undo()
+    with pytest.raises(ConfigError, match="'rowid' is -1; expected a whole number"):
+        streamkit("connect", "run", file, "--once")
 
 
 def test_offsets_of_a_connector_that_runs(streamkit, root, file):

@@ -247,6 +247,29 @@ class SourceContract(InWays):
         self.run(log)
         self.check(log, 40)
 
+    def test_positions_that_cannot_be(self, log):
+        """A position of another form is refused before the source is opened, whoever wrote it; nothing is read, and the command that sets one is named."""
+        self.add(0, 20)
+        self.run(log)
+        self.add(20, 20)
+        kind, kept = type(self.source()), read_positions(log, "in")
+        for split, position in kept.items():
+            own = _silent(position)
+            assert kind.position_fault(split, own) is None
+            for name, value in own.items():
+                for wrong in (True, -1, 3.5, "5", 2**63, math.inf, {}, [None]) if type(value) is int else (17, [17], {"a": 17}):
+                    assert kind.position_fault(split, {**own, name: wrong}), (name, wrong)
+            for wrong in ({**own, "nonsense": 1}, {**own, IDENTITY: 1}, {"nonsense": 1}):
+                change_positions(log, "in", {split: wrong})
+                with pytest.raises(
+                    ConfigError, match=r"connector in: .* is no position of .*expected.*connect offsets set in .*POSITION"
+                ):
+                    self.run(log)
+            change_positions(log, "in", {split: position})
+        self.check(log, 20)
+        self.run(log)
+        self.check(log, 40)
+
 
 def _silent(position: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: value for name, value in position.items() if name != IDENTITY}

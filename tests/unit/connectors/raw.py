@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from streamkit.connectors import Polled, Sink, Source
+from streamkit.connectors.position_form import WHOLE, PositionForm
 from streamkit.names import DELETED, OFFSET, PARTITION, TOPIC
 
 RECORDS: dict[str, list[tuple[bytes | None, bytes | None]]] = {}  # by connector: what its source brings
@@ -17,6 +18,7 @@ class RawSource(Source):
     """Brings the records of its name once, from the topic `FOREIGN`."""
 
     IS_RAW: ClassVar[bool] = True
+    POSITION = PositionForm({"next": WHOLE}, {"next": 17})
     FOREIGN: ClassVar[str] = "foreign"
 
     def splits(self):
