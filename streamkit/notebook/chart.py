@@ -25,6 +25,7 @@ WIDTH, HEIGHT = 760, 260
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 12, 40
 LINES_MAX = 8
 TICKS = 6  # about so many on an axis
+LEAST_STEP = 1e-300  # between two ticks; below it doubles have few digits left
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7a5195", "#475569")
 # Distances between ticks of times, in ms: from a millisecond to some ten years.
 STEPS_MS = (
@@ -139,9 +140,9 @@ def _scale(values: Sequence[float], start: float, end: float) -> Any:
 
 def _ticks(least: float, most: float) -> list[float]:
     """Round numbers between two bounds, both of which may be the same."""
-    if least == most:
-        return [least]
     rough = (most - least) / TICKS
+    if rough < LEAST_STEP:
+        return [least]
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * n for n in (1, 2, 5, 10) if power * n >= rough)
     return [step * n for n in range(math.ceil(least / step), math.floor(most / step) + 1)]

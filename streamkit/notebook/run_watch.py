@@ -32,6 +32,7 @@ EPOCHS = 40
 EPOCH_FIGURES = (
     "epoch", "time", "records", "lag", "plan_ms", "tasks_ms", "commit_ms", "slowest_task_ms", "mean_task_ms", "oldest_since_arrival_ms", "late",
 )  # fmt: skip
+STEP_TITLES = ("step", "rows in", "rows out", "busy", "left out")
 
 
 @final
@@ -119,9 +120,16 @@ class RunWatch(Watch):
         totals = {one.step: one for one in self._figures}
         boxes = tuple(replace(box, texts=(*box.texts, *_totals(box, totals))) for box in graph.boxes)
         note = f"<div><i>{escape(self._values['note'])}</i></div>" if self._values["note"] else ""
+        facts = html_table(f"run of {application}", self._values["facts"])
+        steps = html_table("since the first start of the application", map(_step_row, self._figures), STEP_TITLES)
         return (
-            html_table(f"run of {application}", self._values["facts"]) + note + picture(drawing_of(replace(graph, boxes=boxes)))
+            f"{facts}{note}{picture(drawing_of(replace(graph, boxes=boxes)))}<details><summary>Steps</summary>{steps}</details>"
         )
+
+
+def _step_row(figures: StepFigures) -> tuple[Any, ...]:
+    left_out = ", ".join(f"{reason.replace('_', ' ')} {rows:,}" for reason, rows in figures.counts.items())
+    return figures.step, figures.rows_in, figures.rows_out, f"{figures.busy_us / 1000:,.1f} ms", left_out
 
 
 def _totals(box: Box, totals: Mapping[str, StepFigures]) -> list[BoxText]:

@@ -27,9 +27,9 @@ class Watch(ABC):
     """
     Something that a notebook shows and keeps up.
 
-    As the last line of a cell it is a widget, if the extra `notebook` is installed, and else HTML that is put in its own place. Saved notebooks
-    have the HTML of the last look. Until it is shown, and outside of notebooks, it does nothing: its text and its HTML are then of the
-    moment. `close()` ends the looks, and what is shown stays.
+    As the last line of a cell it is a widget, if the extra `notebook` is installed, and else HTML that is put in its own place. In the end
+    both become HTML of the last look, because a saved notebook that is opened again has no widgets. Until it is shown, and outside of
+    notebooks, it does nothing: its text and its HTML are then of the moment. `close()` ends the looks.
     """
 
     VIEW = ""
@@ -78,7 +78,7 @@ class Watch(ABC):
         return self._looks is not None and self._looks.is_alive
 
     def close(self) -> None:
-        """End the looks; what is shown stays as it is."""
+        """End the looks; what is shown stays, as HTML."""
         was_live = self.is_live
         if self._looks is not None:
             self._looks.stop()
@@ -111,7 +111,8 @@ class Watch(ABC):
 
     def _bundle(self) -> dict[str, Any]:
         text, page = self._now(lambda: (repr(self), self._html()))
-        return {"text/plain": text, "text/html": page, **({} if self._widget is None else self._widget.bundle())}
+        is_moving = self._widget is not None and not self._has_ended
+        return {"text/plain": text, "text/html": page, **(self._widget.bundle() if self._widget and is_moving else {})}
 
     def _now(self, told: Callable[[], Told]) -> Told:
         """What `told` makes of the values, which are of this moment if no looks come."""
@@ -146,7 +147,7 @@ class Watch(ABC):
         return goes_on
 
     def _show_again(self, *, is_last: bool) -> None:
-        """Put what there is to see now in the place of each output; of the last look, so that a saved notebook has its figures."""
+        """Put what there is to see now in the place of each output."""
         if is_last:
             self._finish()
         for output in self._outputs:

@@ -16,15 +16,17 @@ ROOT = Path(__file__).parents[3]
 
 
 class ListeningClient(NotebookClient):
-    """Runs cells, and keeps what each sends to widgets while it runs."""
+    """Runs cells, and keeps what each sends to widgets while it runs, and the kinds of content that it showed first."""
 
     def __init__(self, *arguments, **settings):
         super().__init__(*arguments, **settings)
-        self.sent = []
+        self.sent, self.kinds = [], []
 
     def process_message(self, msg, cell, cell_index):
         if msg["msg_type"] == "comm_msg":
             self.sent.append((cell_index, msg["content"]["data"].get("state", {})))
+        if msg["msg_type"] == "display_data":
+            self.kinds.append(set(msg["content"]["data"]))
         return super().process_message(msg, cell, cell_index)
 
 

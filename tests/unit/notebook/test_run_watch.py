@@ -19,6 +19,7 @@ def test_outside_of_a_notebook_it_is_a_text(worked):
     )
     html = watch._repr_html_()
     assert "<td>70</td>" in html and ">70 in, 70 out</text>" in html and ">stream orders</text>" in html
+    assert "<td>aggregate-per_customer</td><td>70</td><td>7</td>" in html
     assert not watch.is_live and watch.looks == 2
 
 
