@@ -44,7 +44,8 @@ def changes_of(
     if not found:
         return schema.empty_table()
     table = pa.Table.from_batches(found, schema)
-    return table.take(pc.sort_indices(table, [("epoch", "ascending")], null_placement="at_start"))
+    epochs = pc.fill_null(table["epoch"], -1).to_numpy()  # what is older than all that are known comes first
+    return table.take(pa.array(np.argsort(epochs, kind="stable")))
 
 
 def _chosen(stored: StoredRows, groups: Iterable[int], wanted: WantedRows) -> ChosenKeys:
