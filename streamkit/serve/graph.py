@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from streamkit.connectors.classes import CLASS
+from streamkit.connectors.runtime.configurations import read_configurations, topics_of_sink
+from streamkit.connectors.runtime.positions import read_with_targets
+from streamkit.connectors.runtime.targets import TARGETS
 from streamkit.description.applications import read_program
 from streamkit.errors import FormatVersionError
-from streamkit.plan.graph.graph import BoxText
+from streamkit.log.log import Log
+from streamkit.plan.graph.graph import CONNECTOR, NAME, SINK, SOURCE, TITLE, Box, BoxText, Flow, Graph, connector_id
 from streamkit.plan.graph.layout import drawing_of
 from streamkit.plan.graph.program_graph import graph_of_program
 from streamkit.plan.program import Program
@@ -22,6 +28,16 @@ FIGURES = BoxText(
 DRAWINGS_KEPT = 32
 
 
+@dataclass(frozen=True)
+class _ConnectorEnd:
+    """A connector of the log that fills a topic, or empties it."""
+
+    name: str
+    kind: str
+    topic: str
+    is_source: bool
+
+
 def graph(asked: Asked) -> dict[str, Any]:
     """The drawing of its newest program, with room for figures in each box."""
     name = application_state(asked.log, asked.path["app"]).name
@@ -29,24 +45,49 @@ def graph(asked: Asked) -> dict[str, Any]:
     if not text:
         raise RefusedError(404, "NotFound", f"application {name!r} has no program yet", "it appears with its first start")
     try:
-        return _drawn(text)
+        return _drawn(text, _connectors(asked.log))
     except FormatVersionError as error:
         raise RefusedError(422, "FormatVersion", str(error), "start the application with this version of StreamKit") from error
 
 
 @lru_cache(maxsize=DRAWINGS_KEPT)
-def _drawn(text: str) -> dict[str, Any]:
-    return drawn_program(read_program(text))
+def _drawn(text: str, connectors: tuple[_ConnectorEnd, ...]) -> dict[str, Any]:
+    return drawn_program(read_program(text), connectors)
 
 
-def drawn_program(program: Program) -> dict[str, Any]:
+def drawn_program(program: Program, connectors: Sequence[_ConnectorEnd] = ()) -> dict[str, Any]:
     """The drawing of a program as plain values, with room for figures in each box, and `line`, where the user declared the step."""
-    found = graph_of_program(program)
+    found = _with_connectors(graph_of_program(program), connectors)
     boxes = tuple(replace(box, texts=(*box.texts, FIGURES)) for box in found.boxes)
     drawn = drawing_of(replace(found, boxes=boxes)).to_json()
     for box in drawn["boxes"]:
         box["line"] = program.lines.get(box["id"])
     return drawn
+
+
+def _connectors(log: Log) -> tuple[_ConnectorEnd, ...]:
+    """The connectors of the log by their newest settings, and the topics that they fill or empty."""
+    found = []
+    for name, settings in sorted(read_configurations(log).items()):
+        kind, emptied = settings[CLASS].rpartition(":")[2], topics_of_sink(log, name)
+        found += [_ConnectorEnd(name, kind, topic, is_source=False) for topic in emptied]
+        filled = {} if emptied else read_with_targets(log, name)
+        topics = {topic for position in filled.values() for topic, _ in position.get(TARGETS, {}).get("topics", {}).values()}
+        found += [_ConnectorEnd(name, kind, topic, is_source=True) for topic in sorted(topics)]
+    return tuple(found)
+
+
+def _with_connectors(graph: Graph, connectors: Sequence[_ConnectorEnd]) -> Graph:
+    """The graph with a box for each connector that fills a topic which it reads, or empties one that it writes."""
+    boxes, flows = dict[str, Box](), []
+    for one in connectors:
+        for box in graph.boxes:
+            if box.topic == one.topic and box.kind == (SOURCE if one.is_source else SINK):
+                place = connector_id(one.name)
+                texts = (BoxText(TITLE, f"{'from' if one.is_source else 'to'} {one.kind}"), BoxText(NAME, one.name))
+                boxes[place] = Box(place, CONNECTOR, texts, topic=one.topic, note=f"{one.kind} {one.name}")
+                flows.append(Flow(place, box.id) if one.is_source else Flow(box.id, place))
+    return replace(graph, boxes=(*graph.boxes, *boxes.values()), flows=(*graph.flows, *flows))
 
 
 RESOURCES = (

@@ -12,7 +12,7 @@ import streamkit as sk
 from streamkit.connectors import run
 from streamkit.connectors.runtime.status import FAILED, TaskStatus, read_requests, write_status
 from tests.unit.serve.conftest import serving
-from topologies.connectors.sqlite_connector import SqliteSource
+from topologies.connectors.sqlite_connector import SqliteSink, SqliteSource
 
 
 @pytest.fixture
@@ -80,3 +80,21 @@ def test_why_a_task_failed(api, log):
     write_status(log, [TaskStatus("in", 0, FAILED, "w", "c", "no such table")])
     assert api.get("/api/v1/connectors").json()[0]["trace"] == "no such table"
     assert api.get("/connectors/in/tasks/0/status").json()["trace"] == "no such table"
+
+
+def test_connectors_are_in_the_picture(log, api, tmp_path):
+    """Those that fill a topic which the application reads, or empty one that it writes; others are not, and it has the same picture without them."""
+    app = sk.Topology("copy")
+    app.stream("people").to("copied")
+    sk.run(app, log=log, engine="local", trigger="available_now").wait()
+    log.create_topic("others", "id int", partitions=1)
+    sinks = [
+        SqliteSink(name, {"path": str(tmp_path / f"{name}.db"), "topics": topic})
+        for name, topic in (("out", "copied"), ("aside", "others"))
+    ]
+    run(sinks, log, once=True)
+    drawing = api.get("/api/v1/applications/copy/graph").json()
+    flows = {(flow["start"], flow["end"]) for flow in drawing["flows"]}
+    assert flows == {("connector:in", "stream-people"), ("stream-people", "to-copied"), ("to-copied", "connector:out")}
+    texts = {box["id"]: [line["text"] for line in box["lines"]] for box in drawing["boxes"]}
+    assert texts["connector:in"][:2] == ["from SqliteSource", "in"] and texts["connector:out"][:2] == ["to SqliteSink", "out"]

@@ -12,9 +12,9 @@ const EPOCHS = 60;
 export async function render({model, el, signal, go, situation}) {
   const name = model.get('application'), base = `/api/v1/applications/${encodeURIComponent(name)}`;
   const graph = new Model({chosen: model.get('query')?.step ?? null}), epochs = new Model(), places = {};
-  for (const part of ['problem', 'facts', 'graph', 'panel', 'epochs', 'inputs', 'stores']) places[part] = make('div');
+  for (const part of ['problem', 'facts', 'restoring', 'graph', 'panel', 'epochs', 'inputs', 'stores']) places[part] = make('div');
   const panel = make('aside', {class: 'panel', 'aria-label': 'step'}, places.panel);
-  el.replaceChildren(make('h1', {}, name), places.problem, places.facts,
+  el.replaceChildren(make('h1', {}, name), places.problem, places.facts, places.restoring,
     make('h2', {}, 'Steps'), make('div', {class: 'split'}, places.graph, panel),
     make('h2', {}, 'Epochs'), places.epochs, make('h2', {}, 'Inputs'), places.inputs, make('h2', {}, 'Stores'), places.stores);
   renderGraph({model: graph, el: places.graph});
@@ -41,8 +41,12 @@ export async function render({model, el, signal, go, situation}) {
       {title: 'store', of: one => link(one.store, 'applications', name, 'stores', one.store)},
       {title: 'changelog', of: one => link(one.changelog, 'topics', one.changelog)},
       {title: 'records in its changelog', of: one => one.records, isNumber: true}, {title: 'bytes', of: one => one.bytes, isNumber: true},
-      {title: 'restoring', of: one => found.restoring.length ? 'see the state' : ''},
     ], found.stores, {empty: 'This application keeps no store.'}));
+    places.restoring.replaceChildren(...(found.restoring.length ? [make('h2', {}, 'Restoring'), table([
+      {title: 'task', of: one => `${one.task} of ${one.tasks}`}, {title: 'progress', of: one => make('progress', {value: one.changes, max: Math.max(1, one.changes_total)})},
+      {title: 'changes', of: one => `${number(one.changes)} of ${number(one.changes_total)}`, isNumber: true}, {title: 'changes/s', of: one => one.changes_per_second, isNumber: true},
+      {title: 'seconds left', of: one => one.seconds_left ?? '', isNumber: true},
+    ], found.restoring)] : []));
     graph.put({steps: found.steps});
   };
   const failed = error => { situation(error.message, 'bad'); places.problem.replaceChildren(problem(error)); };
@@ -62,5 +66,6 @@ export async function render({model, el, signal, go, situation}) {
 // Links to what the step of a box reads, writes and keeps.
 const placesOf = (application, box) => [
   box.topic ? make('p', {}, 'topic ', link(box.topic, 'topics', box.topic)) : null,
+  box.id.startsWith('connector:') ? make('p', {}, 'connector ', link(box.id.slice(10), 'connectors', box.id.slice(10))) : null,
   ...box.stores.map(store => make('p', {}, 'store ', link(store, 'applications', application, 'stores', store))),
 ];
