@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from scripts.site.reference.write import FOLDER, made
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 LINE_LENGTH_MAX = 160
@@ -134,3 +136,12 @@ def test_every_page_is_in_the_site():
     pages = {page.relative_to(ROOT / "docs").as_posix() for page in ROOT.glob("docs/**/*.md")}
 
     assert {page for page in pages if page not in listed and f"inside/{page}" not in listed} == set()
+
+
+def test_reference_is_up_to_date():
+    """What lies in docs/reference is what the code gives: `make reference` writes it."""
+    files = made()
+    stale = [name for name, text in files.items() if not (FOLDER / name).exists() or (FOLDER / name).read_text("utf-8") != text]
+
+    assert stale == [], "run: make reference"
+    assert {f"pictures/{file.name}" for file in (FOLDER / "pictures").iterdir()} <= set(files), "run: make reference"
