@@ -22,7 +22,7 @@ from streamkit.errors import ConfigError
 from streamkit.notebook.table_texts import cell_of
 
 WIDTH, HEIGHT = 760, 260
-LEFT, RIGHT, TOP, BOTTOM = 64, 12, 12, 40
+LEFT, RIGHT, TOP, BOTTOM = 64, 36, 12, 40  # on the right there is room for half of a date
 LINES_MAX = 8
 TICKS = 6  # about so many on an axis
 LEAST_STEP = 1e-300  # between two ticks; below it doubles have few digits left
@@ -59,6 +59,7 @@ class ChartDrawing:
     width: int
     height: int
     left: int
+    right: int
     bottom: int
     lines: tuple[ChartLine, ...]
     x_ticks: tuple[ChartTick, ...]
@@ -115,7 +116,7 @@ def _drawn(title: str, series: dict[str, dict[float, float]], note: str, *, is_t
     xs = [at for points in series.values() for at in points]
     ys = [value for points in series.values() for value in points.values()]
     bottom = HEIGHT - BOTTOM
-    empty = ChartDrawing(title, WIDTH, HEIGHT, LEFT, bottom, (), (), (), note)
+    empty = ChartDrawing(title, WIDTH, HEIGHT, LEFT, WIDTH - RIGHT, bottom, (), (), (), note)
     if not xs:
         return empty
     x_ticks = _time_ticks(min(xs), max(xs)) if is_time else _ticks(min(xs), max(xs))
@@ -127,7 +128,7 @@ def _drawn(title: str, series: dict[str, dict[float, float]], note: str, *, is_t
     )
     x_named = tuple(ChartTick(x_of(at), _time_text(at, x_ticks) if is_time else _number_text(at)) for at in x_ticks)
     y_named = tuple(ChartTick(y_of(value), _number_text(value)) for value in y_ticks)
-    return ChartDrawing(title, WIDTH, HEIGHT, LEFT, bottom, lines, x_named, y_named, note)
+    return ChartDrawing(title, WIDTH, HEIGHT, LEFT, WIDTH - RIGHT, bottom, lines, x_named, y_named, note)
 
 
 def _scale(values: Sequence[float], start: float, end: float) -> Any:
@@ -181,10 +182,9 @@ def _is_number(kind: pa.DataType) -> bool:
 
 def chart_svg(drawing: ChartDrawing) -> str:
     """The chart as a standalone SVG text."""
-    right = drawing.width - RIGHT
     parts = [f'<rect width="{drawing.width}" height="{drawing.height}" fill="#ffffff"/>']
     for tick in drawing.y_ticks:
-        parts.append(f'<path d="M{drawing.left} {tick.place}H{right}" stroke="#e2e8f0"/>')
+        parts.append(f'<path d="M{drawing.left} {tick.place}H{drawing.right}" stroke="#e2e8f0"/>')
         parts.append(f'<text x="{drawing.left - 6}" y="{tick.place + 4}" text-anchor="end">{html.escape(tick.text)}</text>')
     for tick in drawing.x_ticks:
         parts.append(f'<text x="{tick.place}" y="{drawing.bottom + 16}" text-anchor="middle">{html.escape(tick.text)}</text>')

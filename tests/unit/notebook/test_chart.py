@@ -61,6 +61,7 @@ def test_times_are_named_as_finely_as_needed(step, text):
     table = pa.table({"x": pa.array([START + n * step for n in range(4)], pa.timestamp("us", "UTC")), "y": [1, 2, 3, 4]})
     ticks = ChartOrder("x", "y").drawing(table).x_ticks
 
+    assert all(6 * len(tick.text) / 2 <= min(tick.place, WIDTH - tick.place) for tick in ticks)  # none is cut off
     assert 2 <= len(ticks) <= 8 and len({tick.text for tick in ticks}) == len(ticks)
     assert all(re.fullmatch(text, tick.text) for tick in ticks), ticks
 

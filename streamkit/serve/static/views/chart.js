@@ -2,8 +2,6 @@
 
 import {draw, make} from '../dom.js';
 
-const RIGHT = 12;
-
 export function render({model, el}) {
   const show = () => {
     const chart = model.get('chart');
@@ -11,9 +9,8 @@ export function render({model, el}) {
       el.replaceChildren();
       return;
     }
-    const right = chart.width - RIGHT;
     const picture = draw('svg', {class: 'chart', width: chart.width, height: chart.height, viewBox: `0 0 ${chart.width} ${chart.height}`, role: 'img', 'aria-label': chart.title},
-      chart.y_ticks.map(tick => [draw('path', {class: 'rule', d: `M${chart.left} ${tick.place}H${right}`}),
+      chart.y_ticks.map(tick => [draw('path', {class: 'rule', d: `M${chart.left} ${tick.place}H${chart.right}`}),
         draw('text', {x: chart.left - 6, y: tick.place + 4, 'text-anchor': 'end'}, tick.text)]).flat(),
       chart.x_ticks.map(tick => draw('text', {x: tick.place, y: chart.bottom + 16, 'text-anchor': 'middle'}, tick.text)),
       chart.lines.map(line => [draw('path', {class: 'line', d: `M${line.points.map(point => point.join(' ')).join('L')}`, stroke: line.colour}),
