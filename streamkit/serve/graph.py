@@ -58,7 +58,7 @@ def _drawn(text: str, connectors: tuple[_ConnectorEnd, ...]) -> dict[str, Any]:
 def drawn_program(program: Program, connectors: Sequence[_ConnectorEnd] = ()) -> dict[str, Any]:
     """The drawing of a program as plain values, with room for figures in each box, and `line`, where the user declared the step."""
     found = _with_connectors(graph_of_program(program), connectors)
-    boxes = tuple(replace(box, texts=(*box.texts, FIGURES)) for box in found.boxes)
+    boxes = tuple(box if box.kind == CONNECTOR else replace(box, texts=(*box.texts, FIGURES)) for box in found.boxes)
     drawn = drawing_of(replace(found, boxes=boxes)).to_json()
     for box in drawn["boxes"]:
         box["line"] = program.lines.get(box["id"])

@@ -1,7 +1,7 @@
 // The dead letters of a topic: what was wrong with each, the record itself, and sending those again that are chosen.
 
 import {changeButton, twoSteps} from '../changing.js';
-import {address, link, make, number, problem, shown, table} from '../dom.js';
+import {address, link, make, number, problem, shown, table, timeText} from '../dom.js';
 import {ask} from '../model.js';
 
 const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? '' : 's'}`;
@@ -22,10 +22,15 @@ export async function render({model, el, signal, go}) {
   const read = async () => {
     try {
       const found = await ask(path, {where: where.value}, {signal});
-      const names = [...new Set(found.flatMap(row => Object.keys(row)))].filter(one => one !== 'is_replayed');
       list.replaceChildren(table([
         {title: 'sent again', of: one => one.is_replayed ? 'yes' : one.topic ? again(() => ({partition: [one._partition], where: `_offset = ${one._offset}`}), 'Send again …') : 'it has no record'},
-        ...names.map(title => ({title: title.replaceAll('_', ' '), of: row => shown(row[title]), isValue: true})),
+        {title: 'record', of: one => one.topic ? link(`${one.topic} ${one.partition}/${one.offset}`, 'topics', one.topic) : ''},
+        {title: 'time', of: one => timeText(one.timestamp)},
+        {title: 'key', of: one => shown(one.key), isValue: true}, {title: 'value', of: one => shown(one.value), isValue: true},
+        {title: 'error', of: one => one.error}, {title: 'message', of: one => one.message, isValue: true},
+        {title: 'step', of: one => make('span', {title: one.line ? `declared at ${one.line}` : ''}, one.operator)},
+        {title: 'application', of: one => one.application}, {title: 'attempt', of: one => one.attempt, isNumber: true},
+        {title: 'dead letter', of: one => `${one._partition}/${one._offset}`},
       ], found, {empty: 'No dead letter.'}));
     } catch (error) { list.replaceChildren(problem(error)); }
   };

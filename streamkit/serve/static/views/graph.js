@@ -32,7 +32,7 @@ export function render({model, el}) {
         draw('title', {}, box.note || box.id),
         draw('rect', {class: 'frame', x: box.left, y: box.top, width: box.width, height: box.height, rx: 7}),
         box.lines.filter(line => line !== room).map(line => lineOf(box, line)),
-        draw('rect', {class: 'busy-ground', x: box.left + 8, y: box.top + box.height - 6, width: box.width - 16, height: 3, rx: 1.5}), busy, figure, dropped);
+        room && draw('rect', {class: 'busy-ground', x: box.left + 8, y: box.top + box.height - 6, width: box.width - 16, height: 3, rx: 1.5}), busy, figure, dropped);
       boxes.set(box.id, {box, group, figure, dropped, busy});
       picture.append(group);
     }
