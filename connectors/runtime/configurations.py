@@ -13,6 +13,7 @@ from streamkit.errors import ConfigError
 from streamkit.log.log import Log
 
 TOPIC = "__connect_configs"
+TASKS_MAX = "tasks.max"
 _SCHEMA = "connector string NOT NULL, worker string, settings string"
 
 
@@ -48,6 +49,12 @@ def read_configurations(log: Log) -> dict[str, dict[str, str]]:
     return {row["connector"]: json.loads(row["settings"]) for row in rows}
 
 
+def read_tasks_max(log: Log) -> dict[str, int]:
+    """How many tasks each connector has by its newest configuration."""
+    found = {name: settings.get(TASKS_MAX, "") for name, settings in read_configurations(log).items()}
+    return {name: int(written) for name, written in found.items() if written.isdecimal()}  # earlier versions wrote placeholders
+
+
 def class_of_connector(log: Log, name: str) -> type[Connector] | None:
     """The class of a connector by its newest configuration; None if there is none, or this process cannot import it."""
     text = read_configurations(log).get(name, {}).get(CLASS)
@@ -71,11 +78,9 @@ def _newest(log: Log, name: str) -> tuple[str, dict[str, str]] | None:
 
 def _shown(connector: Connector) -> dict[str, str]:
     kind = type(connector)
-    written = {
-        CLASS: f"{kind.__module__}:{kind.__qualname__}",
-        "tasks.max": connector.settings["tasks.max"],
-    } | connector.config
-    return {name: connector.redacted(_written(value)) for name, value in sorted(written.items())}
+    written = {CLASS: f"{kind.__module__}:{kind.__qualname__}"} | connector.config
+    shown = {name: connector.redacted(_written(value)) for name, value in written.items()}
+    return dict(sorted({**shown, TASKS_MAX: str(connector.settings[TASKS_MAX])}.items()))  # its value: others count tasks by it
 
 
 def _written(value: Any) -> str:

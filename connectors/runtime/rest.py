@@ -223,8 +223,8 @@ class Rest:
         return {"name": name, **found}
 
     def _found(self, name: str) -> list[TaskStatus]:
-        tasks = int(self._config(name)["tasks.max"])
-        return [one for one in status.read_status(self._log) if one.connector == name and one.task < tasks]
+        self._config(name)
+        return [one for one in status.read_status(self._log) if one.connector == name]
 
     def _kind(self, name: str) -> str:
         return "sink" if issubclass(class_of(self._config(name)[CLASS]), Sink) else "source"

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from streamkit.connectors.runtime.configurations import read_tasks_max
 from streamkit.connectors.runtime.internal_topic import declare_internal_topic, has_topic
 from streamkit.log.log import Log
 
@@ -26,7 +27,7 @@ ALIVE_MS = 15_000  # a worker says every few seconds how its tasks are
 
 @dataclass(frozen=True)
 class TaskStatus:
-    """A task as its worker saw it last; `trace` is why it failed."""
+    """A task as its worker saw it last; `trace` is why it failed, or is started again, and empty of one that runs."""
 
     connector: str
     task: int
@@ -69,11 +70,22 @@ def write_status(log: Log, found: Iterable[TaskStatus]) -> None:
 
 
 def read_status(log: Log) -> list[TaskStatus]:
-    """The newest state of every task, by connector and task; one whose worker is silent is UNASSIGNED."""
+    """
+    The newest state of every task, by connector and task; one whose worker is silent is UNASSIGNED.
+
+    Tasks beyond `tasks.max` of the newest configuration are left out: they ended when it was lowered.
+    """
+    tasks = read_tasks_max(log)
+    now_ms = log.clock.now_ms()
+    found = [one for one in read_states(log) if one.task < tasks.get(one.connector, one.task + 1)]
+    return [_of_living(one, now_ms) for one in found]
+
+
+def read_states(log: Log) -> list[TaskStatus]:
+    """What was published last of every task that there ever was, by connector and task."""
     newest = {(row["connector"], row["task"]): row for row in _rows(log, STATUS)}
     names = TaskStatus.__dataclass_fields__
-    now_ms = log.clock.now_ms()
-    return [_of_living(TaskStatus(**{name: row[name] for name in names}), now_ms) for _, row in sorted(newest.items())]
+    return [TaskStatus(**{name: row[name] for name in names}) for _, row in sorted(newest.items())]
 
 
 def _of_living(found: TaskStatus, now_ms: int) -> TaskStatus:

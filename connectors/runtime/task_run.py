@@ -57,4 +57,5 @@ class TaskRun:
         progress = (self.running.progress.to_json() if self.running else {}) | {"rows_per_s": round(self.rate, 1)}
         state = status.PAUSED if self.state == status.RUNNING and self.orders.pause.is_set() else self.state
         class_name = f"{kind.__module__}.{kind.__qualname__}"
-        return TaskStatus(self.connector.name, self.task, state, worker, class_name, self.trace, json.dumps(progress))
+        trace = self.trace if state in (status.FAILED, status.RESTARTING) else ""  # else it is of a failure that has passed
+        return TaskStatus(self.connector.name, self.task, state, worker, class_name, trace, json.dumps(progress))

@@ -138,7 +138,7 @@ class Worker:
                 self._log.catalog.producers.open(producer_name(connector.name, task))
 
     def _tasks_ever(self, connector: Connector) -> int:
-        found = [one.task + 1 for one in status.read_status(self._log) if one.connector == connector.name]
+        found = [one.task + 1 for one in status.read_states(self._log) if one.connector == connector.name]
         topic = _tasks_topic(connector.name)
         return max([*found, self._log.topic(topic).partitions if topic in self._log.topics(internal=True) else 0])
 

@@ -112,6 +112,21 @@ def test_an_error_that_may_pass(log, foreign):
     assert numbers(log) == expected(foreign)
 
 
+def test_a_task_that_runs_again_has_no_trace(log, foreign):
+    """Why a task failed is shown while it waits to be started again, and no longer once it runs or has ended."""
+    foreign.errors = [ConnectionError("gone")] * 3
+    seen = []
+
+    def look():
+        seen.extend((one.state, bool(one.trace)) for one in status.read_status(log))
+        return (status.RESTARTING, True) in seen and not foreign.errors and seen[-1][0] == status.RUNNING
+
+    with Worker([Numbers("in")], log).start() as worker:
+        wait_until(look)
+    assert set(seen) == {(status.RESTARTING, True), (status.RUNNING, False)}
+    assert [(one.state, one.trace) for one in [*status.read_status(log), *worker.status()]] == [(status.STOPPED, "")] * 2
+
+
 def test_an_error_that_stays(log, foreign):
     """Any other error fails the task: who runs it once gets the error, and the status has it."""
     foreign.rows["numbers-0"] = 10
@@ -186,6 +201,20 @@ def test_other_tasks_max_fences_the_old_tasks(log, foreign):
             old.wait(60)
 
 
+def test_tasks_beyond_tasks_max_are_not_shown(log, foreign, monkeypatch):
+    """Tasks that ended when `tasks.max` was lowered are shown nowhere, also where a placeholder says how many there are; but they are fenced."""
+    run([Numbers("in", tasks_max=5)], log, once=True)
+    assert [one.task for one in status.read_status(log)] == list(range(5))
+    monkeypatch.setenv("TASKS", "2")
+    run([Numbers("in", {"tasks.max": "${env:TASKS}"})], log, once=True)
+    assert [one.task for one in status.read_status(log)] == [0, 1]
+    before = [log.catalog.producers.open(f"connect-in-{task}").epoch for task in range(5)]
+    run([Numbers("in", tasks_max=1)], log, once=True)
+    assert [one.task for one in status.read_status(log)] == [0]
+    after = [log.catalog.producers.open(f"connect-in-{task}").epoch for task in range(5)]
+    assert all(later > former + 1 for former, later in zip(before, after, strict=True))
+
+
 def test_a_changed_file_is_said(log, foreign, caplog):
     """A worker whose file says something else than before names the settings; secrets count as unchanged."""
     run([Numbers("in", password="hunter2")], log, once=True)
@@ -251,7 +280,7 @@ def test_an_error_of_closing(log, foreign, caplog):
 
 def test_tasks_of_a_dead_worker(log, foreign):
     """Nobody knows how the tasks of a silent worker are: they are shown as unassigned; one that failed stays failed."""
-    run([Numbers("in")], log, once=True)
+    run([Numbers("in", tasks_max=3)], log, once=True)
     found = [TaskStatus("in", task, state, "w", "c") for task, state in enumerate((status.RUNNING, status.PAUSED, status.FAILED))]
     status.write_status(log, found)
     assert [one.state for one in status.read_status(log)] == [status.RUNNING, status.PAUSED, status.FAILED]
