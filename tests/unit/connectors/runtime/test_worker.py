@@ -115,7 +115,7 @@ def test_an_error_that_may_pass(log, foreign):
 def test_a_task_that_runs_again_has_no_trace(log, foreign):
     """Why a task failed is shown while it waits to be started again, and no longer once it runs or has ended."""
     foreign.errors = [ConnectionError("gone")] * 3
-    seen = []
+    seen: list[tuple[str, bool]] = []
 
     def look():
         seen.extend((one.state, bool(one.trace)) for one in status.read_status(log))
