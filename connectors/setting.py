@@ -94,6 +94,8 @@ def read_settings(owner: str, settings: Iterable[Setting], config: Mapping[str, 
     for name, written in config.items():
         if name in known and not known[name].is_prefix:
             found[name] = known[name].read(written)
+            if found[name] == () and isinstance(known[name].default, Required):
+                raise ConfigError(f"{owner}: {name} is empty; expected {known[name].doc}")
         elif prefix := next((one for one in prefixes if name.startswith(one.name) and name != one.name), None):
             found[prefix.name][name.removeprefix(prefix.name)] = prefix.read(written)
         else:

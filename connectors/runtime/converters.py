@@ -15,7 +15,9 @@ from streamkit.chunks import one_array, one_batch
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.newest import with_one_key
 from streamkit.connectors.reserved_columns import reserved_columns
+from streamkit.connectors.runtime.usable_formats import OF_ONE, check_readable, check_writable
 from streamkit.connectors.sink import Sink
+from streamkit.connectors.source import Source
 from streamkit.errors import ConfigError, SchemaError
 from streamkit.formats.codec import Codec, declare_format
 from streamkit.formats.format import REGISTRY, REGISTRY_URL, WITH_REGISTRY, Format, format_of
@@ -28,7 +30,6 @@ from streamkit.schema import Schema, SchemaColumn
 TableByTopic = dict[str, pa.Table]
 _OWN = (*LOG_COLUMNS, TOPIC, ROW_NUMBER)
 _SCHEMA = "schema"
-_OF_ONE = ("string", "bytes")  # formats whose values are one column
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,13 @@ class Formats:
 
 def formats_of(connector: Connector, topic: Format | None = None) -> Formats:
     """The formats that the settings name; those of an opaque `topic` stand for what they leave out. ConfigError for what does not fit."""
+    try:
+        return _formats_said(connector, topic)
+    except SchemaError as error:  # of the settings' schemas, and of no record
+        raise ConfigError(f"connector {connector.name}: {error}") from error
+
+
+def _formats_said(connector: Connector, topic: Format | None) -> Formats:
     settings = connector.settings
     own = {name.removeprefix("format."): value for name, value in settings["value."].items()}
     schema = own.pop(_SCHEMA, None)
@@ -60,7 +68,7 @@ def formats_of(connector: Connector, topic: Format | None = None) -> Formats:
             raise ConfigError(
                 f"connector {connector.name}: found {', '.join(f'value.{one}' for one in own) or 'value.schema'} without value.format"
             )
-        return Formats(None, None, _key_format(connector, registry))
+        return Formats(None, None, _key_format(connector, registry), _key_columns_of(connector))
     name = format_of(name, None, None).name
     used = registry if name in WITH_REGISTRY else {}
     columns = Schema.parse(schema) if schema is not None and _is_columns(name, schema) else None
@@ -76,6 +84,51 @@ def formats_of(connector: Connector, topic: Format | None = None) -> Formats:
     else:
         value = declare_format(name, text, used | own, on_record=False, needs_schema=False)
     return Formats(value, columns, _key_format(connector, registry), _key_columns_of(connector))
+
+
+def check_formats(connector: Connector) -> None:
+    """
+    ConfigError for formats by which no record is read or written, as far as the settings alone say it; nothing is connected to.
+
+    What is wrong with them would else be said of each record, and leave all of them out where failures are tolerated.
+    """
+    is_raw = isinstance(connector, Source | Sink) and connector.IS_RAW
+    if not is_raw and (connector.IS_SOURCE or connector.settings["value.format"] is None):
+        return
+    formats = formats_of(connector)
+    if is_raw and not connector.IS_SOURCE:
+        if formats.value is not None:
+            check_writable(connector.name, Codec(formats.value, formats.columns))
+        if formats.key is not None and formats.key_columns is not None:
+            check_writable(connector.name, Codec(formats.key, formats.key_columns, part=KEY))
+        return
+    types = {column.name: column.type for column in (*(formats.columns or ()), *(formats.key_columns or ()))}
+    names = tuple(connector.settings["key"]) if connector.IS_SOURCE else _keys_of_sink(connector)
+    keys = Schema(tuple(SchemaColumn(one, types.get(one, "string")) for one in names))
+    if formats.value is not None:
+        columns = None if formats.columns is None else _columns_of_values(connector, formats.value, formats.columns, keys)
+        check_readable(connector.name, Codec(formats.value, columns))
+    if formats.key is not None:
+        _check_keys(connector.name, formats.key, keys)
+
+
+@cache
+def _check_keys(connector: str, format: Format, keys: Schema) -> None:
+    """ConfigError for a format by which no bytes become the columns of a key."""
+    check_readable(connector, Codec(format, keys if len(keys) else None, part=KEY))
+
+
+def _columns_of_values(connector: Connector, format: Format, declared: Schema, keys: Schema) -> Schema:
+    """The columns that values have: of a format of one column, that which is not of the key. ConfigError if there are others."""
+    if format.name not in OF_ONE or len(declared) == 1:
+        return declared
+    own = tuple(column for column in declared if column.name not in keys.names)
+    if len(own) != 1:
+        raise ConfigError(
+            f"connector {connector.name}: value.format={format.name} has one column, and {', '.join(declared.names)} were "
+            f"found; expected one beside those of the key{f', which are {chr(44).join(keys.names)}' if keys.names else ''}"
+        )
+    return Schema(own)
 
 
 def decoder_of_source(connector: Connector, log: Log) -> SourceDecoder | None:
@@ -112,20 +165,10 @@ class SourceDecoder:
             declared = self.formats.columns if known is None or self.formats.columns is not None else known.schema
             assert declared is not None
             keys = self._keys(topic, declared, subject)
-            return {name: decoded(rows, self._codec(subject, self._of_values(declared, keys)), keys, self.formats.key)}
+            assert self.formats.value is not None
+            columns = _columns_of_values(self.connector, self.formats.value, declared, keys)
+            return {name: decoded(rows, self._codec(subject, columns), keys, self.formats.key)}
         return [(name, part) for part in self._by_writer(rows, self._codec(subject, None), topic)]
-
-    def _of_values(self, declared: Schema, keys: Schema) -> Schema:
-        """The columns that values have: of a format of one column, that which is not of the key. ConfigError if there are others."""
-        if self.formats.value is None or self.formats.value.name not in _OF_ONE or len(declared) == 1:
-            return declared
-        own = tuple(column for column in declared if column.name not in keys.names)
-        if len(own) != 1:
-            raise ConfigError(
-                f"connector {self.connector.name}: value.format={self.formats.value.name} has one column, and {', '.join(declared.names)} were "
-                f"found; expected one beside those of the key{f', which are {chr(44).join(keys.names)}' if keys.names else ''}"
-            )
-        return Schema(own)
 
     @property
     def _is_of_values(self) -> bool:
@@ -189,7 +232,10 @@ class SourceDecoder:
             types |= {column.name: column.type for column in self.formats.key_columns}
         if self.formats.key is not None and self.formats.key.has_registry and any(one not in types for one in names):
             types = _types_of_key(self.formats.key, subject, names) | types
-        return Schema(tuple(SchemaColumn(one, types.get(one, "string")) for one in names))
+        keys = Schema(tuple(SchemaColumn(one, types.get(one, "string")) for one in names))
+        if self.formats.key is not None:
+            _check_keys(self.connector.name, self.formats.key, keys)  # they may be the topic's
+        return keys
 
     def _needs_types(self, topic: Topic | None) -> bool:
         """Whether the newest schema alone says which type the key of a deletion has."""
@@ -345,19 +391,34 @@ def encoder_of_sink(connector: Sink, topic: Topic) -> SinkEncoder:
     value = formats.value or _format_of_values(topic.schema)
     keys = topic.schema.select(topic.key)
     key_format = formats.key or _format_of_keys(keys)
-    if key_format.name in _OF_ONE and len(keys) > 1:
+    if key_format.name in OF_ONE and len(keys) > 1:
         raise ConfigError(
             f"connector {connector.name}: key.format={key_format.name} writes one column, and the key of topic {topic.name} has "
             f"{', '.join(keys.names)}; expected key.format=json, or one with a schema"
         )
+    _check_key_said(connector, formats.key_columns, topic)
     names = _names_written(connector, value, formats.columns, topic)
     name = connector.name_in_registry(topic.name)
-    return SinkEncoder(
-        topic,
-        names,
-        _codec(value, formats.columns or topic.schema.select(names), name, VALUE),
-        _codec(key_format, keys, name, KEY),
-    )
+    values = _codec(value, formats.columns or topic.schema.select(names), name, VALUE)
+    check_writable(connector.name, values)
+    if len(keys):
+        check_writable(connector.name, _codec(key_format, keys, name, KEY))
+    return SinkEncoder(topic, names, values, _codec(key_format, keys, name, KEY))
+
+
+def _check_key_said(connector: Connector, columns: Schema | None, topic: Topic) -> None:
+    """ConfigError for `key` or `key.schema` that say another key than the topic has: a sink writes the topic's, in its types."""
+    said = tuple(connector.settings["key"])
+    if not said:
+        return
+    own = topic.schema.select(topic.key)
+    types = {column.name: column.type for column in columns or ()}
+    if set(said) != set(topic.key) or any(types.get(column.name, column.type) != column.type for column in own):
+        found = f"key.schema={str(columns)!r}" if columns is not None else f"key={','.join(said)}"
+        raise ConfigError(
+            f"connector {connector.name}: found {found}, and topic {topic.name} has {f'the key {own}' if topic.key else 'no key'}; expected neither "
+            "key nor key.schema, because a sink writes the key of its topic, or that key"
+        )
 
 
 def _format_of_values(columns: Schema) -> Format:
@@ -382,7 +443,7 @@ def _names_written(connector: Connector, value: Format, columns: Schema | None, 
         raise ConfigError(
             f"connector {connector.name}: topic {topic.name} has no column {unknown[0]!r} of value.schema; it has {', '.join(topic.schema.names)}"
         )
-    if value.name not in _OF_ONE or len(found) == 1:
+    if value.name not in OF_ONE or len(found) == 1:
         return found
     if len(topic.values) == 1 and columns is None:
         return tuple(topic.values)
@@ -397,9 +458,14 @@ def _codec_of_sink(connector: Connector, topic: Topic, is_raw: bool) -> Codec | 
     if is_raw or topic.format is None or not is_asked:
         return None
     formats = formats_of(connector, topic.format)
-    return (
-        _codec(formats.value, formats.columns, topic.name, VALUE) if formats.value is not None and formats.has_columns else None
-    )
+    if formats.value is None or not formats.has_columns:
+        return None
+    names = _keys_of_sink(connector)
+    keys = Schema(tuple(SchemaColumn(one, "string") for one in names))
+    columns = None if formats.columns is None else _columns_of_values(connector, formats.value, formats.columns, keys)
+    codec = _codec(formats.value, columns, topic.name, VALUE)
+    check_readable(connector.name, codec)
+    return codec
 
 
 def _keys_of_sink(connector: Connector) -> Sequence[str]:

@@ -44,9 +44,10 @@ def put_what_is_taken(sink: Sink, part: pa.Table, ends: EndOffsets, tell: Callab
 
 
 def _own(error: Exception, reason: str | None) -> Exception:
+    """The error of one row: of the class that the sink raised, because all rows have the one cause."""
     if reason is None or reason == str(error):
         return error
-    own = SchemaError(reason).with_traceback(error.__traceback__)
+    own = (type(error) if isinstance(error, SchemaError) else SchemaError)(reason).with_traceback(error.__traceback__)
     own.__cause__ = error.__cause__
     return own
 

@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from streamkit.connectors.runtime.converters import decoder_of_sink, decoder_of_source, encoder_of_sink, topic_of_sink
+from streamkit.connectors.runtime.converters import (
+    check_formats,
+    decoder_of_sink,
+    decoder_of_source,
+    encoder_of_sink,
+    topic_of_sink,
+)
 from streamkit.connectors.runtime.outgoing import outgoing, transformed
 from streamkit.connectors.runtime.pipeline import PipelineStep
 from streamkit.connectors.runtime.sound_texts import SOUND_TEXTS
@@ -19,6 +25,7 @@ from streamkit.log.topic.topic import Topic
 
 def steps_of_source(source: Source, log: Log) -> Sequence[PipelineStep]:
     """What happens to rows between a poll and the topic."""
+    check_formats(source)
     decoder = decoder_of_source(source, log) if source.IS_RAW else None
     decoding = () if decoder is None else (PipelineStep("VALUE_CONVERTER", decoder.run),)
     return (*decoding, SOUND_TEXTS, *transform_steps(source, log))
@@ -26,6 +33,7 @@ def steps_of_source(source: Source, log: Log) -> Sequence[PipelineStep]:
 
 def steps_of_sink(sink: Sink, topic: Topic, log: Log) -> Sequence[PipelineStep]:
     """What happens to rows between the topic and a put."""
+    check_formats(sink)
     declared = topic_of_sink(sink, topic, sink.IS_RAW)
     target = outgoing(sink, declared)
     decoder = decoder_of_sink(sink, topic, sink.IS_RAW)

@@ -22,12 +22,11 @@ from streamkit.connectors.connector import Connector
 from streamkit.connectors.connector_file import read_connectors
 from streamkit.connectors.runtime import status
 from streamkit.connectors.runtime.configurations import class_of_connector, topics_of_sink
-from streamkit.connectors.runtime.converters import formats_of
+from streamkit.connectors.runtime.converters import check_formats
 from streamkit.connectors.runtime.positions import change_positions, check_position, read_positions
 from streamkit.connectors.runtime.sink_task import group_name, reset_group
 from streamkit.connectors.runtime.status import TaskStatus
 from streamkit.connectors.runtime.worker import Worker
-from streamkit.connectors.sink import Sink
 from streamkit.connectors.source import Source
 from streamkit.errors import ConfigError, StreamKitError
 from streamkit.log.log import Log
@@ -137,8 +136,7 @@ def validate(file: ConnectorsFile, as_json: JsonOption = False) -> None:
     """Check every setting of a file's connectors, those of clients and formats too; nothing is connected to."""
     connectors = _read(file)
     for connector in connectors:
-        if isinstance(connector, Source | Sink) and connector.IS_RAW:
-            formats_of(connector)
+        check_formats(connector)
         connector.check_client()
     found = [
         {"name": one.name, "class": type(one).__name__, "tasks": one.settings["tasks.max"], "settings": _shown(one)}

@@ -429,7 +429,7 @@ class RefusingContract:
         metafunc.parametrize(("case", "way"), in_turn(range(len(RefusingContract.CASES)), self.WAYS), ids=str)
 
     def test_rows_that_are_refused_go_alone(self, tmp_path, case, way):
-        """Innocent rows of a batch are written; each guilty one is a dead letter with its own reason."""
+        """Innocent rows of a batch are written; each guilty one is a dead letter with its own reason, and the class of the one cause."""
         count, batch_rows, _ = self.CASES[case]
         with sk.open_log(tmp_path / "log") as log:
             refused = self._fill(log, case)
@@ -440,6 +440,7 @@ class RefusingContract:
         said = {json.loads(one["value"])["n"]: reason_of(one) for one in letters}
         assert (len(letters), sorted(said)) == (len(refused), refused)
         assert all(re.search(self.reason(n), text) for n, text in said.items()), said
+        assert len({said_of(one, "exception.class.name") for one in letters}) == 1
 
     def test_nothing_passes_a_row_that_is_refused(self, tmp_path, case, way):
         """Without tolerance no row of a partition is in the target before one that it refuses, however often the task is tried."""
@@ -473,7 +474,12 @@ class RefusingContract:
 
 def reason_of(letter):
     """What a dead letter says of its failure."""
-    return next(pair["value"] for pair in letter["_headers"] if pair["key"].endswith("exception.message")).decode()
+    return said_of(letter, "exception.message")
+
+
+def said_of(letter, header):
+    """What a header of a dead letter says."""
+    return next(pair["value"] for pair in letter["_headers"] if pair["key"].endswith(header)).decode()
 
 
 def _one_key(id: float | None, city: str | None) -> Row:

@@ -57,6 +57,18 @@ def test_a_topic_that_is_missing_gets_the_columns_of_the_schema(log):
     )
 
 
+def test_a_null_in_a_key_column_is_no_key_there(log):
+    """A key column that the value lacks, or has as null, is that of the key's bytes; where these are null too, the record is refused."""
+    config = {"value.format": "json", "value.schema": "user string, amount double", "key": "user"}
+    values = [b'{"user": null, "amount": 1}', b'{"amount": 2}', b'{"user": "c", "amount": 3}']
+    bring(log, [(b"k%d" % number, value) for number, value in enumerate(values)], **config)
+    assert sorted(rows(log, "user", "amount"), key=str) == [
+        {"user": "c", "amount": 3.0}, {"user": "k0", "amount": 1.0}, {"user": "k1", "amount": 2.0},
+    ]  # fmt: skip
+    with pytest.raises(SchemaError, match="user"):
+        bring(log, [*((b"", values[2]),) * 3, (None, values[0])], **config)
+
+
 @pytest.mark.parametrize(
     ("settings", "kafka"),
     [
