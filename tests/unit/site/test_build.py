@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from scripts.site import pages
-from scripts.site.build import SITE, build, gather
+from scripts.site.build import build, gather
 
 pytest.importorskip("zensical", reason="the site is built by Python 3.11 or newer")
 yaml = pytest.importorskip("yaml")
@@ -53,10 +53,11 @@ def entries(nav):
 
 
 @pytest.fixture(scope="module")
-def site():
-    """The site, built as `make docs` does; every link and every anchor leads somewhere, or there is none."""
-    assert build() == 0
-    return SITE
+def site(tmp_path_factory):
+    """The site, built as `make docs` does, in a folder of its own; every link and every anchor leads somewhere, or there is none."""
+    folder = tmp_path_factory.mktemp("site")
+    assert build(folder) == 0
+    return folder / "site"
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +77,7 @@ def address(site):
     server.server_close()
 
 
+@pytest.mark.slow
 def test_no_page_loads_from_another_host(site):
     """All scripts, styles and pictures of all pages are files of the site."""
     files = sorted(site.rglob("*.html"))
@@ -83,6 +85,16 @@ def test_no_page_loads_from_another_host(site):
 
     assert foreign == set()
     assert len(files) > 50
+
+
+@pytest.mark.slow
+def test_classes_are_documented(site):
+    """The page of classes has their methods with arguments, and the learning pages have the cells of notebooks."""
+    classes = (site / "reference" / "classes" / "index.html").read_text(encoding="utf-8")
+    notebook = (site / "learn" / "04_time" / "index.html").read_text(encoding="utf-8")
+
+    assert {"late_to", "max_records_per_epoch", "auto_offset_reset", "advance_wall_clock"} <= set(re.findall(r"\w+", classes))
+    assert "Event time" in notebook or "event time" in notebook
 
 
 def test_every_page_is_in_the_navigation():
