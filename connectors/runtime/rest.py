@@ -29,6 +29,7 @@ from streamkit.connectors.redaction import Redaction
 from streamkit.connectors.request_origin import is_from_elsewhere
 from streamkit.connectors.runtime import status
 from streamkit.connectors.runtime.configurations import read_configurations
+from streamkit.connectors.runtime.converters import check_formats
 from streamkit.connectors.runtime.positions import read_positions
 from streamkit.connectors.runtime.sink_task import group_name
 from streamkit.connectors.runtime.status import TaskStatus
@@ -282,7 +283,7 @@ def _refusal(kind: type[Connector], config: Mapping[str, Any]) -> str | None:
     if any(map(has_placeholder, config.values())):
         return None
     try:
-        kind("validated", config)
+        check_formats(kind("validated", config))
     except ConfigError as error:
         return Redaction(secrets_of(kind.declared(), config))(str(error))
     return None

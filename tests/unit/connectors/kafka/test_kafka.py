@@ -37,6 +37,7 @@ from streamkit.connectors.kafka.client import Errors, written_ends
 from streamkit.connectors.kafka.message_reader import MessageReader
 from streamkit.connectors.kafka.record_batches.compression import CODECS
 from streamkit.connectors.kafka.target_positions import PartitionClaim, key_of, positions_topic, read_claims
+from streamkit.connectors.runtime.positions import change_positions
 from streamkit.connectors.runtime.sink_task import SinkTask
 from streamkit.connectors.runtime.task import Orders
 from streamkit.errors import ConfigError, OffsetOutOfRangeError, SchemaError, TopicNotFoundError
@@ -612,6 +613,17 @@ def test_a_position_that_is_gone(broker, name, log, way):
         OffsetOutOfRangeError, match=rf"partition 0 has no offset 10 any more; it has 13 to 15.*connect offsets set in {name}-0"
     ):
         run([source], log, once=True)
+
+
+@pytest.mark.parametrize("offset", [6, 2**63 - 1])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_position_beyond_the_end(broker, name, log, way, offset):
+    """A position behind the end, which `offsets set` may write or a topic that lost records leaves, is an error that says what is there."""
+    create(broker, name, 1)
+    produce(broker, name, [{"value": f"v{n}"} for n in range(5)])
+    change_positions(log, "in", {f"{name}-0": {"offset": offset}})
+    with pytest.raises(OffsetOutOfRangeError, match=rf"partition 0 has no offset {offset} any more; it has 0 to 5"):
+        run([source_of(broker, name, topic="rows", **WAYS[way])], log, once=True)
 
 
 def test_what_is_missing_or_refused(broker, name, log):

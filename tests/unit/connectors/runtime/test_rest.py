@@ -117,6 +117,9 @@ def test_plugins(rest):
     assert "root:" not in json.dumps(found)
     nearest = rest("PUT", validate, {"path": "/in", "formt": "csv"})[1]
     assert "did you mean format or key.format" in json.dumps(nearest)
+    source = {"bootstrap.servers": "127.0.0.1:1", "kafka.topic": "t", "key": "a,b", "key.format": "string"}
+    found = rest("PUT", "/connector-plugins/KafkaSource/config/validate", source)[1]
+    assert "key.format=string has one column, and found a, b" in json.dumps(found) and found["error_count"] == 1
     secret = rest("PUT", "/connector-plugins/HttpSource/config/validate", {"token": "hunter2", "port": "no"})[1]
     assert secret["error_count"] == 1
     assert "hunter2" not in json.dumps(secret)

@@ -123,6 +123,15 @@ def test_settings_by_which_nothing_is_read(log, settings, message):
         run([RawSource("in", {"topic": "orders", "errors.tolerance": "all", **settings})], log, once=True)
 
 
+@pytest.mark.parametrize("format", ["json", "avro", "protobuf"])
+def test_a_registry_is_not_asked(format):
+    """Behind a registry the settings pass, whose schemas it has; nothing is connected to, as there is nothing at the address."""
+    schema = {"json": JSON_SCHEMA, "avro": AVRO, "protobuf": PROTOBUF}[format]
+    for settings in (of(format), of(format, COLUMNS), of(format, schema), of(format, COLUMNS, key="id,name", key__format=format)):
+        check_formats(RawSource("in", {"topic": "orders", **settings, **REGISTRY}))
+        check_formats(RawSink("out", {"topics": "orders", **settings, **REGISTRY}))
+
+
 def test_the_key_of_a_topic_that_no_text_has(log):
     """So is a key of several columns which the topic has, and which a text cannot be: the settings alone do not say it."""
     log.create_topic("orders", COLUMNS, key=["id", "name"])
