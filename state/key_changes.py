@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamkit.arrays import Integers
+from streamkit.errors import CorruptionError, FormatVersionError
 from streamkit.log.catalog.epoch_trail import EpochTrail, Place
-from streamkit.log.slab.extent import Extent
 from streamkit.log.slab.slab import read_rows
 from streamkit.log.storage.storage import Storage
 from streamkit.state.changelog import changes_within
+from streamkit.state.state_reader import ChangelogPart
 from streamkit.state.stored_rows import StoredRows, WantedRows
 
 COLUMNS = (  # beside those of the row
@@ -29,7 +30,7 @@ def changes_of(
     stored: StoredRows,
     groups: Sequence[int],
     wanted: WantedRows,
-    extents: Mapping[Place, Sequence[Extent]],
+    parts: Mapping[Place, ChangelogPart],
     trail: EpochTrail,
 ) -> pa.Table:
     """
@@ -39,7 +40,7 @@ def changes_of(
     null. Compaction leaves the newest change of each key among those that it has seen.
     """
     is_chosen = _chosen(stored, groups, wanted)
-    found = [part for place, some in extents.items() for part in _of_partition(storage, stored, place, some, is_chosen, trail)]
+    found = [part for place, of in parts.items() for part in _of_partition(storage, stored, place, of, is_chosen, trail)]
     schema = pa.schema([*COLUMNS, *stored.schema])
     if not found:
         return schema.empty_table()
@@ -63,23 +64,33 @@ def _chosen(stored: StoredRows, groups: Iterable[int], wanted: WantedRows) -> Ch
 
 
 def _of_partition(
-    storage: Storage, stored: StoredRows, place: Place, extents: Sequence[Extent], is_chosen: ChosenKeys, trail: EpochTrail
+    storage: Storage, stored: StoredRows, place: Place, of: ChangelogPart, is_chosen: ChosenKeys, trail: EpochTrail
 ) -> Iterator[pa.RecordBatch]:
-    for extent in extents:
-        batch, offsets = read_rows(storage, extent, extent.base_offset, extent.next_offset)
+    for extent in of.extents:
+        batch, offsets = read_rows(storage, extent, extent.base_offset, min(extent.next_offset, of.end))
         keys, values = changes_within(batch)
-        chosen = is_chosen(keys)
-        if chosen.true_count:
-            keys, values = keys.filter(chosen), values.filter(chosen)
-            yield _batch(stored, keys, values, trail, trail.of_offsets(place, offsets[chosen.to_numpy(zero_copy_only=False)]))
+        chosen = is_chosen(keys).to_numpy(zero_copy_only=False)
+        written_by = trail.of_offsets(place, offsets)
+        for rows in (chosen & (written_by < 0), chosen & (written_by >= 0)):
+            if rows.any():
+                taken = pa.array(np.flatnonzero(rows))
+                yield from _batch(stored, keys.take(taken), values.take(taken), trail, written_by[rows])
 
 
 def _batch(
     stored: StoredRows, keys: pa.BinaryArray, values: pa.BinaryArray, trail: EpochTrail, written_by: Integers
-) -> pa.RecordBatch:
+) -> Iterator[pa.RecordBatch]:
+    """The rows as changes; those of before the epochs that are known are left out if they are in another form."""
     known = written_by >= 0
+    try:
+        rows = stored.rows(keys, values)
+    except (CorruptionError, FormatVersionError):
+        if known.any():
+            raise
+        return
+    if trail.is_converted and not known.any():
+        return
     epochs = np.array([record.epoch for record in trail.epochs] or [0], np.int64)[written_by]
     times = np.array([record.timestamp_ms for record in trail.epochs] or [0], np.int64)[written_by]
     facts = [pa.array(epochs, mask=~known), pa.array(times, mask=~known).cast(COLUMNS[1].type), values.is_null()]
-    rows = stored.rows(keys, values)
-    return pa.RecordBatch.from_arrays([*facts, *rows.columns], schema=pa.schema([*COLUMNS, *rows.schema]))
+    yield pa.RecordBatch.from_arrays([*facts, *rows.columns], schema=pa.schema([*COLUMNS, *rows.schema]))

@@ -50,6 +50,7 @@ LOOK_SECONDS = 0.25  # between two looks at the files of a store that is kept op
 OPENINGS = 4  # of a local store whose application moves it on meanwhile
 KEPT_PARTS = 64  # of states without a local store, from call to call
 KEPT_CHANGES = 1 << 19  # of all of them together
+EVERYTHING = 2**62  # behind all offsets
 _LOGGER = logging.getLogger(__name__)
 _WARNED: set[str] = set()  # as long as local stores are damaged, which is seldom
 
@@ -133,6 +134,14 @@ class _OpenState:
 
 
 @dataclass(frozen=True)
+class ChangelogPart:
+    """The extents of a partition of a changelog, of which the rows before `end` count."""
+
+    extents: Sequence[Extent]
+    end: int
+
+
+@dataclass(frozen=True)
 class _HeldEpoch:
     """
     One committed epoch that all calls see: where the application stood, the extents of the changelogs, and what is kept without a log.
@@ -179,6 +188,11 @@ class StateReader:
         """The position that is held; None if none is."""
         return None if self._held is None else self._held.position
 
+    @property
+    def is_past(self) -> bool:
+        """Whether an epoch is held that is not the newest."""
+        return self._held is not None and bool(self._held.ends)
+
     def forget(self) -> None:
         """Let go of everything, also of the program."""
         with self._lock:
@@ -213,11 +227,11 @@ class StateReader:
             self.known()
             self._held = self._log.catalog.read(lambda transaction: self._read_past(transaction, epoch, moment_ms))
 
-    def changelog_of(self, store: str, groups: Sequence[int]) -> tuple[dict[Place, list[Extent]], EpochTrail]:
-        """The extents of a store's changelog that have changes of these key groups, and the epochs that wrote them."""
+    def changelog_of(self, store: str, groups: Sequence[int]) -> tuple[dict[Place, ChangelogPart], EpochTrail]:
+        """The parts of a store's changelog that have changes of these key groups, and the epochs that wrote them, up to one that is held."""
         known = self.known()
 
-        def look(transaction: Transaction) -> tuple[dict[Place, list[Extent]], EpochTrail]:
+        def look(transaction: Transaction) -> tuple[dict[Place, ChangelogPart], EpochTrail]:
             self._check_moment(transaction, known)
             self._check_logged(known)
             topic_id = known.application.stores[store].changelog_topic_id
@@ -228,12 +242,17 @@ class StateReader:
                     range(group, group + 1), known.program.key_groups, known.program.changelog_partitions
                 )
             }
-            found = {(topic_id, one): span.whole_extents(transaction, topic_id, one) for one in sorted(partitions)}
-            return found, epoch_trail.trail_of(transaction, known.application.id)
+            ends = {} if self._held is None else self._held.ends
+            found = {}
+            for place in ((topic_id, one) for one in sorted(partitions)):
+                end = ends.get(place, EVERYTHING)
+                found[place] = ChangelogPart(span.whole_extents(transaction, *place, 0, end), end)
+            trail = epoch_trail.trail_of(transaction, known.application.id)
+            return found, trail if self._held is None else trail.up_to(self._held.position.epoch)
 
         with self._lock:
             found, trail = self._log.catalog.read(look)
-        fetch(self._log.storage, (extent.path for extents in found.values() for extent in extents))
+        fetch(self._log.storage, (extent.path for part in found.values() for extent in part.extents))
         return found, trail
 
     def read(self, known: ReadProgram, parts: Sequence[range], look: Callable[[TaskState, range], Result]) -> list[Result]:
@@ -515,8 +534,8 @@ class StateReader:
             asked = f"epoch {epoch}" if epoch is not None else f"the time {moment_ms} ms, before the epochs that are known,"
             raise ConfigError(
                 f"found {asked} of {self._application}; the changelog of {self._stores[0]!r} knows the epochs {first} to {newest}: of what came "
-                f"before, compaction has left the newest row of each key, and the catalog remembers the last {epochs.HISTORY_EPOCHS:,} epochs; "
-                "min.compaction.lag.ms of the changelog keeps more"
+                "before, compaction has left the newest row of each key, or a start has written all rows again, or the catalog has forgotten the epoch, "
+                f"of which it remembers the last {epochs.HISTORY_EPOCHS:,}; min.compaction.lag.ms of the changelog puts compaction off"
             )
         ends = trail.ends_behind(epoch, {place: counters.next_offset for place, counters in counted.items()})
         extents = {place: span.whole_extents(transaction, *place, 0, end) for place, end in ends.items()}
@@ -527,10 +546,10 @@ class StateReader:
             raise ConfigError(f"the store {unlogged[0]!r} of {self._application} has no log, which alone knows what was before")
 
     def _made_by(self, transaction: Transaction, trail: EpochTrail, topic_id: int) -> int:
-        """The first epoch behind which a changelog was there."""
+        """The first epoch behind which a changelog was there: one that was made for an application that had run is that of a store filled again."""
         made_ms = topics.schema_versions(transaction, topic_id)[0].created_ms
-        made = (record.epoch for record in trail.epochs if record.timestamp_ms >= made_ms)
-        return max(trail.first, next(made, trail.first + 1) - 1)
+        made = next((record.epoch for record in trail.epochs if record.timestamp_ms >= made_ms), trail.newest)
+        return max(trail.first, made if made > 1 else 0)
 
     def _read_program(self, transaction: Transaction) -> ReadProgram:
         state, program = application_of(transaction, self._application)

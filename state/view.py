@@ -149,6 +149,7 @@ class StoreView:
         """
         if self._is_versioned:
             return self._whole(lambda call: call.as_of(milliseconds(time), key, named, limit))
+        self._check_free("as_of")
         with self.at_epoch(time=time) as past:
             if past.has_windows and (key or named):
                 return past.windows(*key, limit=limit, **named)
@@ -230,6 +231,7 @@ class StoreView:
     @contextmanager
     def at_now(self) -> Iterator[StoreView]:
         """A view whose calls all see the epoch that is the newest now, for as long as the block lasts, and ten minutes at most."""
+        self._check_free("at_now")
         self._wait()
         with self._held(lambda reader: reader.hold()) as view:
             yield view
@@ -246,8 +248,16 @@ class StoreView:
             raise ConfigError("at_epoch() takes the number of an epoch, or time=; expected one of them")
         number = None if epoch is None else whole_number("epoch", epoch)
         moment_ms = None if time is None else milliseconds(time)
+        self._check_free("at_epoch")
         with self._held(lambda reader: reader.hold_at(number, moment_ms)) as view:
             yield view
+
+    def _check_free(self, verb: str) -> None:
+        """ConfigError within `at_now` and `at_epoch`, whose epoch stays."""
+        if (held := self.reader.position()) is not None:
+            raise ConfigError(
+                f"{verb}() of a view that sees epoch {held.epoch} of {self.application!r}; call it on the view outside the block"
+            )
 
     @contextmanager
     def _held(self, hold: Callable[[StateReader], None]) -> Iterator[StoreView]:
@@ -282,7 +292,15 @@ class StoreView:
 
     @property
     def position(self) -> ViewPosition:
-        """How far the application has come: within `at_now` what its calls see, else the newest epoch; waits as calls do."""
+        """
+        How far the application has come: within `at_now` what its calls see, else the newest epoch; waits as calls do.
+
+        ConfigError within `at_epoch`: what had been read by then is not known.
+        """
+        if self.reader.is_past:
+            raise ConfigError(
+                "position of a view of at_epoch(): how far an earlier epoch had read is not known; expected a view of now"
+            )
         self._wait()
         if (held := self.reader.position()) is not None:
             return held

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from streamkit.errors import ConfigError
+from streamkit.errors import ConfigError, FencedError
 from streamkit.log.log import Log
 from streamkit.query.position import offsets_at, parse_position
 
@@ -14,16 +14,18 @@ def reset_offsets(log: Log, group: str, to: str, topics: Sequence[str] = (), *, 
     """
     Commit for a group the offsets at `to` of some topics, or of all that it has committed; each partition before and after.
 
-    A dry run commits nothing. ConfigError while a member is alive, and if there is no topic.
+    A dry run commits nothing, and refuses what would be refused: FencedError while a member is alive, ConfigError if there is no topic.
     """
     position = parse_position(to)
     before = _committed(log, group)
     chosen = topics or sorted(before)
     if not chosen:
-        raise ConfigError(f"consumer group {group} has committed nothing; name the topics to commit for with --topic")
+        raise ConfigError(f"consumer group {group} has committed nothing; name the topics to commit for")
     after = {topic: offsets_at(log, topic, position) for topic in chosen}
     if not is_dry:
         log.groups.reset(group, after)
+    elif group in log.groups.names() and (members := log.groups.describe(group).members):
+        raise FencedError(f"consumer group {group} has {len(members)} members; expected none: stop them, and reset it then")
     return [
         {"topic": topic, "partition": partition, "before": before.get(topic, {}).get(partition), "after": offset}
         for topic, offsets in after.items()

@@ -62,18 +62,25 @@ def read_fields(resource: Resource, body: Body) -> dict[str, Any]:
     for name in found:
         if name not in known:
             raise bad_request(f"the field {name!r} is not known to {resource.path}; expected some of: {', '.join(known)}")
-    return {name: _value_of(one, found.get(name)) for name, one in known.items()}
+    return {name: _value_of(one, found[name]) if name in found else _absent(one) for name, one in known.items()}
+
+
+def _absent(known: Parameter) -> Any:
+    """The value of a field that is left out."""
+    if known.is_required:
+        raise bad_request(f"the field {known.name!r} is missing; expected {known.doc}")
+    return [] if known.is_list else known.default
 
 
 def _value_of(known: Parameter, value: Any) -> Any:
-    """The value of a field, the default for null."""
-    if value is None:
-        if known.is_required:
-            raise bad_request(f"the field {known.name!r} is missing; expected {known.doc}")
-        return [] if known.is_list else known.default
-    if known.is_list:
-        return [_typed(known, one) for one in (value if isinstance(value, list) else [value])]
-    return _typed(known, value)
+    """The value of a field that is given; null and an empty list are none, since whoever sends them may mean nothing or everything."""
+    if value is None or value == []:
+        raise bad_request(f"found {known.name}: {json.dumps(value)}; expected a value, or that the field is left out")
+    if not known.is_list:
+        return _typed(known, value)
+    if not isinstance(value, list):
+        raise bad_request(f"found {known.name}: {json.dumps(value)[:100]}; expected a list")
+    return [_typed(known, one) for one in value]
 
 
 def _typed(known: Parameter, value: Any) -> Any:

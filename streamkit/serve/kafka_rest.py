@@ -137,12 +137,13 @@ def _write(asked: Asked, topic: Topic, rows: list[dict[str, Any]], partitions: l
     if chosen and len(chosen) != len(rows):
         raise bad_request("some records have a partition and others do not; expected it of all or of none")
     lines = b"".join(json_text(row).encode() + b"\n" for row in rows)
-    batch = records_of_lines(topic, lines)
-    with asked.log.producer() as producer, producer.transaction():  # one by one, since each has a receipt of its own
-        receipts = [
-            producer.send_batch(topic.name, batch.slice(row, 1), partitions=pa.array([partition]) if chosen else None)
+    found = records_of_lines(topic, lines)
+    receipts = asked.live.writer.write(
+        lambda producer: [  # one by one, since each has a receipt of its own
+            producer.send_batch(topic.name, found.slice(row, 1), partitions=pa.array([partition]) if chosen else None)
             for row, partition in enumerate(partitions)
         ]
+    )
     return [(partition, offset) for receipt in receipts for partition, (offset, _) in (receipt.offsets or {}).items()]
 
 

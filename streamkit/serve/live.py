@@ -13,6 +13,7 @@ from streamkit.connectors.files.record_lines import json_text
 from streamkit.log.log import Log
 from streamkit.serve.answers import event_text, problem_event
 from streamkit.serve.refusals import refusal_of
+from streamkit.serve.writer import Writer
 
 Result = TypeVar("Result")
 LISTEN_SECONDS = 1.0  # between two looks for an order to stop, of the thread that listens
@@ -183,6 +184,7 @@ class Live:
         self._at_work: list[None] = []  # one for each look, by the threads
         self.looks = 0  # for which somebody waits
         self.changes = 0
+        self.writer = Writer(log)
 
     async def run(self, work: Callable[..., Result], *arguments: Any) -> Result:
         """What `work` gives, in a thread for looks."""
@@ -233,5 +235,6 @@ class Live:
     def close(self) -> None:
         """Wait for no thread: looks change nothing, and a change is one transaction, so it is made or not."""
         self._log.catalog.end_waits()
+        self.writer.close()
         for threads in (self._threads, self._live_threads, self._listening, self._changing):
             threads.shutdown(wait=False, cancel_futures=True)

@@ -56,6 +56,7 @@ def openapi(resources: Sequence[Resource] = RESOURCES) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": dict(sorted(schemas.items())),
+            "responses": {_ERROR: _error()},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -123,7 +124,12 @@ def _request_body(resource: Resource) -> dict[str, Any]:
 
 def _field(field: Parameter) -> dict[str, Any]:
     found = _parameter(field)
-    return {**found["schema"], "description": found["description"]}
+    schema = found["schema"]
+    if field.type is str:  # an offset may be written as a number
+        schema = (
+            {**schema, "items": {"type": ["string", "integer"]}} if field.is_list else {**schema, "type": ["string", "integer"]}
+        )
+    return {**schema, **({"minItems": 1} if field.is_list else {}), "description": found["description"]}
 
 
 def _schema_of_form(form: str, gives: Any, schemas: dict[str, Any]) -> dict[str, Any]:

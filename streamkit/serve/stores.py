@@ -49,7 +49,11 @@ def rows(asked: Asked) -> RowsAnswer:
     limit = asked.rows("limit", "ask for the rest with the cursor of the answer")
     first, skipped = asked["start"], 0
     if asked["cursor"] is not None:
-        place = cursor_place(asked["cursor"], {"start": (str, type(None)), "skip": int})
+        place = cursor_place(asked["cursor"], {"start": (str, type(None)), "skip": int, "as_of": (str, type(None))})
+        if place["as_of"] != asked["as_of"]:
+            raise bad_request(
+                f"found as_of={asked['as_of']}, and a cursor of as_of={place['as_of']}; expected the next page as of the same moment"
+            )
         first, skipped = place["start"], place["skip"]
         if not 0 <= skipped <= SKIPPED_ROWS_MAX:
             raise RefusedError(
@@ -62,7 +66,7 @@ def rows(asked: Asked) -> RowsAnswer:
             found = selection.rows(seen, skipped + limit + 1).slice(skipped)
         page = _bounded(asked, found.slice(0, limit))
         is_complete = page.num_rows == found.num_rows
-        cursor = None if is_complete else cursor_text(_behind(asked, view, page, first, skipped))
+        cursor = None if is_complete else cursor_text({**_behind(asked, view, page, first, skipped), "as_of": asked["as_of"]})
     return RowsAnswer("rows", page, {"cursor": cursor, "is_complete": is_complete})
 
 

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import json
+import re
 from typing import Any
 
 import pyarrow as pa
 
-from streamkit.chunks import one_batch
-from streamkit.connectors.files.json_layout import json_records
 from streamkit.connectors.files.record_file import FileFormat, RecordFile
 from streamkit.description.receipts import written_json
 from streamkit.errors import SchemaError
+from streamkit.log.produce.receipt import Receipt
 from streamkit.log.topic.topic import Topic
 from streamkit.serve.forms import ARROW, JSON, LINES
 from streamkit.serve.refusals import bad_request
 from streamkit.serve.resource import Asked, Body, Parameter, Resource
 
 BODY = "the body"
+END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"  # a message of no bytes
+_DECODER = json.JSONDecoder()
+_BLANKS = re.compile(r"[ \t\r\n]*")
 
 
 def write(asked: Asked) -> dict[str, Any]:
@@ -31,37 +34,81 @@ def write(asked: Asked) -> dict[str, Any]:
     if (asked["producer"] is None) != (asked["sequence"] is None):
         raise bad_request("expected producer and sequence, or neither: the number is the producer's")
     topic = asked.log.topic(asked.path["topic"])
-    records = list(_records(topic, asked.body))
-    receipts = []
-    if records:
+    records, sequence = _records(topic, asked.body), asked["sequence"]
+    receipts: list[Receipt] = []
+    if records.num_rows and sequence is not None:
         with asked.log.producer(asked["producer"]) as producer, producer.transaction():
-            receipts.append(producer.send_batch(topic.name, one_batch(pa.Table.from_batches(records)), asked["sequence"]))
+            receipts.append(producer.send_batch(topic.name, records, sequence))
+    elif records.num_rows:
+        receipts.append(asked.live.writer.write(lambda producer: producer.send_batch(topic.name, records)))
     written = written_json(topic.name, receipts)
     following = {str(partition): end for partition, (_, end) in written["offsets"].items()}
     return {**written, "position": {topic.name: following} if following else {}}
 
 
-def _records(topic: Topic, body: Body) -> Iterator[pa.RecordBatch]:
+def _records(topic: Topic, body: Body) -> pa.Table:
     """The records of a body in the types of the topic; SchemaError names the line or the record that does not fit."""
     if body.form == ARROW:
-        try:
-            with pa.ipc.open_stream(body.content) as reader:
-                yield from reader
-        except pa.ArrowInvalid as error:
-            raise SchemaError(f"{BODY} is no Arrow IPC stream: {error}") from None
-        return
-    lines = body.content if body.form == LINES else b"".join(text.rstrip(b"\n") + b"\n" for _, text in json_records(body.content))
-    yield from _pieces(topic, lines)
+        return _arrow_records(topic, body.content)
+    return records_of_lines(topic, body.content if body.form == LINES else _lines_of(body.content))
 
 
-def records_of_lines(topic: Topic, lines: bytes) -> pa.RecordBatch:
+def records_of_lines(topic: Topic, lines: bytes) -> pa.Table:
     """The records of lines of JSON in the types of the topic; SchemaError names the line that does not fit."""
-    return one_batch(pa.Table.from_batches(list(_pieces(topic, lines))))
+    pieces = RecordFile(io.BytesIO(lines), BODY, FileFormat.JSON, topic, None, is_sparse=True).pieces()
+    tables = [pa.Table.from_batches([piece.records]) for piece in pieces]
+    return (
+        pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
+    )  # some lines have times, others have none
 
 
-def _pieces(topic: Topic, lines: bytes) -> Iterator[pa.RecordBatch]:
-    for piece in RecordFile(io.BytesIO(lines), BODY, FileFormat.JSON, topic, None, is_sparse=True).pieces():
-        yield piece.records
+def _lines_of(content: bytes) -> bytes:
+    """The objects of a JSON text, which is one or a list of them, each on a line as it was written."""
+    try:
+        text = content.decode("utf-8-sig")
+        json.loads(text)  # all of it, before any of it counts
+    except (ValueError, RecursionError) as error:
+        raise bad_request(f"{BODY} is no JSON: {error}") from None
+    spans, end = list[str](), _next(text, 0)
+    is_list = text[end] == "["
+    end = _next(text, end + 1) if is_list else end
+    while end < len(text) and text[end] != "]":
+        start = end
+        value, end = _DECODER.raw_decode(text, start)
+        if not isinstance(value, dict):
+            raise SchemaError(
+                f"{BODY}, record {len(spans)}: found {text[start:end][:80]}; expected an object of the topic's columns"
+            )
+        spans.append(
+            text[start:end].replace("\r", " ").replace("\n", " ")
+        )  # they stand between its parts: texts of JSON have none
+        end = _next(text, end)
+        end = _next(text, end + 1) if text[end : end + 1] == "," else end
+    return "".join(f"{span}\n" for span in spans).encode()
+
+
+def _next(text: str, place: int) -> int:
+    """Behind the blanks that stand at a place."""
+    found = _BLANKS.match(text, place)
+    return place if found is None else found.end()
+
+
+def _arrow_records(topic: Topic, content: bytes) -> pa.Table:
+    """The records of an Arrow stream, whole and sound; columns that can be null may be left out."""
+    source = pa.BufferReader(content)
+    try:
+        with pa.ipc.open_stream(source) as reader:
+            found = pa.Table.from_batches(list(reader), reader.schema)
+            found.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise SchemaError(f"{BODY} is no Arrow IPC stream: {error}") from None
+    if source.tell() != len(content) or not content.endswith(END_OF_STREAM):
+        raise SchemaError(f"{BODY} is no Arrow IPC stream: it does not end with the mark of its end, or something follows that")
+    if topic.format is None:
+        for column in topic.schema:
+            if column.nullable and column.name not in found.column_names and column.name not in topic.key:
+                found = found.append_column(column.name, pa.nulls(found.num_rows, column.arrow.type))
+    return found
 
 
 RESOURCES = (

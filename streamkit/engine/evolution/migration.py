@@ -30,7 +30,7 @@ from streamkit.expressions.aggregates.earlier import has_changed
 from streamkit.failpoints import reach
 from streamkit.log.catalog.applications import ApplicationState, StoreState
 from streamkit.log.catalog.catalog import Catalog
-from streamkit.log.catalog.epochs import EpochCommit
+from streamkit.log.catalog.epochs import CONVERTED, EpochCommit, EpochReport
 from streamkit.log.slab.frame import TopicColumns
 from streamkit.log.slab.reference import SlabReference
 from streamkit.log.slab.slab import FrameInput, write_slab
@@ -122,6 +122,9 @@ class Migration:
                 metrics=metrics,
                 timestamp_ms=now_ms,
                 program=self.program.text if is_other else None,
+                report=EpochReport(
+                    {CONVERTED: True}, changelogs=[store.changelog_topic_id for store in self.state.stores.values()]
+                ),
             )
         )
         reach("migration.after_commit")

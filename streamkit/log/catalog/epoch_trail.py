@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamkit.arrays import Integers
-from streamkit.log.catalog.epochs import BASES, HISTORY_EPOCHS, EpochRecord, last
+from streamkit.log.catalog.epochs import BASES, CONVERTED, HISTORY_EPOCHS, EpochRecord, last
 from streamkit.log.database.database import Transaction
 
 Place = tuple[int, int]  # topic id and partition
@@ -17,17 +17,29 @@ Place = tuple[int, int]  # topic id and partition
 @dataclass(frozen=True)
 class EpochTrail:
     """
-    The newest epochs that say where they began to write, without a gap, oldest first.
+    The newest epochs that say where they began to write, without a gap, oldest first; `newest` is the last of the application.
 
-    An epoch that wrote nothing to a partition has no base there.
+    An epoch that wrote nothing to a partition has no base there. One that converted rows is the first: those before are in another form.
     """
 
+    newest: int
     epochs: tuple[EpochRecord, ...]
 
     @property
     def first(self) -> int:
-        """The first epoch whose changelogs are known: the one before those that say where they began."""
-        return self.epochs[0].epoch - 1 if self.epochs else 0
+        """The first epoch behind which the changelogs are known."""
+        if not self.epochs:
+            return self.newest
+        return self.epochs[0].epoch - (not self.is_converted)
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether what was written before these epochs is in another form."""
+        return bool(self.epochs) and CONVERTED in self.epochs[0].metrics
+
+    def up_to(self, epoch: int) -> EpochTrail:
+        """The trail as it was behind an epoch."""
+        return EpochTrail(epoch, tuple(record for record in self.epochs if record.epoch <= epoch))
 
     def newest_at(self, moment_ms: int) -> int | None:
         """The newest epoch that was planned by a moment; None if there was none, or none is known."""
@@ -62,12 +74,12 @@ class EpochTrail:
 
 def trail_of(transaction: Transaction, application_id: int) -> EpochTrail:
     """The trail of an application up to its newest epoch."""
-    found: list[EpochRecord] = []
-    for record in reversed(last(transaction, application_id, HISTORY_EPOCHS)):
-        if BASES not in record.metrics or (found and record.epoch != found[-1].epoch - 1):
+    known, found = last(transaction, application_id, HISTORY_EPOCHS), list[EpochRecord]()
+    for record in reversed(known):
+        if BASES not in record.metrics or (found and (record.epoch != found[-1].epoch - 1 or CONVERTED in found[-1].metrics)):
             break
         found.append(record)
-    return EpochTrail(tuple(reversed(found)))
+    return EpochTrail(known[-1].epoch if known else 0, tuple(reversed(found)))
 
 
 def bases_of(record: EpochRecord) -> dict[Place, int]:

@@ -31,6 +31,7 @@ _ARRIVALS = """
     AND e.base_offset < p.next_offset AND e.next_offset > p.previous_offset
 """
 LAG, LATENCY_MS, BASES = "lag", "latency_ms", "bases"  # what a commit adds to the facts of an epoch
+CONVERTED = "converted"  # says that an epoch has written the rows of stores in another form
 HISTORY_EPOCHS = 10_000  # so many are remembered one by one; of those before, the first of each generation
 
 

@@ -65,9 +65,18 @@ export function table(columns, rows, {empty = 'Nothing yet.', kind = () => ''} =
   const body = rows.map(row => make('tr', {class: kind(row)}, columns.map(({of, isNumber, isValue}) => {
     const found = of(row);
     const text = isNumber && typeof found === 'number' ? number(found) : found;
-    return make('td', {class: isNumber ? 'number' : isValue ? 'value' : false}, typeof text === 'number' ? String(text) : text ?? '');
+    return make('td', {class: isNumber ? 'number' : isValue ? 'value' : false}, cell(typeof text === 'number' ? String(text) : text ?? ''));
   })));
   return make('div', {class: 'scroll'}, make('table', {}, make('thead', {}, head), make('tbody', {}, body)));
+}
+
+// A long text is shown by its beginning; a click shows all of it.
+const TEXT_SHOWN = 400;
+function cell(text) {
+  if (typeof text !== 'string' || text.length <= TEXT_SHOWN) return text;
+  const rest = make('span', {hidden: true}, text.slice(TEXT_SHOWN));
+  const more = make('button', {type: 'button', class: 'more', onclick: () => { rest.hidden = false; more.remove(); }}, `… ${number(text.length - TEXT_SHOWN)} more`);
+  return make('span', {}, text.slice(0, TEXT_SHOWN), more, rest);
 }
 
 export function facts(pairs) {
@@ -75,7 +84,7 @@ export function facts(pairs) {
     .map(([name, value]) => make('div', {}, make('dt', {}, name), make('dd', {}, typeof value === 'number' ? number(value) : value))));
 }
 
-export const problem = error => make('div', {class: 'problem', role: 'alert'}, make('strong', {}, error.message ?? String(error)),
+export const problem = error => make('div', {class: 'problem', role: 'alert'}, make('strong', {}, cell(error.message ?? String(error))),
   error.hint ? make('div', {class: 'quiet'}, error.hint) : null);
 
 // A line of the last values, without axes: what it shows stands beside it in figures.

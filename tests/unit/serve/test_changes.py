@@ -6,9 +6,11 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from decimal import Decimal
+from random import Random
 
 import httpx
 import pyarrow as pa
@@ -74,7 +76,17 @@ def test_values_are_the_topics_own(log, changing):
     [
         (b'[{"id": 1, "customer": "x", "amount": 1}, {"id": "one"}]', JSON, 422, "the body, "),
         (b'{"id": 1, "colour": "red"}', JSON, 422, "the unknown column 'colour'"),
-        (b'{"id": 1', JSON, 422, "the body"),
+        (b'{"id": 1', JSON, 400, "the body is no JSON"),
+        (b'[{"id": 1}, {"id": 2}', JSON, 400, "the body is no JSON"),
+        (b'[{"id": 1}, {"id": 2},', JSON, 400, "the body is no JSON"),
+        (b'[{"id": 1}] x', JSON, 400, "the body is no JSON"),
+        (b'{"id": 1}#', JSON, 400, "the body is no JSON"),
+        (b'{"id": 1} {"id": 2}', JSON, 400, "the body is no JSON"),
+        (b'[{"id": 1}]\0', JSON, 400, "the body is no JSON"),
+        (b"[" * 100_000, JSON, 400, "the body is no JSON"),
+        (b"", JSON, 400, "the body is no JSON"),
+        (b'[{"id": 1}, 5]', JSON, 422, "record 1: found 5"),
+        (b"7", JSON, 422, "record 0: found 7"),
         (b"no stream", ARROW, 422, "no Arrow IPC stream"),
         (b'{"id": 1}', "text/plain", 415, "expected application/json or"),
         (b'{"id": 1}', "", 415, "no Content-Type"),
@@ -85,6 +97,60 @@ def test_all_or_nothing(log, changing, body, form, status, words):
     answer = posted(changing, RECORDS, body, form)
     assert (answer.status_code, words in answer.json()["message"]) == (status, True), answer.text
     assert len(log.read("orders")) == ORDERS
+
+
+def arrow_stream(table):
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def test_an_arrow_stream_is_whole(log, changing):
+    """Columns that can be null may be left out; a stream without its end, with another one behind it, or with damage writes nothing."""
+    whole = arrow_stream(pa.table({"id": pa.array([1, 2], pa.int64()), "customer": ["a", "b"]}))
+    for body in (whole + whole, whole + b"xxxx", whole[:-8], whole[:-20], b"", whole[:40] + b"\xff" * 16 + whole[56:]):
+        answer = posted(changing, RECORDS, body, ARROW)
+        assert (answer.status_code, "Arrow IPC stream" in answer.json()["message"]) == (422, True), answer.text
+    random = Random(5)
+    for _ in range(200):
+        damaged = bytearray(whole)
+        damaged[random.randrange(len(damaged))] ^= 1 << random.randrange(8)
+        assert posted(changing, RECORDS, bytes(damaged), ARROW).status_code in (200, 422)
+    before = len(log.read("orders"))
+    assert posted(changing, RECORDS, whole, ARROW).json()["records"] == 2
+    assert len(log.read("orders")) == before + 2
+
+
+def test_lines_need_not_be_alike(log, changing):
+    """Some have a time or headers, others have none, in whatever order and however the body is cut into blocks."""
+    lines = [{"id": 10_000 + n, "customer": "x", "amount": 1.0} for n in range(40_000)]
+    for at in (0, 5, 39_999):
+        lines[at] |= {"_timestamp": 5, "_headers": [["a", "AP8="]]}
+    body = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    assert posted(changing, RECORDS, body, LINES).json()["records"] == 40_000
+    times = {row["id"]: row["_timestamp"].year for row in log.read("orders").to_pylist() if row["id"] >= 10_000}
+    assert {number for number, year in times.items() if year == 1970} == {10_000, 10_005, 49_999}
+
+
+def test_a_long_list_is_written_soon(log, changing):
+    """The time grows with the records, and not with their square: five megabytes in a list take a few seconds at most."""
+    rows = [{"id": n, "customer": "c" * 300, "amount": 0.5} for n in range(15_000)]
+    begun = time.monotonic()
+    assert posted(changing, RECORDS, json.dumps(rows, indent=1).encode()).json()["records"] == 15_000
+    assert time.monotonic() - begun < 15
+
+
+def test_writing_leaves_no_producers(log, changing):
+    """However many requests write, the catalog knows one producer more."""
+
+    def producers():
+        return log.catalog.read(lambda transaction: transaction.execute("SELECT count(*) FROM producer")[0][0])
+
+    before = producers()
+    for number in range(20):
+        assert posted(changing, RECORDS, {"id": number, "customer": "n"}).status_code == 200
+    assert producers() <= before + 1
 
 
 def test_a_request_that_is_sent_again_writes_once(log, changing):
@@ -146,6 +212,9 @@ def test_a_group_reads_on_from_elsewhere(log, changing, described):
         {"to": "noon"},
         {"to": "latest", "topic": "orders"},
         {"to": "latest", "dry_run": "yes"},
+        {"to": "latest", "dry_run": None},
+        {"to": "latest", "topics": []},
+        {"to": "latest", "topics": "orders"},
         [],
     )
     for wrong in refused:
@@ -154,6 +223,7 @@ def test_a_group_reads_on_from_elsewhere(log, changing, described):
         consumer.poll(0)
         answer = posted(changing, path, {"to": "earliest"})
         assert (answer.status_code, "member" in answer.json()["message"]) == (409, True)
+        assert posted(changing, path, {"to": "earliest", "dry_run": True}).status_code == 409
 
 
 def test_dead_letters_are_sent_again_once(log, changing):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import jsonschema  # type: ignore[import-untyped]
@@ -40,6 +42,18 @@ def test_every_path_is_described():
         assert {"200", "4XX", "5XX"} == set(one["responses"])
         in_path = [parameter["name"] for parameter in one["parameters"] if parameter["in"] == "path"]
         assert all(f"{{{name}}}" in path for name in in_path) and len(in_path) == path.count("{")
+
+
+def test_every_reference_is_there():
+    """What is referred to is in the description, so that tools can read it."""
+    described = openapi()
+    wanted = set(re.findall(r'"\$ref": "#/([^"]+)"', json.dumps(described)))
+    assert wanted
+    for path in wanted:
+        found = described
+        for part in path.split("/"):
+            found = found[part]
+        assert found
 
 
 @pytest.mark.usefixtures("worked")

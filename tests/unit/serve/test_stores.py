@@ -123,6 +123,7 @@ def test_rows_as_they_were(worked, api):
     first = api.get(f"{base}/rows", params={"as_of": epoch, "limit": 3}).json()
     rest = api.get(f"{base}/rows", params={"as_of": epoch, "cursor": first["cursor"]}).json()
     assert first["rows"] + rest["rows"] == then
+    assert api.get(f"{base}/rows", params={"cursor": first["cursor"]}).status_code == 400
     for row in then:
         assert api.get(base, params={"customer": row["customer"], "as_of": epoch}).json()["rows"] == [row]
     assert api.get(f"{base}/rows", params={"as_of": "99999"}).status_code == 400

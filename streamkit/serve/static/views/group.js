@@ -9,7 +9,8 @@ const KEPT = 300;
 export function render({model, el, signal, situation}) {
   const name = model.get('group'), path = `/api/v1/groups/${encodeURIComponent(name)}`, lags = [], found = make('div'), asked = make('div');
   const to = make('input', {value: 'latest', list: 'places', size: 28}), topics = make('input', {placeholder: 'all that it has committed'});
-  const fields = () => ({to: to.value.trim(), topics: topics.value.split(',').map(one => one.trim()).filter(Boolean)});
+  const named = () => topics.value.split(',').map(one => one.trim()).filter(Boolean);
+  const fields = () => ({to: to.value.trim(), ...(named().length ? {topics: named()} : {})});
   const partitions = rows => table([
     {title: 'topic', of: one => one.topic}, {title: 'partition', of: one => String(one.partition), isNumber: true},
     {title: 'next offset now', of: one => one.before, isNumber: true}, {title: 'then', of: one => one.after, isNumber: true},
