@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import logging
 import os
 import time
@@ -12,6 +13,7 @@ from typing import Any, Literal
 from streamkit.connectors.classes import CLASS, class_of, connector_of
 from streamkit.connectors.connector import Connector
 from streamkit.connectors.placeholders import has_placeholder
+from streamkit.connectors.runtime.connected_topics import connected_topics
 from streamkit.connectors.runtime.worker import Worker
 from streamkit.connectors.runtime.worker_process import WorkerProcess, worker_processes
 from streamkit.connectors.setting import secrets_of
@@ -49,6 +51,7 @@ def begin_connections(
         raise ConfigError(f"connectors={where!r}; expected one of {', '.join(map(repr, PLACES))}")
     if isinstance(topology, Program) or not topology.connections:
         return None
+    _check_circles(topology.connections, log)
     for connection in topology.connections:
         _declare_topic(connection, log)
     if where == "external":
@@ -60,6 +63,39 @@ def begin_connections(
         begun.stop()
         raise
     return begun
+
+
+def _check_circles(connections: Sequence[Connection], log: Log) -> None:
+    """
+    ConfigError where an application writes into a topic for a system, and a connector fills the same topic from such a system.
+
+    Records would go round for ever: what the sink sends there, the source brings back. A sink that copies what a source brings is none of these.
+    """
+    known = connected_topics(log)
+    sources = [(one.name, _system(one.kind), one.topic) for one in known if one.is_source]
+    sources += [(one.name, _system(one.class_name), one.topic) for one in connections if one.is_source]
+    sinks = [(one.name, _system(one.class_name), one.topic) for one in connections if not one.is_source]
+    written = [(one.name, _system(one.kind), one.topic) for one in known if not one.is_source]
+    own = {one.topic for one in connections if one.is_source}
+    sinks += [one for one in written if one[2] in own and _is_output(log, one[2])]
+    for source, system, topic in sources:
+        for sink, other, emptied in sinks:
+            if (system, topic) == (other, emptied) and source != sink:
+                raise ConfigError(
+                    f"an application writes into topic {topic}, from which {sink} sends its records to {system}, and {source} fills the same topic "
+                    f"from {system}: records would go round; expected another topic for one of them, as in topic={f'{topic}-out'!r}"
+                )
+
+
+def _system(class_name: str) -> str:
+    """The kind of system that a connector is for, from the name of its class: Kafka of KafkaSource and KafkaSink."""
+    return class_name.rpartition(":")[2].rpartition(".")[2].removesuffix("Source").removesuffix("Sink")
+
+
+def _is_output(log: Log, topic: str) -> bool:
+    """Whether an application of the log writes a topic."""
+    texts = (log.catalog.applications.program_of(state.name) for state in log.catalog.applications.every())
+    return any(output.topic == topic for text in texts if text for output in Program.from_json(json.loads(text)).outputs)
 
 
 class Connections:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from streamkit.connectors.classes import CLASS
-from streamkit.connectors.runtime.configurations import read_configurations, topics_of_sink
-from streamkit.connectors.runtime.positions import read_with_targets
-from streamkit.connectors.runtime.targets import TARGETS
+from streamkit.connectors.runtime.connected_topics import ConnectedTopic, connected_topics
 from streamkit.description.applications import read_program
 from streamkit.errors import FormatVersionError
-from streamkit.log.log import Log
 from streamkit.plan.graph.graph import CONNECTOR, NAME, SINK, SOURCE, TITLE, Box, BoxText, Flow, Graph, connector_id
 from streamkit.plan.graph.layout import drawing_of
 from streamkit.plan.graph.program_graph import graph_of_program
@@ -28,16 +24,6 @@ FIGURES = BoxText(
 DRAWINGS_KEPT = 32
 
 
-@dataclass(frozen=True)
-class _ConnectorEnd:
-    """A connector of the log that fills a topic, or empties it."""
-
-    name: str
-    kind: str
-    topic: str
-    is_source: bool
-
-
 def graph(asked: Asked) -> dict[str, Any]:
     """The drawing of its newest program, with room for figures in each box."""
     name = application_state(asked.log, asked.path["app"]).name
@@ -45,17 +31,17 @@ def graph(asked: Asked) -> dict[str, Any]:
     if not text:
         raise RefusedError(404, "NotFound", f"application {name!r} has no program yet", "it appears with its first start")
     try:
-        return _drawn(text, _connectors(asked.log))
+        return _drawn(text, connected_topics(asked.log))
     except FormatVersionError as error:
         raise RefusedError(422, "FormatVersion", str(error), "start the application with this version of StreamKit") from error
 
 
 @lru_cache(maxsize=DRAWINGS_KEPT)
-def _drawn(text: str, connectors: tuple[_ConnectorEnd, ...]) -> dict[str, Any]:
+def _drawn(text: str, connectors: tuple[ConnectedTopic, ...]) -> dict[str, Any]:
     return drawn_program(read_program(text), connectors)
 
 
-def drawn_program(program: Program, connectors: Sequence[_ConnectorEnd] = ()) -> dict[str, Any]:
+def drawn_program(program: Program, connectors: Sequence[ConnectedTopic] = ()) -> dict[str, Any]:
     """The drawing of a program as plain values, with room for figures in each box, and `line`, where the user declared the step."""
     found = _with_connectors(graph_of_program(program), connectors)
     boxes = tuple(box if box.kind == CONNECTOR else replace(box, texts=(*box.texts, FIGURES)) for box in found.boxes)
@@ -65,19 +51,7 @@ def drawn_program(program: Program, connectors: Sequence[_ConnectorEnd] = ()) ->
     return drawn
 
 
-def _connectors(log: Log) -> tuple[_ConnectorEnd, ...]:
-    """The connectors of the log by their newest settings, and the topics that they fill or empty."""
-    found = []
-    for name, settings in sorted(read_configurations(log).items()):
-        kind, emptied = settings[CLASS].rpartition(":")[2], topics_of_sink(log, name)
-        found += [_ConnectorEnd(name, kind, topic, is_source=False) for topic in emptied]
-        filled = {} if emptied else read_with_targets(log, name)
-        topics = {topic for position in filled.values() for topic, _ in position.get(TARGETS, {}).get("topics", {}).values()}
-        found += [_ConnectorEnd(name, kind, topic, is_source=True) for topic in sorted(topics)]
-    return tuple(found)
-
-
-def _with_connectors(graph: Graph, connectors: Sequence[_ConnectorEnd]) -> Graph:
+def _with_connectors(graph: Graph, connectors: Sequence[ConnectedTopic]) -> Graph:
     """The graph with a box for each connector that fills a topic which it reads, or empties one that it writes."""
     boxes, flows = dict[str, Box](), []
     for one in connectors:

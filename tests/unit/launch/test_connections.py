@@ -288,3 +288,39 @@ def test_a_process_that_was_forked_ends(root, folder):
     """It leaves the run and its connectors to the process that has them."""
     done = subprocess.run([sys.executable, "-c", FORKING, root, folder], check=False, capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.returncode) == ("ended 0 True\n", 0), done.stderr
+
+
+def test_records_do_not_go_round(root, folder):
+    """
+    A topic that an application writes for a system is not filled from such a system, in one topology or in two.
+
+    Two topologies may be started in either order; a connector that copies what a source brings is allowed.
+    """
+    write(folder, "a.jsonl", [("Oslo", 1)])
+    with sk.open_log(root) as log:
+        both = sk.Topology("both")
+        both.stream(sk.files(folder, topic="numbers"), schema=SCHEMA).to(sk.files(folder.parent / "out", topic="numbers"))
+        out = sk.Topology("out")
+        log.create_topic("plain", SCHEMA)
+        out.stream("plain").to(sk.files(folder.parent / "out", topic="sums"))
+        back = sk.Topology("back")
+        back.stream(sk.files(folder, topic="sums"), schema=SCHEMA).to("copied")
+        with pytest.raises(ConfigError, match="records would go round"):
+            sk.run(both, log=log, engine="local", trigger="available_now")
+        sk.run(out, log=log, engine="local", trigger="available_now").wait()
+        with pytest.raises(ConfigError, match=r"writes into topic sums.* records would go round"):
+            sk.run(back, log=log, engine="local", trigger="available_now")
+        copied, again = sk.Topology("copied"), sk.Topology("again")
+        copied.stream(sk.files(folder, topic="archived"), schema=SCHEMA).to("others")
+        again.stream("plain").to(sk.files(folder.parent / "out", topic="archived"))
+        sk.run(copied, log=log, engine="local", trigger="available_now").wait()
+        with pytest.raises(ConfigError, match="records would go round"):
+            sk.run(again, log=log, engine="local", trigger="available_now")
+        run(
+            [connector_of("archive", {"connector.class": "FileSink", "path": str(folder.parent / "kept"), "topics": "archived"})],
+            log,
+            once=True,
+        )
+        write(folder, "b.jsonl", [("Rome", 2)])
+        sk.run(copied, log=log, engine="local", trigger="available_now").wait()
+        assert log.read("others").num_rows == 2
