@@ -17,13 +17,15 @@ from streamkit.connectors.runtime.connected_topics import connected_topics
 from streamkit.connectors.runtime.worker import Worker
 from streamkit.connectors.runtime.worker_process import WorkerProcess, worker_processes
 from streamkit.connectors.setting import secrets_of
-from streamkit.connectors.source import Source
+from streamkit.connectors.source import Source, kept_for_ever
 from streamkit.dsl.topology import Topology
 from streamkit.engine.runs.local_epochs import available_cores
 from streamkit.engine.runs.options import Options
 from streamkit.errors import ConfigError, SetupError, StreamKitError, TopicNotFoundError
 from streamkit.log.log import Log
+from streamkit.log.topic.settings import RETENTION_MS
 from streamkit.plan.connection import Connection
+from streamkit.plan.inputs import sources_of
 from streamkit.plan.program import Program
 
 Where = Literal["here", "external"]
@@ -52,8 +54,9 @@ def begin_connections(
     if isinstance(topology, Program) or not topology.connections:
         return None
     _check_circles(topology.connections, log)
+    tables = {source.topic for source in sources_of(topology.roots) if source.relation != "stream"}
     for connection in topology.connections:
-        _declare_topic(connection, log)
+        _declare_topic(connection, log, is_table=connection.topic in tables)
     if where == "external":
         return None
     begun = Connections(topology.connections, log, is_bounded=options.is_bounded)
@@ -244,23 +247,29 @@ def _check_secrets(connection: Connection) -> None:
             )
 
 
-def _declare_topic(connection: Connection, log: Log) -> None:
-    """Create the topic of a source whose columns the topology says; one of bytes gets columns only where a format reads them."""
+def _declare_topic(connection: Connection, log: Log, *, is_table: bool) -> None:
+    """
+    Create the topic of a source whose columns the topology says; one of bytes gets columns only where a format reads them.
+
+    What is read as a table, or is one there, is kept for ever: rows that nobody changes are rows of it all the same.
+    """
     settings: Mapping[str, Any] = dict(connection.settings)
     if _says_columns(connection) and connection.topic not in log.topics():
+        source = connector_of(connection.name, configuration(connection))
+        given = {key.removeprefix(_TOPIC_CONFIG): value for key, value in settings.items() if key.startswith(_TOPIC_CONFIG)}
+        is_kept = is_table or (isinstance(source, Source) and RETENTION_MS in source.config_of(connection.topic))
         log.create_topic(
             connection.topic,
             connection.schema,
             key=connection.key,
-            partitions=_partitions(connection),
-            config={key.removeprefix(_TOPIC_CONFIG): value for key, value in settings.items() if key.startswith(_TOPIC_CONFIG)},
+            partitions=_partitions(connection, source),
+            config={**(kept_for_ever(connection.key or ()) if is_kept else {}), **given},
         )
 
 
-def _partitions(connection: Connection) -> int | None:
+def _partitions(connection: Connection, source: Connector) -> int | None:
     """How many partitions the topic of a source gets: what is said, else as many as there are where its rows come from, if they have any there."""
     given = dict(connection.settings).get(_PARTITIONS)
-    source = connector_of(connection.name, configuration(connection))
     if given is not None or not isinstance(source, Source) or not source.keeps_partitions:
         return None if given is None else int(given)
     try:

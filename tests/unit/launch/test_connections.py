@@ -324,3 +324,20 @@ def test_records_do_not_go_round(root, folder):
         write(folder, "b.jsonl", [("Rome", 2)])
         sk.run(copied, log=log, engine="local", trigger="available_now").wait()
         assert log.read("others").num_rows == 2
+
+
+def test_the_topic_of_a_table_is_kept_for_ever(root, folder):
+    """Rows of a table that nobody changes are rows of it all the same; a stream has the log's retention, and what is said goes first."""
+    write(folder, "a.jsonl", [("Oslo", 1)])
+    with sk.open_log(root) as log:
+        app = sk.Topology("both")
+        app.table(sk.files(folder, topic="cities", name="one"), schema=SCHEMA, key="city").to_stream().to("cities_changed")
+        app.table(
+            sk.files(folder, topic="kept", name="three", topic_config_retention_ms="5000"), schema=SCHEMA, key="city"
+        ).to_stream().to("kept_changed")
+        app.stream(sk.files(folder, topic="numbers", name="two"), schema=SCHEMA).to("copied")
+        sk.run(app, log=log, engine="local", trigger="available_now").wait()
+        config = {name: dict(log.topic(name).config) for name in ("cities", "kept", "numbers")}
+    assert (config["cities"]["retention.ms"], config["cities"]["cleanup.policy"]) == ("-1", "compact")
+    assert (config["kept"]["retention.ms"], config["kept"]["cleanup.policy"]) == ("5000", "compact")
+    assert "retention.ms" not in config["numbers"]
