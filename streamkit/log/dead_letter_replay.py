@@ -111,7 +111,7 @@ def _records(log: Log, letters: Sequence[DeadLetter]) -> list[tuple[str, pa.Reco
 def _topic(log: Log, name: str) -> Topic:
     if name not in log.topics():
         raise TopicNotFoundError(
-            f"topic {name} is gone, so its records cannot be sent again; expected it back, or --where \"topic <> '{name}'\""
+            f"topic {name} is gone, so its records cannot be sent again; expected it back, or a condition that leaves them out, such as topic <> '{name}'"
         )
     return log.topic(name)
 
@@ -125,7 +125,7 @@ def _check_identities(letters: Sequence[DeadLetter], topics: Mapping[str, Topic]
         raise TopicNotFoundError(
             f"topic {last.topic} was deleted and made again, and {len(former)} records of dead letters are of the former one, the last of them at offset "
             f"{last.place[1]}, so they cannot be sent again; expected dead letters of the topic that is there: "
-            f"--offset {last.place[1] + 1} or --where leaves the others out"
+            f"beginning at offset {last.place[1] + 1}, or a condition, leaves the others out"
         )
 
 
