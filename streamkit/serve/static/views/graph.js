@@ -5,6 +5,7 @@
 import {draw, make, number, short} from '../dom.js';
 
 const LEAST_SECONDS = 0.2;
+const EXPECTED = ['expired', 'emitted_early']; // windows that retention has deleted, and rows whose result came early, are no loss
 const FIGURES = 'figures'; // the part of a box that the layout leaves free for them
 
 export function render({model, el}) {
@@ -52,7 +53,7 @@ export function render({model, el}) {
       const own = box.steps.map(step => totals.get(step)).filter(Boolean);
       if (!own.length) continue;
       const sum = (of, from = totals) => box.steps.reduce((all, step) => all + (from.get(step) ? of(from.get(step)) : 0), 0);
-      const left = one => Object.values(one.counts).reduce((all, count) => all + count, 0);
+      const left = one => Object.entries(one.counts).reduce((all, [reason, count]) => EXPECTED.includes(reason) ? all : all + count, 0);
       if (before && seconds > LEAST_SECONDS) {
         const per = of => Math.max(0, (sum(of) - sum(of, before)) / seconds), share = per(one => one.busy_us) / 1e6;
         rates.set(box.id, per(one => one.rows_out));

@@ -20,7 +20,7 @@ function stepOf(model, places) {
     ...places(box),
     facts([['rows in', number(steps.reduce((sum, one) => sum + one.rows_in, 0))], ['rows out', number(steps.reduce((sum, one) => sum + one.rows_out, 0))],
       ['busy', milliseconds(steps.reduce((sum, one) => sum + one.busy_us, 0) / 1000)]]),
-    counts.length ? table([{title: 'left out because', of: one => one.reason.replace('_', ' ')}, {title: 'rows', of: one => one.rows, isNumber: true}], counts) : null,
+    counts.length ? table([{title: 'counted as', of: one => one.reason.replace('_', ' ')}, {title: 'rows', of: one => one.rows, isNumber: true}], counts) : null,
     make('p', {class: 'quiet'}, 'Since the first start of the application.'),
   ].filter(Boolean);
 }
