@@ -248,7 +248,8 @@ class TopologyTestDriver:
 
     def read_arrow(self, topic: str, *columns: str) -> pa.Table:
         """As `read`, as a table."""
-        return self._rows(topic, *self._unread(topic), columns)
+        found = self._rows(topic, *self._unread(topic), columns)
+        return found.select(list(columns)) if columns else found
 
     def _unread(self, topic: str) -> tuple[PartitionOffsets, PartitionOffsets]:
         """Where the rows begin and end that were not read yet, and are now."""

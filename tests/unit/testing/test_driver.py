@@ -126,6 +126,7 @@ def test_read_gives_what_is_new():
         driver.pipe("planes", {"plane": "N2", "seats": 5}, timestamp=MORNING)
 
         assert driver.read_arrow("planes")["_deleted"].to_pylist() == [True, False]
+        assert driver.read_arrow("planes", "plane").column_names == ["plane"]
         assert [row["plane"] for row in driver.read_all("planes")] == ["N1", "N1", "N2"]
         assert driver.newest("planes") == {"N2": {"plane": "N2", "seats": 5, "_timestamp": MORNING}}
 
