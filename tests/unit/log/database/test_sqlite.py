@@ -116,13 +116,13 @@ def test_the_parents_locks_outlive_the_child(database, path):
 
 def test_a_writer_tries_again_soon(database, path, monkeypatch):
     """However long another one writes, who waits asks every few milliseconds, so that it is not overtaken by all who come later."""
-    pauses, sleep = [], time.sleep
+    pauses, sleep = list[float](), time.sleep
 
     def noted(seconds):
-        pauses.append(seconds)
+        if threading.current_thread() is waiting:  # all threads of the process share the function
+            pauses.append(seconds)
         sleep(seconds)
 
-    monkeypatch.setattr("streamkit.log.database.sqlite.time.sleep", noted)
     second = SqliteDatabase(path)
 
     def write():
@@ -130,6 +130,7 @@ def test_a_writer_tries_again_soon(database, path, monkeypatch):
             insert(transaction)
 
     waiting = threading.Thread(target=write)
+    monkeypatch.setattr("streamkit.log.database.sqlite.time.sleep", noted)
     with database.write():
         waiting.start()
         while len(pauses) < 110:
